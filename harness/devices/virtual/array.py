@@ -9,6 +9,7 @@ import numpy as np
 
 from .compile.recipes import Check
 from .run.arena import Owner
+from .runtime.abi import BOUNDS
 
 if TYPE_CHECKING:
     from .device import VirtualGPU
@@ -22,6 +23,8 @@ class Array:
         self.shape, self.dtype, self.nbytes, self.name = shape, dtype, owner.nbytes, owner.name
         self.size = int(np.prod(shape, dtype=np.int64))
         self.address = owner.start.to_bytes(8, "little")  # as a kernel's argument
+        end = owner.start + owner.nbytes
+        self.bounds = BOUNDS.pack(owner.start, end, owner.start if owner.readonly else end)
         weakref.finalize(self, device.arena.release, owner)
 
     @property

@@ -16,12 +16,14 @@ from .compile.modules import KernelInfo
 from .compile.recipes import Check
 from .run.workers import block_order, spread_order, thread_order
 from .runtime import abi
+from .runtime.abi import bounds_offset
 
 if TYPE_CHECKING:
     from .device import Kernel
 
 LIMITS = Limits()
 _OF_ONE_SIZE = (np.number, np.bool_)
+_NO_BOUNDS = bytes(abi.BOUNDS.size)
 
 
 class Plan:
@@ -33,8 +35,10 @@ class Plan:
         self.executable, self.run, self.deep = module.executable, module.executable.run, info.recursive
         self.grid_sync, self.threads, self.blocks = info.grid_sync, prod(block), prod(grid)
         self.slots = self._slots(device, info)
-        self.coarsening = info.coarsening if block[0] % info.coarsening == 0 else 1
-        order = thread_order(self.threads, device.schedule, self.coarsening if info.coroutine else 1)
+        together = max(info.coarsening, info.lanes)
+        self.coarsening = together if block[0] % together == 0 else 1
+        by_groups = info.coroutine or info.lanes > 1
+        order = thread_order(self.threads, device.schedule, self.coarsening if by_groups else 1)
         self.order, self.reversed = order, np.ascontiguousarray(order[::-1])
         self.seconds: float | None = None  # of its last launch
         barriers, races = (check in device.recipe for check in (Check.BARRIERS, Check.RACES))
@@ -153,9 +157,13 @@ class Packer:
             if all(kind is Array or issubclass(kind, _OF_ONE_SIZE) for kind in kinds):
                 self.checked.add(kinds)
         device = self.device
-        return self.pack(
+        packed = self.pack(
             *[a.address if type(a) is Array and a.device is device else self._bytes(a, args) for a in args]
         )
+        if self.kernel.info.lanes == 1:
+            return packed
+        padding = bytes(bounds_offset(self.nbytes) - self.nbytes)
+        return b"".join((packed, padding, *[a.bounds if type(a) is Array else _NO_BOUNDS for a in args]))
 
     def _bytes(self, argument, args) -> bytes:
         if isinstance(argument, Array):

@@ -278,7 +278,7 @@ class Found:
 
 
 def run(device: VirtualGPU, kernels_: list[Kernel], fixed: bool) -> tuple[list[Found], int]:
-    """(what is wrong, how many kernels were coarsened)."""
+    """(what is wrong, in how many kernels threads ran together)."""
     module = device.compile(source(kernels_))
     found, together = [], 0
     for i, kernel in enumerate(kernels_):
@@ -288,7 +288,7 @@ def run(device: VirtualGPU, kernels_: list[Kernel], fixed: bool) -> tuple[list[F
         function = module.get_function(f"k{i}")
         if fixed and kernel.loop:
             function = function.fixed(args)
-        together += function.info.coarsening > 1
+        together += max(function.info.coarsening, function.info.lanes) > 1
         function(1, BLOCK, args)
         for root, got in zip(kernel.roots, out.get().tolist(), strict=False):
             wanted = expected(kernel, root)
@@ -307,7 +307,7 @@ def smallest(device: VirtualGPU, found: Found, fixed: bool) -> Found:
 
 
 def disagreements(drawn: list[Kernel], build: str) -> tuple[list[str], int]:
-    """(a line for each of the first expressions that are wrong, kernels that were coarsened)."""
+    """(a line for each of the first expressions that are wrong, kernels whose threads ran together)."""
     checks, quick, fixed = BUILDS[build]
     with VirtualGPU(checks, cores=1) as device:
         device.quick = quick

@@ -14,6 +14,7 @@ from .barriers import Barriers
 from .cas_loops import guesses
 from .cooperative_groups import grid_waits
 from .intervals import Intervals
+from .lanes import Lanes, lanes
 from .leaving import Ways
 from .pointers import Origins, Values, rooted
 from .private_arrays import private, short_loops
@@ -23,9 +24,10 @@ from .waits import Waits
 
 
 class ModuleFacts:
-    """interleaved, threads: as in `Waits`."""
+    """interleaved, threads: as in `Waits`. width: how many threads run as lanes of a vector."""
 
-    def __init__(self, module: Module, interleaved: bool, threads: bool):
+    def __init__(self, module: Module, interleaved: bool, threads: bool, width: int = 1):
+        self.width = width
         self.module, self.graph = module, CallGraph(module)
         self.barriers = Barriers(self.graph)
         self.waits = Waits(self.graph, interleaved, threads)
@@ -68,6 +70,7 @@ class Facts:
         )  # local variables that nothing else can touch, for LLVM to keep
         self.unrolled: frozenset[Instruction] = frozenset()  # back edges of loops over them that LLVM unrolls
         self.coarsening: Coarsening | None = None  # how neighbouring threads of a kernel run together
+        self.lanes = False  # whether they run as lanes of vectors
 
     def settle(self, accesses: bool, held: bool, coarsened: bool) -> None:
         """Find out now what depends on the code as it is, or takes longer where passes have inserted more.
@@ -82,7 +85,14 @@ class Facts:
         waits, name = self.known.waits, self.function.name
         # not where one thread may hold what another waits for
         if coarsened and self.function.entry and not waits.spins(name):
-            self.coarsening = coarsening(self.function, waits.may_wait(name))
+            if self.known.width > 1 and not waits.may_wait(name) and self.find_lanes():
+                self.lanes = True
+            else:
+                self.coarsening = coarsening(self.function, waits.may_wait(name))
+
+    def find_lanes(self) -> Lanes | None:
+        """How they do, of the code as it is now."""
+        return lanes(self.function, self._origins)
 
     def put_before(self, added: dict[Instruction, Instruction]) -> None:
         """An instruction was put before each of these: threads that run together treat both alike."""

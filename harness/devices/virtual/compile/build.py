@@ -48,13 +48,14 @@ def build(
     fixed=(),
     quick=False,
     tracking=False,
+    lanes=0,
 ) -> Built:
     """Compile a kernel file for the virtual GPU. fixed: the arguments of `specialise.run`, where there are some.
-    quick: for little work, in a sixth of the time. tracking: code that follows unset values.
+    quick: for little work, in a sixth of the time. tracking: code that follows unset values. lanes: see `Recipe`.
 
     Errors: CompileError; Unsupported; DeviceError when the compilers cannot be started.
     """
-    how = checks, arena_size, fixed, quick, tracking
+    how = checks, arena_size, fixed, quick, tracking, lanes
     job, flavour = gather(source, name, include_dirs, name_expressions, options), RECIPES[checks].ptx
     key = digest(job.key(), *map(str, how), link.own_text(), machine())
     if data := _store.get(key):
@@ -89,11 +90,19 @@ def build_here(job: Job, known: Ptx | None, checks: str, *how) -> Built:
 
 
 def build_ptx(
-    compiled: Ptx, name: str, checks: str, arena_size: int, fixed=(), quick=False, tracking=False, longest=0
+    compiled: Ptx,
+    name: str,
+    checks: str,
+    arena_size: int,
+    fixed=(),
+    quick=False,
+    tracking=False,
+    lanes=0,
+    longest=0,
 ) -> Built:
     from . import pipeline
 
-    how = recipe(checks, quick, tracking), arena_size, fixed, longest
+    how = recipe(checks, quick, tracking, lanes), arena_size, fixed, longest
     return Built(compiled, *pipeline.compile_ptx(compiled.text, name, *how))
 
 

@@ -120,6 +120,13 @@ def target_machine(level: int):
 
 
 @cache
+def lanes() -> int:
+    """How many 32-bit numbers a vector register holds; of SSE and NEON, the smallest, four."""
+    features = llvm.get_host_cpu_features()
+    return 16 if features.get("avx512f") else 8 if features.get("avx2") else 4
+
+
+@cache
 def machine() -> str:
     """What object code depends on besides its text."""
     features = hashlib.sha256(llvm.get_host_cpu_features().flatten().encode()).hexdigest()[:16]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from ...nvrtc.compiler import Ptx
 from ..instrument.segments import CountedSegment
 from ..ptx.ir import Location, Variable
+from ..runtime import abi
 
 
 @dataclass
@@ -36,7 +37,14 @@ class KernelInfo:
     symmetric: int = 0  # abi.SYMMETRIC bits
     ordered: bool = False  # fences, releases or acquires order its threads
     finals: bool = False  # a thread may end after an access while others go on to a barrier
+    lanes: int = 1  # threads that run as lanes of vectors, likewise
     coarsening: int = 1  # threads that may run together, in blocks whose rows are a multiple of this
+
+
+    def bounds(self, name: str) -> int:
+        """Where the bounds are of the array that a parameter points to, behind the parameters."""
+        number = [p.name for p in self.params].index(name)
+        return abi.bounds_offset(self.params[-1].offset + self.params[-1].size) + number * abi.BOUNDS.size
 
 
 @dataclass

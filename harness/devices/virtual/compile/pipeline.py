@@ -66,7 +66,8 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
         rewrite(module)
     if fixed:
         specialise.run(module, *fixed)
-    facts = ModuleFacts(module, interleaved=Check.RACES in recipe, threads=not recipe.runtime)
+    width = (recipe.lanes or llvm.lanes()) if recipe.coarsen else 1
+    facts = ModuleFacts(module, Check.RACES in recipe, not recipe.runtime, width)
     turns.run(facts.waits)
     inline.run(facts.waits)
     for function in facts.emitted:

@@ -31,8 +31,9 @@ class Check(Enum):
 class Recipe:
     """One build.
 
-    ptx: a flavour of `nvrtc.compiler`. rewrites: of the whole module, before anything else. coarsen:
-    neighbouring threads run the code together where they do the same. llvm: its optimisation level.
+    ptx: a flavour of `nvrtc.compiler`. rewrites: of the whole module, before anything else. coarsen: neighbouring
+    threads run the code together where they can. lanes: as so many lanes of vectors, 0: as suits this machine, 1:
+    otherwise. llvm: its optimisation level.
     own_frames: pays off in code that accesses memory all the time, see `llvm.compile_object`. runtime: the
     code is the runtime's own, which has no threads and addresses the host's memory.
     """
@@ -42,6 +43,7 @@ class Recipe:
     checks: frozenset[Check] = frozenset()
     rewrites: tuple[Callable[[Module], object], ...] = ()
     coarsen: bool = False
+    lanes: int = 0
     own_frames: bool = False
     runtime: bool = False
 
@@ -65,11 +67,11 @@ RECIPES = {
 BUILDS = tuple(name for name, recipe in RECIPES.items() if not recipe.runtime)
 
 
-def recipe(checks: str, quick: bool = False, tracking: bool = False) -> Recipe:
+def recipe(checks: str, quick: bool = False, tracking: bool = False, lanes: int = 0) -> Recipe:
     """The recipe of a build. quick: for short runs, compiled in a sixth of the time. tracking: with code that
-    follows unset values, which takes long to optimise.
+    follows unset values, which takes long to optimise. lanes: see `Recipe`.
     """
-    found = RECIPES[checks]
+    found = replace(RECIPES[checks], lanes=lanes)
     if tracking:
         followed = found.checks - {Check.REGISTERS, Check.INITIALISED} | {Check.UNSET}
         return replace(found, checks=followed, llvm=0)

@@ -53,10 +53,59 @@ done:
 }}
 """
 
+_OF_LANES = """
+define void @"{name}.block"(i64 %env) nounwind {{
+entry:
+  %envp = inttoptr i64 %env to ptr
+  %la = getelementptr i8, ptr %envp, i64 {launch}
+  %launch = load ptr, ptr %la, !invariant.load !1
+  %ta = getelementptr i8, ptr %envp, i64 {threads}
+  %threads = load i64, ptr %ta, !invariant.load !1
+  %na = getelementptr i8, ptr %launch, i64 {count}
+  %n = load i32, ptr %na, !invariant.load !1
+  %oa = getelementptr i8, ptr %launch, i64 {order}
+  %order = load ptr, ptr %oa, !invariant.load !1
+  %ka = getelementptr i8, ptr %launch, i64 {factor_field}
+  %k = load i32, ptr %ka, !invariant.load !1
+  %groups = udiv i32 %n, {width}
+  %together = icmp ugt i32 %k, 1
+  %count = select i1 %together, i32 %groups, i32 %n
+  br label %one
+one:
+  %i = phi i32 [ 0, %entry ], [ %next, %on ]
+{address}
+  br i1 %together, label %lanes, label %alone
+lanes:
+  call void @"{name}.lanes"(i64 %env, i64 %thr)
+  br label %on
+alone:
+  call void @"{name}.thread"(i64 %env, i64 %thr)
+  br label %on
+on:
+  %next = add i32 %i, 1
+  %more = icmp ult i32 %next, %count
+  br i1 %more, label %one, label %done
+done:
+  ret void
+}}
+"""
+
 
 def of_coroutines(name: str) -> str:
     """The function that runs a block of coroutines: the runtime schedules them."""
     return _OF_COROUTINES.format(name=name)
+
+
+def of_lanes(name: str, width: int) -> str:
+    """The function that runs a block of threads, as lanes where their groups are whole."""
+    offsets = {
+        "launch": abi.offset("Env", "launch"),
+        "threads": abi.offset("Env", "threads"),
+        "count": abi.offset("Launch", "threads"),
+        "order": abi.offset("Launch", "order"),
+        "factor_field": abi.offset("Launch", "coarsening"),
+    }
+    return _OF_LANES.format(name=name, width=width, address=_address("%i", ""), **offsets)
 
 
 def of_threads(name: str, factor: int) -> str:

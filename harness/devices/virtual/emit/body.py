@@ -94,7 +94,7 @@ class _Body:
             elif ins in coarsening.serial:
                 self._separately(ins)
                 return False
-        return _lower(self.e, ins)
+        return lower(self.e, ins)
 
     def _separately(self, ins: Instruction) -> None:
         """For each thread. Its access comes right behind its check, for which LLVM makes better code."""
@@ -103,8 +103,8 @@ class _Body:
             return
         for _ in self.e.threads.each():
             if self.leading:
-                _lower(self.e, self.leading)
-            _lower(self.e, ins)
+                lower(self.e, self.leading)
+            lower(self.e, ins)
         self.leading = None
 
     def _agree(self, ins: Instruction) -> None:
@@ -119,7 +119,7 @@ class _Body:
         e.label(agreed)
 
 
-def _lower(e: Emitter, ins: Instruction) -> bool:
+def lower(e: Emitter, ins: Instruction) -> bool:
     """Whether it ends the block. Anything that cannot be lowered is Unsupported, with the line that leads here."""
     try:
         return _emit(e, ins)

@@ -6,9 +6,12 @@ the values of operands, variables, the places of the student's code, control flo
 
 from __future__ import annotations
 
+from ..analyse.lanes import Lanes
 from ..analyse.uniformity import Coarsening
 from ..ptx.ir import Function
 from .control import DEAD, Control
+from .lane_values import LaneValues
+from .lift import LaneText
 from .memory import Arrays
 from .sites import Sites
 from .special_registers import SpecialRegisters
@@ -21,7 +24,8 @@ from .variables import Variables
 
 
 class Emitter:
-    """site: see `Sites`. coroutine: its threads can wait. coarsening: several run together."""
+    """site: see `Sites`. coroutine: its threads can wait. coarsening: several run together. lanes, width: as
+    lanes of vectors, so many."""
 
     def __init__(
         self,
@@ -30,12 +34,18 @@ class Emitter:
         site: str,
         coroutine: bool = False,
         coarsening: Coarsening | None = None,
+        lanes: Lanes | None = None,
+        width: int = 1,
     ):
         self.function, self.module, self.facts = function, module, module.facts.of(function)
-        text = self.text = Text(module)
+        text = self.text = LaneText(module, width) if lanes else Text(module)
         self.threads = Threads(coarsening)
         self.state = State(text, self.threads)
-        values = self.values = Values(text, self.threads, SpecialRegisters(text, self.state, self.threads))
+        special = SpecialRegisters(text, self.state, self.threads)
+        values = Values(text, self.threads, special)
+        if lanes:
+            values = LaneValues(text, self.threads, special, lanes)
+        self.values = values
         self.variables = Variables(function, module, text, self.state, values, DEAD)
         self.sites = Sites(function, module, site)
         self.control = Control(self, coroutine)

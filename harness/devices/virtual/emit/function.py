@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from ....errors import Unsupported
 from ..compile.modules import KernelInfo, Parameter
 from ..ptx.callgraph import align_up, symbol_name
-from ..ptx.ir import Function, Location, Variable
+from ..ptx.ir import Function, Instruction, Location, Variable
 from ..runtime import abi
-from . import blocks, body
+from . import blocks, body, lane_body
 from .control import DEAD
 from .emitter import Emitter
+from .lift import Unliftable
 from .text import memory_name
 from .unit import Unit
 
@@ -48,6 +49,9 @@ def _kernel(f: Function, unit: Unit) -> str:
     e = Emitter(f, unit, site, coroutine)
     if coroutine:
         return _coroutine(e, "start") + several + blocks.of_coroutines(f.name)
+    if unit.facts.of(f).lanes and (text := _lanes(f, unit, site)):
+        info.lanes = unit.facts.width
+        return _plain(e) + text + blocks.of_lanes(f.name, info.lanes)
     return _plain(e) + several + blocks.of_threads(f.name, info.coarsening)
 
 
@@ -116,6 +120,22 @@ def _together(e: Emitter) -> str:
     e.text.raw("return:", "  ret i1 true", f"{DEAD}:", "  ret i1 true", "disagree:", "  ret i1 false")
     arguments = ", ".join(f"i64 {e.threads.address}" for _ in e.threads.each())
     return _defined(e, f'internal i1 @"{e.function.name}.threads"(i64 %env, {arguments})')
+
+
+def _lanes(f: Function, unit: Unit, site: str) -> str:
+    """The code that a group of threads runs as lanes of vectors; "" where there is no such code."""
+    facts, checked = unit.facts.of(f), any(isinstance(i, Instruction) and i.base == "check" for i in f.body)
+    found = facts.find_lanes()
+    if found is None:
+        return ""
+    e = Emitter(f, unit, site, lanes=found, width=unit.facts.width)
+    try:
+        _start(e)
+        lane_body.emit(e, found, checked)
+    except Unliftable:
+        return ""
+    e.text.raw("return:", "  ret void", f"{DEAD}:", "  ret void")
+    return _defined(e, f'internal void @"{f.name}.lanes"(i64 %env, i64 %thr)')
 
 
 def _coroutine(e: Emitter, kind: str) -> str:

@@ -36,6 +36,7 @@ class Unit:
         self.variables: dict[str, tuple[int, Variable]] = {}
         self.variables_bytes = 0
         self.kernels: dict[str, KernelInfo] = {}
+        self.helpers: dict[str, str] = {}  # functions that the code of others calls, by their names
         self.exchanges = False  # lanes give each other rows or matrices
         self._place_variables()
 
@@ -49,7 +50,7 @@ class Unit:
             *self._metadata,
         ]
         return Lowered(
-            "\n".join(head + text + tail) + "\n",
+            "\n".join([*head, *self.helpers.values(), *text, *tail]) + "\n",
             self.kernels,
             self.sites,
             self.variables,

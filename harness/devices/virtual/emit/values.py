@@ -72,7 +72,7 @@ class Values:
     def declare(self, function: Function) -> None:
         """Make a function's registers known; those that live across blocks get a slot."""
         self.types |= function.regs
-        across = _across_blocks(function)
+        across = across_blocks(function)
         for name in function.regs:
             if name in across:
                 for each in self.threads.names(name):
@@ -98,21 +98,24 @@ class Values:
         return self.text.knows(name)
 
     def set(self, register: str, value: str, ptx_type: str) -> None:
-        """Write a register from a value of `ptx_type`; a wider register is sign- or zero-extended."""
+        """Write a register from a value of `ptx_type`."""
         if register == "_":
             return
+        value, name = self.converted(register, value, ptx_type), self.threads.name(register)
+        self.text.know(name, value)
+        if name in self._slots:
+            self.text.line(f"store {llvm_type(self.types[register])} {value}, ptr {self._slots[name]}")
+
+    def converted(self, register: str, value: str, ptx_type: str) -> str:
+        """A value of `ptx_type` as the register holds it; for a wider one it is sign- or zero-extended."""
         have, want = llvm_type(ptx_type), llvm_type(self.types[register])
         if LLVM_BITS[have] < LLVM_BITS[want] and is_signed(ptx_type) and not is_float(ptx_type):
             wide = f"i{LLVM_BITS[want]}"
             value, have = self.text.cast("sext", have, value, wide), wide
-        value = self.convert(value, have, want)
-        name = self.threads.name(register)
-        self.text.know(name, value)
-        if name in self._slots:
-            self.text.line(f"store {want} {value}, ptr {self._slots[name]}")
+        return self.convert(value, have, want)
 
 
-def _across_blocks(function: Function) -> set[str]:
+def across_blocks(function: Function) -> set[str]:
     """The registers that live in more than one basic block."""
     seen: dict[str, int] = {}
     across, block = set(), 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,10 @@ DTYPES = {
 _LLVM = {(name, field): _C_TYPES[kind][0] for name, fields in _STRUCTS.items() for kind, field, _ in fields}
 WAYS = 32  # ways out of a kernel that are told apart
 LOOPS = DTYPES["Extra"]["turns"].shape[0]  # loops around them, likewise
+
+#: of an array that is an argument: where it begins, where it ends, where what may be written ends. Behind the parameters
+#: of a kernel whose threads are lanes there is one for each
+BOUNDS = struct.Struct("<QQQ")
 
 CACHE_LINE = 64
 MAX_THREADS = 1024  # of a block
@@ -186,6 +191,11 @@ _FOR_CUDA = """
     TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD FRAMES_FULL
     HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES FAULTY ALL_RIGHT LOOKS
 """.split()
+
+
+def bounds_offset(nbytes: int) -> int:
+    """Where the first bounds are, behind parameters of so many bytes."""
+    return -(-nbytes // 8) * 8
 
 
 def c_header() -> str:

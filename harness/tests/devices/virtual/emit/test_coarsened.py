@@ -1,11 +1,15 @@
-"""Coarsened threads: the same bits as one by one; faults with the right thread and line."""
+"""Coarsened threads, where they do not run as lanes of vectors: the same bits as one by one; faults with the right
+thread and line."""
 
 from __future__ import annotations
+
+from functools import cache
 
 import numpy as np
 import pytest
 
 from harness.devices.virtual.analyse.uniformity import FACTOR, FACTOR_WITH_BARRIERS, coarsening
+from harness.devices.virtual.device import VirtualGPU
 from harness.devices.virtual.ptx import parse as ptx
 from harness.errors import KernelFault
 from harness.tests.devices.virtual.launches import K, device, line_of
@@ -69,11 +73,19 @@ IN_A_ROW = """
 """
 
 
+@cache
+def one_by_one(checks: str) -> VirtualGPU:
+    """A device without lanes."""
+    made = VirtualGPU(checks)
+    made.quick, made.lanes = True, 1
+    return made
+
+
 def run(
     source: str, checks: str = "memory", block: int = 32, fixed: bool = True, factor: int = FACTOR
 ) -> bytes:
     """The bits that `k` leaves in `out`. fixed: compiled for its sizes, that many threads together."""
-    dev = device(checks)
+    dev = one_by_one(checks)
     x = dev.array(np.random.default_rng(0).standard_normal(64).astype(np.float32), name="x", axes="i")
     out = dev.array(np.zeros(128, np.float32), name="out", axes="i")
     kernel = dev.compile(source).get_function("k")

@@ -1,0 +1,372 @@
+"""The instructions of a kernel whose threads are lanes of vectors, one after the other.
+
+Outside regions (see `analyse/lanes`) all lanes that are alive are at the same place. In a region each block has a mask of the
+lanes that wait at it; the blocks follow in their order, each runs where any lane waits, and what it writes goes to those lanes
+alone. A loop goes round while any lane wants to.
+"""
+
+from __future__ import annotations
+
+from ..analyse.lanes import Lanes, Region, linear
+from ..ptx.ir import Instruction, Label
+from ..ptx.types import BITS, is_signed, llvm_type
+from .body import lower
+from .emitter import Emitter
+from .lane_memory import Accesses
+from .lane_values import LaneValues, Pair
+
+_LIVE = "%lanes.live"
+
+
+def emit(e: Emitter, lanes: Lanes, checked: bool) -> None:
+    """Lower the body; ends in a branch to where it returns. checked: each access."""
+    e.values.declare(e.function)
+    e.text.forget()
+    _Body(e, lanes, checked).run()
+
+
+class _Body:
+    def __init__(self, e: Emitter, lanes: Lanes, checked: bool):
+        self.e, self.lanes, self.body = e, lanes, e.function.body
+        self.values: LaneValues = e.values
+        self.accesses = Accesses(e, lanes, checked)
+        self.entered: list[Region] = []  # by the branch before
+        self.starts = {region.start: region for region in lanes.regions}
+        self.positions = {item.name: i for i, item in enumerate(self.body) if isinstance(item, Label)}
+        self.mask_type = e.text.type("i1")
+        self.dies = bool(lanes.exits) or any(
+            isinstance(i, Instruction) and i.op.flow == "return"
+            for region in lanes.regions
+            for i in self.body[region.start : region.end]
+        )
+        if self.dies:
+            self._slot(_LIVE, "splat (i1 true)")
+
+    def _slot(self, name: str, start: str = "zeroinitializer") -> None:
+        self.e.text.first(f"{name} = alloca {self.mask_type}", f"store {self.mask_type} {start}, ptr {name}")
+
+    def run(self) -> None:
+        e, i, ended = self.e, 0, False
+        self._all_alive()
+        while i < len(self.body):
+            item = self.body[i]
+            if region := self.starts.get(i):
+                ended = self._region(region, ended)
+                i = region.end
+                continue
+            if isinstance(item, Label):
+                (e.text.block if ended else e.text.join)(e.control.label(item.name))
+                self._all_alive()
+                ended = False
+            else:
+                if ended:  # unreachable code after a branch
+                    e.text.block(e.fresh_label("unreachable"))
+                ended = self._instruction(item, i)
+                if item.op.flow and not ended:
+                    self._all_alive()
+            i += 1
+        if not ended:
+            e.control.fall_out()
+
+    def _all_alive(self) -> None:
+        self.values.merging = False
+        self.values.mask = self.e.text.vector(f"load {self.mask_type}, ptr {_LIVE}") if self.dies else ""
+
+    # -- instructions -----------------------------------------------------------------------------------------
+
+    def _instruction(self, ins: Instruction, position: int) -> bool:
+        """Whether it ends the block."""
+        e = self.e
+        if ins.base == "check":
+            return False  # accesses have their own
+        if ins in self.lanes.exits:
+            return self._exit(ins)
+        if ins in self.lanes.parts:
+            return self._part(ins, position)
+        if self.accesses.emit(ins):
+            return False
+        if ins.op.has_result and ins.operands[0] in self.values.types and not ins.op.flow:
+            if self.values.is_pair(ins.operands[0]) and self._linear(ins):
+                return False
+        return lower(e, ins)
+
+    def _exit(self, ins: Instruction) -> bool:
+        """Lanes die; if none is left, the kernel is left."""
+        e, go = self.e, self.e.fresh_label("alive")
+        dying = e.value(("!" if ins.negated else "") + ins.pred, "pred")
+        if not self.lanes.exits[ins]:
+            dying = e.op("xor i1", dying, "true")
+        alive = e.op("and i1", self.values.mask, e.op("xor i1", dying, "true"))
+        e.line(f"store {self.mask_type} {alive}, ptr {_LIVE}")
+        target = e.control.label(ins.operands[0])
+        if self.lanes.exits[ins]:
+            e.branch(self._any(alive), go, target)
+            e.label(go)
+        else:
+            none = e.fresh_label("nobody")
+            e.branch(self._any(alive), target, none)
+            e.label(none)
+        return False
+
+    def _any(self, mask: str) -> str:
+        return self.e.text.reduced("or", mask, "i1")
+
+    def _part(self, ins: Instruction, position: int) -> bool:
+        """The lanes go to the first blocks of the region that begins here; nothing to do where they meet at once."""
+        region = self.starts.get(position + 1)
+        if region is None:  # nothing in between
+            return False
+        mask = self.values.mask or "splat (i1 true)"
+        self.entered.append(region)
+        self._prepare(region)
+        self._split(ins, mask, position + 1, region)
+        return False
+
+    # -- regions ----------------------------------------------------------------------------------------------
+
+    def _prepare(self, region: Region) -> None:
+        for start, _ in region.blocks:
+            self._slot(_mask(start))
+
+    def _region(self, region: Region, ended: bool) -> bool:
+        """Lower the blocks of a region. Returns False: what follows is reached."""
+        e, head = self.e, self.body[region.start]
+        if region in self.entered:
+            e.line(f"br label %{_at(region.start)}")
+            ended = True
+        else:
+            self._prepare(region)
+        if isinstance(head, Label):  # all come here, to a loop, or some way around the branch
+            (e.text.block if ended else e.text.join)(e.control.label(head.name))
+        elif ended:
+            e.text.block(e.fresh_label("around"))
+        self._all_alive()
+        self._wait(region.start, self.values.mask or "splat (i1 true)")
+        for n, (start, end) in enumerate(region.blocks):
+            next_ = _at(region.blocks[n + 1][0]) if n + 1 < len(region.blocks) else ""
+            ends = [loop for loop in region.loops if max(region_end(loop, region)) == end]
+            self._block(start, end, region, e.fresh_label("behind") if ends or not next_ else next_)
+            for loop in reversed(ends):  # an inner one first
+                again = self._any(self._waiting(loop.header))
+                behind = e.fresh_label("round")
+                e.branch(again, _at(loop.header), behind)
+                e.text.block(behind)
+        return self._behind(region)
+
+    def _behind(self, region: Region) -> bool:
+        e = self.e
+        e.text.forget()
+        self._all_alive()
+        if self.dies and any(self._may_die(block) for block in region.blocks):
+            on = e.fresh_label("alive")
+            e.branch(self._any(self.values.mask), on, "return")
+            e.label(on)
+        if region.end >= len(self.body):
+            e.line("br label %return")
+            return True
+        return False
+
+    def _may_die(self, block: tuple[int, int]) -> bool:
+        last = self.body[block[1] - 1]
+        return isinstance(last, Instruction) and (
+            last in self.lanes.exits or last.op.flow in ("return", "branch")
+        )
+
+    def _waiting(self, start: int) -> str:
+        return self.e.text.vector(f"load {self.mask_type}, ptr {_mask(start)}")
+
+    def _wait(self, start: int, mask: str) -> None:
+        """More lanes wait at a block."""
+        e = self.e
+        both = e.text.vector(f"or {self.mask_type} {self._waiting(start)}, {mask}")
+        e.line(f"store {self.mask_type} {both}, ptr {_mask(start)}")
+
+    def _block(self, start: int, end: int, region: Region, next_: str) -> None:
+        e, values = self.e, self.values
+        run = e.fresh_label("lanes")
+        e.text.join(_at(start))
+        mask = self._waiting(start)
+        e.line(f"store {self.mask_type} zeroinitializer, ptr {_mask(start)}")
+        e.branch(self._any(mask), run, next_)
+        e.text.block(run)
+        values.mask, values.merging = mask, True
+        for position in range(start, end):
+            item = self.body[position]
+            if isinstance(item, Label):
+                continue
+            if item.op.flow in ("branch", "return"):
+                self._leave(item, mask, end, region)
+            else:
+                self._instruction(item, position)
+        last = self.body[end - 1]
+        if isinstance(last, Label) or not last.op.flow:
+            self._go(end, mask, region)
+        values.merging = False
+        if next_.startswith("behind"):
+            e.text.join(next_)
+
+    def _leave(self, ins: Instruction, mask: str, end: int, region: Region) -> None:
+        """The end of a block: its lanes wait elsewhere, or die."""
+        if ins.op.flow == "return":
+            self._die(mask)
+        elif ins.pred:
+            self._split(ins, mask, end, region)
+        else:
+            self._go(self.positions[ins.operands[0]], mask, region)
+
+    def _split(self, ins: Instruction, mask: str, next_: int, region: Region) -> None:
+        e = self.e
+        taken = e.text.spread(e.value(("!" if ins.negated else "") + ins.pred, "pred"), "i1")
+        vector = self.mask_type
+        yes = e.text.vector(f"and {vector} {mask}, {taken}")
+        no = e.text.vector(f"xor {vector} {mask}, {yes}")
+        self._go(self.positions[ins.operands[0]], yes, region)
+        self._go(next_, no, region)
+
+    def _go(self, target: int, mask: str, region: Region) -> None:
+        if region.start <= target < region.end:
+            self._wait(target, mask)
+        elif target != region.end:
+            self._die(mask)
+
+    def _die(self, mask: str) -> None:
+        e = self.e
+        alive = e.text.vector(f"load {self.mask_type}, ptr {_LIVE}")
+        alive = e.op("and i1", alive, e.op("xor i1", mask, "true"))
+        e.line(f"store {self.mask_type} {alive}, ptr {_LIVE}")
+
+    # -- pairs ------------------------------------------------------------------------------------------------
+
+    def _linear(self, ins: Instruction) -> bool:
+        """An instruction on the scalars and the vectors of pairs; False where that is not possible."""
+        kind, values = linear(ins), self.values
+        target = ins.operands[0]
+        if kind in ("widen", "wide"):
+            pair = self._widened(ins, kind)
+        elif kind and BITS[ins.op.types[0]] == BITS[values.types[target]]:
+            pair = self._plain(ins, kind)
+        else:
+            return False
+        if pair is None:
+            return False
+        values.set_pair(target, pair)
+        return True
+
+    def _plain(self, ins: Instruction, kind: str) -> Pair | None:
+        e, values, t = self.e, self.values, llvm_type(ins.op.types[0])
+        if kind == "narrow":
+            first, rest = values.pair(ins.operands[1], ins.op.type)
+            source = llvm_type(ins.op.type)
+            return e.cast("trunc", source, first, t), self._cast("trunc", rest, source, t)
+        pairs = [values.pair(o, ins.op.type) for o in ins.operands[1:]]
+        found = self._computed(kind, pairs, t)
+        if found is None or ins not in self.lanes.anchors or ins.operands[0] in self.lanes.merged:
+            return None if ins in self.lanes.anchors else found
+        marks = [e.op("icmp eq i64", values.anchor_of(first), 0) for first, rest in pairs if rest]
+        good = marks[0] if len(marks) == 1 else e.op("and i1", *marks)
+
+        def exact() -> str:
+            wholes = [(e.value(o, ins.op.type), "") for o in ins.operands[1:]]
+            return self._computed(kind, wholes, t)[0]
+
+        return values.anchored(ins, good, found, exact)
+
+    def _computed(self, kind: str, pairs: list[Pair], t: str) -> Pair | None:
+        e = self.e
+        (first, rest), *others = pairs
+        if kind == "move":
+            return first, rest
+        if kind == "neg":
+            return e.op(f"sub {t}", 0, first), self._vector("sub", t, "zeroinitializer", rest) if rest else ""
+        second, more = others[0]
+        if kind == "shl":
+            amount = f"splat ({t} {second})"
+            return e.op(f"shl {t}", first, second), self._vector("shl", t, rest, amount) if rest else ""
+        if kind in ("add", "sub"):
+            if rest and more or more and kind == "sub":
+                rest = self._vector(kind, t, rest or "zeroinitializer", more)
+            return e.op(f"{kind} {t}", first, second), rest or more
+        if rest and more:
+            return None
+        by = e.text.spread(second if rest else first, t)
+        product = (
+            e.op(f"mul {t}", first, second),
+            self._vector("mul", t, rest or more, by) if rest or more else "",
+        )
+        return self._computed("add", [product, others[1]], t) if len(others) > 1 else product
+
+    def _vector(self, op: str, t: str, a: str, b: str) -> str:
+        return self.e.text.vector(f"{op} {self.e.text.type(t)} {a}, {b}")
+
+    def _cast(self, op: str, rest: str, source: str, to: str) -> str:
+        text = self.e.text
+        return text.vector(f"{op} {text.type(source)} {rest} to {text.type(to)}") if rest else ""
+
+    def _widened(self, ins: Instruction, kind: str) -> Pair | None:
+        """cvt to 64 bits, mul.wide, mad.wide: exact where no lane's 32-bit sum overflows."""
+        e, values, type_ = self.e, self.values, ins.op.type
+        signed = is_signed(type_)
+        extend = "sext" if signed else "zext"
+        given = list(ins.operands[1:])
+        if kind == "wide" and not self.lanes.stride(given[0]) and self.lanes.stride(given[1]) != 0:
+            given[0], given[1] = given[1], given[0]
+        first, rest = values.pair(given[0], type_)
+        by = ""
+        if kind == "wide":
+            factor, other = values.pair(given[1], type_)
+            if other:
+                return None
+            by = e.cast(extend, "i32", factor, "i64") if factor[0] == "%" else _extended(factor, signed)
+        if not rest:  # it is the summand that varies
+            return None
+        if ins not in self.lanes.anchors:  # its result is merged
+            return None
+        low, high = (self._extreme(how, rest, given[0]) for how in ("smin", "smax"))
+        wide = e.cast(extend, "i32", first, "i64")
+        bounds = (-(1 << 31), (1 << 31) - 1) if signed else (0, (1 << 32) - 1)
+        good = e.op(
+            "and i1",
+            e.op("icmp sge i64", e.op("add i64", wide, low), bounds[0]),
+            e.op("icmp sle i64", e.op("add i64", wide, high), bounds[1]),
+        )
+        found = wide, self._cast("sext", rest, "i32", "i64")
+        if by:
+            found = self._computed("mul", [found, (by, "")], "i64")
+        plus = values.pair(given[2], f"{type_[0]}64") if len(given) > 2 else None
+        if plus:
+            found = self._computed("add", [found, plus], "i64")
+            if self.lanes.anchored.get(given[2]):
+                good = e.op("and i1", good, e.op("icmp eq i64", values.anchor_of(plus[0]), 0))
+
+        def exact() -> str:
+            whole = e.cast(extend, "i32", e.value(given[0], type_), "i64")
+            whole = e.op("mul i64", whole, by) if by else whole
+            return e.op("add i64", whole, e.value(given[2], f"{type_[0]}64")) if plus else whole
+
+        return values.anchored(ins, good, found, exact)
+
+    def _extreme(self, how: str, rest: str, given) -> str:
+        """The lowest or highest of 32-bit numbers, as 64 bits."""
+        stride, text = self.lanes.stride(given), self.e.text
+        if stride is not None:
+            last = stride * (text.width - 1)
+            return str(min(0, last) if how == "smin" else max(0, last))
+        return self.e.cast("sext", "i32", text.reduced(how, rest, "i32"), "i64")
+
+
+def _extended(number: str, signed: bool) -> str:
+    """The text of a 32-bit number as 64 bits."""
+    value = int(number) & 0xFFFFFFFF
+    return str(value - (1 << 32) if signed and value >> 31 else value)
+
+
+def region_end(loop, region: Region) -> list[int]:
+    return [end for start, end in region.blocks if start in loop.blocks]
+
+
+def _at(start: int) -> str:
+    return f"lanes.at.{start}"
+
+
+def _mask(start: int) -> str:
+    return f"%lanes.mask.{start}"

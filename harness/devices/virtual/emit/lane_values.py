@@ -1,0 +1,197 @@
+"""Values of PTX's operands where threads are lanes of vectors.
+
+A register that is the same in all lanes is a scalar. A 32- or 64-bit integer that is not is a pair: a scalar and a
+vector, whose sum it is. Sums, and products with what is uniform, act on both; so in a loop it is mostly the scalar alone that
+changes, and lanes that are neighbours in memory stay so without any further look. All else is a vector.
+"""
+
+from __future__ import annotations
+
+from ..analyse.lanes import Lanes
+from ..ptx.ir import Function, Instruction, Operand, Special, operand
+from ..ptx.types import BITS, TYPES, llvm_type
+from .lift import LaneText
+from .special_registers import SpecialRegisters
+from .threads import Threads
+from .values import POISON, Values, across_blocks
+
+Pair = tuple[str, str]  # (scalar, vector); "": nothing
+
+
+class LaneValues(Values):
+    """mask: the lanes that take part, "" for all; merging: the others keep what they have."""
+
+    def __init__(self, text: LaneText, threads: Threads, special: SpecialRegisters, lanes: Lanes):
+        super().__init__(text, threads, special)
+        self.lanes, self.mask, self.merging = lanes, "", False
+        self.anchors = ""  # the table of what anchors keep, see `exact`
+
+    def is_pair(self, register: str) -> bool:
+        type_ = self.types[register]
+        return self.lanes.strides.get(register, 0) != 0 and type_[0] in "bus" and BITS[type_] in (32, 64)
+
+    def declare(self, function: Function) -> None:
+        """Slots for registers that live across blocks."""
+        self.types |= function.regs
+        across = across_blocks(function)
+        for name in (n for n in function.regs if n in across):
+            stride = self.lanes.strides.get(name, 0)
+            if stride == 0:
+                self.slot(name)
+            elif self.is_pair(name):
+                t = llvm_type(self.types[name])
+                self._place(f"{name}:u", t, "0")
+                if stride is None:
+                    self._place(f"{name}:v", self.text.type(t), "zeroinitializer")
+            else:
+                t = llvm_type(self.types[name])
+                poison = POISON.get(t) or str(0x7F7F7F7F7F7F7F7F & (1 << TYPES[self.types[name]][1]) - 1)
+                self._place(f"{name}:v", self.text.type(t), f"splat ({t} {poison})")
+
+    def _place(self, key: str, type_: str, start: str) -> None:
+        self._slots[key] = f'%"{key}"'
+        self.text.first(f'%"{key}" = alloca {type_}', f'store {type_} {start}, ptr %"{key}"')
+
+    def _load(self, key: str, t: str, is_vector: bool) -> str:
+        if not self.text.knows(key):
+            if is_vector:
+                value = self.text.vector(f"load {self.text.type(t)}, ptr {self._slots[key]}")
+            else:
+                value = self.text.emit(f"load {t}, ptr {self._slots[key]}")
+            self.text.know(key, value)
+        return self.text.knows(key)
+
+    def _store(self, key: str, t: str, value: str) -> None:
+        self.text.know(key, value)
+        if key in self._slots:
+            self.text.line(f"store {t} {value or 'zeroinitializer'}, ptr {self._slots[key]}")
+
+    # -- as one value ---------------------------------------------------------------------------------------
+
+    def value(self, given: str, ptx_type: str) -> str:
+        given = operand(given)
+        if isinstance(given, Special) and self.lanes.stride(given):
+            first, t = self.special.read(given)
+            return self.convert(self._sum(first, self.text.row(32, 1), t), t, llvm_type(ptx_type))
+        return super().value(given, ptx_type)
+
+    def read(self, register: str) -> str:
+        if self.lanes.strides.get(register, 0) == 0:
+            return super().read(register)
+        key = f"{register}:full"
+        if not self.text.knows(key):
+            t = llvm_type(self.types[register])
+            self.text.know(
+                key, self.exact(register) if self.is_pair(register) else self._load(f"{register}:v", t, True)
+            )
+        return self.text.knows(key)
+
+    def set(self, register: str, value: str, ptx_type: str) -> None:
+        if register == "_" or self.lanes.strides.get(register, 0) == 0:
+            assert value not in self.text.vectors, f"{register} is not uniform"
+            return super().set(register, value, ptx_type)
+        self.set_full(register, self.converted(register, value, ptx_type))
+
+    def set_full(self, register: str, value: str) -> None:
+        t = llvm_type(self.types[register])
+        value = self._merged(register, self.text.named(self.text.spread(value, t), t), t)
+        if self.is_pair(register):
+            self._store(f"{register}:u", t, "0")
+        self._store(f"{register}:v", self.text.type(t), value)
+        self.text.know(f"{register}:full", value)
+
+    def _merged(self, register: str, value: str, t: str) -> str:
+        if not (self.merging and register in self.lanes.merged):
+            return value
+        vector = self.text.type(t)
+        before = self.text.spread(self.read(register), t)
+        return self.text.vector(
+            f"select {self.text.type('i1')} {self.mask}, {vector} {value}, {vector} {before}"
+        )
+
+    # -- as a pair ------------------------------------------------------------------------------------------
+
+    def pair(self, given: Operand, type_: str) -> Pair:
+        """An integer operand of 32 or 64 bits."""
+        t, bits = llvm_type(type_), BITS[type_]
+        if isinstance(given, Special) and self.lanes.stride(given):
+            return self.special.read(given)[0], self.text.row(32, 1)
+        stride = self.lanes.stride(given)
+        if stride == 0:
+            return self.value(given, type_), ""
+        if not self.is_pair(given):
+            return "0", self.value(given, type_)
+        first = self._load(f"{given}:u", t, False)
+        if stride is not None:
+            return first, self.text.row(bits, stride)
+        return first, self._load(f"{given}:v", t, True)
+
+    def set_pair(self, register: str, pair: Pair) -> None:
+        t, (first, rest) = llvm_type(self.types[register]), pair
+        if self.merging and register in self.lanes.merged:
+            return self.set_full(register, self._sum(first, rest, t))
+        self.text.forget(f"{register}:full")
+        self._store(f"{register}:u", t, first)
+        if self.lanes.strides[register] is None:
+            vector = self.text.type(t)
+            if not rest:
+                rest = "zeroinitializer"
+            self._store(f"{register}:v", vector, self.text.named(rest, t))
+
+    def _sum(self, first: str, rest: str, t: str) -> str:
+        if not rest:
+            return self.text.spread(first, t)
+        if first == "0" and rest in self.text.vectors:
+            return rest
+        return self.text.vector(f"add {self.text.type(t)} {self.text.spread(first, t)}, {rest}")
+
+    def exact(self, register: str) -> str:
+        """The whole value of a pair, with what anchors keep."""
+        type_ = self.types[register]
+        t = llvm_type(type_)
+        first, rest = self.pair(operand(register), type_)
+        found = self._sum(first, rest, t)
+        if not self.lanes.anchored.get(register):
+            return found
+        return self.text.op("add i64", found, self.correction(first))
+
+    # -- anchors ----------------------------------------------------------------------------------------------
+    #
+    # A 32-bit sum may overflow on the way to a 64-bit number, in some lanes only. It hardly ever does; then the scalar
+    # becomes a number far from all addresses, which tells where the rest is kept: at a place of the anchor's own.
+
+    def anchored(self, ins: Instruction, good: str, pair: Pair, exact) -> Pair:
+        """A pair, if `good` (an i1) holds; else the scalar says where what is missing is. exact(): the 64-bit result."""
+        text, number = self.text, self.lanes.anchors[ins]
+        far, fine = text.fresh_label("far"), text.fresh_label("fine")
+        mark = str(number << 56)
+        vector = text.type("i64")
+        text.branch(good, fine, far, likely=True)
+        with text.out_of_line(far):
+            rest = text.op("sub i64", text.spread(exact(), "i64"), self._sum(mark, pair[1], "i64"))
+            text.line(f"store {vector} {rest}, ptr {self._kept(str(number))}, align 8")
+            text.line(f"br label %{fine}")
+        text.label(fine)
+        return text.emit(f"select i1 {good}, i64 {pair[0]}, i64 {mark}"), pair[1]
+
+    def _kept(self, number: str) -> str:
+        vector = self.text.type("i64")
+        if not self.anchors:
+            self.anchors = "%anchors"
+            count = len(self.lanes.anchors) + 1
+            self.text.first(
+                f"%anchors = alloca [{count} x {vector}], align 64",
+                f"store {vector} zeroinitializer, ptr %anchors, align 8",
+            )
+        return self.text.emit(f"getelementptr {vector}, ptr %anchors, i64 {number}")
+
+    def anchor_of(self, first: str) -> str:
+        """The number of the anchor that a scalar names; 0: none."""
+        text = self.text
+        number = text.op("lshr i64", text.op("add i64", first, 1 << 55), 56)
+        known = text.op("icmp ule i64", number, len(self.lanes.anchors))
+        return text.emit(f"select i1 {known}, i64 {number}, i64 0")
+
+    def correction(self, first: str) -> str:
+        place = self._kept(self.anchor_of(first))
+        return self.text.vector(f"load {self.text.type('i64')}, ptr {place}, align 8")

@@ -1,0 +1,155 @@
+"""LLVM text of one function whose threads are lanes: an instruction of which an operand is a vector becomes one of vectors.
+
+    %t.3 = fmul float %t.1, 2.0    ->    %t.3 = fmul <16 x float> %t.1, splat (float 2.0)
+
+So the table of opcodes serves lanes as well as single threads, and what is the same for all lanes stays scalar.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .text import Text
+from .unit import Unit
+
+_NAME = re.compile(r"%[\w.$]+")
+_TYPE = r"(i\d+|float|double|half)"
+_BINARY = re.compile(rf"([a-z]+(?: (?:exact|[ou]?[a-z]{{2,3}}))?) {_TYPE} (\S+), (\S+)")
+_SELECT = re.compile(rf"select i1 (\S+), {_TYPE} (\S+), \2 (\S+)")
+_CAST = re.compile(rf"(\w+) {_TYPE} (\S+) to {_TYPE}")
+_NEGATION = re.compile(rf"fneg {_TYPE} (\S+)")
+_CALL = re.compile(rf"call {_TYPE} @(llvm\.[\w.]+?)((?:\.[if]\d+)+)\((.*)\)")
+_DIVISION = re.compile(r"([su])(div|rem) i32 (\S+), (\S+)")
+_BINARIES = frozenset(
+    "add sub mul and or xor shl lshr ashr sdiv udiv srem urem fadd fsub fmul fdiv icmp fcmp".split()
+)
+
+
+class Unliftable(Exception):
+    """An instruction that there is not for vectors."""
+
+
+class LaneText(Text):
+    """width: how many lanes."""
+
+    def __init__(self, unit: Unit, width: int):
+        super().__init__(unit)
+        self.width = width
+        self.vectors: set[str] = set()  # the values that are
+
+    def type(self, scalar: str) -> str:
+        return f"<{self.width} x {scalar}>"
+
+    def row(self, bits: int, stride: int) -> str:
+        """The constant 0, stride, 2 * stride ..."""
+        mask = (1 << bits) - 1
+        return f"<{', '.join(f'i{bits} {i * stride & mask}' for i in range(self.width))}>"
+
+    def emit(self, instruction: str) -> str:
+        if self.vectors.isdisjoint(_NAME.findall(instruction)):
+            return super().emit(instruction)
+        return self.vector(self._lifted(instruction))
+
+    def plainly(self, instruction: str) -> str:
+        """Emit an instruction as it stands."""
+        return super().emit(instruction)
+
+    def vector(self, instruction: str) -> str:
+        """As it stands; its result is a vector of lanes."""
+        name = self.plainly(instruction)
+        self.vectors.add(name)
+        return name
+
+    def spread(self, value: str, scalar: str) -> str:
+        """An operand as a vector: itself, or the same in all lanes."""
+        if value in self.vectors or value[0] in "<s":
+            return value
+        if value[0] != "%":
+            return f"splat ({scalar} {value})"
+        t = self.type(scalar)
+        first = self.once(f"insertelement {t} poison, {scalar} {value}, i64 0")
+        found = self.once(f"shufflevector {t} {first}, {t} poison, <{self.width} x i32> zeroinitializer")
+        self.vectors.add(found)
+        return found
+
+    def named(self, value: str, scalar: str) -> str:
+        """A vector, or a constant, as a vector with a name."""
+        t = self.type(scalar)
+        return value if value in self.vectors else self.vector(f"bitcast {t} {value} to {t}")
+
+    def reduced(self, how: str, value: str, scalar: str) -> str:
+        """One number of all lanes. how: the end of the intrinsic's name, as `smin`."""
+        name, t = f"llvm.vector.reduce.{how}.v{self.width}{scalar}", self.type(scalar)
+        self.unit.declare(name, scalar, f"{t} x")
+        return self.plainly_once(f"call {scalar} @{name}({t} {value})")
+
+    def plainly_once(self, instruction: str) -> str:
+        """As it stands: a scalar made of vectors."""
+        if not self.knows(instruction):
+            self.know(instruction, self.plainly(instruction))
+        return self.knows(instruction)
+
+    @contextmanager
+    def out_of_line(self, label: str) -> Iterator[None]:
+        """What is emitted within is a block, or several, at the end of the function."""
+        known, lines = self.remembered(), self._lines
+        self._lines = [f"{label}:"]
+        yield
+        self._aside += self._lines
+        self._lines = lines
+        self.recall(known)
+
+    # -- what becomes of an instruction -------------------------------------------------------------------
+
+    def _lifted(self, instruction: str) -> str:
+        if match := _DIVISION.fullmatch(instruction):
+            return self._division(*match.groups())
+        if (match := _BINARY.fullmatch(instruction)) and match[1].split()[0] in _BINARIES:
+            head, t, a, b = match.groups()
+            return f"{head} {self.type(t)} {self.spread(a, t)}, {self.spread(b, t)}"
+        if match := _SELECT.fullmatch(instruction):
+            c, t, a, b = match.groups()
+            condition = f"{self.type('i1')} {c}" if c in self.vectors else f"i1 {c}"
+            return (
+                f"select {condition}, {self.type(t)} {self.spread(a, t)}, {self.type(t)} {self.spread(b, t)}"
+            )
+        if match := _CAST.fullmatch(instruction):
+            op, t, a, to = match.groups()
+            return f"{op} {self.type(t)} {a} to {self.type(to)}"
+        if match := _NEGATION.fullmatch(instruction):
+            return f"fneg {self.type(match[1])} {match[2]}"
+        if match := _CALL.fullmatch(instruction):
+            return self._call(*match.groups())
+        raise Unliftable(instruction)
+
+    def _call(self, returns: str, name: str, suffix: str, arguments: str) -> str:
+        """Of an intrinsic that works on each element. Flags, the last of their operands, stay scalar."""
+        given, types = [], []
+        for argument in arguments.split(", "):
+            t, value = argument.split(" ")
+            flag = value in ("true", "false") or name == "llvm.is.fpclass" and t == "i32"
+            types.append(t if flag else self.type(t))
+            given.append(argument if flag else f"{self.type(t)} {self.spread(value, t)}")
+        lifted = name + re.sub(r"\.", f".v{self.width}", suffix)
+        self.unit.declare(lifted, self.type(returns), ", ".join(f"{t} x" for t in types))
+        return f"call {self.type(returns)} @{lifted}({', '.join(given)})"
+
+    def _division(self, sign: str, kind: str, a: str, b: str) -> str:
+        """In double, whose quotient of 32-bit numbers, cut off, is exact: processors do not divide vectors of integers.
+
+        The true quotient is an integer, or at least 2**-32 of itself away from the next one.
+        """
+        i32, double = self.type("i32"), self.type("double")
+        wide = [
+            self.cast(f"{sign}itofp", "i32", v, "double") if v[0] == "%" else f"{int(v)}.0" for v in (a, b)
+        ]
+        if b[0] != "%" and sign == "u":
+            wide[1] = f"{int(b) & 0xFFFFFFFF}.0"
+        quotient = self.op("fdiv double", *wide)
+        cut = f"fpto{sign}i {double} {quotient} to {i32}"
+        if kind == "div":
+            return cut
+        whole = self.op("mul i32", self.vector(cut), b)
+        return f"sub {i32} {self.spread(a, 'i32')}, {whole}"

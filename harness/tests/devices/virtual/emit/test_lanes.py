@@ -1,0 +1,156 @@
+"""Threads as lanes of vectors: the bits of one thread at a time, and the same faults."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from harness.devices.virtual.device import VirtualGPU
+from harness.errors import KernelFault
+from harness.tests.devices.virtual.launches import K, line_of
+
+WIDTHS = (4, 8, 16)
+N, BLOCK = 61, 32  # of 64 threads, the last three leave
+I = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
+#: bodies of `(const float* x, const int* j, float* out, int n)`: 256 elements each, those of j in 0..255
+BODIES = {
+    "a guard": f"{I} if (i >= n) return; float sum = 0; for (int k = 0; k < n; k++) sum += x[k] * (i + k); out[i] = sum;",
+    "all": f"{I} out[i] = x[i] * 2 + 1;",
+    "a fixed distance": f"{I} if (i < n) out[i] = x[3 * i + 1] + x[255 - i] + x[2 * i];",
+    "a distance known at run time": f"{I} if (i < n) out[i] = x[(n - 58) * i];",
+    "rows": f"{I} float sum = 0; for (int k = 0; k < n / 20; k++) sum += x[i * (n / 20) + k] * x[k]; out[i] = sum;",
+    "fours": f"{I} float s = 0; for (int k = 0; k < n / 15; k++) s += x[i / 3 * 4 + k]; out[i] = s;",
+    "pieces": f"{I} out[i] = x[i / 5 * 16 + i % 5] + x[i / 5] * x[i % 5];",
+    "gathers": f"{I} if (i < n) out[i] = x[j[i]] + x[j[i + 4]] * j[i];",
+    "scatters": f"{I} if (i < n) out[i * 7 % 64] = x[i];",
+    "one place": f"{I} out[n] = x[n]; out[n + 1] = i < 500 ? x[3] : 0;",
+    "vectors of four": f"{I} float4 v = ((const float4*)x)[i]; ((float4*)out)[i] = make_float4(v.w, v.z, v.y + v.x, i);",
+    "vectors of two": f"{I} float2 v = ((const float2*)x)[i]; if (i < n) ((float2*)out)[i] = make_float2(v.y, v.x + i);",
+    "both ways": f"{I} float a; if (x[i] > 0) a = sqrtf(x[i]); else a = x[i] * x[(i + 3) % n] - 2; out[i] = a + i;",
+    "ways within ways": f"""{I} float a = i;
+        if (j[i] & 1) {{ a += x[j[i]]; if (j[i] & 2) a *= 3; else {{ out[128 + i] = a; if (j[i] & 4) return; }} }}
+        else if (i % 3 == 0) a = x[0];
+        out[i] = a;""",
+    "lengths": f"{I} unsigned k = 1; for (int s = 0; s < j[i] % 9; s++) {{ k = 3 * k + (s ^ i); if (k % 11 == 5) break; }} out[i] = k;",
+    "lengths within": f"""{I} float sum = 0;
+        for (int r = 0; r < n; r++) {{
+            for (int s = 0; s < (i + r) % 4; s++) {{ if ((s ^ r) & 1) continue; sum += x[r + s]; }}
+            if (sum > 20) sum -= 19;
+        }}
+        out[i] = sum;""",
+    "a loop that some leave": f"{I} for (int k = 0; k < 100; k++) {{ out[i] += x[k]; if (out[i] > 3 || k == i) return; }} out[i] = -1;",
+    "a condition of the block": f"{I} if (n > 60 || x[i] > 0) {{ out[i] = x[i]; if (n < 3) out[i] = 2; }} else out[i] = 7;",
+    "quotients": f"""{I} int d = j[i] - 128, e = j[i + 1] - 100; unsigned u = d, v = e;
+        out[i] = d / 7 + d % 7 + (e ? d / e + d % e : 0); out[64 + i] = u / 7 + u % 1000; out[128 + i] = v ? u / v : u % 3;""",
+    "borders": f"""{I} const int low = 1 << 31; int a = i == 5 ? low : -j[i], b = i == 5 ? -1 : i - 7;
+        out[i] = b ? a / b : 1; out[64 + i] = b ? a % b : 2; out[128 + i] = (unsigned)a / (unsigned)(b | 1);""",
+    "below zero": f"{I} unsigned k = i - 1; if (k < n) out[i] = x[k]; unsigned m = (unsigned)i * 3000000000u; if (m < 256) out[64] = x[m];",
+    "64 bits": f"""{I} size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x; long long far = (long long)(i - 40) * j[i];
+        out[at] = x[at * 2] + x[at * (n / 30)]; out[64 + at] = far * far + (far >> 3) + (far < 0); out[128 + at] = (unsigned)i * 3u;""",
+    "a way to 64 bits": f"{I} size_t k = (unsigned)(i - 3); if (i >= 3) for (int r = 0; r < 3; r++) {{ out[3 * k + r] += x[k]; k += r & 1; }}",
+    "bytes": f"""{I} const unsigned char* b = (const unsigned char*)j; const short* h = (const short*)x;
+        out[i] = b[i] + b[4 * i + 1] * h[i]; ((unsigned char*)out)[512 + i] = b[i]; ((short*)out)[300 + i] = h[2 * i];""",
+    "doubles": f"{I} double s = x[i]; for (int k = 0; k < n; k++) s = s * 0.5 + x[k]; ((double*)out)[i] = s + ((const double*)x)[i % 9];",
+    "functions": f"{I} out[i] = expf(x[i]) + __sinf(x[i] * 9) + fmodf(x[i], 0.3f) + rsqrtf(i + 1.f) + logf(i); out[64 + i] = __popc(j[i]) + __clz(j[i]);",
+    "not a number": f"""{I} float a = __int_as_float(j[i] % 5 == 0 ? 0x7fc01234 + i : j[i] % 7 == 0 ? 0x7f800000 : j[i] << 23);
+        out[i] = fminf(a, x[i]) + fmaxf(a, 1); out[64 + i] = a * x[i]; out[128 + i] = a; ((int*)out)[192 + i] = (int)a;""",
+    "choices": f"{I} int k = i & 1 ? n : i; bool p = x[i] > 0, q = (i ^ n) & 4; out[i] = (p && !q ? k : -k) + (p ^ q); out[64 + i] = max(k, j[i]) << (k & 3);",
+    "overlapping": f"{I} if (i < 40) {{ out[i + 1] = x[i]; out[i + 2] = x[i + 1]; }}",
+    "rows of a block": f"{I} int c = i % 8, r = i / 8; out[r * 8 + c] = x[c * 8 + r + blockDim.x] + x[c];",
+}
+SOURCE = "__constant__ float weights[4] = {1, 2, 3, 4};\n__device__ float table[64];\n" + "\n".join(
+    f"{K}k{n}(const float* x, const int* j, float* out, int n) {{ {body} }}"
+    for n, body in enumerate(BODIES.values())
+)
+
+
+@cache
+def opened(checks: str, width: int) -> VirtualGPU:
+    made = VirtualGPU(checks, cores=1)
+    made.lanes = width
+    return made
+
+
+@cache
+def bits(checks: str, width: int, block: int = BLOCK, schedule: int = 0) -> dict[str, bytes]:
+    """What each body leaves in `out`."""
+    dev, rng = opened(checks, width), np.random.default_rng(1)
+    module, found = dev.compile(SOURCE), {}
+    dev.schedule = schedule
+    x = dev.array(rng.standard_normal(256).astype(np.float32), name="x")
+    j = dev.array(rng.integers(0, 256, 256, np.int32), name="j")
+    for n, name in enumerate(BODIES):
+        out, kernel = dev.array(np.zeros(256, np.float32), name="out"), module.get_function(f"k{n}")
+        assert kernel.info.lanes == width, name
+        kernel(64 // block, block, (x, j, out, np.int32(N)))
+        found[name] = out.get().tobytes()
+    return found
+
+
+@pytest.mark.parametrize(("checks", "width"), [("memory", 4), ("memory", 8), ("memory", 16), ("none", 16)])
+def test_lanes_give_the_bits_of_one_thread_at_a_time(checks, width):
+    alone = bits("memory", 1)
+    for name, found in bits(checks, width).items():
+        assert found == alone[name] and any(found), name
+
+
+def test_groups_that_are_not_whole_run_one_by_one_and_schedules_change_their_order():
+    alone = bits("memory", 1)
+    assert bits("memory", 16, block=2) == bits("memory", 1, block=2)
+    for name, found in bits("memory", 16, schedule=3).items():
+        assert name in ("one place", "overlapping") or found == alone[name], name
+
+
+#: as BODIES, but something is wrong in the line
+WRONG = {
+    "one too far": f"{I} float v = x[i];\nout[i * 5] = v;  // FAULT",
+    "before the start": f"{I} float sum = 0;\nfor (int k = 0; k < n; k++) sum += x[k - (i == 9)];  // FAULT\nout[i] = sum;",
+    "far away": f"{I}\nout[i] = x[(unsigned)(i - 1)];  // FAULT",
+    "in one way": f"{I} out[i] = 1;\nif (j[i] % 2 == 0) out[i] = x[j[i] - 100];  // FAULT",
+    "a whole block": f"{I}\nout[i] = x[n + 1000];  // FAULT",
+    "crooked": f"{I}\nout[i] = *(const float*)((const char*)x + 3 * i);  // FAULT",
+    "only to be read": f"{I} if (i < 4) return;\n((float*)x)[i] = 1;  // FAULT",
+    "for ever": f"{I} float v = x[i];\nfor (int k = 0; v == v; k++) v += x[k & 63];  // FAULT\nout[i] = v;",
+}
+
+
+def fault(name: str, width: int) -> tuple:
+    """What is told first of a wrong kernel, and in which thread."""
+    source = f"{K}k(const float* x, const int* j, float* out, int n) {{\n{WRONG[name]}\n}}"
+    dev = opened("memory", width)
+    x, j = (
+        dev.array(np.arange(256).astype(t), name=n, readonly=True)
+        for t, n in ((np.float32, "x"), (np.int32, "j"))
+    )
+    kernel, out = (
+        dev.compile(source).get_function("k"),
+        dev.array(np.zeros(256, np.float32), name="out", axes="i"),
+    )
+    assert kernel.info.lanes == width
+    dev.step_budget, dev.schedule = 1 << 14, 0
+    with pytest.raises(KernelFault) as caught:
+        kernel(2, 32, (x, j, out, np.int32(N)))
+    told = caught.value
+    assert told.line == line_of(source)
+    return told.kind, told.thread, told.block, told.array, told.index
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_fault_names_the_thread_the_line_and_the_element(name):
+    assert fault(name, 8) == fault(name, 1)
+
+
+def test_what_a_correct_program_may_do_beyond_its_first_array():
+    """Another array than the one that the pointer comes from: the runtime decides."""
+    source = f"{K}k(const float* x, const int* j, float* out, int n) {{ {I} out[i] = x[(n - 61) * i + ((float*)j - x)] + 1; }}"
+    dev = opened("memory", 8)
+    kernel, x, j = (
+        dev.compile(source).get_function("k"),
+        dev.array(np.zeros(9, np.float32)),
+        dev.array(np.arange(4, dtype=np.float32)),
+    )
+    out = dev.array(np.zeros(64, np.float32))
+    kernel(2, 32, (x, j, out, np.int32(N)))
+    assert kernel.info.lanes == 8 and (out.get() == 1).all()
