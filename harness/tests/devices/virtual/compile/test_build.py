@@ -50,7 +50,7 @@ def test_loops_unrolled_very_often_stay_loops(longest, loops, monkeypatch):
     monkeypatch.setattr(build, "LONGEST", longest)
     dev = device("memory")
     monkeypatch.setattr(
-        dev, "build", lambda *file: build.build_here(gather(*file[:5]), None, *file[5:]), raising=False
+        dev, "build", lambda *file, **_: build.build_here(gather(*file[:5]), None, *file[5:]), raising=False
     )
     module = dev.compile(f"""{K}k(int* a) {{
         #pragma unroll
