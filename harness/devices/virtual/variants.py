@@ -20,6 +20,7 @@ from ..launching import constant_bytes
 from .array import Array
 from .compile.recipes import Check
 from .launch import Execution
+from .run.workers import thread_order
 from .runtime import abi
 
 FAULTS, WRONG, RIGHT = range(3)  # what becomes of a launch
@@ -49,6 +50,7 @@ class Batch:
         self.targets = self._targets(outputs)
         marks = {Check.INITIALISED, Check.RACES, Check.SEGMENTS}
         self.fresh_state = bool(self.device.recipe.checks & marks)  # each launch needs
+        self.alone = execution.kernel.info.lanes > 1  # each thread: parts are of single ones
         self.together = not apart or bool(execution.kernel.info.resident)
 
     def run(self, rows: np.ndarray, seconds: float) -> np.ndarray:
@@ -75,6 +77,8 @@ class Batch:
         """What goes wrong in the kernel as it is, and then the rest."""
         execution = self.execution
         order, blocks = execution.plan.order, prod(execution.grid)
+        if self.alone:
+            order = thread_order(execution.plan.threads, self.device.schedule)
         if self.together:
             return _parts([(0, blocks, order)])
         each = [(block, block + 1, order) for block in range(blocks)]
@@ -102,6 +106,8 @@ class Batch:
         execution = self.execution
         launch = execution.set_up()
         launch.printf_open = 0
+        if self.alone:
+            launch.coarsening = 1
         if not self.together:
             launch.block_multiplier, launch.block_offset = 1, 0
         regions, results = self._regions(), np.zeros(len(rows), np.uint32)

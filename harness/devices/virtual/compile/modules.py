@@ -40,7 +40,6 @@ class KernelInfo:
     lanes: int = 1  # threads that run as lanes of vectors, likewise
     coarsening: int = 1  # threads that may run together, in blocks whose rows are a multiple of this
 
-
     def bounds(self, name: str) -> int:
         """Where the bounds are of the array that a parameter points to, behind the parameters."""
         number = [p.name for p in self.params].index(name)

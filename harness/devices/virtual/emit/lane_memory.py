@@ -220,8 +220,10 @@ class Accesses:
         return self._bounds[key]
 
     def _parameter(self, at: int) -> str:
-        place = self.e.emit(f"getelementptr i8, ptr %params, i64 {at}")
-        return self.e.emit(f"load i64, ptr {place}")
+        e = self.e
+        address = e.op("add i64", e.state.load("Env", "params", invariant=True), at)
+        place = e.emit(f"getelementptr i8, ptr %arena, i64 {address}")
+        return e.emit(f"load i64, ptr {place}, !invariant.load !1")
 
     # -- lane by lane -----------------------------------------------------------------------------------------
 
