@@ -67,7 +67,8 @@ def exported(course: Course) -> Files:
     files["README.md"] = of_students(files["README.md"].decode()).encode()
     for puzzle in course.puzzles():
         folder = f"puzzles/{puzzle.id}"
-        files[f"{folder}/README.md"] = files[f"{folder}/README.md"].replace(b" --solution", b"")
+        lesson = files[f"{folder}/README.md"].decode()
+        files[f"{folder}/README.md"] = of_students(lesson).replace(" --solution", "").encode()
         text = files[f"{folder}/puzzle.py"].decode()
         files[f"{folder}/puzzle.py"] = for_students(text, f"{folder}/puzzle.py").encode()
         stub = stub_text(puzzle).encode()
@@ -97,16 +98,16 @@ def files_of(root: Path) -> Iterator[str]:
 
 
 def of_students(readme: str) -> str:
-    """The README without what stands between `<!-- TEACHER -->` and `<!-- END TEACHER -->`, with the text of its comments
-    `<!-- STUDENT ... -->`, and without the rows of tables that are about what stays."""
+    """The README, or a lesson, without what stands between `<!-- TEACHER -->` and `<!-- END TEACHER -->`, with the text
+    of its comments `<!-- STUDENT ... -->`, and without the rows of tables that are about what stays."""
     readme = re.sub(
         r"^\| `(?:solutions/|backwarp (?:solution|check|export --student)\b).*\n",
         "",
         readme,
         flags=re.MULTILINE,
     )
-    readme = re.sub(r"<!-- TEACHER -->\n.*?<!-- END TEACHER -->\n", "", readme, flags=re.DOTALL)
-    return re.sub(r"<!-- STUDENT\n(.*?)-->\n", r"\1", readme, flags=re.DOTALL)
+    readme = re.sub(r" *<!-- TEACHER -->\n.*?<!-- END TEACHER -->\n", "", readme, flags=re.DOTALL)
+    return re.sub(r" *<!-- STUDENT\n(.*?) *-->\n", r"\1", readme, flags=re.DOTALL)
 
 
 # ---- what runs of solutions have shown -------------------------------------------------------------------

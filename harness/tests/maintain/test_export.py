@@ -138,6 +138,24 @@ def test_the_readme_of_students():
     assert of_students(text) == "a\nc\nd\ne\nf\n"
 
 
+@pytest.mark.parametrize(("number", "slip"), [("01", ("blockIdx.x * blockDim.x + ", "")), ("12", ("", ""))])
+def test_a_verdict_printed_in_a_lesson_is_what_students_see(students, tmp_path, number, slip):
+    """In the whole course as in the exported one, whose grader knows fewer cases and no mistakes."""
+    text = stub_text(WHOLE.load(number))
+    if number == "01":
+        lines = WHOLE.load(number).solution_path.read_text().splitlines(keepends=True)
+        text = "".join(line for line in lines if "SOLUTION" not in line)
+    path = tmp_path / "kernel.cu"
+    path.write_text(text.replace(*slip))
+    lesson = (WHOLE.root / "puzzles" / WHOLE.load(number).id / "README.md").read_text()
+    for course, told in ((WHOLE, lesson.partition("<!-- STUDENT")[0]), (students, None)):
+        told = told or course.load(number).lesson_path.read_text()
+        assert "STUDENT" not in told
+        (printed,) = re.findall(r"^ *```\n( *x \d\d_.*?)^ *```$", told, re.MULTILINE | re.DOTALL)
+        _, found = run(course, "grade", number, "--file", str(path))
+        assert " ".join(found.split()).startswith(" ".join(printed.split()))
+
+
 # ---- where it goes -----------------------------------------------------------------------------------------
 
 
