@@ -61,6 +61,18 @@ REMEDIES = (
         "There is no std in a kernel; print with printf.",
     ),
     (r'expected a "}"', "A } is missing: every { needs its own }."),
+    (
+        r'"(max|min)" matches[^:]*:[^:]*: \(.*(float|double)',
+        "Both arguments of {name} must have one type: write f{name}f, or {name}(a, 0.0f) with 0.0f for 0.",
+    ),
+    (
+        r"more than one instance of overloaded",
+        "Give the arguments of {name} types that fit only one of these functions, as in (float)x or 2.0f.",
+    ),
+    (
+        r"no instance of overloaded",
+        "No function {name} takes these arguments: compare their number and their types with what it takes.",
+    ),
 )
 
 

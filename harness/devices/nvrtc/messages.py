@@ -21,6 +21,8 @@ _CARET = re.compile(r"\s*\^\s*")
 _CLOSING = re.compile(
     r"(?: and )?\d+ (?:catastrophic )?errors?(?: detected|\b.*limit)|Compilation terminated|Remark: "
 )
+# The functions of a name that the compiler tried, in the message itself or in notes after it.
+_CANDIDATE = re.compile(r'(?:number of parameters of )?function (?:template )?".*"')
 _AT_LINE = re.compile(r"at line (\d+)(?: of (\S+))?")
 # Advice about an option that a student cannot set; the second message is what nvcc users need.
 _FLAG_ADVICE = re.compile(r" Consider using -default-device flag .*")
@@ -123,7 +125,16 @@ def parse_log(
         else:
             groups.append([diagnostic])
     groups.sort(key=lambda g: g[0].severity != "error")
-    return tuple(d for group in groups for d in group[:4])[:MOST]
+    return tuple(d for group in groups for d in counted(group)[:4])[:MOST]
+
+
+def counted(group: list[Diagnostic]) -> list[Diagnostic]:
+    """A message and its notes, with one note for all of CUDA's functions that it says do not fit."""
+    unfit = [d for d in group[1:] if not d.line and _CANDIDATE.match(d.message)]
+    if len(unfit) < 2:
+        return group
+    told = Diagnostic("note", f"{len(unfit)} functions have this name, and none fits")
+    return [d for d in group if d not in unfit] + [told]
 
 
 def describe(name: str, messages: tuple[Diagnostic, ...], log: str) -> str:
@@ -144,6 +155,7 @@ def _diagnostic(head, body, lines, name, found, allowed) -> Diagnostic | None:
     before = body[: max(caret - 1, 0)] if caret is not None else body
     after = body[caret + 1 :] if caret is not None else []
     context = [text.strip() for text in (*before, *after)]
+    message, context = chosen_from(message, context)
     message = "\n    ".join([message[:500], *(c[:300] for c in context[:4])])
     if file == _EXPRESSIONS:
         asked = re.search(r"#pragma nv_mangled_name (.*)", body[0]) if body else None
@@ -167,6 +179,14 @@ def _diagnostic(head, body, lines, name, found, allowed) -> Diagnostic | None:
     at = _including_line(file, context, name, found)
     quoted = lines[at - 1].rstrip("\r") if 0 < at <= len(lines) else ""
     return Diagnostic(severity, message, name, at, 0, quoted)
+
+
+def chosen_from(message: str, context: list[str]) -> tuple[str, list[str]]:
+    """A message about a call that several functions fit, with their number instead of a line for each."""
+    fit = [text for text in context if _CANDIDATE.match(text)]
+    if len(fit) < 2:
+        return message, context
+    return f"{message.removesuffix(':')}: {len(fit)} fit", [text for text in context if text not in fit]
 
 
 def _column(caret: str, source: str) -> int:

@@ -25,6 +25,24 @@ CALLS = "int i = blockIdx * 2;"
         ("unrecognized token", "int i\u00a0= 1;", 6, "U+00A0, a no-break space"),
         ("unrecognized token", "\u201chi\u201d", 1, "plain quotes"),
         ('expected a "}"', "", 0, "every { needs"),
+        (
+            'more than one instance of overloaded function "max" matches the argument list: 4 fit\nargument types are: (int, const float)',
+            "y = max(0, x);",
+            5,
+            "write fmaxf, or max(a, 0.0f)",
+        ),
+        (
+            'more than one instance of overloaded function "min" matches the argument list: 2 fit\nargument types are: (long, int)',
+            "y = min(0, x);",
+            5,
+            "types that fit only one",
+        ),
+        (
+            'no instance of overloaded function "pow" matches the argument list\n (float)',
+            "y = pow(x);",
+            5,
+            "No function pow",
+        ),
     ],
 )
 def test_a_common_compiler_message_has_a_remedy(message, line, column, says):

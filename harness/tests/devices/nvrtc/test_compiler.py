@@ -191,6 +191,17 @@ def test_notes_follow_their_error():
     assert "argument types are: (float *, float *)" in error.diagnostics[0].message
 
 
+def test_functions_that_a_call_may_mean_are_counted():
+    error = failure("__global__ void k(float* a) { a[0] = max(0, a[1]); a[1] = pow(a[2], 2, 3); }")
+    several, none, note = error.diagnostics
+    assert several.message.splitlines() == [
+        'more than one instance of overloaded function "max" matches the argument list: 4 fit',
+        "    argument types are: (int, float)",
+    ]
+    assert "argument types are: (float, int, int)" in none.message
+    assert note.message == "4 functions have this name, and none fits"
+
+
 def test_a_host_function_says_what_to_write():
     error = failure("float f(float x) { return x; }\n" + KERNEL)
     assert "host function" in error.diagnostics[0].message and "-default-device" not in str(error)
