@@ -11,10 +11,12 @@ import json
 import math
 import struct
 from collections.abc import Iterable
+from functools import cache
 
 import numpy as np
 
 _LENGTH = struct.Struct("=Q")
+_write = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
 _HARMLESS = (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError, struct.error)
 
 
@@ -31,7 +33,7 @@ class Codec:
     def dumps(self, value: object) -> bytes:
         """TypeError for what cannot travel."""
         buffers: list[bytes] = []
-        text = json.dumps(self._node(value, buffers), separators=(",", ":")).encode()
+        text = _write(self._node(value, buffers)).encode()
         lengths = [_LENGTH.pack(len(b)) for b in (text, *buffers)]
         return b"".join([_LENGTH.pack(len(lengths)), *lengths, text, *buffers])
 
@@ -46,7 +48,7 @@ class Codec:
                 at += length
             if at != len(data):
                 raise Damaged("the lengths do not add up")
-            return self._value(json.loads(bytes(parts[0])), parts[1:])
+            return self._value(json.loads(str(parts[0], "utf-8")), parts[1:])
         except _HARMLESS as error:
             raise Damaged(str(error)) from None
 
@@ -108,7 +110,7 @@ class Codec:
         made = class_.__new__(class_)
         if issubclass(class_, BaseException):
             made.args = state.pop("args")
-        elif {f.name for f in dataclasses.fields(class_)} != set(state):
+        elif state.keys() != set(_fields(class_)):
             raise Damaged(f"other fields than those of {name}")
         for field, value in state.items():
             if field.startswith("_"):
@@ -125,4 +127,9 @@ def _kept(data: bytes, buffers: list[bytes]) -> int:
 def _state(value) -> dict:
     if isinstance(value, BaseException):
         return {"args": value.args, **vars(value)}
-    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    return {name: getattr(value, name) for name in _fields(type(value))}
+
+
+@cache
+def _fields(class_: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(class_))

@@ -132,11 +132,15 @@ def sizes_of(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -
 
 def made_of(worth: Sequence[int], extents: Sequence[Sequence[int]]) -> bool:
     """Whether it is a product of two extents or more in all cases."""
-    unique = list({tuple(e): e for e in extents}.values())
+    factors = [
+        e
+        for e in {tuple(e): e for e in extents}
+        if not any(w % x if x else w for w, x in zip(worth, e, strict=True))
+    ]
     return any(
         all(math.prod(c) == w for w, c in zip(worth, zip(*chosen, strict=True), strict=True))
         for count in (2, 3, 4)
-        for chosen in combinations(unique, count)
+        for chosen in combinations(factors, count)
     )
 
 

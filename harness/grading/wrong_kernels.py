@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..course.cuda_values import tunables
+from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Kernel, Puzzle
 from ..course.mistakes import Mistake, together, without_kernels
 from ..errors import CompileError, CourseError, DeviceError, LaunchError
@@ -65,6 +65,7 @@ class WrongKernels:
     source: str
     seed: int = 0
     texts: dict[str, str] = field(default_factory=dict)  # by mistake, once they are compiled
+    tunables: dict[str, Tunables] = field(default_factory=dict)  # by mistake: each text is read once
     module: object = None
     device: object = None
     known: dict = field(default_factory=dict)  # what has been computed
@@ -90,7 +91,9 @@ class WrongKernels:
         trial = Trial(Outcome(seen.case, self.kernel), Brief(), dims=dict(seen.dims), arrays=seen.arrays)
         trial.targets, schedule = seen.targets, 2 * self.seed + 1
         try:
-            trial.launch = self.kernel.launch(dict(seen.dims), tunables(self.texts[mistake.name]))
+            if mistake.name not in self.tunables:
+                self.tunables[mistake.name] = tunables(self.texts[mistake.name])
+            trial.launch = self.kernel.launch(dict(seen.dims), self.tunables[mistake.name])
             setup = Setup(self.device, (schedule,), module=variant)
             setup.kernels[self.kernel.name] = variant.get_function(self.kernel.name)
             run = run_once(trial, setup, schedule)

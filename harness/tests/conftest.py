@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+gc.disable()  # until all tests are collected: what is imported stays
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector):
@@ -32,6 +34,12 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)
+    gc.enable()
+
+
+def pytest_sessionfinish():
+    """pytest collects garbage several times at its end; nothing is left to tell."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -205,7 +205,7 @@ class ConfinedModule(CompiledFile):
         process.provide_runtime(self.lowered.whole_runtime)
         while True:
             number = next(process.numbers)
-            loaded = self.device.memory, self.source, self.name, self.built.to_load(), self.quick
+            loaded = self.device.memory, self.source, self.name, self.built, self.quick
             memory = process.ask("module", number, device, *loaded)
             if memory == self.device.memory:
                 return number
@@ -218,7 +218,7 @@ class ConfinedModule(CompiledFile):
     def better(self, *how: object) -> Built:
         """Another build of the same file, requested by the process during a launch. how: quick, tracking."""
         quick, tracking = (option is True for option in (*how, False, False)[:2])
-        return self._build(self._fixed, quick, tracking).to_load()
+        return self._build(self._fixed, quick, tracking)
 
 
 class ConfinedKernel:

@@ -47,7 +47,7 @@ def main() -> None:
     limit(addresses=ADDRESSES, memory=MEMORY, seconds=TOTAL, file_size=0)
     confine(python_folders(), limits=True)  # CUDA's headers are among them; NVRTC sets a limit
     gc.freeze()  # loaded modules stay; what a build creates is rarely part of a cycle
-    gc.set_threshold(100_000)
+    gc.set_threshold(1_000_000)
     serve(channel, {"build": build}, explain)
 
 

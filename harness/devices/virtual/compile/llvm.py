@@ -111,7 +111,7 @@ def target_machine(level: int):
     _initialise()
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+        features=_features(),
         opt=level,
         reloc="pic",
         codemodel="small",
@@ -127,8 +127,13 @@ def lanes() -> int:
 
 
 @cache
+def _features() -> str:
+    return llvm.get_host_cpu_features().flatten()
+
+
+@cache
 def machine() -> str:
     """What object code depends on besides its text."""
-    features = hashlib.sha256(llvm.get_host_cpu_features().flatten().encode()).hexdigest()[:16]
+    features = hashlib.sha256(_features().encode()).hexdigest()[:16]
     version = ".".join(map(str, llvm.llvm_version_info))
     return f"{llvm.get_host_cpu_name()} {features} llvm {version} llvmlite {llvmlite.__version__}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ...nvrtc.compiler import Ptx
 from ..instrument.segments import CountedSegment
@@ -50,7 +50,7 @@ class KernelInfo:
 class Lowered:
     """LLVM text of a module, with what Python needs beside it (plain data: it is cached)."""
 
-    text: str
+    text: str  # "" once there is code
     kernels: dict[str, KernelInfo]
     sites: list[tuple[Location, str]]  # site number -> its place, and the PTX instruction
     variables: dict[str, tuple[int, Variable]]  # module variable -> offset from globals_base
@@ -70,9 +70,3 @@ class Built:
     compiled: Ptx
     lowered: Lowered
     code: bytes  # an object file
-
-    def to_load(self) -> Built:
-        """Without what only compiling needs."""
-        return replace(
-            self, compiled=replace(self.compiled, cubin=b""), lowered=replace(self.lowered, text="")
-        )

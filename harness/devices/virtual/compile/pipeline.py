@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ....errors import Unsupported
 from ..analyse.facts import ModuleFacts
 from ..emit import module as emit
@@ -39,13 +41,14 @@ class TooLong(Exception):
 def compile_ptx(
     text: str, name: str, recipe: Recipe, arena_size: int, fixed=(), longest: int = 0
 ) -> tuple[Lowered, bytes]:
-    """What was lowered, and an object file. fixed: the arguments of `specialise.run`, where there are some.
+    """What was lowered, without its text, and an object file. fixed: the arguments of `specialise.run`, where there are some.
     longest: of all functions, in instructions; 0: any number.
 
     Errors: Unsupported, with the line, for anything that has no exact translation; TooLong.
     """
     lowered = lower(text, name, recipe, arena_size, fixed, longest)
-    return lowered, llvm.compile_object(lowered.text, recipe)
+    code = llvm.compile_object(lowered.text, recipe)
+    return replace(lowered, text=""), code
 
 
 def lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed=(), longest: int = 0) -> Lowered:
