@@ -7,6 +7,7 @@ harness, not of the student's kernel.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 
 class BackwarpError(Exception):
@@ -109,7 +110,7 @@ class KernelFault(BackwarpError):
     count: how many threads did the same at the same line; the first in the grid is named.
     more: further faults of the same run, the first of each kind and line.
     address: for a race on the virtual GPU, the word in device memory; no_barrier: no barrier would order this
-    race; launch: the record of the launch, if there is one.
+    race; launch: the record of the launch, if there is one; node: the number of the launch in its graph, if it is in one.
     """
 
     kind: str
@@ -131,6 +132,7 @@ class KernelFault(BackwarpError):
     address = 0  # not fields, because they are meaningful only in the process of the launch
     no_barrier = False
     launch = None
+    node: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
         Exception.__init__(self, str(self))

@@ -85,10 +85,12 @@ class Limits:
 
 
 def constant_bytes(compiled, name: str, values) -> tuple[str, numpy.ndarray]:
-    """(name in the PTX, bytes) to fill a variable with values, from its start; the rest of a __constant__ one is poison.
+    """(name in the PTX, bytes) to fill a variable with values, or with an array of the device, from its start; the rest of
+    a __constant__ one is poison.
 
     compiled: nvrtc.Ptx. Errors: LaunchError if there is no such variable, or not enough room.
     """
+    values = values.get() if hasattr(values, "get") else values
     data = numpy.ascontiguousarray(values).view(numpy.uint8).reshape(-1)
     symbol, (nbytes,), _ = variable_array(compiled, name, numpy.uint8)
     if data.size > nbytes:

@@ -257,28 +257,60 @@ class Bound:
 
     def __call__(self, scalars: Mapping[str, float]) -> float:
         """Launches, waits, and returns the seconds it took."""
-        if scalars.keys() != self.floats.keys():
-            wanted = ", ".join(f"{name}=..." for name in self.floats) or "none"
-            raise LaunchMistake(f"{self.function.name} takes these numbers by name: {wanted}")
-        for name, (position, kind) in self.floats.items():
-            self.args[position] = kind(scalars[name])
+        self.check(scalars)
         for array, zeros in self.cleared:
             array.set(zeros)
         started = time.perf_counter()
-        for name, array in self.constants:
-            self.function.module.set_constant(name, array.get())
         try:
-            launch = self.function(self.grid, self.block, self.args, shared_mem=self.shared_mem)
+            launch = self._launch(scalars)
         except KernelFault as fault:
-            fault.file = f"{self.folder}/{fault.file}"
-            raise
+            raise self.located(fault) from None
         seconds = time.perf_counter() - started
         if launch.counters:
             self.moved += global_bytes(launch.counters)
+        self.took(seconds)
+        return seconds
+
+    @property
+    def functions(self) -> tuple:
+        return (self.function,)
+
+    def check(self, scalars: Mapping[str, float]) -> None:
+        """Errors: LaunchMistake if these are not the numbers that the kernel takes."""
+        if scalars.keys() != self.floats.keys():
+            wanted = ", ".join(f"{name}=..." for name in self.floats) or "none"
+            raise LaunchMistake(f"{self.function.name} takes these numbers by name: {wanted}")
+
+    def record(self, scalars: Mapping[str, float]) -> list:
+        """Adds to the graph that is being recorded; the launches of it."""
+        for array, zeros in self.cleared:
+            array.set(zeros)
+        return [self._launch(scalars)]
+
+    def change(self, nodes: list, scalars: Mapping[str, float]) -> None:
+        """Gives these launches other numbers."""
+        for node in nodes:
+            node.change(self._arguments(scalars))
+
+    def located(self, fault: KernelFault) -> KernelFault:
+        """Names the puzzle in whose file it is."""
+        fault.file = f"{self.folder}/{fault.file}"
+        return fault
+
+    def took(self, seconds: float) -> None:
         self.total += seconds
         if self.total > WORTH_COMPILING:
             self.compile_for_sizes()
-        return seconds
+
+    def _launch(self, scalars: Mapping[str, float]):
+        for name, array in self.constants:
+            self.function.module.set_constant(name, array)
+        return self.function(self.grid, self.block, self._arguments(scalars), shared_mem=self.shared_mem)
+
+    def _arguments(self, scalars: Mapping[str, float]) -> list:
+        for name, (position, kind) in self.floats.items():
+            self.args[position] = kind(scalars[name])
+        return self.args
 
     def compile_for_sizes(self) -> None:
         """Switches to a kernel compiled for these sizes; once, and only on a device that supports it."""
@@ -306,6 +338,28 @@ class TwoPasses:
 
     def __call__(self, scalars: Mapping[str, float]) -> float:
         return sum(bound(scalars) for bound in self.passes)
+
+    @property
+    def functions(self) -> tuple:
+        return tuple(bound.function for bound in self.passes)
+
+    def check(self, scalars: Mapping[str, float]) -> None:
+        for bound in self.passes:
+            bound.check(scalars)
+
+    def record(self, scalars: Mapping[str, float]) -> list:
+        return [node for bound in self.passes for node in bound.record(scalars)]
+
+    def change(self, nodes: list, scalars: Mapping[str, float]) -> None:
+        for bound, node in zip(self.passes, nodes):
+            bound.change([node], scalars)
+
+    def located(self, fault: KernelFault) -> KernelFault:
+        return self.passes[0].located(fault)
+
+    def took(self, seconds: float) -> None:
+        for bound in self.passes:
+            bound.took(seconds / 2)
 
     def compile_for_sizes(self) -> None:
         for bound in self.passes:

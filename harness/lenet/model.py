@@ -9,7 +9,8 @@ The order of the launches is not here: it is what puzzle 37 is about, `step.py`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from reference.lenet import PARAMETERS
 from ..errors import LaunchMistake
 from ..grading.program_data import NetHandle
 from .kernels import Bound, Kernels, TwoPasses
+from .steps import Step, functions
 
 #: what is computed for each image: shape and dtype, without the batch
 VALUES: dict[str, tuple[tuple[int, ...], str]] = {
@@ -44,6 +46,8 @@ INPUTS = ("images", "labels")
 AXES = {4: "bcpq", 3: "bpq", 2: "bo", 1: "b"}
 PARAMETER_AXES = {4: "kcrs", 2: "oi", 1: "o"}
 
+MOST_STEPS = 8  # that are kept as graphs
+
 Functions = Mapping[str, Callable]
 
 
@@ -62,6 +66,8 @@ class LeNet:
         self.watch: Callable | None = None  # called before each launch with the kernel's name and its arrays
         self.loads = True  # whether a program may load a batch
         self._bound: dict[tuple, Bound | TwoPasses] = {}
+        self._waiting: list | None = None  # launches, and the kernels' names, see `together`
+        self._steps: dict[tuple, Step | None] = {}
         self._arrays = {"loss": device.empty((1,), np.float32, name="loss", axes="n")}
         self._batches: dict[int, dict] = {}
         for name, shape in PARAMETERS.items():
@@ -133,9 +139,50 @@ class LeNet:
             bound = self._bound[key] = self.kernels.bind(kernel, arrays)
         if self.watch:
             self.watch(kernel, arrays)
+        if self._waiting is None:
+            self._took(kernel, bound(numbers))
+        else:
+            bound.check(numbers)
+            self._waiting.append((kernel, bound, numbers))
+
+    def _took(self, kernel: str, seconds: float) -> None:
         timing = self.timing[kernel]
-        timing[1] += bound(numbers)
         timing[0] += 1
+        timing[1] += seconds
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Launches in this block run at its end: as one graph, once the same ones have run together before.
+
+        Who reads an array in the meantime calls `flush` first. Errors: KernelFault.
+        """
+        self._waiting = []
+        try:
+            yield
+            self.flush()
+        finally:
+            self._waiting = None
+
+    def flush(self) -> None:
+        """Run the launches that wait."""
+        if not self._waiting:
+            return
+        launches, self._waiting = self._waiting, []
+        waiting = [(bound, numbers) for _, bound, numbers in launches]
+        key = tuple(id(bound) for bound, _ in waiting)
+        if key not in self._steps:
+            if len(self._steps) == MOST_STEPS:
+                self._steps.clear()
+            self._steps[key] = None
+            for kernel, bound, numbers in launches:
+                self._took(kernel, bound(numbers))
+            return
+        step = self._steps[key]
+        if step is None or step.functions != functions(waiting):
+            step = self._steps[key] = Step(self.device, waiting)
+        for (kernel, bound, _), seconds in zip(launches, step.run(waiting)):
+            bound.took(seconds)
+            self._took(kernel, seconds)
 
     def compile_for_sizes(self) -> None:
         """Compiles a kernel for the sizes of every launch so far that took a millisecond, as a long training

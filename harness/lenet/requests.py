@@ -31,12 +31,14 @@ def load(net: LeNet, images: np.ndarray, labels: np.ndarray) -> dict[str, tuple]
         _expect(isinstance(found, np.ndarray) and found.dtype == dtype)
     if not net.loads:
         raise LaunchMistake("the batch is loaded already; net.load belongs into train and accuracy")
+    net.flush()
     net.load(images, labels)
     return net.described()
 
 
 def get(net: LeNet, name: str) -> np.ndarray:
     _expect(_is_name(name))
+    net.flush()
     return net[name].get()
 
 

@@ -125,9 +125,10 @@ class Training:
         """Errors: TrainingError if the loss is not finite; KernelFault."""
         started, net = time.perf_counter(), self.net
         net.load(images, labels)
-        net.forward()
-        net.backward()
-        net.program["update"](net, net.program["learning_rate"](self.step, self.steps))
+        with net.together():
+            net.forward()
+            net.backward()
+            net.program["update"](net, net.program["learning_rate"](self.step, self.steps))
         loss = float(net.loss.get()[0])
         self.seconds += time.perf_counter() - started
         self.trained += len(labels)
@@ -148,7 +149,8 @@ class Training:
         for start in range(0, len(labels), self.settings.batch):
             chosen = slice(start, start + self.settings.batch)
             self.net.load(images[chosen], labels[chosen])
-            self.net.forward()
+            with self.net.together():
+                self.net.forward()
             found.append(self.net.logits.get().argmax(axis=1))
         self.net.timing = timing
         return np.concatenate(found)

@@ -20,6 +20,7 @@ from importlib.util import find_spec
 import numpy
 
 from harness.devices.child import Child
+from harness.devices.graphs import Graph, LaunchNode, refuse_while_recording
 from harness.devices.launching import (
     CompiledFile,
     Launch,
@@ -93,6 +94,7 @@ class GPU:
     def __init__(self, checks: str = "full", seed: int = 0, reason: str = ""):
         self.checks, self.schedule, self.reason = checks, seed, reason
         self.time_limit = 10.0
+        self.recording: Graph | None = None
         self._lock = threading.RLock()
         self._process: Child | None = None
         self._generation = 0
@@ -105,6 +107,10 @@ class GPU:
         self.reason = reason or f"{self.name}, compute capability {self.capability[0]}.{self.capability[1]}"
 
     # --- the interface of every device
+
+    def graph(self) -> Graph:
+        """See harness.devices.graphs."""
+        return Graph(self)
 
     def compile(
         self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=(), options=()
@@ -206,10 +212,13 @@ class GpuArray:
 
     def get(self) -> numpy.ndarray:
         """A NumPy copy."""
+        refuse_while_recording(self.device)
         return self.device._ask("get", self.handle)
 
     def set(self, values) -> None:
         """Overwrites it from the host; shape and dtype stay the same."""
+        if self.device.recording:
+            return self.device.recording.copy(self, values)
         data = numpy.broadcast_to(numpy.asarray(values, self.dtype), self.shape)
         self.device._ask("set", self.handle, data)
 
@@ -246,6 +255,8 @@ class GpuModule(CompiledFile):
 
     def set_constant(self, name: str, values) -> None:
         """Fill a __constant__ or __device__ variable from its start (cudaMemcpyToSymbol). Errors: LaunchError."""
+        if self.device.recording:
+            return self.device.recording.set_constant(self, name, values)
         self.device._ask("set_constant", self.load(), *constant_bytes(self.compiled, name, values))
 
     def get_global(self, name: str, dtype=numpy.uint8) -> GpuVariable:
@@ -293,7 +304,9 @@ class GpuKernel:
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
         """Launches and waits. Raises KernelFault and LaunchError."""
         device = self.module.device
-        request = self._request(grid, block, args, shared_mem)
+        if device.recording:
+            return device.recording.add(LaunchNode(self, grid, block, args, shared_mem))
+        request = self.request(grid, block, args, shared_mem)
         guarded = device.checks != "none"
         limit, start = device.time_limit, time.monotonic()
         try:
@@ -323,13 +336,13 @@ class GpuKernel:
         device = self.module.device
         try:
             return device._ask(
-                "time", *self._request(grid, block, args, shared_mem), repeat, limit=device.time_limit
+                "time", *self.request(grid, block, args, shared_mem), repeat, limit=device.time_limit
             )
         except KernelFault as fault:
             fault.file = fault.file if fault.line else self.module.request[1]
             raise
 
-    def _request(self, grid, block, args, shared_mem: int) -> tuple:
+    def request(self, grid, block, args, shared_mem: int) -> tuple:
         """A launch as sent to the process that owns the GPU. Errors: LaunchError."""
         device = self.module.device
         grid, block = triple(grid, "grid"), triple(block, "block")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..graphs import refuse_while_recording
 from .compile.recipes import Check
 from .run.arena import Owner
 from .runtime.abi import BOUNDS
@@ -38,10 +39,17 @@ class Array:
 
     def get(self) -> np.ndarray:
         """A copy on the host."""
+        refuse_while_recording(self.device)
         return self._view().copy()
 
     def set(self, values) -> None:
         """Overwrite it from the host; shape and dtype stay the same."""
+        if self.device.recording:
+            self.device.recording.copy(self, values)
+        else:
+            self._fill(values)
+
+    def _fill(self, values) -> None:
         self._view()[...] = values
         self.device.arena.mark(self._owner.start, self.nbytes, not self._owner.readonly)
 

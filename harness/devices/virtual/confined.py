@@ -13,6 +13,7 @@ import weakref
 import numpy as np
 
 from ...errors import CompileError, DeviceError, KernelFault, LaunchError
+from ..graphs import CopyNode, Graph, LaunchNode, refuse_while_recording
 from ..launching import CompiledFile, Launch, check_arguments, constant_bytes, triple, variable_array
 from ..texture import SurfaceObject
 from .answers import DEVICE_SETTINGS, is_sound
@@ -39,6 +40,7 @@ class ConfinedGPU:
         cores = available_cores()
         self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
         self.reason = VirtualGPU.reason
+        self.recording: ConfinedGraph | None = None
         self.process = PROCESS
         self.process.start()
         self.memory = arena_sizes(checks)[0]  # bytes; the process may get less
@@ -72,6 +74,10 @@ class ConfinedGPU:
 
     def settings(self) -> dict:
         return {name: getattr(self, name) for name in DEVICE_SETTINGS}
+
+    def graph(self) -> ConfinedGraph:
+        """See VirtualGPU.graph."""
+        return ConfinedGraph(self)
 
     # -- the interface of every device ----------------------------------------------------------------
 
@@ -124,9 +130,12 @@ class ConfinedArray:
         return self._handle
 
     def get(self) -> np.ndarray:
+        refuse_while_recording(self.device)
         return self._checked(self.device.process.ask("get", self.handle), self.dtype)
 
     def set(self, values) -> None:
+        if self.device.recording:
+            return self.device.recording.copy(self, values)
         data = np.ascontiguousarray(np.broadcast_to(np.asarray(values, self.dtype), self.shape))
         self.device.process.post("set", self.handle, data)
 
@@ -163,6 +172,9 @@ class ConfinedModule(CompiledFile):
 
     def set_constant(self, name: str, values) -> None:
         """See device.Module.set_constant."""
+        if self.device.recording:
+            return self.device.recording.set_constant(self, name, values)
+        values = values.get() if isinstance(values, ConfinedArray) else values
         constant_bytes(self.compiled, name, values)
         self._constants[name] = np.ascontiguousarray(values)
         self.device.process.post("constant", self.number(), name, self._constants[name])
@@ -242,6 +254,9 @@ class ConfinedKernel:
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
         """Launch and wait. Errors: LaunchError, KernelFault."""
         module, device = self.module, self.module.device
+        if device.recording:
+            grid, block = triple(grid, "grid"), triple(block, "block")
+            return device.recording.add(LaunchNode(self, grid, block, args, shared_mem))
         request = self._request(grid, block, args, shared_mem)
         limit = 3 * device.time_limit + GRACE
         answer = device.process.ask("launch", *request, limit=limit, verbs={"build": module.better})
@@ -260,6 +275,10 @@ class ConfinedKernel:
         if isinstance(found, KernelFault | LaunchError):
             raise found
         return found
+
+    def request(self, grid, block, args, shared_mem: int) -> tuple:
+        """A launch of a graph, as it travels. Errors: LaunchError, DeviceError."""
+        return self._request(grid, block, args, shared_mem)[:-1]
 
     def variants(
         self, constant: str, rows, grid, block, args, outputs, shared_mem=0, seconds=1.0, apart=False
@@ -282,6 +301,58 @@ class ConfinedKernel:
         check_arguments(self.name, self.params, tuple(args), ConfinedArray, device)
         packed = [_packed(a) for a in args]
         return module.number(), self.name, grid, block, packed, int(shared_mem), device.settings()
+
+
+class ConfinedGraph(Graph):
+    """See graphs.Graph. The process knows it by a number, and runs all of it for one request."""
+
+    _known = (0, 0)  # (generation, number)
+
+    def _run(self) -> Launch:
+        device, process, launches = self.device, self.device.process, self.launches
+        quick = any(node.kernel.module.quick for node in launches)
+        if quick or device.checks not in ("memory", "none") or not launches:
+            return super()._run()
+        with process.lock:
+            number, changed = self._number(), {}
+            for i, node in enumerate(self.nodes):
+                if isinstance(node, LaunchNode) and node.changed:
+                    changed[i], node.changed = node.request[4], False
+            limit = 3 * device.time_limit * len(launches) + GRACE
+            answer = process.ask("replay", number, changed, device.settings(), limit=limit)
+        match answer:
+            case (np.ndarray() as seconds, KernelFault() | Launch() as found) if is_sound(found) and (
+                seconds.shape,
+                seconds.dtype,
+            ) == ((len(self.nodes),), np.float64):
+                self.seconds = seconds
+            case _:
+                raise process.nonsense()
+        if isinstance(found, KernelFault):
+            if found.node not in range(len(self.nodes)):
+                raise process.nonsense()
+            raise found
+        return found
+
+    def _number(self) -> int:
+        """Its own, in the process that has its arrays. Errors: DeviceError if that had to be started again."""
+        process = self.device.process
+        if self._known[0] != process.generation:
+            nodes = [_described(node) for node in self.nodes]
+            self._known = process.generation, next(process.numbers)
+            process.post("graph", self._known[1], self.device.number(), nodes)
+            weakref.finalize(self, process.forget, *self._known, 0).atexit = False
+        return self._known[1]
+
+
+def _described(node: LaunchNode | CopyNode) -> tuple:
+    """A node as it travels."""
+    if isinstance(node, LaunchNode):
+        node.change(node.args)
+        return "launch", *node.request
+    if node.name:
+        return "constant", node.target.number(), node.name, *_packed(node.values)
+    return "set", node.target.handle, node.values
 
 
 def _packed(argument) -> tuple[str, object]:

@@ -12,6 +12,7 @@ from .array import Array
 from .compile import link
 from .compile.modules import Built
 from .device import Module, VirtualGPU
+from .graph import Graph
 from .variants import Wanted
 
 
@@ -30,6 +31,7 @@ class Handles:
         self.devices: dict[int, VirtualGPU] = Known()
         self.arrays: dict[int, Array] = Known()
         self.modules: dict[int, Module] = Known()
+        self.graphs: dict[int, Graph] = Known()
 
     def runtime(self, whole: bool, code: bytes) -> None:
         link.provide_runtime(whole, code)
@@ -42,7 +44,7 @@ class Handles:
     def close(self, number: int) -> None:
         device = self.devices[number]
         del self.devices[number]
-        for known in (self.arrays, self.modules):
+        for known in (self.arrays, self.modules, self.graphs):
             for key in [key for key, value in known.items() if value.device is device]:
                 del known[key]
         device.close()
@@ -57,6 +59,7 @@ class Handles:
     def free(self, *handles: int) -> None:
         for handle in handles:
             self.arrays.pop(handle, None)
+            self.graphs.pop(handle, None)
 
     def pointer(self, handle: int) -> int:
         return self.arrays[handle].pointer
@@ -104,6 +107,32 @@ class Handles:
             lines, launch.steps = launch.steps.lines, launch.steps.rows
         return module.quick, lines, found
 
+    def graph(self, number: int, device: int, nodes) -> None:
+        """nodes: see ConfinedGraph."""
+        with self.devices[device].graph() as graph:
+            for kind, *about in nodes:
+                if kind == "launch":
+                    module, name, grid, block, packed, shared_mem = about
+                    self.modules[module].get_function(name)(grid, block, self._arguments(packed), shared_mem)
+                elif kind == "constant":
+                    module, name, *packed = about
+                    self.modules[module].set_constant(name, *self._arguments([packed]))
+                else:
+                    self.arrays[about[0]].set(about[1])
+        self.graphs[number] = graph
+
+    def replay(self, number: int, changed: dict, settings: dict):
+        """(seconds of each node, what came of it). changed: the arguments of nodes that get others."""
+        graph = self.graphs[number]
+        vars(graph.device).update(settings)
+        for node, packed in changed.items():
+            graph.nodes[node].change(self._arguments(packed))
+        try:
+            found = graph.launch()
+        except KernelFault as fault:
+            found = fault
+        return graph.seconds, found
+
     def variants(
         self,
         module: int,
@@ -129,12 +158,15 @@ class Handles:
         """The module, its device set as that of the parent, and the arguments of a launch."""
         module = self.modules[module]
         vars(module.device).update(settings)
-        return module, tuple(self.arrays[value] if kind == "array" else value for kind, value in packed)
+        return module, self._arguments(packed)
+
+    def _arguments(self, packed) -> tuple:
+        return tuple(self.arrays[value] if kind == "array" else value for kind, value in packed)
 
 
 VERBS = (
     *("runtime", "open", "close", "array", "empty", "free", "pointer", "texture", "get", "set", "written"),
-    *("module", "constant", "variable", "optimise", "launch", "variants"),
+    *("module", "constant", "variable", "optimise", "launch", "variants", "graph", "replay"),
 )
 
 

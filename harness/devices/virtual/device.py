@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import CompileError, DeviceError, LaunchError
+from ..graphs import LaunchNode, refuse_while_recording
 from ..launching import CompiledFile, Launch, constant_bytes, triple, variable_array
 from ..nvrtc.compiler import Ptx
 from ..nvrtc.symbols import demangle
@@ -23,6 +24,7 @@ from .compile.link import Executable
 from .compile.modules import KernelInfo, Lowered
 from .compile.recipes import BUILDS, RECIPES, Check
 from .explain.owners import local_name
+from .graph import Graph
 from .launch import Execution
 from .plan import LIMITS, Packer, Plan
 from .ptx.types import BYTES
@@ -73,6 +75,7 @@ class VirtualGPU:
         self.keep_requests = 0  # for a counted launch: how many requests are listed in launch.requests
         self.keep_steps = 0  # for a launch with full checks: how many steps are listed in launch.steps
         self.events = 0  # the number of synchronisations so far: racecheck's time
+        self.recording: Graph | None = None
         self.launching = threading.Lock()  # one launch at a time, whichever thread asks
         counts = Check.SEGMENTS in self.recipe
         self.arena = Arena(races=Check.RACES in self.recipe, small=counts)
@@ -87,13 +90,13 @@ class VirtualGPU:
         self.workers = Workers(self.arena, 1 if counts or self.races else cores, self.launch)
         self.tally = Tally(self.workers) if counts else None
         self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
-        self._params = self.arena.allocate(
+        self.params = self.arena.allocate(
             lambda start: Owner("parameters", start, abi.PARAM_BYTES, "param"),
             abi.PARAM_BYTES,
             writable=False,
         )
-        self.workers.envs["params"] = self._params.start
-        self.parameters = memoryview(self.arena.bytes)[self._params.start :][: abi.PARAM_BYTES]
+        self.workers.envs["params"] = self.params.start
+        self.parameters = memoryview(self.arena.bytes)[self.params.start :][: abi.PARAM_BYTES]
         self.workspace = self.arena.allocate(
             lambda start: Owner("the grid's workspace", start, 64, "global"), 64
         )
@@ -105,6 +108,15 @@ class VirtualGPU:
     def room(self) -> int:
         """Bytes for arrays."""
         return self.arena.room
+
+    @property
+    def settings(self) -> tuple:
+        """Those that a launch depends on."""
+        return self.schedule, self.time_limit, self.step_budget, self.sample_blocks, self.turns
+
+    def graph(self) -> Graph:
+        """For launches that are recorded once and run many times, see harness.devices.graphs."""
+        return Graph(self)
 
     def __enter__(self):
         return self
@@ -121,7 +133,7 @@ class VirtualGPU:
         """Copy a NumPy array to the device. axes: a letter per axis, for messages. readonly: `const`."""
         data = np.ascontiguousarray(data)
         made = self._new(data.shape, data.dtype, name, axes, readonly, True)
-        made.set(data)
+        made._fill(data)
         return made
 
     def empty(self, shape, dtype=np.float32, name: str = "array", axes: str = "") -> Array:
@@ -214,6 +226,10 @@ class Module(CompiledFile):
         rank = {line: i for i, line in enumerate(sorted(set(lines)))}
         self.site_lines = np.array([rank[line] for line in lines], np.uint32)
 
+    def optimise_when_due(self) -> None:
+        if self.seconds > ENOUGH:
+            self.optimise()
+
     def optimise(self) -> None:
         """Replace quickly compiled code by better code, if that can be done in time."""
         if not self.quick:
@@ -240,10 +256,17 @@ class Module(CompiledFile):
     # -- module variables -----------------------------------------------------------------------------
 
     def set_constant(self, name: str, values) -> None:
-        """Fill a __constant__ or __device__ variable from its start (cudaMemcpyToSymbol). Errors: LaunchError."""
-        symbol, data = constant_bytes(self.compiled, name, values)
-        start = self.variables_owner.start + self.lowered.variables[symbol][0]
+        """Fill a __constant__ or __device__ variable from its start (cudaMemcpyToSymbol), also with what an array of the
+        device holds. Errors: LaunchError."""
+        if self.device.recording:
+            return self.device.recording.set_constant(self, name, values)
+        data, start = constant_bytes(self.compiled, name, values)[1], self.start_of(name)
         self.device.arena.bytes[start : start + data.size] = data
+
+    def start_of(self, name: str) -> int:
+        """The device address of a variable."""
+        symbol = variable_array(self.compiled, name, np.uint8)[0]
+        return self.variables_owner.start + self.lowered.variables[symbol][0]
 
     def get_global(self, name: str, dtype=np.uint8) -> Array:
         """A __device__, __managed__ or __constant__ variable as an array of its memory. Errors: LaunchError."""
@@ -314,15 +337,18 @@ class Kernel:
 
     def plan(self, grid, block, shared_mem: int) -> Plan:
         """Of launches as the device is set now. Errors: LaunchError."""
-        d = self.module.device
-        settings = d.schedule, d.time_limit, d.step_budget, d.sample_blocks, d.turns
-        key = grid, block, shared_mem, self.max_dynamic_shared_size_bytes, settings
+        key = grid, block, shared_mem, self.max_dynamic_shared_size_bytes, self.module.device.settings
         found = self._plans.get(key)
         if found is None or found.executable is not self.module.executable:
             if len(self._plans) == MOST_PLANS:
                 self._plans.clear()
             found = self._plans[key] = Plan(self, grid, block, shared_mem)
         return found
+
+    def request(self, grid, block, args, shared_mem: int) -> bytes:
+        """The parameters of a launch in a graph. Errors: LaunchError."""
+        self.plan(grid, block, shared_mem)
+        return self.pack(args)
 
     @property
     def info(self) -> KernelInfo:
@@ -342,14 +368,16 @@ class Kernel:
             self.name
         )
 
-    def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
-        """Launch and wait. Errors: LaunchError, KernelFault (further faults of the run in `.more`)."""
+    def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch | LaunchNode:
+        """Launch and wait; while a graph is recorded: a LaunchNode of it. Errors: LaunchError, KernelFault (further faults of
+        the run in `.more`)."""
         grid, block = triple(grid, "grid"), triple(block, "block")
-        module = self.module
-        with module.device.launching:
-            module.device.arena.settle()
-            if module.seconds > ENOUGH:
-                module.optimise()
+        module, device = self.module, self.module.device
+        if device.recording:
+            return device.recording.add(LaunchNode(self, grid, block, args, shared_mem))
+        with device.launching:
+            device.arena.settle()
+            module.optimise_when_due()
             started = time.perf_counter()
             try:
                 return Execution(self, grid, block, args, shared_mem).go()
@@ -375,6 +403,7 @@ class Kernel:
         each launch, fewer than rows where `seconds` were not enough. Nothing is diagnosed. Errors: LaunchError.
         """
         grid, block = triple(grid, "grid"), triple(block, "block")
+        refuse_while_recording(self.module.device)
         with self.module.device.launching:
             self.module.device.arena.settle()
             execution = Execution(self, grid, block, args, shared_mem)

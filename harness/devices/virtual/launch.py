@@ -126,12 +126,13 @@ class Execution:
             result.steps = Steps(rows, lines)
             result.hazards = self.arena.pool.hazards()
         if launch.kept or self.module.tracking:
-            self._diagnose(launch, result)
+            self.diagnose(launch, result)
         if self.module.lowered.heap and self.device.heap.used:
             result.notes += heap.leaks(Diagnosis(self))
         return result
 
-    def _diagnose(self, launch: abi.Launch, result: Launch) -> None:
+    def diagnose(self, launch: abi.Launch, result: Launch) -> None:
+        """Add what a launch has recorded to its notes. Errors: KernelFault."""
         records = self.device.faults[: launch.kept].copy()
         if self.module.tracking and launch.stop != abi.GIVEN_UP:
             records = np.concatenate([records, unset_outputs(self.arena)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from harness.course.checkout import Course, source_hash
 from harness.course.progress import Entry
 from harness.devices.virtual.device import Kernel
 from harness.errors import CompileError, CourseError, KernelFault, LaunchMistake
-from harness.lenet import count, kernels
+from harness.lenet import count, kernels, requests
 from harness.lenet.kernels import ROLES, SOLUTION, YOURS, Kernels, choose
 from harness.lenet.model import LeNet
 from harness.lenet.program import choose_program
@@ -172,7 +173,8 @@ def test_kernels_of_later_parts_give_the_same_gradients(use):
     assert weights.then.name in ("add_splits", "add_parts") and len(from_later) == len(use)
     net = net_on(chosen)
     for batch in (3, 1, 3):
-        step(net, batch)
+        with net.together():
+            step(net, batch)
         expected = lenet.step_values(START, DIGITS.train_images[:batch], DIGITS.train_labels[:batch])
         for name, values in expected.items():
             assert np.abs(net[name].get() - values).max() <= 2e-6 * np.abs(values).max(), name
@@ -310,8 +312,34 @@ def test_a_fault_in_training_names_the_puzzle(course):
     assert "output[i + n]" in (course.root / "puzzles" / "04_relu" / "kernel.cu").read_text()
     source = course.load("04").stub_path.read_text()
     entries = {"04_relu": Entry(solved={"when": "2026-01-01", "device": "cpu", "hash": source_hash(source)})}
-    with pytest.raises(KernelFault, match=r"^04_relu/kernel.cu:\d+: Invalid __global__ write"):
-        step(net_on(choose(course, entries)))
+    net = net_on(choose(course, entries))
+    told = []
+    for _ in range(3):  # the first time one by one, then as a graph
+        with pytest.raises(KernelFault, match=r"^04_relu/kernel.cu:\d+: Invalid __global__ write") as fault:
+            with net.together():
+                step(net)
+        told.append(str(fault.value))
+    assert len(set(told)) == 1 and fault.value.node == 1
+
+
+def test_launches_together_give_the_same_bits():
+    chosen = choose(Course(ROOT), {}, mine=False)
+    states = []
+    for whole in (False, True):
+        net = net_on(chosen)
+        for rate, batch in enumerate(
+            (3, 1, 3, 3, 1, 1)
+        ):  # each size: one by one, as a new graph, as a known one
+            with net.together() if whole else nullcontext():
+                step(net, batch)
+                net.program["update"](net, 0.01 * rate)
+        assert (len(net._steps), net.timing["sgd_step"][0]) == (2 * whole, 60)
+        states.append({**net.state(), "loss": net.loss.get()})
+    assert all(states[0][name].tobytes() == states[1][name].tobytes() for name in states[0])
+    with net.together():
+        net.forward()
+        before = net.loss.get()
+        assert requests.get(net, "loss") != before  # a program that looks gets what it has launched
 
 
 def test_a_launch_that_takes_long_is_compiled_for_its_sizes(monkeypatch):

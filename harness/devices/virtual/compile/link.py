@@ -32,7 +32,7 @@ _VIRTUAL = Path(__file__).parents[1]
 _RUNTIME = _VIRTUAL / "runtime"
 # parts that few kernels need and that take as long as all the rest
 _RARE = ("asynchronous", "matrix", "heap", "counters", "textures")
-ENTRIES = ("rt_run", "rt_variants", "rt_serve", "rt_lead")  # called from Python
+ENTRIES = ("rt_run", "rt_variants", "rt_serve", "rt_lead", "rt_replay")  # called from Python
 _GLUE = """
 declare void @llvm.coro.resume(ptr)
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
@@ -75,14 +75,14 @@ HOST_FUNCTIONS: dict[str, object] = {}
 class Executable:
     """Machine code of one module, linked with the runtime and loaded.
 
-    names: functions whose `address(name)` will be needed. run, run_variants, serve, lead: addresses of the runtime, whose
-    code stays. The code of the module lives as long as this object.
+    names: functions whose `address(name)` will be needed. run, variants, serve, lead, replay: addresses of the
+    runtime, whose code stays. The code of the module lives as long as this object.
     """
 
     def __init__(self, code: bytes, names, whole_runtime: bool):
         with _lock:
             runtime = _runtime(whole_runtime)
-            self.run, self.run_variants, self.serve, self.lead = (runtime[name] for name in ENTRIES)
+            self.run, self.variants, self.serve, self.lead, self.replay = (runtime[name] for name in ENTRIES)
             builder = llvm.JITLibraryBuilder().add_object_img(code)
             builder.add_jit_library(runtime.name).add_current_process()
             for name in names:
@@ -156,6 +156,7 @@ def runtime_object(whole: bool) -> bytes:
         "schedule",
         "variants",
         "crew",
+        "graph",
     )
     source = abi.c_header() + "".join((_RUNTIME / f"{part}.cu").read_text() for part in parts)
     key = digest(source, own_text(), machine())

@@ -197,7 +197,7 @@ class Owners:
         """The array whose address was passed in a kernel's parameter."""
         for parameter in self.run.kernel.info.params:
             if parameter.name == origin.name and origin.offset + 8 <= parameter.size:
-                start = self.run.device._params.start + parameter.offset + origin.offset
+                start = self.run.device.params.start + parameter.offset + origin.offset
                 address = int(self.arena.bytes[start : start + 8].view(np.uint64)[0])
                 owner = self.arena.nearest(address) if 0 < address < self.arena.size else None
                 if owner and owner.start == address and owner.space == "global":

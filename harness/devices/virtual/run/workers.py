@@ -52,7 +52,7 @@ class Workers:
         self.threads = _zeros(slots, abi.MAX_THREADS, abi.DTYPES["Thread"])
         self.frames = _zeros(slots, FRAME_BYTES, np.dtype(np.uint8))
         self.extras = _zeros(slots, abi.MAX_THREADS, abi.DTYPES["Extra"])
-        self.first = self.envs.ctypes.data
+        self.launch, self.first = launch, self.envs.ctypes.data
         self._crew: Crew | None = None
         self.envs["arena"], self.envs["shadow"] = arena.host(), arena.shadow.ctypes.data
         self.envs["arena_size"] = arena.size
@@ -81,7 +81,7 @@ class Workers:
         """
         started, count, last = time.perf_counter(), min(self.count, plan.blocks), plan.seconds
         small = plan.blocks * plan.threads <= INLINE_THREADS and (count == 1 or (last or 0) <= INLINE_SECONDS)
-        here = last is not None and last <= LED_SECONDS or threading.current_thread() is not _MAIN
+        here = self._leads(last)
         if not plan.deep and (small or here and count == 1):
             function(plan.run)(self.first)
         else:
@@ -93,13 +93,37 @@ class Workers:
                 crew.call(plan.executable.lead, crew.leader, partial(end, launch))
         plan.seconds = time.perf_counter() - started
 
+    def _leads(self, last: float | None) -> bool:
+        """Whether the calling thread leads what took so many seconds the last time."""
+        return last is not None and last <= LED_SECONDS or threading.current_thread() is not _MAIN
+
+    def describe(self, node: abi.GraphNode, plan: Plan) -> None:
+        """On which workers a launch of a graph runs: as `run` has it."""
+        node.run, node.workers = plan.run, min(self.count, plan.blocks)
+        if plan.blocks * plan.threads <= INLINE_THREADS:
+            node.small = int(INLINE_SECONDS * 1e9)
+
+    def replay(self, graph: abi.Graph, executable: Executable, last: float | None, deep: bool) -> None:
+        """Call rt_replay, in the calling thread or in the first of the crew: as `run` has it."""
+        crew = self._with_crew(executable)
+        graph.team, graph.launch = crew.leader, ctypes.addressof(self.launch)
+
+        def stop() -> None:
+            graph.stop = 1
+            end(self.launch)
+
+        if self._leads(last) and not deep:
+            function(executable.replay)(ctypes.addressof(graph))
+        else:
+            crew.call(executable.replay, ctypes.addressof(graph), stop)
+
     def run_variants(self, executable: Executable, launch: abi.Launch, deep: bool) -> None:
         """Call rt_variants on one worker."""
         if deep:
             crew = self._with_crew(executable)
-            crew.call(executable.run_variants, self.first, partial(end, launch))
+            crew.call(executable.variants, self.first, partial(end, launch))
         else:
-            function(executable.run_variants)(self.first)
+            function(executable.variants)(self.first)
 
     def _with_crew(self, executable: Executable) -> Crew:
         if self._crew is None:

@@ -166,7 +166,7 @@ def _structure(struct: str) -> type[ctypes.Structure]:
     return type(struct, (ctypes.Structure,), {"_fields_": fields})
 
 
-Launch, Team, Member = map(_structure, ("Launch", "Team", "Member"))
+Launch, Team, Member, Graph, GraphNode = map(_structure, "Launch Team Member Graph GraphNode".split())
 
 
 def array(struct: str, n: int) -> np.ndarray:

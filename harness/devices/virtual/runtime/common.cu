@@ -35,6 +35,12 @@ static __device__ u64 processor_time() {
     return now[0] * 1000000000ull + now[1];
 }
 
+static __device__ u64 monotonic_time() {
+    u64 now[2];
+    clock_gettime(CLOCK_MONOTONIC, now);
+    return now[0] * 1000000000ull + now[1];
+}
+
 static __device__ int is_late(Env* env) { return processor_time() - env->started > launch_of(env)->time_limit; }
 
 // What a kernel's clocks show: every read of one advances them all. Builds of a kernel take different times, which the

@@ -224,6 +224,26 @@ struct Member {
     u64 calls;           // finished so far
 };
 
+// Launches and copies that run one after the other.
+struct Graph {
+    u64 nodes, count;    // host address of GraphNode[]
+    u64 done;            // nodes so far
+    u64 launch;          // host address of the Launch that all of them use
+    u64 team;            // host address of the Team
+    u64 events;          // the last launch's `now`
+    u64 printf_lines;    // as in the Launch, of all of them
+    u32 stop;            // no further one starts
+};
+
+struct GraphNode {
+    u64 to, source, bytes; // host addresses: what is copied; before a launch, its parameters
+    u64 launch;          // host address of its Launch as it begins; 0: nothing is launched
+    u64 run;             // host address of rt_run
+    u64 nanoseconds;     // that the launch took, the last time
+    u64 small;           // it runs on one worker unless it took so many nanoseconds
+    u32 workers;
+};
+
 // Launches of one kernel that differ in a __constant__ variable alone (see variants.cu). Addresses are the host's.
 struct Batch {
     u64 rows, row_bytes, count;  // what the variable holds in each

@@ -48,9 +48,7 @@ EXPORT void rt_variants(Env* env) {
     Batch* batch = (Batch*)launch_of(env)->batch;
     Region* regions = (Region*)batch->regions;
     for (; batch->done < batch->count; batch->done++) {
-        u64 now[2];
-        clock_gettime(CLOCK_MONOTONIC, now);
-        if (now[0] * 1000000000ull + now[1] > batch->end) return;
+        if (monotonic_time() > batch->end) return;
         copy_bytes(env->launch, batch->fresh, sizeof(Launch));
         copy_bytes(batch->constant, batch->rows + batch->done * batch->row_bytes, batch->row_bytes);
         ((u32*)batch->results)[batch->done] = try_variant(env, batch);

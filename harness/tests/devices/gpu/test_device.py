@@ -102,6 +102,30 @@ def test_launch_and_copy_back(device):
     assert x.intact() is None
 
 
+def test_a_graph_runs_again(device):
+    module, factor = device.compile(SOURCE), numpy.float32(2)
+    x, count = device.array(numpy.ones(3, numpy.float32), name="x"), numpy.int32(3)
+    with device.graph() as graph:
+        module.set_constant("table", x)
+        node = module.get_function("scale")(1, 3, (x, count, factor))
+        module.get_function("prints")(1, 1, (numpy.int32(1),))
+        with pytest.raises(LaunchError, match="nothing runs while a graph is recorded"):
+            x.get()
+    assert graph.launch().stdout == "line 0\n"
+    node.change((x, count, 2 * factor))
+    graph.launch()
+    assert x.get().tolist() == [8, 8, 8] and (graph.seconds > 0).all()
+    assert module.get_global("table", numpy.float32).get()[:3].tolist() == [2, 2, 2]
+    y = device.empty((4,), numpy.float32, name="y")
+    with device.graph() as graph:
+        y.set(0)
+        module.get_function("past_the_end")(1, 1, (y, numpy.int32(4)))
+        y.set(1)
+    with pytest.raises(KernelFault, match=r"2 elements were written past the end of y") as caught:
+        graph.launch()
+    assert caught.value.node == 1 and y.get().tolist() == [0, 0, 0, 0]
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
 def test_fresh_floats_are_nan(device, dtype):
     assert numpy.isnan(device.empty((3, 2), dtype).get()).all()
