@@ -30,8 +30,22 @@ def course() -> Course:
     return open_course(Path(__file__).parent)
 
 
+class KeptGPU(GPU):
+    """Stays open for what comes next: to start CUDA takes seconds."""
+
+    def __exit__(self, *exception) -> None:
+        pass
+
+
+@cache
+def gpu() -> KeptGPU:
+    return KeptGPU()
+
+
 def open_gpu(kind: str = "gpu", checks: str = "full", seed: int = 0) -> GPU:
-    return GPU(checks, seed)
+    """An opener for what grades and measures."""
+    gpu().checks, gpu().schedule = checks, seed
+    return gpu()
 
 
 # ---- right and wrong kernels -------------------------------------------------------------------------------
@@ -40,7 +54,7 @@ def open_gpu(kind: str = "gpu", checks: str = "full", seed: int = 0) -> GPU:
 def graded(puzzle: Puzzle, source: str) -> dict:
     """Whether a text passes every case on the GPU. What is wrong with it is looked for elsewhere."""
     seed = seed_of(source)
-    puzzle, options = puzzle.drawn(seed), Options(device="gpu", seed=seed)
+    puzzle, options = puzzle.drawn(seed), Options(device="gpu", seed=seed, patience=0.0)
     try:
         with ExitStack() as stack:
             setups = open_setups(options, open_gpu, stack)
@@ -161,8 +175,12 @@ VERBS = {
 
 def main(verb: str, item: str) -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it ends with the process that started it
-    for result in VERBS[verb](item):
-        print(json.dumps(result), flush=True)
+    try:
+        for result in VERBS[verb](item):
+            print(json.dumps(result), flush=True)
+    finally:
+        if gpu.cache_info().currsize:
+            gpu().close()
 
 
 if __name__ == "__main__":

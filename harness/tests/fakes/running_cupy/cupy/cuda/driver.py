@@ -7,8 +7,8 @@ def funcGetAttribute(attribute, function):
 
 
 def funcSetAttribute(function, attribute, value):
-    pass
+    function.max_dynamic_shared_size_bytes = value
 
 
 def occupancyMaxActiveBlocksPerMultiprocessor(function, threads, shared):
-    return 1
+    return 16

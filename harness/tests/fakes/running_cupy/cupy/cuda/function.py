@@ -36,5 +36,5 @@ class Function:
                 )
                 os.write(2, told.encode())
             return
-        sys.stdout.write(launch.stdout)
+        sys.stdout.write(launch.stdout + "and more\n" * launch.stdout_dropped)
         sys.stdout.flush()
