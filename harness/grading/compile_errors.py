@@ -62,6 +62,10 @@ REMEDIES = (
     ),
     (r'expected a "}"', "A } is missing: every { needs its own }."),
     (
+        r"size of an array must be greater",
+        "What stands in the brackets is 0 or less: see where {name} is set.",
+    ),
+    (
         r'"(max|min)" matches[^:]*:[^:]*: \(.*(float|double)',
         "Both arguments of {name} must have one type: write f{name}f, or {name}(a, 0.0f) with 0.0f for 0.",
     ),

@@ -152,10 +152,12 @@ def substitution(course: Course, text: str) -> tuple[str, str]:
 
 def counterpart(kernel: Kernel, other: Puzzle) -> Kernel | None:
     """The kernel of `other` that does the same: one with the same name, or the only one with the same
-    arrays."""
+    arrays, or the only one of these that stores them in the same order."""
     alike = [k for k in other.kernels if kinds(k.arrays) == kinds(kernel.arrays)]
     named = [k for k in alike if k.name == kernel.name]
-    return (named or (alike if len(alike) == 1 else [None]))[0]
+    stored = [k for k in alike if orders(k.arrays) == orders(kernel.arrays)]
+    only = next((found for found in (alike, stored) if len(found) == 1), [None])
+    return (named or only)[0]
 
 
 def two_passes(kernel: Kernel, other: Puzzle) -> tuple[Kernel, Kernel] | None:
@@ -173,6 +175,11 @@ def kinds(arrays: Iterable[Array]) -> set:
         (a.name, "out" if to_be_cleared(a) else roles.get(a.role, a.role), a.dtype, len(a.axes))
         for a in arrays
     }
+
+
+def orders(arrays: Iterable[Array]) -> set:
+    """The axes of arrays, the slowest first."""
+    return {(a.name, a.letters) for a in arrays}
 
 
 def to_be_cleared(array: Array) -> bool:

@@ -25,6 +25,7 @@ CALLS = "int i = blockIdx * 2;"
         ("unrecognized token", "int i\u00a0= 1;", 6, "U+00A0, a no-break space"),
         ("unrecognized token", "\u201chi\u201d", 1, "plain quotes"),
         ('expected a "}"', "", 0, "every { needs"),
+        ("the size of an array must be greater than zero", "float a[TILE];", 9, "see where TILE is set"),
         (
             'more than one instance of overloaded function "max" matches the argument list: 4 fit\nargument types are: (int, const float)',
             "y = max(0, x);",
