@@ -54,9 +54,10 @@ class LeNetOnVirtualGPU:
     def step(self) -> float:
         net = self.net
         net.load(*self.batch)
-        net.forward()
-        net.backward()
-        net.program["update"](net, PEAK)
+        with net.together():
+            net.forward()
+            net.backward()
+            net.program["update"](net, PEAK)
         return float(net.loss.get()[0])
 
 

@@ -1,9 +1,10 @@
 """How fast the virtual GPU runs: `python -m harness.maintain.bench_virtual [--only NAME] [--json FILE|-]`.
 
-Multiply-adds per second of three kernels on one core and on all, with "memory" and "full" checks and compiled
-for their sizes, as kernels are that run for seconds (memory checks too), and, where a C compiler is on the
-machine, as a ratio to the same loops in C (-O3 -march=native) measured in the same run; then, of samples of
-other kinds, how much longer "full" takes than "memory". Each figure is the best of several launches, the
+Multiply-adds per second of kernels on one core and on all, with "memory" and "full" checks and compiled
+for their sizes, as kernels are that run for seconds (memory checks too), and how much longer "full" takes than
+"memory": of three kernels, of LeNet's and those of parts 3 and 4, and of samples of other kinds. Measured in the same
+run, where there is a C compiler, the same loops in C (-O3 -march=native), and where PyTorch is installed, its
+operator, both on one core. Each figure is the best of several launches, the
 variants taken in turn; what runs on one core is measured in the processor's time, so that little else counts.
 Inputs are read-only, as the grader's are.
 """
@@ -12,175 +13,34 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import click
 import numpy as np
 
-from ..course.checkout import open_course
 from ..devices.virtual.device import VirtualGPU
 from ..devices.virtual.run.workers import available_cores
-from ..tests import samples
+from . import course_workloads, workloads
+from .workloads import REGISTERS, SAMPLES, TILED, Workload, product, sample, weight_gradient
 
 REPEAT = 7
 
-_TILED = """
-constexpr int TILE = 16;
-
-extern "C" __global__ void matmul(const float* a, const float* b, float* c, int n) {
-    __shared__ float tile_a[TILE][TILE], tile_b[TILE][TILE];
-    int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
-    float sum = 0.0f;
-    for (int t = 0; t < n / TILE; t++) {
-        tile_a[threadIdx.y][threadIdx.x] = a[row * n + t * TILE + threadIdx.x];
-        tile_b[threadIdx.y][threadIdx.x] = b[(t * TILE + threadIdx.y) * n + column];
-        __syncthreads();
-        for (int k = 0; k < TILE; k++) sum += tile_a[threadIdx.y][k] * tile_b[k][threadIdx.x];
-        __syncthreads();
-    }
-    c[row * n + column] = sum;
-}
-"""
-
-_REGISTERS = """
-constexpr int TILE = 128, DEPTH = 8, PER = 8, SIDE = TILE / PER;
-
-__device__ float4& four(float& first) { return reinterpret_cast<float4&>(first); }
-
-extern "C" __global__ void __launch_bounds__(SIDE * SIDE)
-matmul(const float* a, const float* b, float* c, int n) {
-    __shared__ __align__(16) float tile_a[DEPTH][TILE], tile_b[DEPTH][TILE];
-    int t = threadIdx.x, x = t % SIDE * PER, y = t / SIDE * PER;
-    const float* from_a = a + (blockIdx.y * TILE + t / 2) * n + t % 2 * 4;
-    const float* from_b = b + t / 32 * n + blockIdx.x * TILE + t % 32 * 4;
-    float sum[PER][PER] = {}, p[PER], q[PER];
-    for (int k0 = 0; k0 < n; k0 += DEPTH) {
-        float4 v = *reinterpret_cast<const float4*>(from_a + k0);
-        for (int j = 0; j < 4; j++) tile_a[t % 2 * 4 + j][t / 2] = (&v.x)[j];
-        four(tile_b[t / 32][t % 32 * 4]) = *reinterpret_cast<const float4*>(from_b + k0 * n);
-        __syncthreads();
-        for (int k = 0; k < DEPTH; k++) {
-            for (int i = 0; i < PER; i += 4) {
-                four(p[i]) = four(tile_a[k][y + i]);
-                four(q[i]) = four(tile_b[k][x + i]);
-            }
-            for (int i = 0; i < PER; i++)
-                for (int j = 0; j < PER; j++) sum[i][j] += p[i] * q[j];
-        }
-        __syncthreads();
-    }
-    float* to = c + (blockIdx.y * TILE + y) * n + blockIdx.x * TILE + x;
-    for (int i = 0; i < PER; i++)
-        for (int j = 0; j < PER; j += 4) *reinterpret_cast<float4*>(to + i * n + j) = four(sum[i][j]);
-}
-"""
-
-_C = """
-void weights(const float* grad_output, const float* input, float* grad_weights,
-             int batch, int C, int H, int W, int K, int F) {
-    int P = H - F + 1, Q = W - F + 1;
-    for (int k = 0; k < K; k++) for (int c = 0; c < C; c++)
-    for (int r = 0; r < F; r++) for (int s = 0; s < F; s++) {
-        float sum = 0.0f;
-        for (int b = 0; b < batch; b++) for (int p = 0; p < P; p++) for (int q = 0; q < Q; q++)
-            sum += grad_output[((b * K + k) * P + p) * Q + q] * input[((b * C + c) * H + p + r) * W + q + s];
-        grad_weights[((k * C + c) * F + r) * F + s] = sum;
-    }
-}
-void matmul(const float* a, const float* b, float* c, int n) {
-    enum { TILE = 16 };
-    float tile_a[TILE][TILE], tile_b[TILE][TILE], sum[TILE][TILE];
-    for (int y = 0; y < n; y += TILE) for (int x = 0; x < n; x += TILE) {
-        for (int i = 0; i < TILE; i++) for (int j = 0; j < TILE; j++) sum[i][j] = 0.0f;
-        for (int t = 0; t < n; t += TILE) {
-            for (int i = 0; i < TILE; i++) for (int j = 0; j < TILE; j++) {
-                tile_a[i][j] = a[(y + i) * n + t + j];
-                tile_b[i][j] = b[(t + i) * n + x + j];
-            }
-            for (int i = 0; i < TILE; i++) for (int j = 0; j < TILE; j++)
-                for (int k = 0; k < TILE; k++) sum[i][j] += tile_a[i][k] * tile_b[k][j];
-        }
-        for (int i = 0; i < TILE; i++) for (int j = 0; j < TILE; j++) c[(y + i) * n + x + j] = sum[i][j];
-    }
-}
-"""
-
-
-#: samples of other kinds, in a size that takes some milliseconds
-SAMPLES = {
-    "transpose": dict(height=384, width=400),
-    "stencil_3d": dict(nx=80, ny=64, nz=24),
-    "online_softmax": dict(rows=64, columns=1500),
-    "histogram": dict(n=150_000),
-    "block_scan": dict(n=32_000),
-    "bitonic_sort": dict(n=4096),
-}
-
-
-@dataclass
-class Workload:
-    """What is launched of a file. function: the same in C, of the same arrays and scalars."""
-
-    name: str
-    source: str
-    job: samples.Job
-    multiply_adds: int = 0
-    function: str = ""
-
-
-def product(name: str, source: str, n: int, tile: int, block) -> Workload:
-    """A product of two n x n matrices, `tile` x `tile` elements a block."""
-    rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal((n, n), np.float32) for _ in range(2))
-    job = samples.Job(
-        [samples.Launch("matmul", (n // tile, n // tile), block, "a b c n")],
-        dict(a=a, b=b),
-        dict(c=a @ b),
-        scalars=samples.i32(n=n),
-        rtol=1e-3,
-        atol=1e-3,
-    )
-    return Workload(name, source, job, n**3, "matmul")
-
-
-def weight_gradient() -> Workload:
-    """Puzzle 09's solution on LeNet's second layer: `64,6,12,12 -> 16,5x5`, 75 blocks."""
-    course, rng = open_course(), np.random.default_rng(0)
-    puzzle = course.load("09")
-    dims = dict(batch=64, C_in=6, H=12, W=12, C_out=16, F=5)
-    p = q = 8
-    arrays = dict(
-        grad_output=rng.standard_normal((64, 16, p, q), np.float32),
-        input=rng.standard_normal((64, 6, 12, 12), np.float32),
-    )
-    launch = samples.Launch(
-        "conv2d_backward_weights", -(-16 * 6 * 25 // 32), 32, f"grad_output input out {' '.join(dims)}"
-    )
-    job = samples.Job(
-        [launch], arrays, dict(out=np.zeros((16, 6, 5, 5), np.float32)), scalars=samples.i32(**dims)
-    )
-    source = puzzle.solution_path.read_text(encoding="utf-8")
-    return Workload("naive weight gradient", source, job, 64 * 16 * 6 * 25 * p * q, "weights")
-
-
-def sample(name: str) -> Workload:
-    return Workload(name, samples.SAMPLES[name].source, samples.SAMPLES[name].job(SAMPLES[name]))
-
-
 WORKLOADS = {
     "naive weight gradient": weight_gradient,
-    "tiled matrix product": lambda: product("tiled matrix product", _TILED, 256, 16, (16, 16)),
+    "tiled matrix product": lambda: product("tiled matrix product", TILED, 256, 16, (16, 16)),
     "register-tiled matrix product": lambda: product(
-        "register-tiled matrix product", _REGISTERS, 256, 128, 256
+        "register-tiled matrix product", REGISTERS, 256, 128, 256
     ),
+    **course_workloads.WORKLOADS,
     **{name: partial(sample, name) for name in SAMPLES},
 }
 
@@ -192,10 +52,12 @@ class OnVirtualGPU:
         """checks: those of the device, or "sizes": "memory", and the kernels compiled for their sizes."""
         device = VirtualGPU("memory" if checks == "sizes" else checks, cores=cores)
         device.time_limit = 120
-        module, job = device.compile(work.source), work.job
+        module, job = device.compile(work.source, include_dirs=work.include_dirs), work.job
         self.arrays = {name: device.array(x, name=name, readonly=True) for name, x in job.inputs.items()}
         self.arrays |= {name: device.empty(x.shape, x.dtype, name=name) for name, x in job.outputs.items()}
         self.arrays |= {name: device.array(before, name=name) for name, (before, _) in job.state.items()}
+        for name in work.constants:
+            module.set_constant(name, job.inputs[name])
         given = self.arrays | job.scalars
         self.launches = [
             (
@@ -206,7 +68,10 @@ class OnVirtualGPU:
         ]
         if checks == "sizes":
             self.launches = [(kernel.fixed(launch[2]), launch) for kernel, launch in self.launches]
-        self.outputs = (*job.outputs, *job.state)
+            for kernel, _ in self.launches:
+                for name in work.constants:
+                    kernel.module.set_constant(name, job.inputs[name])
+        self.outputs = work.outputs
 
     def run(self) -> tuple[float, float]:
         start, used = time.perf_counter(), time.process_time()
@@ -214,26 +79,53 @@ class OnVirtualGPU:
             kernel(*launch)
         return time.perf_counter() - start, time.process_time() - used
 
-    def results(self) -> list[np.ndarray]:
-        return [self.arrays[name].get() for name in self.outputs]
+    def results(self) -> dict[str, np.ndarray]:
+        return {name: self.arrays[name].get() for name in self.outputs}
 
 
 class InC:
     """The same loops, compiled by the machine's C compiler."""
 
     def __init__(self, work: Workload, library: ctypes.CDLL):
-        self.function, job = getattr(library, work.function), work.job
-        self.out = [np.zeros_like(x) for x in job.outputs.values()]
-        arrays = [x.ctypes.data_as(ctypes.c_void_p) for x in (*job.inputs.values(), *self.out)]
-        self.args = (*arrays, *(ctypes.c_int(s) for s in job.scalars.values()))
+        self.function, self.outputs = getattr(library, work.function), work.outputs
+        self.arguments = work.arguments.split()
+        self.arrays = {**work.job.inputs, **{name: np.zeros_like(x) for name, x in work.job.outputs.items()}}
+        self.arrays |= {name: before.copy() for name, (before, _) in work.job.state.items()}
+        self.args = [
+            self.arrays[name].ctypes.data_as(ctypes.c_void_p)
+            if name in self.arrays
+            else ctypes.c_int(work.sizes[name])
+            for name in self.arguments
+        ]
 
     def run(self) -> tuple[float, float]:
         start, used = time.perf_counter(), time.process_time()
         self.function(*self.args)
         return time.perf_counter() - start, time.process_time() - used
 
-    def results(self) -> list[np.ndarray]:
-        return self.out
+    def results(self) -> dict[str, np.ndarray]:
+        return {name: self.arrays[name] for name in self.outputs if name in self.arguments}
+
+
+class InPyTorch:
+    """PyTorch's operator, on one core. Errors: ImportError where there is no PyTorch."""
+
+    def __init__(self, work: Workload):
+        # else its threads keep the cores busy while ours work
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+        import torch
+
+        torch.set_num_threads(1)
+        tensors = {name: torch.tensor(values) for name, values in work.job.inputs.items()}
+        self.work = partial(work.torch, torch, tensors, work.sizes)
+
+    def run(self) -> tuple[float, float]:
+        start, used = time.perf_counter(), time.process_time()
+        self.found = self.work()
+        return time.perf_counter() - start, time.process_time() - used
+
+    def results(self) -> dict[str, np.ndarray]:
+        return {name: values.numpy() for name, values in self.found.items()}
 
 
 def compile_c() -> ctypes.CDLL | None:
@@ -243,8 +135,18 @@ def compile_c() -> ctypes.CDLL | None:
         return None
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder, "loops.c"), Path(folder, "loops.so")
-        source.write_text(_C)
-        command = [compiler, "-O3", "-march=native", "-shared", "-fPIC", str(source), "-o", str(library)]
+        source.write_text(workloads.C + course_workloads.C)
+        command = [
+            compiler,
+            "-O3",
+            "-march=native",
+            "-shared",
+            "-fPIC",
+            str(source),
+            "-o",
+            str(library),
+            "-lm",
+        ]
         if subprocess.run(command, capture_output=True).returncode:
             return None
         return ctypes.CDLL(str(library))
@@ -261,16 +163,16 @@ def measure(work: Workload, cores: int, library: ctypes.CDLL | None) -> dict:
         runners |= {("sizes", count): OnVirtualGPU(work, "sizes", count) for count in (1, cores)}
     if library and work.function:
         runners["C", 1] = InC(work, library)
+    if work.torch:
+        with suppress(ImportError):
+            runners["PyTorch", 1] = InPyTorch(work)
     wall, used = dict.fromkeys(runners, float("inf")), dict.fromkeys(runners, float("inf"))
     for i in range(REPEAT):
         for key, runner in runners.items():
             taken = runner.run()
             wall[key], used[key] = min(wall[key], taken[0]), min(used[key], taken[1])
-        results = [runner.results() for runner in runners.values()] if not i else []
-        for result in results:
-            for a, b in zip(result, results[0], strict=True):
-                if not np.allclose(a, b, rtol=1e-3, atol=1e-3, equal_nan=True):
-                    raise SystemExit(f"{work.name}: the variants do not agree")
+        if not i:
+            agree(work.name, [runner.results() for runner in runners.values()])
     row = {
         "workload": work.name,
         "memory_seconds": used["memory", 1],
@@ -284,9 +186,21 @@ def measure(work: Workload, cores: int, library: ctypes.CDLL | None) -> dict:
             seconds |= {kind: used[kind, 1], f"{kind}_all_cores": wall[kind, cores]}
         row |= {"multiply_adds": work.multiply_adds}
         row |= {name: work.multiply_adds / s / 1e9 for name, s in seconds.items() if s}
+    for other, key in (("C", "c"), ("PyTorch", "pytorch")):
+        if (seconds := used.get((other, 1))) is not None:
+            row |= {f"{key}_seconds": seconds, f"{key}_over_memory_time": seconds / used["memory", 1]}
     if "c" in row:
         row |= {"ratio_to_c": row["memory"] / row["c"], "sizes_ratio_to_c": row["sizes"] / row["c"]}
     return row
+
+
+def agree(name: str, results: list[dict[str, np.ndarray]]) -> None:
+    """SystemExit if a result differs from that of the first runner."""
+    for result in results:
+        for array, values in result.items():
+            expected = results[0][array].ravel()
+            if not np.allclose(values.ravel(), expected, rtol=1e-3, atol=1e-3, equal_nan=True):
+                raise SystemExit(f"{name}: the variants do not agree on {array}")
 
 
 def lines(row: dict, naive: float | None) -> list[str]:
@@ -294,7 +208,10 @@ def lines(row: dict, naive: float | None) -> list[str]:
     longer = f"{row['full_over_memory_time']:5.1f}x the time of memory"
     if "memory" not in row:
         memory, full = 1e3 * row["memory_seconds"], 1e3 * row["full_seconds"]
-        return [f"{row['workload']:16} memory {memory:7.2f} ms   full {full:8.2f} ms{longer}"]
+        return [
+            f"\n{row['workload']:16} memory {memory:7.2f} ms   full {full:8.2f} ms{longer}",
+            *others(row),
+        ]
     text = [
         f"\n{row['workload']}",
         f"  memory checks   one core {row['memory']:6.2f}   all cores {row['memory_all_cores']:6.2f}"
@@ -303,7 +220,7 @@ def lines(row: dict, naive: float | None) -> list[str]:
         f"  full checks     one core {row['full']:6.2f}   all cores {row['full_all_cores']:6.2f}{longer}",
     ]
     if "c" not in row:
-        return [*text, "  same loops in C: no C compiler on this machine"]
+        return [*text, "  same loops in C: no C compiler on this machine", *others(row)]
     text.append(
         f"  same loops in C one core {row['c']:6.2f}   memory checks reach {row['ratio_to_c']:.2f} of it,"
         f" for its sizes {row['sizes_ratio_to_c']:.2f}"
@@ -311,7 +228,19 @@ def lines(row: dict, naive: float | None) -> list[str]:
     if naive and naive != row["c"]:
         shares = row["memory"] / naive, row["sizes"] / naive
         text.append("  of the naive gradient's loops in C: {:.2f}, for its sizes {:.2f}".format(*shares))
-    return text
+    return text + others(row)
+
+
+def others(row: dict) -> list[str]:
+    """What C and PyTorch take for the same, in the time of memory checks."""
+    names = {"c": "C", "pytorch": "PyTorch"}
+    told = (
+        f"{name} {row[f'{key}_over_memory_time']:.2f}"
+        for key, name in names.items()
+        if f"{key}_seconds" in row
+    )
+    text = ", ".join(told)
+    return [f"  of the time with memory checks: {text}"] if text else []
 
 
 @click.command()
@@ -332,7 +261,7 @@ def main(only: tuple[str, ...], target: str | None) -> None:
             rows.append(measure(work(), cores, library))
             if target != "-":
                 print(
-                    "\n" * (name == next(iter(SAMPLES))) + "\n".join(lines(rows[-1], rows[0].get("c"))),
+                    "\n".join(lines(rows[-1], rows[0].get("c"))),
                     flush=True,
                 )
     report = {

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from harness.maintain import bench_virtual
+from harness.maintain import bench_virtual, course_workloads
 
 
 @pytest.mark.parametrize("compiler", ["none", "any"])
 def test_figures_of_one_round(compiler, monkeypatch):
     monkeypatch.setattr(bench_virtual, "REPEAT", 1)
-    names = ["tiled matrix product", "bitonic_sort"]
+    names = ["tiled matrix product", "04 relu_forward", "bitonic_sort"]
     if compiler == "none":
         monkeypatch.setattr(bench_virtual.shutil, "which", lambda name: None)
         names = ["naive weight gradient"]
@@ -27,3 +29,25 @@ def test_figures_of_one_round(compiler, monkeypatch):
         if "multiply_adds" in row:
             assert row["memory"] == pytest.approx(row["multiply_adds"] / row["memory_seconds"] / 1e9)
         assert compiler == "any" or "c" not in row
+    if compiler == "any" and (c := report["rows"][1].get("c_seconds")):
+        assert report["rows"][1]["c_over_memory_time"] == c / report["rows"][1]["memory_seconds"]
+
+
+def test_a_result_that_differs_is_no_comparison():
+    right, wrong = np.ones((2, 3)), np.ones(6)
+    bench_virtual.agree("k", [dict(y=right, z=right), dict(y=wrong)])
+    wrong[5] = 1.01
+    with pytest.raises(SystemExit, match="k: the variants do not agree on y"):
+        bench_virtual.agree("k", [dict(y=right, z=right), dict(y=wrong)])
+
+
+def test_every_kernel_of_the_course_has_what_its_loops_in_c_take():
+    for name, make in course_workloads.WORKLOADS.items():
+        work = make()
+        arrays = work.job.inputs.keys() | set(work.outputs)
+        assert set(work.arguments.split()) <= arrays | {key for key, n in work.sizes.items() if n}, name
+        parameters = re.search(rf"void {work.function}\((.*?)\) {{", course_workloads.C)[1]
+        given = parameters.replace("LAYER", "int N, int C, int H, int W, int K, int R, int S").split(",")
+        kinds = ["*" in parameter for parameter in given]
+        assert kinds == [argument in arrays for argument in work.arguments.split()], name
+    assert {row[2] for row in course_workloads.TABLE} == course_workloads.OPERATIONS.keys()
