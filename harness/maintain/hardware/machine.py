@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from importlib import metadata
 from importlib.util import find_spec
+from pathlib import Path
 
 from ...devices.virtual.explain.metrics import METRICS
+from . import tools
+from .guarded import run
 
 QUERIED = """
     name driver_version clocks.sm clocks.mem clocks.max.sm clocks.max.mem power.limit memory.total temperature.gpu
-    ecc.mode.current mig.mode.current
+    ecc.mode.current mig.mode.current compute_mode
 """.split()
 PACKAGES = """
     cupy-cuda13x torch numpy cuda-bindings nvidia-cuda-nvrtc nvidia-cudnn-cu13 nvidia-cublas llvmlite tree-sitter
@@ -41,7 +46,7 @@ def metrics() -> list[str]:
 
 
 def look() -> dict:
-    """All of it. `missing`: what keeps items from running; `unknown`: metrics that this GPU does not have."""
+    """All of it. `missing`: what keeps items from running."""
     from ...devices.gpu.device import GPU, driver
     from ...devices.nvrtc import library
 
@@ -57,7 +62,6 @@ def look() -> dict:
         },
         "packages": {name: version for name in PACKAGES if (version := installed(name))},
         "missing": [name for name in MODULES if not has(name)] + [t for t in TOOLS if not shutil.which(t)],
-        "unknown": unknown(),
     }
     with GPU() as gpu:
         found |= {"device": gpu.name, "capability": gpu.capability}
@@ -70,10 +74,21 @@ def smi() -> dict[str, str]:
 
 
 def unknown() -> list[str]:
-    """Those of `metrics` that Nsight Compute does not list for this GPU; it lists them without `.sum`."""
-    listed = said(["ncu", "--query-metrics"])
-    known = {line.split()[0] for line in listed.splitlines() if line.strip()}
-    return [name for name in metrics() if name.split(".")[0] not in known] if known else []
+    """Those of `metrics` that Nsight Compute refuses on this GPU: it names them, and counts nothing."""
+    refused: list[str] = []
+    while wanted := [name for name in metrics() if name not in refused]:
+        with tempfile.TemporaryDirectory() as folder:
+            report = Path(folder) / "report"
+            launcher = [sys.executable, "-m", "harness.maintain.hardware.launcher", "solution", "01", "each"]
+            told = run(tools.profiled(launcher, wanted, str(report)), 90, report)
+        errors = " ".join(
+            line for line in (told.told + told.out + told.err).splitlines() if "==ERROR==" in line
+        )
+        named = [name for name in wanted if re.search(rf"\b{name.split('.')[0]}\b", errors)]
+        if not named:
+            break
+        refused += named
+    return refused
 
 
 def has(module: str) -> bool:

@@ -119,7 +119,8 @@ def zoo() -> list[str]:
 
 
 def profile_command(item: str, report: str, journal: Journal) -> list[str]:
-    unknown = machine_of(journal).get("unknown", ())
+    found = journal.latest("metrics").get("ncu", {}).get("results")
+    unknown = found[0]["unknown"] if found else ()
     metrics = [name for name in machine.metrics() if name not in unknown]
     return tools.profiled(python("launcher", "solution", item, "each"), metrics, report)
 
@@ -151,6 +152,7 @@ STEPS = (
         results,
     ),
     Step("layers", "every rung beside cuDNN", layers.items, work("layers"), 200, 1, results),
+    Step("metrics", "those that this GPU has", lambda: ["ncu"], work("metrics"), 300, 1, results),
     Step("counters", "Nsight Compute", puzzles, profile_command, 120, 1, counted),
     Step(
         "sanitizer",

@@ -165,6 +165,7 @@ def timed(puzzle: Puzzle, kernel, shape: str) -> dict:
 
 VERBS = {
     "machine": lambda _: [machine.look()],
+    "metrics": lambda _: [{"unknown": machine.unknown()}],
     "grade": grade,
     "mistakes": mistakes,
     "ceilings": ceilings,
