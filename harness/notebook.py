@@ -162,7 +162,7 @@ class CourseMagics(Magics):
         """The cell is still the stub: the reader's file, if there is more in it, takes its place."""
         own = text_of(puzzle.stub_path)
         if not own.strip() or is_stub(puzzle, own):
-            says = f"{puzzle.id} is not begun: write your code at the TODOs of this cell, and run it (Shift+Enter)."
+            says = f"{puzzle.id} is not started yet: write your code at the TODOs of this cell, and run it (Shift+Enter)."
             return Shown(told([says]))
         self.shell.set_next_input(f"%%kernel {line}\n{own}", replace=True)
         verdict = self.graded(puzzle, puzzle.stub_path, f"puzzles/{puzzle.id}/{puzzle.file}")
@@ -244,7 +244,7 @@ class CourseMagics(Magics):
         try:
             path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
             if not chosen.solution and is_stub(puzzle, text_of(path)):
-                return Shown(told([f"{puzzle.id} is not begun: what it costs will be counted here."]))
+                return Shown(told([f"{puzzle.id} is not started yet: here you will see what it costs."]))
             found = profile_file(puzzle, path, chosen.case)
         except BackwarpError as error:
             raise UsageError(str(error)) from None
@@ -303,7 +303,9 @@ class CourseMagics(Magics):
             path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
             source = read_source(path, path.name)
             if not chosen.solution and is_stub(puzzle, source):
-                shown = Shown(told([f"{puzzle.id} is not begun: what its threads do will be seen here."]))
+                shown = Shown(
+                    told([f"{puzzle.id} is not started yet: here you will see what its threads do."])
+                )
             else:
                 lines = not chosen.solution
                 html = explore.explore(puzzle, source, chosen.kernel, chosen.case, show_lines=lines)

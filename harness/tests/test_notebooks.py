@@ -178,7 +178,7 @@ def test_a_file_that_passes_is_not_replaced_by_a_cell_that_does_not(magics):
 
 def test_a_cell_that_is_still_the_stub_takes_what_the_file_has(magics):
     own = own_file(magics)
-    assert "not begun" in repr(magics.kernel("01 --save", STUB)) and own.read_text() == STUB
+    assert "not started yet" in repr(magics.kernel("01 --save", STUB)) and own.read_text() == STUB
     own.write_text(SOLUTION)
     shown = repr(magics.kernel("01 --save", STUB))
     assert "It now has your file" in shown and "ok 01_twice" in shown and own.read_text() == SOLUTION
@@ -256,13 +256,14 @@ def test_hints_counters_and_pictures(magics):
 def html_of(monkeypatch, magic, line) -> str:
     """What a magic displays, as HTML."""
     shown = []
-    monkeypatch.setattr("harness.notebook.display", lambda *objects: shown.extend(objects))
-    magic(line)
+    with monkeypatch.context() as patch:
+        patch.setattr("harness.notebook.display", lambda *objects: shown.extend(objects))
+        magic(line)
     return shown[0]._repr_html_()
 
 
 def test_a_run_is_shown_with_its_lines_and_the_solutions_without(magics, monkeypatch):
-    assert "not begun" in html_of(monkeypatch, magics.explore, "01")
+    assert "not started yet" in html_of(monkeypatch, magics.explore, "01")
     magics.kernel("01", SOLUTION)
     own = html_of(monkeypatch, magics.explore, "01")
     assert "y[threadIdx.x] = 2 * x[threadIdx.x]" in own and "Run this cell" in own and "<script>" in own

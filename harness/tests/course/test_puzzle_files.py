@@ -55,15 +55,15 @@ def test_a_lesson_is_headed_by_the_title_of_its_puzzle():
         assert first == f"# {puzzle.id[:2]} {puzzle.title}"
 
 
-def test_no_product_is_shown_as_emphasis():
-    """Markdown takes the stars of `1*7 + 1*8` for italics and drops them, unless they are code."""
-    texts = [
-        p for folder in ("puzzles", "notebooks", ".github") for p in (COURSE.root / folder).rglob("*.md")
-    ]
-    for path in [COURSE.root / "README.md", *texts]:
-        text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+def test_markdown_takes_no_number_for_a_list_and_no_product_for_emphasis():
+    """It drops the stars of `1*7 + 1*8` unless they are code, and begins a list where a line begins with `256. `."""
+    folders = [COURSE.root / name for name in ("puzzles", "notebooks", ".github")]
+    for path in [COURSE.root / "README.md", *(p for folder in folders for p in folder.rglob("*.md"))]:
+        text = re.sub(r"^ *```.*?^ *```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
         text = re.sub(r"`[^`]+`", "", text).replace("**", " ")
         assert not re.findall(r".*[\w)\]]\*[\w(\[-].*", text), path
+        items = [0, *map(int, re.findall(r"^ *(\d+)\. ", text, re.M))]
+        assert all(n in (1, before + 1) for before, n in zip(items, items[1:])), (path, items)
 
 
 # ---- kernels ----------------------------------------------------------------------------------------
