@@ -111,6 +111,14 @@ def mistakes() -> list[str]:
     return [f"{p.number}:{first}" for p in loaded for first in range(0, len(p.mistakes), CHUNK)]
 
 
+def rungs() -> list[str]:
+    return [one.name for one in ladder.LADDERS]
+
+
+def checked() -> list[str]:
+    return [f"{number}/{tool}" for number in puzzles() for tool in tools.TOOLS]
+
+
 def zoo() -> list[str]:
     """Not those that never end: no tool looks for them."""
     from ...tests.devices.virtual.explain.zoo import ZOO
@@ -142,26 +150,11 @@ STEPS = (
     Step("tests", "pytest -m gpu", test_files, test_command, 150, 1, tested),
     Step("grade", "every solution", lambda: puzzles(True), work("grade"), 150, 8, results),
     Step("mistakes", "every wrong kernel", mistakes, work("mistakes"), 150, 12, results),
-    Step(
-        "ladder",
-        "the rungs of LADDER.md",
-        lambda: [x.name for x in ladder.LADDERS],
-        work("ladder"),
-        200,
-        1,
-        results,
-    ),
+    Step("ceilings", "copies and products", lambda: ["libraries"], work("ceilings"), 90, 1, results),
+    Step("ladder", "the rungs of LADDER.md", rungs, work("ladder"), 200, 1, results),
     Step("layers", "every rung beside cuDNN", layers.items, work("layers"), 200, 1, results),
     Step("metrics", "those that this GPU has", lambda: ["ncu"], work("metrics"), 300, 1, results),
     Step("counters", "Nsight Compute", puzzles, profile_command, 120, 1, counted),
-    Step(
-        "sanitizer",
-        "solutions",
-        lambda: [f"{n}/{tool}" for n in puzzles() for tool in tools.TOOLS],
-        sanitise("solution", "all"),
-        180,
-        8,
-        sanitised,
-    ),
+    Step("sanitizer", "solutions", checked, sanitise("solution", "all"), 180, 8, sanitised),
     Step("zoo", "the tests' faulty kernels", zoo, sanitise("zoo"), 60, 10, sanitised),
 )

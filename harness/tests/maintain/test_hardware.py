@@ -244,6 +244,7 @@ def test_every_step_has_items_and_a_command(tmp_path):
         items = step.items()
         assert len(items) == len(set(items)) > 0
         assert all(isinstance(part, str) for part in step.command(items[-1], "report", Journal(tmp_path)))
+    assert set(work.VERBS) < {step.name for step in steps.STEPS}
     assert "devices/gpu/test_device.py" in steps.test_files()
     assert {"memcheck", "racecheck"} <= {item.split("/")[1] for item in steps.zoo()}
     wanted = sum(len(p.mistakes) for p in work.course().puzzles() if not p.program)

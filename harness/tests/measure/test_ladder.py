@@ -19,7 +19,7 @@ from harness.tests.devices.virtual import launches as virtual
 from harness.tests.lenet.small import ROOT
 
 COURSE = open_course(Path(__file__).parent)
-DATA = ladder.load()
+DATA = ladder.load(hardware=Path("nowhere"))  # the counts alone
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_what_was_timed_is_drawn_as_well(timed):
 def test_the_page_has_the_table_and_the_pictures():
     text = (ROOT / drawn.PAGE).read_text(encoding="utf-8")
     between = text.split(drawn.BEGIN)[1].split(drawn.END)[0]
-    assert between.strip().splitlines() == drawn.table(DATA)
+    assert between.strip().splitlines() == drawn.table(ladder.load())
     for path in (drawn.PICTURE, roofline.PICTURE):
         assert f"({Path(path).name})" in text and (ROOT / path).read_bytes().startswith(b"\x89PNG")
 
