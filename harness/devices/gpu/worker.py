@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import re
 import sys
 import tempfile
 from dataclasses import dataclass, fields
@@ -21,8 +20,10 @@ from dataclasses import dataclass, fields
 import numpy
 
 from harness.devices.child import attach, serve
-from harness.devices.launching import Launch, Limits, cut_output
-from harness.errors import BackwarpError, DeviceError, KernelFault, LaunchError
+from harness.devices.launching import Limits, cut_output
+from harness.errors import BackwarpError, DeviceError, LaunchError
+
+from .faults import FAULTS, error_name, fault_of
 
 GUARD = 4096  # bytes before and after each array
 _BAND = numpy.full(GUARD // 4, 0xFFC5C5C5, numpy.uint32).view(numpy.uint8)  # a NaN, as float and as double
@@ -30,31 +31,6 @@ _PRINTF_FIFO = 8 << 20  # bytes; what a kernel prints beyond this is lost, oldes
 FLUSH = 256 << 20  # bytes written between timed launches, more than any L2 holds
 WARM_UP = 200.0  # milliseconds of work before the first timed launch: an idle GPU has lowered its clocks
 _READ_LIMIT = 2 * _PRINTF_FIFO
-
-# CUDA's error -> kind of fault. All of these leave the context unusable.
-_FAULTS = {
-    "IllegalAddress": "invalid-address",
-    "MisalignedAddress": "misaligned",
-    "Assert": "assert",
-    "LaunchTimeout": "timeout",
-    "HardwareStackError": "stack-overflow",
-    "InvalidAddressSpace": "invalid-address",
-    "InvalidPc": "invalid-address",
-    "IllegalInstruction": "invalid-address",
-    "LaunchFailure": "invalid-address",
-}
-_EXPLANATIONS = {
-    "invalid-address": "The kernel read or wrote memory outside every array",
-    "misaligned": "An address was no multiple of the size of the access",
-    "assert": "An assert() in the kernel failed",
-    "timeout": "The driver's watchdog ended the kernel",
-    "stack-overflow": "The kernel's stack is exhausted: recursion too deep, or local arrays too large",
-}
-_ASSERT = re.compile(
-    r"^(?P<file>.*?):(?P<line>\d+): .*?block: \[(?P<block>[\d,]+)\], thread: \[(?P<thread>[\d,]+)\] "
-    r"(?P<what>Assertion `.*` failed)\.?\n?",
-    re.MULTILINE,
-)
 
 
 @dataclass
@@ -68,15 +44,6 @@ class _Array:
     @property
     def pointer(self) -> int:
         return self.base + GUARD
-
-
-def error_name(error: Exception) -> str:
-    """`IllegalAddress` for cudaErrorIllegalAddress and for CUDA_ERROR_ILLEGAL_ADDRESS."""
-    name = str(error).split(":", 1)[0].strip()
-    if name.startswith("CUDA_ERROR_"):
-        name = "".join(word.capitalize() for word in name.removeprefix("CUDA_ERROR_").split("_"))
-        return {"LaunchFailed": "LaunchFailure", "OutOfMemory": "MemoryAllocation"}.get(name, name)
-    return name.removeprefix("cudaError")
 
 
 class Captured:
@@ -361,7 +328,7 @@ class Context:
         """Checks what CUDA says about the launch itself; a fault of an earlier kernel would be reported here
         too."""
         name = error_name(error)
-        if name in _FAULTS or not hasattr(error, "status"):
+        if name in FAULTS or not hasattr(error, "status"):
             return error
         reason = str(error).split(":", 1)[-1].strip()
         if name == "LaunchOutOfResources":
@@ -375,25 +342,13 @@ class Context:
         if isinstance(error, BackwarpError):
             return error, self.runtime is None  # without CuPy there is nothing more to do
         name = error_name(error)
-        if name in _FAULTS:
-            return self._fault(_FAULTS[name], name, str(error)), True
+        if name in FAULTS:
+            return fault_of(name, str(error), self.output.take()), True
         if name == "MemoryAllocation":
             return DeviceError("the GPU has no room for this array"), False
         if hasattr(error, "status"):
             return DeviceError(f"CUDA reports an error: {_first_line(error)}"), True
         return DeviceError(f"the GPU process failed: {type(error).__name__}: {_first_line(error)}"), True
-
-    def _fault(self, kind: str, name: str, text: str) -> KernelFault:
-        headline = text.split(":", 1)[-1].strip() + f" (cudaError{name})"
-        fault = KernelFault(kind, headline, _EXPLANATIONS[kind], line=0)
-        printed = self.output.take()
-        fault.launch = Launch(*cut_output(_ASSERT.sub("", printed)))
-        if kind == "assert" and (match := _ASSERT.search(printed)):
-            fault.file, fault.line = os.path.basename(match["file"]), int(match["line"])
-            fault.block = tuple(int(n) for n in match["block"].split(","))
-            fault.thread = tuple(int(n) for n in match["thread"].split(","))
-            fault.headline = match["what"]
-        return fault
 
 
 def _first_line(error: Exception) -> str:

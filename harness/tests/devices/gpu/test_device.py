@@ -201,19 +201,35 @@ def test_without_checks_the_guards_are_looked_at_on_demand(device, kernel):
 
 
 @pytest.mark.parametrize(
-    "name, kind, text",
+    "name, kind, text, explained",
     [
-        ("illegal", "invalid-address", "an illegal memory access was encountered (cudaErrorIllegalAddress)"),
-        ("misaligned", "misaligned", "misaligned address (cudaErrorMisalignedAddress)"),
-        ("launch_failure", "invalid-address", "unspecified launch failure (cudaErrorLaunchFailure)"),
+        (
+            "illegal",
+            "invalid-address",
+            "an illegal memory access was encountered (cudaErrorIllegalAddress)",
+            "outside every array",
+        ),
+        (
+            "misaligned",
+            "misaligned",
+            "misaligned address (cudaErrorMisalignedAddress)",
+            "no multiple of the size",
+        ),
+        (
+            "launch_failure",
+            "invalid-address",
+            "unspecified launch failure (cudaErrorLaunchFailure)",
+            "without saying why",
+        ),
     ],
 )
-def test_a_fault_is_named_and_later_work_goes_on(device, name, kind, text):
+def test_a_fault_is_named_and_later_work_goes_on(device, name, kind, text, explained):
     module = device.compile(SOURCE, name="k.cu")
     before = device.array(numpy.ones(2, numpy.float32), name="before")
     with pytest.raises(KernelFault) as caught:
         module.get_function(name)(1, 1, ())
     assert (caught.value.kind, caught.value.headline, caught.value.file) == (kind, text, "k.cu")
+    assert explained in caught.value.explanation
     with pytest.raises(DeviceError, match="before was lost when the GPU was restarted"):
         before.get()
     with pytest.raises(DeviceError, match="was lost"):
