@@ -69,11 +69,16 @@ BINARY = (
     ),
     *_operations("a term or factor", ("l", 0.9), ("r", 0.9)),
     *_operations("the order of two operands", ("r - l", 1.4), ("r / l", 1.6), ("r % l", 1.6)),
+    *_operations("an operator", ("(l + r - 1) / r", 1.5)),
 )
-FLOAT_BINARY = tuple(o for o in BINARY if not re.search(r"[%&|^<>]", o.code))
+FLOAT_BINARY = tuple(o for o in BINARY if not re.search(r"[%&|^<>]|1", o.code))
 RELATION = (
     *_operations("a comparison", ("l < r", 0.9), ("l <= r", 0.9), ("l > r", 0.9), ("l >= r", 0.9)),
     *_operations("a comparison", ("l == r", 1.0), ("l != r", 1.0)),
+)
+FLOAT_RELATION = (
+    *RELATION,
+    *_operations("a comparison", ("l > r || isnan(l)", 1.8), ("l < r || isnan(l)", 1.9)),
 )
 LOGICAL = (
     *_operations("a logical operator", ("l && r", 1.0), ("l || r", 1.0)),
@@ -84,10 +89,13 @@ CONDITION = (
     *_operations("a condition", ("e && a < b", 2.6), ("e || a >= b", 2.6), ("e && a >= b", 2.8)),
     *_operations("a condition", ("e || a < b", 2.8), ("e && a == b", 3.0), ("e || a != b", 3.0)),
     *_operations("a condition", ("e && a != b", 3.0), ("e || a == b", 3.0)),
+    *_operations("a condition", ("a < b", 2.9), ("a >= b", 3.0)),
+    *_operations("a condition", ("e || a < 0 || a >= b", 2.7), ("e && a >= 0 && a < b", 2.7)),
 )
 GUARD = (
     *_operations("a statement too many", ("false", 0.95)),
     *_operations("a guard", ("a < b", 2.6), ("a >= b", 2.8), ("a == b", 2.8), ("a != b", 3.0)),
+    *_operations("a guard", ("a >= 0 && a < b", 2.9), ("a < 0 || a >= b", 2.9)),
 )
 CALL = (  # of functions with two arguments
     *_operations("a function", ("min(l, r)", 1.1), ("max(l, r)", 1.1), ("l", 1.2), ("r", 1.2)),

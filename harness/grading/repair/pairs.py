@@ -32,6 +32,7 @@ def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
                         (*swap, *before) for before in turned if before[0].site.piece.line == first.piece.line
                     )
                     turned.append(swap)
+    yield from everywhere(named)
     for i, first in enumerate(sites):  # arrays
         for second in sites[i + 1 :] if first.others else ():
             if second.piece.line - first.piece.line > NEAR:
@@ -41,6 +42,23 @@ def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
                     Choice(first, first.others.index(second.piece.code)),
                     Choice(second, second.others.index(first.piece.code)),
                 )
+
+
+def everywhere(named: Sequence[tuple[Site, int]]) -> Iterator[tuple[Choice, ...]]:
+    """Two names exchanged in all lines of a stretch, each alone or as that of rows and that of columns: `h * stride_w`
+    and `w * stride_h`, `p * dilation_h + r * stride_h` and the same for columns."""
+    named = [(s, own) for s, own in named if not s.pool[own].of]
+    for i, (site, own) in enumerate(named):
+        pool = site.pool
+        near = [(s, e) for s, e in named[i:] if s.piece.line - site.piece.line <= ALIKE and s.pool is pool]
+        for other in dict.fromkeys(e for _, e in near[1:] if e != own):
+            swap = {own: other, other: own}
+            columns = [(a, b) for a in _counterparts(site, own) for b in _counterparts(site, other) if a != b]
+            for turned in ({}, *({a: b, b: a} for a, b in columns if not {a, b} & {own, other})):
+                chosen = [(s, (swap | turned).get(e)) for s, e in near]
+                chosen = [s.replaced_by(e) for s, e in chosen if e is not None and e in s.is_here]
+                if 2 < len(chosen) <= MOST_TOGETHER:
+                    yield tuple(chosen)
 
 
 def carried(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:

@@ -38,6 +38,11 @@ class Entry:
     is_size: bool = False
 
 
+def are_named_alike(index: str, extent: str) -> bool:
+    """`row` and `rows`, `k` and `K`: an index, and how many there are."""
+    return extent == index + "s" or len(index) == 1 and index.isalpha() and extent == index.upper() != index
+
+
 class Entries(list):
     """By number; all of one type, or integers first: places. counterparts: of an entry, those that name the same of
     another direction. partners: of texts, those of their extents."""
@@ -49,7 +54,8 @@ class Entries(list):
         self.partners: dict[str, set[str]] = {}
 
     def are_partners(self, index: int, extent: int) -> bool:
-        return self[extent].text in self.partners.get(self[index].text, ())
+        one, other = self[index].text, self[extent].text
+        return other in self.partners.get(one, ()) or are_named_alike(one, other)
 
 
 class Pool(Kinds):
@@ -118,6 +124,14 @@ class Pool(Kinds):
                 found.setdefault(e.outer.part("declarator").code, set()).add(right.code)
             elif sign == "+" and left.kind == "binary_expression" and left.part("operator").code == "*":
                 found.setdefault(right.code, set()).add(left.part("right").code)
+        numbers = {
+            " * ".join(str(size) for _, size in array.axes) for array in self.arrays if array.is_output
+        }
+        for v in self.locals:
+            if v.value and {"blockIdx.x", "blockDim.x"} <= set(re.findall(r"[\w.]+", v.value.code)):
+                found.setdefault(v.name, set()).update(
+                    numbers
+                )  # the number of a thread, and so of an element
         for v in self.locals:  # `p` is `down / stride_h`
             if v.value and v.value.kind == "binary_expression":
                 found.setdefault(v.value.code, found.get(v.name, set()))
@@ -226,7 +240,8 @@ class Pool(Kinds):
         """Variables that are the same for all threads and all the time: made of parameters, and never set again."""
         changed = {e.part("left").code for e in self.function.body.all("assignment_expression")}
         changed |= {e.part("argument").code for e in self.function.body.all("update_expression")}
-        steady, names = set(self.parameters), {v.name for v in self.function.parameters}
+        own = [v for v in self.function.parameters if self.function.is_kernel or self._is_bound(v.name)]
+        steady, names = {v.node.id for v in own}, {v.name for v in own}
         for v in self.locals:
             made_of = {n.code for n in v.value.all("identifier", "field_expression")} if v.value else {"?"}
             made_of -= {m for m in made_of if m.endswith(("Dim.x", "Dim.y", "Dim.z"))} | {
@@ -243,6 +258,11 @@ class Pool(Kinds):
                 steady.add(v.node.id)
                 names.add(v.name)
         return steady
+
+    def _is_bound(self, name: str) -> bool:
+        """Whether a parameter of a function that is no kernel says how large something is."""
+        bounds = set().union(*self._partners.values())
+        return name in bounds or any(are_named_alike(v.name, name) for v in self.function.parameters)
 
     @cached_property
     def pointers(self) -> list[Variable]:

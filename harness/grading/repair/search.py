@@ -24,17 +24,19 @@ from . import texts
 from .edits import Edit, joined
 from .pairs import MORE, Families, Guards, both_guards, carried, declared, exchanged, moved
 from .sites import Choice, Site
-from .variants import Combination, Variants, has_barriers, with_small_blocks
+from .variants import FEW_LARGE, Combination, Variants, has_barriers, with_small_blocks
 
 SECONDS = 5.0
 MOST_DEVICES = 2  # that try edits side by side
 CHUNK = 512  # edits tried before those are graded that are right in small cases; then twice as many
 MOST = 3  # repairs that are looked for, each in a line of its own
+AS_LIKELY = 0.3  # what a repair may cost more than the best and is said as well
 MOST_GRADED = 8
 #: costs of edits that are tried together: nothing dearer is tried where a cheaper one is found
 TIERS = (-9.0, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3.2, 3.5, 4.0, 9.0)
 PLAUSIBLE = (1.75, 2.25, 2.65)  # operations that cost less are all tried before the others
 LATER = 0.35  # by which they wait longer
+PAIRS_LATER = 0.25  # and those of several edits
 LAST_BUILD = 0.4  # of the time is kept for it
 
 
@@ -153,9 +155,11 @@ class Search:
         """In the build with all checks where threads run in the wrong order, and then in the optimised one, where more
         edits can be tried."""
         self.tell("looking for one change that makes it right")
-        written = [Repair((edit,), 0.5, self.source) for edit in texts.edits(self.source, self.kernel.name)]
-        if found := [repair for repair in written[:MOST_GRADED] if self.passes(repair.text)]:
-            return found
+        written = [*texts.edits(self.source, self.kernel.name)]
+        written += texts.of_shared_arrays(self.source, self.kernel.name, self.verdict.fault or {})
+        for repair in (Repair((edit,), 0.5, self.source) for edit in written[:MOST_GRADED]):
+            if self.passes(repair.text):
+                return [repair]
         end = self.end
         for checks, later in zip_longest(self.builds, self.builds[1:]):
             self.end = end - (LAST_BUILD * self.left if later else 0.0)
@@ -216,7 +220,7 @@ class Search:
             first, size = 0, CHUNK
             while first < len(tier) and self.left > 0:
                 left = variants.right_everywhere(tier[first : first + size])
-                if left and then:
+                if len(left) > FEW_LARGE and then:
                     left = then().right_everywhere(left)
                 if left and (found := self.graded(left)):
                     return found
@@ -250,21 +254,32 @@ class Search:
         steps = [*enumerate(pairwise((-math.inf, *PLAUSIBLE, math.inf)))]
         alone = {step: cache(partial(self._alone, sites, *costs, early=not step)) for step, costs in steps}
         order = [
-            (max(low, 1.0) + LATER * step, step, i) for step in alone for i, low in enumerate(TIERS[:-1])
+            (max(low, 1.0) + LATER * step + after, step, i, after > 0)
+            for step in alone
+            for i, low in enumerate(TIERS[:-1])
+            for after in (0.0, PAIRS_LATER)
         ]
-        for _, step, i in sorted(order):
-            choices, low, high = alone[step](), *TIERS[i : i + 2]
-            tier: list[Combination] = [(c,) for c in choices[i]]
-            for c in chain(choices[i], choices[i - 1] if i else ()):
-                if low <= c.cost + MORE < high:
-                    tier += [*families.of(c), *both_guards(c)]
-            if i == step == 0:
-                tier += [*exchanged(sites), *declared(sites), *carried(sites)]
-            if tier:
-                yield sorted(tier, key=cost_of)
-            if i == step == 0 and near:
+        for _, step, i, together in sorted(order):
+            choices = alone[step]()
+            if together:
+                yield sorted(self._together(choices, i, sites, families, first=not step), key=cost_of)
+            else:
+                yield sorted(((c,) for c in choices[i]), key=cost_of)
+            if i == step == 0 and near and not together:
                 yield from guards.likely()
         yield from guards.others()
+
+    @staticmethod
+    def _together(
+        choices: list[list[Choice]], i: int, sites: Sequence[Site], families: Families, first: bool
+    ) -> list[Combination]:
+        """The combinations that belong to a tier."""
+        low, high = TIERS[i : i + 2]
+        found: list[Combination] = []
+        for c in chain(choices[i], choices[i - 1] if i else ()):
+            if low <= c.cost + MORE < high:
+                found += [*families.of(c), *both_guards(c)]
+        return found + [*exchanged(sites), *declared(sites), *carried(sites)] if first and not i else found
 
     def _alone(self, sites: Sequence[Site], least: float, most: float, early: bool) -> list[list[Choice]]:
         """The choices of operations that cost so much, by tiers. early: with those that are likely, whatever they cost."""
@@ -293,6 +308,8 @@ class Search:
         for repair in sorted((r for r in all_ if not r.overlaps), key=rank):
             if len(found) >= MOST or tried >= MOST_GRADED or tried and self.left < 0:
                 break
+            if found and repair.cost > found[0].cost + AS_LIKELY:
+                break
             insertion = repair.edits[-1].start == repair.edits[-1].end
             if repair.line not in {f.line for f in found} and not (found and insertion):
                 tried += 1
@@ -317,6 +334,9 @@ def cost_of(choices: Combination) -> float:
 
 
 def rank(repair: Repair) -> tuple:
-    """Barriers late rather than early: at the end of a loop."""
-    start, is_barrier = repair.edits[0].start, repair.edits[0].says == "a barrier"
-    return repair.cost, sum(len(e.after) for e in repair.edits), -start if is_barrier else start
+    """Barriers late rather than early, in the outermost block: at the end of a loop. A `return` early."""
+    start, says = repair.edits[0].start, repair.edits[0].says
+    length, before = sum(len(e.after) for e in repair.edits), repair.source[:start]
+    if says == "a barrier":
+        return repair.cost, length, before.count("{") - before.count("}"), -start
+    return (repair.cost, start, length) if says == "a return" else (repair.cost, length, start)

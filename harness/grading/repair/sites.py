@@ -18,7 +18,7 @@ UNLIKE = 0.3
 PARTNERS = 0.8  # by which an index and its extent are
 MISSING = 0.5  # by which what an index lacks is more likely
 NEAR = 6  # lines between a condition and what it keeps from running
-MOST_TOGETHER = 4  # edits of one variant
+MOST_TOGETHER = 8  # edits of one variant
 _SIGNS = (" < ", " >= ", " == ", " != ")
 _ANY = ("a", "e + a", "e - a", "e * a", "e / a")  # where a may be a term
 
@@ -98,7 +98,7 @@ class Site:
     @property
     def is_guard(self) -> bool:
         """Whether it is a statement that some threads, or turns of a loop, may have to leave out."""
-        return self.made is not None and self.operations[0] is GUARD[0]
+        return self.made is not None and self.operations[0].code == GUARD[0].code
 
     def entry_of(self, text: str) -> int | None:
         return next((i for i in self.here if self.pool[i].text == text), None)
@@ -139,6 +139,8 @@ class Site:
         elif wanted == {"a", "b"}:
             pairs = self._compared if any(sign in o.code for sign in _SIGNS) else self._multiplied
             pairs = self._stored if o.code == STORE.code else pairs
+            if len(re.findall(r"\ba\b", o.code)) > 1:  # both bounds of an index
+                pairs = [pair for pair in pairs if self.pool.are_partners(*pair[:2])]
             yield from (Choice(self, number, a, b, o.cost + rank) for a, b, rank in pairs)
         elif self.is_index or self.piece.kind == "identifier":
             cost = o.cost if self.is_index else o.cost + 0.8
@@ -231,7 +233,7 @@ class Site:
         """How likely it is that they are compared."""
         if " % " in self.pool[a].text and self.pool[b].known == 0:
             return 1.3
-        return PARTNERS * self.pool.are_partners(a, b)
+        return (PARTNERS + 0.2 * self.pool[b].is_size) * self.pool.are_partners(a, b)
 
     @cached_property
     def plain(self) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -27,6 +28,20 @@ def _may_be_exchanged(one: Variable, other: Variable) -> bool:
     return bool(plain and not fixed and both) and one.name not in {
         n.code for n in other.value.all("identifier")
     }
+
+
+def _as_soon_as_known(p: Piece, condition: str) -> int:
+    """Where a thread may leave before a statement: before declarations that read no memory and say nothing of it."""
+    place, before = p.start, p.node.prev_named_sibling
+    names = set(re.findall(r"\w+", condition))
+    while before is not None and before.type == "declaration":
+        own = Piece(p.file, before)
+        if next(own.all("subscript_expression", "call_expression"), None):
+            break
+        if names & {d.part("declarator").code for d in own.all("init_declarator")}:
+            break
+        place, before = own.start, before.prev_named_sibling
+    return place
 
 
 def _sets(statement: Piece, variable: Variable | None) -> bool:
@@ -226,6 +241,14 @@ class Writer(Expressions):
             return f"{{ {text} {after}}}" if after else text
         return f"{{ {self._leaves(number)}if (!backwarp_skips) {{ {text} }} {after}}}"
 
+    def _left_before(self, p: Piece) -> str:
+        """What leaves the kernel or the loop before a declaration that reads memory."""
+        reads = next(p.all("subscript_expression", "pointer_expression"), None)
+        if reads is None or not self._ways() or not p.outer or p.outer.kind != "compound_statement":
+            return ""
+        number = self._guard_site(p)
+        return "" if number is None else f"{{ {self._leaves(number)}}} "
+
     def _leaves(self, number: int) -> str:
         """Asks whether the statement is run, and leaves the kernel or the loop if so asked."""
         text = f"const int backwarp_way = {asked(number)} ? backwarp_guarded({number}, backwarp_p) : 0, backwarp_skips = backwarp_way == 1; "
@@ -239,7 +262,8 @@ class Writer(Expressions):
 
     def _guard_site(self, p: Piece) -> int | None:
         here = self.pool.here(self.integers, p.start)
-        operations = list(GUARD)
+        never = p.kind == "declaration"  # to be left out
+        operations = [replace(o, cost=math.inf) if never else o for o in GUARD]
         for name, code in self._ways():
             more = 0.5 if name != "return" else -0.3 if p.outer.outer.kind == "function_definition" else 0.7
             operations += [Operation(f"{o.code} : {code}", f"a {name}", o.cost + more) for o in GUARD[1:]]
@@ -251,9 +275,10 @@ class Writer(Expressions):
                     p.start, p.end, ";" if p.outer.kind != "compound_statement" else "", operation.says
                 )
             condition, _, leave = operation.code.partition(" : ")
-            for letter, entry in (("a", choice.a), ("b", choice.b)):
-                condition = re.sub(rf"\b{letter}\b", self.integers[entry].text, condition)
-            return Edit(p.start, p.start, f"if ({condition}) {leave or ''}".rstrip() + " ", operation.says)
+            names = {"a": self.integers[choice.a].text, "b": self.integers[choice.b].text}
+            condition = re.sub(r"\b[ab]\b", lambda m: names[m[0]], condition)
+            place = _as_soon_as_known(p, condition) if leave else p.start
+            return Edit(place, place, f"if ({condition}) {leave or ''}".rstrip() + " ", operation.says)
 
         return self.schemata.add(p, operations, self.integers, here, made, order=p.code.startswith("__sync"))
 
@@ -262,7 +287,7 @@ class Writer(Expressions):
         names = {Piece(p.file, n).code for n in p.node.children_by_field_name("declarator")}
         if words & set(_LEFT_OUT):
             return p.code
-        text = self._inside(p)
+        text = self._left_before(p) + self._inside(p)
         if p.outer and p.outer.kind == "compound_statement":
             own = [v for v in self.pool.locals if p.holds(v) and names]
             first = "".join(self._first_value(v) for v in own if v.value is None)

@@ -17,6 +17,7 @@ from .edits import (
     FLOAT,
     FLOAT_BINARY,
     FLOAT_CALL,
+    FLOAT_RELATION,
     FUNCTION,
     GUARD,
     INTEGER,
@@ -113,7 +114,7 @@ def support(atomic: bool) -> str:
             f"{quick} {type_} backwarp_value(int s, {type_} e, {POOL}) {{"
             f" return backwarp.asked[s] ? backwarp_changed(s, e, p) : e; }}",
             f"{slow} {type_} backwarp_combined(int s, {type_} l, {type_} r) {{ {edit} {_switch(binary)} return l; }}",
-            f"{slow} bool backwarp_related(int s, {type_} l, {type_} r) {{ {edit} {_switch(RELATION)} return false; }}",
+            f"{slow} bool backwarp_related(int s, {type_} l, {type_} r) {{ {edit} {_switch(FLOAT_RELATION if real else RELATION)} return false; }}",
         ]
     head = f"template <class L, class R> {quick}"
     for sign, name in ARITHMETIC.items():

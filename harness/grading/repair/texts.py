@@ -7,7 +7,8 @@ that takes no step.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from ...course.cuda_text import Function, Piece, Variable, read
 from .edits import Edit
@@ -38,6 +39,37 @@ def edits(source: str, kernel: str) -> Iterator[Edit]:
             yield from _casts(function, pool)
             yield from _loops(function, pool)
             yield from _quotients(function, pool)
+            yield from _unsigned(function, pool)
+            yield from _fractions(function, pool)
+            yield from _declared_again(function)
+
+
+def of_shared_arrays(source: str, kernel: str, fault: Mapping) -> Iterator[Edit]:
+    """`__shared__` where a kernel with barriers has an array of its own; what the array of a fault might hold."""
+    file = read(source)
+    function = file.function(kernel)
+    words = {token.code for token in function.whole.tokens}
+    lacks = "__syncthreads" in words and "__shared__" not in words
+    for v in (v for v in file.variables if v.extents and function.whole.holds(v)):
+        own = "__shared__" not in v.words and v.outer and v.outer.kind == "declaration"
+        if own and (lacks or "__syncthreads" in words and fault.get("array") == v.name):
+            yield Edit(v.outer.start, v.outer.start, "__shared__ ", "a type")
+        if fault.get("array") == v.name or fault.get("kind") == "misaligned":
+            yield from _extents([e for e in v.extents if e])
+
+
+def _extents(extents: Sequence[Piece]) -> Iterator[Edit]:
+    """Padding, or none, in the last one; two exchanged."""
+    if not extents:
+        return
+    last = extents[-1]
+    plain = last.part("left") if last.kind == "binary_expression" else last
+    texts = [*(f"{plain.code} + {n}" for n in (4, 8, 1)), plain.code, f"2 * {plain.code}"]
+    yield from (Edit(last.start, last.end, text, "a type") for text in texts if text != last.code)
+    for one, other in pairwise(extents):
+        both = last.file.text[one.end : other.start]
+        if one.code != other.code:
+            yield Edit(one.start, other.end, other.code + both + one.code, "a type")
 
 
 def _types(function: Function, pool: Pool) -> Iterator[Edit]:
@@ -49,6 +81,46 @@ def _types(function: Function, pool: Pool) -> Iterator[Edit]:
             yield Edit(place.start, place.end, "int", "a type")
         elif kind_of(v) == "integer" and "float" in _given(function, pool, v):
             yield Edit(place.start, place.end, "float", "a type")
+
+
+def _unsigned(function: Function, pool: Pool) -> Iterator[Edit]:
+    """`unsigned i` that should go below 0."""
+    for e in function.body.all("binary_expression"):
+        left, sign, right = (e.part(name) for name in ("left", "operator", "right"))
+        found = pool.file.named(left.code, e.start) if (sign.code, right.code) == (">=", "0") else []
+        for v in found:
+            if v.type.startswith("unsigned") and v.outer and (place := v.outer.part("type")):
+                yield Edit(place.start, place.end, "int", "a type")
+
+
+def _fractions(function: Function, pool: Pool) -> Iterator[Edit]:
+    """`1 / n` where a fraction is wanted."""
+    for e in function.body.all("binary_expression"):
+        outer = e.outer
+        while outer is not None and outer.kind == "parenthesized_expression":
+            outer = outer.outer
+        if e.part("operator").code != "/" or pool.kind(e) != "integer" or outer is None:
+            continue
+        if outer.kind == "init_declarator":
+            own = [v for v in pool.locals if outer.holds(v)]
+            wanted = kind_of(own[-1]) if own else ""
+        else:
+            wanted = pool.kind(outer) if outer.kind.endswith("_expression") else ""
+        if wanted == "float":
+            left = e.part("left")
+            yield Edit(left.start, left.end, f"(float)({left.code})", "a type")
+
+
+def _declared_again(function: Function) -> Iterator[Edit]:
+    """`float sum = 0.0f;` at the start of a loop that should go on with it."""
+    for loop in function.body.all("for_statement", "while_statement"):
+        body = loop.part("body")
+        for p in body.parts if body.kind == "compound_statement" else ():
+            value = next((d.part("value") for d in p.all("init_declarator")), None)
+            if p.kind != "declaration" or value is None or value.kind != "number_literal":
+                continue
+            between = p.file.text[loop.start : p.start]
+            yield Edit(loop.start, p.end, f"{p.code} {between.rstrip()}", "where it stands")
 
 
 def _without_signs(type_: str) -> str:

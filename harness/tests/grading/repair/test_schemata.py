@@ -175,6 +175,15 @@ def test_names_are_exchanged_and_rows_have_columns_for_counterparts():
     assert ("p + pad_h", "q + pad_w") in {tuple(c.edit.after.strip("()") for c in pair) for pair in pairs}
 
 
+def test_names_are_exchanged_in_several_lines():
+    body = "int h = down * pad_h + stride_h;\n int w = right * pad_w + stride_w;\n out[h] = w % stride_h;"
+    names = "float* out, int down, int right, int stride_h, int stride_w, int pad_h, int pad_w"
+    sites = Schemata(f"{K}k({names}) {{\n{body}\n}}\n", "k").sites
+    texts = {tuple(c.edit.after for c in some) for some in exchanged(sites)}
+    assert ("stride_w", "stride_h", "stride_w") in texts
+    assert ("stride_h", "pad_h", "stride_w", "pad_w", "pad_h") in texts
+
+
 def test_a_factor_may_belong_to_another_expression():
     body = "float v = x[0] + rate * x[1];\n x[0] = v;"
     sites = Schemata(f"{K}k(float* x, float rate) {{\n{body}\n}}\n", "k").sites

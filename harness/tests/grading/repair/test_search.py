@@ -46,6 +46,8 @@ def found(number: str, old: str, new: str):
         ("02", "B[k * N + col]", "B[col * K + k]", ("col * K + k", "k * N + col")),
         ("02", "A[row * K + k] * ", "", ("B[k * N + col]", "B[k * N + col] * A[row * K + k]")),
         ("02", "C[row * N + col] = sum;", "", None),
+        ("11", "    if (i >= n) return;", "", None),  # before a declaration that reads memory
+        ("27", "float a[BK][BM + 4]", "float a[BK][BM + 1]", None),  # what no variant can choose
         ("09", "(b * C_out + k) * H_out * W_out + i", "k * H_out * W_out + i", ("k", "(b * C_out + k)")),
     ],
 )

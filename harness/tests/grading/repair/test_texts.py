@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.grading.repair.texts import edits
+from harness.grading.repair.texts import edits, of_shared_arrays
 from harness.tests.devices.virtual.launches import K
 
 
@@ -26,3 +26,31 @@ def test_what_is_given_a_reason(wrong, right):
 def test_nothing_is_changed_without_one():
     body = "for (int i = 0; i < n; i++) x[i] = (float)i; int m = n; while (m > 0) m--;"
     assert not list(edits(f"{K}k(float* x, int n) {{ {body} }}\n", "k"))
+
+
+@pytest.mark.parametrize(
+    "wrong, right",
+    [
+        (
+            "for (unsigned i = n; i >= 0; i--) { x[i] = 0.0f; }",
+            "for (int i = n; i >= 0; i--) { x[i] = 0.0f; }",
+        ),
+        ("float part = n / m;", "float part = (float)(n) / m;"),
+        (
+            "for (int i = 0; i < n; i++) { float sum = 0.0f; sum += x[i]; x[0] = sum; }",
+            "float sum = 0.0f; for (int i = 0; i < n; i++) { sum += x[i]; x[0] = sum; }",
+        ),
+    ],
+)
+def test_what_is_declared_otherwise(wrong, right):
+    source = f"{K}k(float* x, int n, int m) {{ {wrong} }}\n"
+    found = {" ".join(e.apply(source).split()) for e in edits(source, "k")}
+    assert f"{K}k(float* x, int n, int m) {{ {right} }}" in found
+
+
+def test_arrays_of_a_block_and_what_they_hold():
+    source = f"{K}k(float* x) {{ float a[4][8 + 1]; a[0][0] = x[0]; __syncthreads(); x[0] = a[0][0]; }}\n"
+    fault = {"kind": "misaligned", "array": "a"}
+    found = {e.after for e in of_shared_arrays(source, "k", fault)}
+    assert {"__shared__ ", "8", "8 + 4", "8 + 1][4"} <= found
+    assert not list(of_shared_arrays(source.replace("float a", "__shared__ float a"), "k", {}))
