@@ -127,6 +127,10 @@ def column_sizes(d: Mapping[str, int]) -> dict[str, int]:
     return {**out, "rows": d["C_in"] * d["R"] * d["S"], "width": d["batch"] * out["H_out"] * out["W_out"]}
 
 
+#: what the axes of the column matrix count through
+MATRIX = {"i": {"c": "C_in", "r": "R", "s": "S"}, "j": {"b": "batch", "p": "H_out", "q": "W_out"}}
+
+
 def one_tap_filters(d: Mapping[str, int]) -> np.ndarray:
     """[rows, C_in, R, S]: filter i has a 1 at its i-th tap, so its output is row i of the column matrix."""
     return np.eye(d["rows"]).reshape(-1, *shape(d, "C_in", "R", "S"))

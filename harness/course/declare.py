@@ -81,7 +81,8 @@ class Kernel:
     they are) and the dims -> the output array, or a dict of arrays by name where there are several.
     magnitude(a, d): like reference, but the sum of |a*b| that rounding errors scale with; default: the
     reference applied to |inputs|, which is right for sums of products. constants: filled before each launch.
-    flops(d): FLOP of the textbook formula, if shapes.flops does not know it.
+    flops(d): FLOP of the textbook formula, if shapes.flops does not know it. parts(a, d): the quantities that the
+    result is a sum of, by what they are called, where it is no sum of products of its inputs.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Kernel:
     atol: float | None = None  # default: compare.ATOL
     constants: tuple[Array, ...] = ()
     flops: Callable[[dict[str, int]], int] | None = None
+    parts: Callable[[dict[str, Any], dict[str, int]], dict[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         names = [p.name for p in (*self.params, *self.constants)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from ..errors import CourseError
 
@@ -31,7 +31,7 @@ class Array:
 
     axes: (letter, dimension name or number) per axis, outermost first. values: how an input is
     filled: None (as the case says), "normal", "integers", "zeros", or `f(rng, a, d)` returning the
-    array, where `a` has the inputs declared before it.
+    array, where `a` has the inputs declared before it. merged: the axes that an axis counts through, by its letter.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Array:
     dtype: str = "float32"
     values: str | Callable | None = None
     most: int = 0  # the number of elements that a variable has room for
+    merged: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         require(self.axes, f"the array {self.name!r} has no axes; write for example In('x', n='N')")
@@ -55,6 +56,16 @@ class Array:
     @property
     def letters(self) -> str:
         return "".join(letter for letter, _ in self.axes)
+
+    def merging(self, **merged: Mapping[str, str]) -> Array:
+        """Says that an axis counts through others, outermost first: `i={"c": "C_in", "r": "R", "s": "S"}`."""
+        return replace(self, merged={letter: tuple(axes.items()) for letter, axes in merged.items()})
+
+    @property
+    def apart(self) -> Array:
+        """The same elements, with the axes that its merged axes count through."""
+        axes = (part for axis in self.axes for part in self.merged.get(axis[0], (axis,)))
+        return replace(self, axes=tuple(axes), merged={})
 
     @property
     def is_input(self) -> bool:

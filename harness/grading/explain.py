@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 
-from ..course.cuda_values import tunables
-from ..course.declare import Kernel, Puzzle
+from ..course.cuda_values import Tunables, tunables
+from ..course.declare import Case, Kernel, Puzzle
 from ..course.parameters import Scalar
 from ..errors import KernelFault, LaunchError
-from . import formulas, naming, sentences, summed
+from . import dependences, formulas, naming, sentences, shares, summed
 from .compare import error_map
 from .runs import Outcome, Pace, Setup, Trial
 from .text_causes import causes
@@ -40,7 +40,7 @@ def explain(
     outcomes: list[Outcome],
     verdict: Verdict,
     foresee: naming.Foresee,
-    added: Callable[[], str] = str,
+    added: Callable[[bool], str] = lambda examples: "",
 ) -> list[str]:
     """Explains the outcome `shown`, and fills in the fields that hold the explanation as data. added: see `added_up`."""
     if isinstance(shown.error, KernelFault):
@@ -57,7 +57,7 @@ def explain(
         launched = puzzle, tunables(source), source
         lines += sentences.surplus_thread(shown.error, shown.kernel, shown.case, *launched)
         others = elsewhere(puzzle, shown, outcomes, verdict, foresee)
-        lines += others or ([] if shown.timed_out or not (told := added()) else [told])
+        lines += others or ([] if shown.timed_out or not (told := added(not reasons)) else [told])
         if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
             lines = sentences.repeated(repeated.case.name, repeated.same_writes[0], source) + lines
         return lines + reasons
@@ -79,7 +79,7 @@ def explain(
             verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
         if claim.name in [m.name for m in puzzle.mistakes]:
             return lines
-    elif told := shown.kind == "wrong" and added():
+    elif told := shown.kind == "wrong" and added(True):
         lines.append(told)
     if shown.kind == "unwritten":
         lines += sentences.unwritten(puzzle, shown.kernel, source, shown.mismatches)
@@ -88,26 +88,66 @@ def explain(
 
 
 def added_up(
-    puzzle: Puzzle, source: str, shown: Outcome, outcomes: list[Outcome], setup: Setup, seed: int
+    puzzle: Puzzle,
+    source: str,
+    shown: Outcome,
+    outcomes: list[Outcome],
+    examples: bool,
+    *,
+    setup: Setup,
+    seed: int,
 ) -> str:
-    """What the shown kernel adds up, other than it should, in a case that runs to its end."""
-    kernel = shown.kernel
-    out = [o.case.name for o in outcomes if o.kernel is kernel and o.kind not in ("wrong", "unwritten")]
-    cases = [case for case in summed.most_telling(puzzle, kernel) if case.name not in out][:TRIED]
-    end = time.monotonic() + summed.SECONDS
-    for case, alone in [*((case, False) for case in cases), *((case, True) for case in cases[:1])]:
-        trial = Trial(Outcome(case, kernel), Pace())
-        trial.begin(puzzle, tunables(source), seed)
-        run = trial.launch and summed.launches(trial, setup)
-        for want, got in summed.sums_of(kernel, trial.dims, trial.arrays, run, alone, end) if run else ():
-            if says := formulas.told(want, got):
-                place = (
-                    "In this case"
-                    if case is shown.case
-                    else f"In case {case.name}{options(kernel, trial.dims)}"
-                )
-                return f"{place}, {says}"
-    return ""
+    """What the shown kernel adds up, other than it should, in a case that runs to its end; if none is left, in one where
+    some threads do. examples: whether terms of one element may be told, where there is no rule."""
+    kernel, t = shown.kernel, tunables(source)
+    out = {o.case.name: o for o in outcomes if o.kernel is kernel and o.kind not in ("wrong", "unwritten")}
+    small = summed.most_telling(puzzle, kernel)
+    cases = [case for case in small if case.name not in out]
+    cases = (cases or [case for case in small if leaves_an_array(out[case.name])])[:TRIED]
+    end = time.process_time() + summed.SECONDS
+    tries = [*((case, False) for case in cases), *((case, True) for case in cases[:1])]
+    if not shown.error and shares.adds_together(kernel, source):
+        trial = begun(puzzle, shown.case, kernel, t, seed)
+        if says := trial.launch and shares.told(trial, setup, end):
+            return f"In this case, {says}"
+    some = []
+    for case, alone in tries:
+        trial = begun(puzzle, case, kernel, t, seed)
+        if not trial.launch:
+            continue
+        this = case is shown.case
+        where = "In this case" if this else f"In case {case.name}{options(kernel, trial.dims)}"
+        where += ", among the threads that stay within the arrays" * (case.name in out)
+        says, pairs = in_letters(trial, summed.launches(trial, setup), alone, end)
+        if says:
+            return f"{where}, {says}"
+        some += [f"{where}, {text}" for pair in pairs if (text := formulas.told(*pair))]
+    return some[0] if some and examples else ""
+
+
+def begun(puzzle: Puzzle, case: Case, kernel: Kernel, t: Tunables, seed: int) -> Trial:
+    trial = Trial(Outcome(case, kernel), Pace())
+    trial.begin(puzzle, t, seed)
+    return trial
+
+
+def in_letters(trial: Trial, run: summed.Run, alone: bool, end: float) -> tuple[str, list]:
+    """What the kernel adds up, or what its output changes with, in the letters of the axes; and the terms that are only
+    good for examples."""
+    kernel, told, pairs = trial.outcome.kernel, [], []
+    given = kernel, trial.dims, trial.arrays, run
+    for want, got in summed.sums_of(*given, alone, end):
+        pairs.append((want, got))
+        if says := formulas.general(want, got):
+            told.append(says)
+            if len(kernel.outputs) == 1:
+                break
+    told.sort(key=lambda text: "nothing of" not in text)
+    return told[0] if told else dependences.told(*given, end) if not pairs else "", pairs
+
+
+def leaves_an_array(outcome: Outcome) -> bool:
+    return isinstance(outcome.error, KernelFault) and outcome.error.kind == "out-of-bounds"
 
 
 def options(kernel: Kernel, dims: Mapping[str, int]) -> str:

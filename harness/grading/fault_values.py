@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -20,13 +21,13 @@ from ..course.declare import Puzzle
 from ..devices.launching import triple
 from ..errors import BackwarpError, KernelFault
 from .array_steps import products
-from .noting import Probe, element_of, names_in, noting, probe_of, value_of
+from .noting import Probe, element_of, noting, probe_of, value_of
 from .runs import Outcome, Pace, Setup, Trial, place, start
 from .sentences import ENDS, nth_line
 
 MOST_VALUES = 8  # shown
 FEW_VALUES, LONGEST_VALUE = 5, 40  # so many with the expressions that gave them, of so many characters
-NOTED = {*ENDS, "uninitialised-read"}
+NOTED = {*ENDS, "uninitialised-read", "race"}
 
 
 def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[str]:
@@ -80,13 +81,16 @@ def told(
     if fault.source != nth_line(source, fault.line) or fault.thread is None:
         return []
     file = read(source)
+    if fault.kind == "race":
+        run = partial(_run, fault, source, device=device, launch=launch)
+        return _strays(file, fault, run, (grid, block), sizes or {})
     probe = probe_of(file, fault.line, fault.array)
     if probe and fault.kind not in ENDS:  # the thread goes on: which of its accesses was it?
         probe = replace(probe, element=element_of(file, fault))
         probe = probe if probe.element else None
     if probe is None:
         return []
-    values, call = _run(fault, source, probe, device, launch)
+    values, call = _run(fault, source, fault, probe, device=device, launch=launch)
     if not values and not call:
         return []
     values |= _built_in(fault, grid, block)
@@ -103,12 +107,13 @@ def told(
 
 
 def _run(
-    fault: KernelFault, source: str, probe: Probe, device, launch: Callable
+    fault: KernelFault, source: str, side: KernelFault, probe: Probe, *, device, launch: Callable
 ) -> tuple[dict[str, int], int]:
-    """(the variables' values, the line of the call); nothing if the fault does not happen again."""
+    """(the variables' values, the line of the call); nothing if the fault does not happen again. side: of a race, else
+    the fault."""
     notes = device.array(np.zeros(2 + len(probe.names), np.int64), name="notes")
     try:
-        launch(noting(source, probe, notes.pointer, fault))
+        launch(noting(source, probe, notes.pointer, side))
     except KernelFault as again:
         if _same(again, fault):
             seen, call, *values = map(int, notes.get())
@@ -116,6 +121,30 @@ def _run(
     except BackwarpError:  # where a note cannot be made, as in a constant expression
         pass
     return {}, 0
+
+
+def _strays(
+    file: CudaText, fault: KernelFault, run: Callable, shape: tuple, sizes: Mapping[str, str]
+) -> list[str]:
+    """Of two threads that write one element, the first that has no element of its own: part of its index is outside of
+    its axis."""
+    lines = fault.line, fault.other and fault.other.line
+    if lines[0] != lines[1] or not re.search(
+        "between (Write|Atomic) access.* and (Write|Atomic) access", fault.headline
+    ):
+        return []
+    for at in (fault.other, fault):
+        side = replace(fault, thread=at.thread, block=at.block)
+        probe = probe_of(file, fault.line, fault.array)
+        element = probe and element_of(file, fault)
+        values = element and run(side, replace(probe, element=element))[0]
+        if values:
+            values |= _built_in(side, *shape)
+            outside, names = _outside(file, probe, values, fault, sizes)
+            if outside:
+                who = ",".join(map(str, side.thread))
+                return [f"In thread ({who}), {outside[0]}", *_guard(file, probe, values, names)]
+    return []
 
 
 def _built_in(fault: KernelFault, grid, block) -> dict[str, int]:
@@ -195,7 +224,7 @@ def _outside(
     Nothing where the index does not have the steps of the array's axes.
     """
     letters, shape = axes_of(fault)
-    if fault.kind not in ENDS or len(probe.indices) != 1 or not letters:
+    if fault.kind not in (*ENDS, "race") or len(probe.indices) != 1 or not letters:
         return [], set()
     index, texts, integer = probe.indices[0], {}, _integer(file, values)
     place = index.start
@@ -252,21 +281,23 @@ def _added(terms: Iterable[tuple[int, str]]) -> str:
 
 def axes_of(fault: KernelFault) -> tuple[list[str], list[int]]:
     """(letters, extents) of a fault's array with named axes: `b x k = 2 x 3`."""
-    found = re.search(r"\bshape ((?:\w x )*\w) = ([\d x]+)", fault.explanation)
-    shape = [int(n) for n in found[2].split(" x ")] if found else []
-    return (found[1].split(" x "), shape) if found else ([], [])
+    axes = r"((?:\w x )*\w) = ([\d x]+)"
+    found = re.search(rf"\bshape {axes}", fault.explanation) or re.fullmatch(axes, fault.shape)
+    return (found[1].split(" x "), [int(n) for n in found[2].split(" x ")]) if found else ([], [])
 
 
 def _guard(file: CudaText, probe: Probe, values: dict[str, int], outside: set[str]) -> list[str]:
-    """The guard that should have stopped it, with values for its variables: one that stops an element too late, else one
-    that looks at a variable of the index. outside: the only variables to look at, if there are any."""
+    """The guard that should have stopped it, with values for its variables: one of which a part says that this is outside,
+    one that stops an element too late, or one that looks at the part of the index that is outside of its axis.
+
+    Where the index is wrong, a guard may be right all the same: then there is nothing to say of it. outside: the only
+    variables to look at, if there are any.
+    """
     ranked, place, integer = [], probe.indices[0].start, _integer(file, values)
     own, behind = (
         {name for name in names if _varies(file, probe.function, name, place)}
         for names in (probe.own, probe.behind)
     )
-    origins = [v for name in own if (v := value_of(file, name, place))]
-    points = {word for piece in (*probe.indices, *origins) for word in _points(piece)}
     looked = outside | {
         p.code
         for n in outside
@@ -274,14 +305,19 @@ def _guard(file: CudaText, probe: Probe, values: dict[str, int], outside: set[st
         for p in v.all("identifier")
         if p.code in ("threadIdx", "blockIdx") or _varies(file, probe.function, p.code, place)
     }
+    origins = [v for name in own if (v := value_of(file, name, place))]
+    points = {word for piece in (*probe.indices, *origins) for word in _points(piece)}
     for guard in probe.guards:
-        names = set(names_in(file, guard, place))
-        text, loop = _substituted(guard, values, integer), guard.outer.kind in LOOPS
+        names = {p.code for p in guard.all("identifier")}
+        text = _substituted(guard, values, integer)
         late = any(_is_late(part, integer) for part in guard.all("binary_expression"))
+        halves = any(_is_half(part, integer) for part in guard.all("binary_expression"))
         looks = names & own or points & set(_points(guard))
-        if outside and not late and not looked & {p.code for p in guard.all("identifier")}:
-            continue
-        if text and (late and names & (own | behind) or looks and not loop):
+        if outside:
+            tells = looked & names and (late or looks and guard.outer.kind not in LOOPS)
+        else:
+            tells = (late or halves) and (looks or names & behind)
+        if text and tells:
             ranked.append((not late, f"Line {guard.line} lets it through: {_plain(guard)} is {text} here."))
     return [says for _, says in sorted(ranked, key=lambda r: r[0])[:1]]
 
@@ -302,6 +338,14 @@ def _is_late(comparison: Piece, integer: Callable[[Piece], int | None]) -> bool:
         return False
     left, right = (integer(comparison.part(side)) for side in ("left", "right"))
     return left is not None and left == right and left > 0
+
+
+def _is_half(both: Piece, integer: Callable[[Piece], int | None]) -> bool:
+    """Whether it joins two conditions of which only one holds."""
+    if both.part("operator").code not in ("&&", "||"):
+        return False
+    left, right = (integer(both.part(side)) for side in ("left", "right"))
+    return None not in (left, right) and bool(left) != bool(right)
 
 
 def _plain(piece: Piece) -> str:

@@ -14,7 +14,8 @@ from itertools import combinations, permutations
 import numpy as np
 
 from .compare import axis_index, axis_pattern, either
-from .rules import EXACT, Column, Linear, Table, View, columns_of, nearest, some, table, views
+from .places import beyond_an_axis, other_split
+from .rules import Column, Linear, Table, View, columns_of, nearest, table, views
 from .summed import Terms
 
 LISTED = 4  # values of a table
@@ -22,15 +23,26 @@ _ONE = 1 - 1e-6
 
 
 def told(want: Terms, got: Terms) -> str:
-    """What is different; "" if nothing is, or nothing is added at all."""
-    if not len(got.at) or alike(want, got):
+    """What is different; "" if nothing is."""
+    return general(want, got) or (
+        "" if alike(want, got) else against_rules(want, got) or one_element(want, got)
+    )
+
+
+def general(want: Terms, got: Terms) -> str:
+    """What is different in all that is; "" if nothing is, or if it takes an example to tell."""
+    if not len(got.at):
+        out, *factors = (a.name for a in want.arrays)
+        return f"nothing of {factors[0]} gets into {out}." if not factors[1:] else ""
+    if alike(want, got):
         return ""
-    if np.isin(got.keys(), want.keys()).all():
-        return other_range(want, got) or beginnings(want, got) or one_element(want, got)
-    if np.isin(want.keys(), got.keys()).all():
-        return against_rules(want, got) or one_element(want, got)
+    lacks, more = (~np.isin(a.keys(), b.keys()) for a, b in ((want, got), (got, want)))
+    if not more.any():
+        return other_range(want, got) or beginnings(want, got)
+    if not lacks.any():
+        return beyond_an_axis(want, got.only(more))
     rules = len(got.at) * 4 >= len(want.at)  # a few terms follow many rules
-    return rules and (other_rule(want, got) or other_split(want, got)) or one_element(want, got)
+    return (other_rule(want, got) or other_split(want, got)) if rules else ""
 
 
 def alike(want: Terms, got: Terms) -> bool:
@@ -50,7 +62,8 @@ def other_rule(want: Terms, got: Terms) -> str:
 
 
 def in_view(view: View, want: Terms, got: Terms) -> tuple[int, str]:
-    """(how many factors are different, the sentence)"""
+    """(how many factors are different, the sentence); more where places in the output follow from those in the inputs,
+    which nobody thinks of."""
     base = view.of(got)
     wrong = [
         (c, rule)
@@ -68,7 +81,7 @@ def in_view(view: View, want: Terms, got: Terms) -> tuple[int, str]:
         return cost, as_indices(view, want, index, dict(wrong), new)
     cost, says = as_steps(view, want, got, index)
     if says:
-        return cost, says
+        return cost + 4 * (view.dependent == 0), says
     if len(wrong) == 1 and (found := table(base, got.at[:, wrong[0][0].number])):
         return 8, as_table(view, want, *wrong[0], found)
     return 0, ""
@@ -143,54 +156,6 @@ def as_table(view: View, want: Terms, column: Column, rule: Linear | Table, foun
     )
 
 
-def other_split(want: Terms, got: Terms) -> str:
-    """The number of an element of the output, taken apart by the sizes of its axes in another order."""
-    shape = want.shapes[0]
-    output = want.arrays[0]
-    few = got.only(some(len(got.at)))
-    found: dict[tuple, list[str]] = {}
-    known = views(want)
-    for order in permutations(range(len(shape))) if len(shape) <= 5 and len(want.at) == len(got.at) else ():
-        sizes = tuple(shape[i] for i in order)
-        if sizes == shape:
-            continue
-        for how in ("sizes", "axes"):
-            if all(
-                any(follows(view, moved(terms, sizes, how, order)) for view in known) for terms in (few, got)
-            ):
-                names = [str(output.axes[i][1]) for i in order]
-                found.setdefault((how, sizes), []).append(", ".join(names))
-    if len(found) != 1:
-        return ""
-    ((_, sizes), names), plain = found.popitem(), ", ".join(str(size) for _, size in output.axes)
-    called = names[0] if len(names) == 1 else ", ".join(map(str, sizes))
-    return (
-        f"the number of an element of {output.name} is taken apart by the sizes [{called}]; it has [{plain}]."
-    )
-
-
-def moved(terms: Terms, sizes: tuple[int, ...], how: str, order: tuple[int, ...]) -> Terms:
-    """The terms, if the places in the output are counted by these sizes."""
-    split, at = np.stack(np.unravel_index(terms.flat(0), sizes), 1), terms.at.copy()
-    at[:, terms.columns(0)] = split if how == "sizes" else split[:, np.argsort(order)]
-    return Terms(terms.arrays, terms.shapes, at, terms.times)
-
-
-def follows(view: View, terms: Terms) -> bool:
-    """Whether all terms follow the rules, and those of one array follow them as places in the whole array."""
-    base, wrong = view.of(terms), set()
-    for c, rule in zip(view.rest, view.rules, strict=True):
-        if not rule.fits(base, terms.at[:, c.number]):
-            wrong.add(c.array)
-    if len(wrong) != 1:
-        return not wrong
-    (index,) = wrong
-    own = [(c, r) for c, r in zip(view.rest, view.rules, strict=True) if c.array == index]
-    if sum(c.array == index for c in columns_of(terms)) > len(own):
-        return False
-    return bool((np.abs(sum(c.step * rule.of(base) for c, rule in own) - terms.flat(index)) < EXACT).all())
-
-
 # -- terms that are missing, or too many ------------------------------------------------------------------------
 
 
@@ -205,10 +170,12 @@ def other_range(want: Terms, got: Terms) -> str:
         if len(want.arrays) > 2 and not kept.all():
             return ""
         lacks, only = described(want, missing), described(want, ~missing)
-        sums = f"the sums of {want.arrays[0].name}"
+        sums, extra = f"the sums of {want.arrays[0].name}", times_of(want, got)
         if only and (not lacks or 2 * missing.sum() > len(missing)):
-            return f"{sums} have only the {things} with {only}."
-        return f"{sums} lack the {things} with {lacks}." if lacks else ""
+            return f"{sums} have only the {things} with {only}{extra and ', ' + extra}."
+        return (
+            f"{sums} lack the {things} with {lacks}{extra and '; the others are ' + extra}." if lacks else ""
+        )
     if len(want.arrays) < 3:
         return ""
     often = got.times != 1
@@ -218,6 +185,16 @@ def other_range(want: Terms, got: Terms) -> str:
         which = "all products" if often.all() else f"the products with {described(got, often)}"
         return f"in the sums of {want.arrays[0].name} {which} are {how}." if not which.endswith(" ") else ""
     return ""
+
+
+def times_of(want: Terms, got: Terms) -> str:
+    """`added 2 times`, of terms that are there, but not as often as they should; "" where they are."""
+    order = np.argsort(want.keys())
+    right = want.times[order][np.searchsorted(want.keys()[order], got.keys())]
+    ratios = np.unique(np.round(got.times / right, 4))
+    if (ratios == 1).all() and len(np.unique(got.keys())) == len(got.at):
+        return ""
+    return f"added {how_often(ratios[0])}" if len(ratios) == 1 else "not added once each"
 
 
 def beginnings(want: Terms, got: Terms) -> str:
@@ -246,6 +223,8 @@ def beginnings(want: Terms, got: Terms) -> str:
 
 def against_rules(want: Terms, got: Terms) -> str:
     """Terms too many, of which some index is not what it should be."""
+    if not np.isin(want.keys(), got.keys()).all():
+        return ""
     extra = got.only(~np.isin(got.keys(), want.keys()))
     for view in views(want):
         base = view.of(extra)

@@ -317,7 +317,7 @@ def conclude(
     skipped: list,
     verdict: Verdict,
     foresee: naming.Foresee | None = None,
-    tell: Callable[[Outcome, list[Outcome]], str] | None = None,
+    tell: Callable[[Outcome, list[Outcome], bool], str] | None = None,
 ) -> Verdict:
     """The verdict on all outcomes; it explains the first failing one, which is the smallest. tell: see `added_up`."""
     results = [
@@ -344,7 +344,7 @@ def conclude(
     verdict.case_number = in_order(puzzle).index(shown.case) + 1
     known = nullcontext(foresee) if foresee else WrongKernels(puzzle, shown.kernel, source, verdict.seed)
     with known as foresee:
-        added = partial(tell, shown, outcomes) if tell else str
+        added = partial(tell, shown, outcomes) if tell else lambda examples: ""
         verdict.lines = explain(puzzle, source, shown, outcomes, verdict, foresee, added)
     if shown is failed[0] and shown.case.stress and shown.kind in ("fault", "wrong", "unwritten"):
         verdict.lines.append(sentences.great_sizes(shown.case))

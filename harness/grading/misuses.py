@@ -5,21 +5,25 @@ an index with the steps of another array. Facts about its text beside the puzzle
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from ..course.cuda_text import CudaText, Function, Piece, Variable, read
 from ..course.declare import Kernel, Puzzle
 from ..course.parameters import Scalar
 from ..course.stubs import stub_text
 from .array_steps import wrong_steps
+from .digits import mixed_digits
 from .findings import Slip, reached, shown, sign_of
 from .near_solution import differences
 from .noting import value_of
 
 _PAIR = {"_h": "rows", "_w": "columns"}
 _OTHER = {"rows": "columns", "columns": "rows"}
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def misuses(puzzle: Puzzle, kernel: Kernel, source: str) -> list[Slip]:
@@ -33,6 +37,7 @@ def misuses(puzzle: Puzzle, kernel: Kernel, source: str) -> list[Slip]:
     found = list(Rows(kernel, own).mixed())
     dims = [puzzle.full_dims(c) for c in puzzle.cases if not c.stress and kernel in puzzle.kernels_of(c)]
     found += wrong_steps(kernel, own, dims)
+    found += [slip for function in reached(file, kernel.name) for slip in mixed_digits(function)]
     mine, stub = Use(file, kernel.name), Use(read(stub_text(puzzle)), kernel.name)
     if puzzle.has_solution:
         found += beside_the_solution(puzzle, kernel, mine, stub)
@@ -75,12 +80,28 @@ class Use:
         self.bodies = [function.body for function in reached(file, kernel)]
 
     @cached_property
-    def counts(self) -> dict[str, int]:
-        found: dict[str, int] = {}
+    def counts(self) -> Counter[str]:
+        return Counter(name for names in self.lines.values() for name in names)
+
+    @cached_property
+    def lines(self) -> dict[str, list[str]]:
+        """The names that every line has, by its text; macros with the names in what they stand for."""
+        macros: dict[str, list[str]] = {}
+        for m in self.file.macros:
+            macros.setdefault(m.name, []).extend(_NAME.findall(m.value))
+        found: dict[str, list[str]] = {}
         for body in self.bodies:
-            for name in body.all("identifier"):
-                found[name.code] = found.get(name.code, 0) + 1
+            for e in body.all("identifier"):
+                pending, known = [e.code], set()
+                while pending:
+                    known.add(name := pending.pop())
+                    found.setdefault(" ".join(self.file.lines[e.line - 1].split()), []).append(name)
+                    pending += [n for n in macros.get(name, ()) if n not in known]
         return found
+
+    def beside(self, other: Use) -> set[str]:
+        """The names in the lines that the other file does not have."""
+        return {name for text, names in self.lines.items() if text not in other.lines for name in names}
 
     @cached_property
     def against_zero(self) -> set[str]:
@@ -115,7 +136,8 @@ class Use:
 def never_used(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
     """What the solution's own lines use, and this file's own do not."""
     names = [p.name for p in kernel.params] + [p.name for p in kernel.constants] + ["threadIdx", "blockIdx"]
-    missing = [n for n in names if solution.of(n) > stub.of(n) >= mine.of(n)]
+    own = mine.beside(stub)
+    missing = [n for n in names if solution.of(n) > stub.of(n) >= mine.of(n) and n not in own]
     places = {n: made_from(stub, n) for n in ("threadIdx", "blockIdx")}
     missing = [n for n in missing if not any(mine.of(d) > stub.of(d) for d in places.get(n, ()))]
     if missing and any(mine.of(n) != stub.of(n) for n in mine.counts):  # it is not empty
@@ -185,9 +207,12 @@ def no_negative(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator
 
 def changed_lines(stub: Use, mine: Use) -> list[Slip]:
     """The first variable to which the stub gives a value, and the file another one."""
-    own = declared(mine)
+    own, names = declared(mine), {v.name for v in mine.file.variables}
     others = [words(v.value) for v in own.values()]
     for name, given in declared(stub).items():
+        used = {p.code for p in given.value.all("identifier")} & {v.name for v in stub.file.variables}
+        if not used <= names:  # it is not the stub any more
+            continue
         if name in own and own[name].type != given.type or name in own and words(given.value) not in others:
             told = [f"{v.type} {name} = {shown(v.value)}" for v in (given, own[name])]
             return [
@@ -209,7 +234,14 @@ def declared(use: Use) -> dict[str, Variable]:
 
 
 def words(piece: Piece) -> list[str]:
-    return [token.code for token in piece.tokens]
+    """`& 31` and `>> 5` are other words for `% 32` and `/ 32`, of what is not negative."""
+    found = [token.code for token in piece.tokens]
+    for i, (sign, number) in enumerate(pairwise(found)):
+        if sign in ("&", ">>") and number.isdecimal():
+            power = int(number) + 1 if sign == "&" else 1 << int(number)
+            if power & (power - 1) == 0:
+                found[i : i + 2] = ["%" if sign == "&" else "/", str(power)]
+    return found
 
 
 def _is_tested(remainder: Piece) -> bool:
@@ -263,7 +295,7 @@ class Rows:
 
     @cached_property
     def letters(self) -> dict[str, str]:
-        arrays = [a.letters for a in self.kernel.arrays if len(a.letters) >= 3]
+        arrays = [a.letters for a in self.kernel.arrays if len(a.letters) >= 3 and a.letters[-1] not in "kcb"]
         rows, columns = {letters[-2] for letters in arrays}, {letters[-1] for letters in arrays}
         sides = dict.fromkeys(rows - columns, "rows") | dict.fromkeys(columns - rows, "columns")
         return {k: v for k, v in sides.items() if k not in "kcb"}

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..course.declare import Case, Kernel, Puzzle
 from ..course.mistakes import Mistake
-from . import other_inputs
+from . import combined, other_inputs
 from .compare import ATOL, HALF, RTOL, Expected, untouched
 
 LARGE = 1 << 18  # elements; larger outputs are not searched for other orders
@@ -72,11 +72,12 @@ def explain(
     matches = [m for m in matches if any(differs(foresee(m, o) or {}, o) for o in failed)]
     if len({m.says for m in matches}) == 1:  # several kernels may make one mistake
         return Claim(matches[0].name, matches[0].says, matches[0].hint)
-    if matches or len(kernel.outputs) > 1:
+    if matches:
         return None
-    if claim := generic(failed):
+    if len(kernel.outputs) == 1 and (claim := generic(failed)):
         return claim
-    if says := other_inputs.explain(kernel, observations, predicts, differs):
+    says = combined.explain(kernel, observations)
+    if says := says or other_inputs.explain(kernel, observations, predicts, differs):
         return Claim("", says)
     return None
 
@@ -151,8 +152,13 @@ def generic(failed: Sequence[Observation]) -> Claim | None:
 
 def factor(pairs: list) -> Claim | None:
     """Every element is the same multiple of the expected one."""
+    pairs = (
+        [pair for pair in pairs if telling(pair[1])]
+        if any(telling(target) > 1 for _, target, _ in pairs)
+        else []
+    )
     ratios = [common_ratio(target, got.astype(np.float64)) for _, target, got in pairs]
-    if None in ratios:
+    if not pairs or None in ratios:
         return None
     name, first = pairs[0][1].array.name, ratios[0]
     if not any(ratios):
@@ -173,12 +179,13 @@ def factor(pairs: list) -> Claim | None:
     return Claim("factor", f"Every element of {name} is {first:.4g} times the expected one.")
 
 
+def telling(target: Expected) -> int:
+    """The number of elements that are large enough for a ratio."""
+    return int(np.count_nonzero(np.abs(target.values) > 1e3 * target.tolerance))
+
+
 def common_ratio(target: Expected, got: np.ndarray) -> float | None:
-    """r such that got = r * expected within the tolerance; None if there is no such r, or only one
-    element."""
-    size = np.abs(target.values)
-    if np.count_nonzero(size > 1e3 * target.tolerance) < 2:
-        return None
+    """r such that got = r * expected within the tolerance; None if there is no such r."""
     if not got.any():
         return 0.0
     ratio = float((got * target.values).sum() / (target.values**2).sum())

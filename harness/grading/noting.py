@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import prod
 
 from ..course.cuda_text import CudaText, Function, Piece, Variable, edited
 from ..course.cuda_tree import LOOPS
@@ -91,13 +93,18 @@ def index_of(access: Piece) -> Piece | None:
 
 def element_of(file: CudaText, fault: KernelFault) -> str:
     """The condition that an access is of the element of a fault; "" where it cannot be said."""
-    found, at = file.subscripts(fault.array, fault.line), fault.index.split(",")
-    if len(found) != 1 or not all(n.isdecimal() for n in at):
+    found, at = file.subscripts(fault.array, fault.line), re.findall(r"\d+", fault.index)
+    if len(found) != 1 or not at:
         return ""
     access, indices = found[0], []
     while access.kind == "subscript_expression":
         indices.append(index_of(access))
         access = access.parts[0]
+    if len(indices) == 1 < len(at):  # of an array of several axes, in memory
+        shape = [int(n) for n in re.findall(r"\d+", fault.shape)]
+        if len(shape) != len(at):
+            return ""
+        at = [str(sum(int(n) * prod(shape[i + 1 :]) for i, n in enumerate(at)))]
     if len(indices) != len(at) or not all(indices) or any(_changes(index) for index in indices):
         return ""
     return " && ".join(f"({i.code}) == {n}" for i, n in zip(reversed(indices), at, strict=True))
@@ -168,12 +175,23 @@ def guards(file: CudaText, function: Function, access: Piece) -> Iterator[Piece]
     inner = access
     while (outer := inner.outer) and inner.start > function.start:
         if outer.kind in _AROUND and (condition := outer.part("condition")) and not condition.holds(inner):
-            yield condition
+            yield meant(file, condition)
         if outer.kind == "compound_statement":
             for before in reversed(outer.parts):
                 if before.end <= inner.start and before.kind == "if_statement" and _leaves(before):
-                    yield before.part("condition")
+                    yield meant(file, before.part("condition"))
         inner = outer
+
+
+def meant(file: CudaText, condition: Piece) -> Piece:
+    """The condition that a variable stands for: `if (!inside)` after `bool inside = x < W && y < H;`."""
+    inner = condition
+    while inner.kind in ("condition_clause", "parenthesized_expression", "unary_expression"):
+        if len(inner.parts) != 1:
+            return condition
+        inner = inner.parts[0]
+    value = value_of(file, inner.code, condition.start) if inner.kind == "identifier" else None
+    return value if value and value.kind in ("binary_expression", "parenthesized_expression") else condition
 
 
 def _leaves(statement: Piece) -> bool:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..course.declare import Kernel
-from ..course.parameters import Array
+from ..course.parameters import Array, Scalar
+from ..errors import CourseError
 from .compare import axis_index, outputs_of, reference_arrays, show_pair
 
 if TYPE_CHECKING:
@@ -30,11 +31,12 @@ SECONDS = 0.5  # of the processor, for all that is tried
 
 @dataclass(frozen=True)
 class Other:
-    """Other inputs. key: the same for those that mean the same; change: what they are made of."""
+    """Other inputs. key: the same for those that mean the same; change: what they are made of; scalars: other parameters."""
 
     key: tuple
     says: str
     change: Callable[[Inputs], Inputs]
+    scalars: Callable[[Mapping], Mapping] = lambda dims: dims
 
 
 def explain(
@@ -46,11 +48,13 @@ def explain(
     """The sentence; "" where there is none, or several. fits, differs: see naming.predicts and naming.differs."""
     end = time.thread_time() + SECONDS
     seen = [o for o in observations if sum(a.size for a in o.arrays.values()) <= LARGE]
-    failed = [o for o in seen if o.failed]
-    if not failed:
+    wrong = [t.array for o in seen for t in o.targets if not t.right(o.results[t.array.name]).all()]
+    if not wrong:
         return ""
+    seen = [replace(o, targets=tuple(t for t in o.targets if t.array in wrong)) for o in seen]
+    failed, out = [o for o in seen if o.failed], next(a for a in kernel.outputs if a in wrong).name
     first, left = failed[0], []
-    for other in candidates(kernel, first):
+    for other in candidates(kernel, first, out):
         if time.thread_time() > end:
             return ""  # others might fit as well
         if fits(computed(kernel, first, other), first):
@@ -64,17 +68,21 @@ def explain(
     if any("and" not in other.key for other in left):
         left = [other for other in left if "and" not in other.key]
     if len({other.key for other in left}) == 1:
-        return left[0].says
+        rest = [a.name for a in kernel.outputs if a not in wrong]
+        return left[0].says + f" {' and '.join(rest)} {'is' if len(rest) == 1 else 'are'} right." * bool(rest)
     if left and all(other.key[0] == 0 for other in left):  # each is a factor of the same products
         names = [other.key[1] for other in left]
-        return f"{', '.join(names[:-1])} and {names[-1]} play no part in {kernel.outputs[0].name}: nothing of them gets there."
-    return "" if left else terms_of(kernel, seen, fits, differs) or times(kernel, failed)
+        return f"{', '.join(names[:-1])} and {names[-1]} play no part in {out}: nothing of them gets there."
+    if left or len(kernel.outputs) > 1:
+        return ""
+    return terms_of(kernel, seen, fits, differs) or times(kernel, failed)
 
 
 def computed(kernel: Kernel, seen: Observation, other: Other) -> Mapping[str, np.ndarray] | None:
     try:
-        return reference(kernel, other.change(reference_arrays(seen.arrays)), seen.dims)
-    except (ValueError, IndexError, KeyError, ArithmeticError):  # no such inputs here
+        with np.errstate(all="ignore"):
+            return reference(kernel, other.change(reference_arrays(seen.arrays)), other.scalars(seen.dims))
+    except (ValueError, IndexError, KeyError, ArithmeticError, CourseError):  # no such inputs here
         return None
 
 
@@ -86,9 +94,10 @@ def reference(kernel: Kernel, arrays: Inputs, dims: Mapping[str, int]) -> dict[s
 # -- other inputs --------------------------------------------------------------------------------------------
 
 
-def candidates(kernel: Kernel, seen: Observation) -> Iterator[Other]:
+def candidates(kernel: Kernel, seen: Observation, out: str) -> Iterator[Other]:
+    """out: the name of the first output that is wrong."""
     inputs = [a for a in kernel.arrays if a.role in ("in", "constant") and a.dtype.startswith("float")]
-    out = kernel.outputs[0].name
+    yield from other_scalars(kernel, out)
     for a in inputs:
         for value, how in ((0, "plays no part in it"), (1, "is not multiplied in")):
             yield Other(
@@ -125,6 +134,33 @@ def candidates(kernel: Kernel, seen: Observation) -> Iterator[Other]:
                 (a.name, "and", b.name),
                 f"{out} is what comes out if {a.name} and {b.name} change places.",
                 lambda arrays, a=a, b=b: {**arrays, a.name: arrays[b.name], b.name: arrays[a.name]},
+            )
+
+
+def other_scalars(kernel: Kernel, out: str) -> Iterator[Other]:
+    """Two parameters exchanged, or one in the place of another; a fraction as 0 or 1. Not those that are sizes of arrays."""
+    sizes = {size for a in kernel.arrays for _, size in a.axes}
+    known = [p for p in kernel.params if isinstance(p, Scalar) and p.value is None and p.name not in sizes]
+
+    def other(key: tuple, what: str, change: Callable[[Mapping], Mapping]) -> Other:
+        return Other(key, f"{out} is what comes out if {what}.", lambda a: a, lambda d: {**d, **change(d)})
+
+    for p in (p for p in known if p.dtype.startswith("float")):
+        for value in (0, 1):
+            yield other((p.name, value), f"{p.name} is {value}", lambda d, n=p.name, value=value: {n: value})
+    for a, b in permutations(known, 2):
+        if a.dtype != b.dtype:
+            continue
+        yield other(
+            (a.name, b.name),
+            f"{b.name} is used in the place of {a.name}",
+            lambda d, a=a.name, b=b.name: {a: d[b]},
+        )
+        if a.name < b.name:
+            yield other(
+                (a.name, "and", b.name),
+                f"{a.name} and {b.name} change places",
+                lambda d, a=a.name, b=b.name: {a: d[b], b: d[a]},
             )
 
 
@@ -212,7 +248,8 @@ def times(kernel: Kernel, failed: Sequence[Observation]) -> str:
             without = reference(kernel, {**arrays, a.name: np.zeros_like(arrays[a.name])}, o.dims)[name]
             share, more = o.targets[0].values - without, o.results[name] - without
             size = float((share**2).sum())
-            count = float((share * more).sum()) / size if size else np.nan
+            with np.errstate(invalid="ignore", over="ignore"):
+                count = float((share * more).sum()) / size if size else np.nan
             room = (1 + abs(count)) * 4 * np.maximum(o.targets[0].tolerance, 1e-5 * o.targets[0].magnitude)
             fits = np.isfinite(count) and without.any() and bool((np.abs(more - count * share) <= room).all())
             found.add(round(count) if fits and abs(count - round(count)) < 1e-3 else None)

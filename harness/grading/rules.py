@@ -113,18 +113,29 @@ class View:
 @lru_cache(1)
 def views(want: Terms) -> list[View]:
     """Those first in which the largest input depends on the others, those last in which the output does."""
-    columns, found = columns_of(want), []
-    for dependent in reversed(range(len(want.arrays))):
-        base: list[Column] = []
-        for c in columns:
-            if c.array != dependent and c.letter not in [known.letter for known in base]:
-                base.append(c)
-        rest = [c for c in columns if c not in base]
-        places = want.at[:, [c.number for c in base]]
-        rules = [rule_of(places, want.at[:, c.number], [b.letter == c.letter for b in base]) for c in rest]
-        if None not in rules:
-            found.append(View(dependent, tuple(base), tuple(rest), tuple(rules)))
+    columns = columns_of(want)
+    arrays = [[c for c in columns if c.array == i] for i in reversed(range(len(want.arrays)))]
+    found = [view for own in arrays if (view := view_of(want, columns, own))]
     return sorted(found, key=lambda view: not all(isinstance(r, Table) or r.is_whole for r in view.rules))
+
+
+@lru_cache(1)
+def views_of_parts(want: Terms) -> list[View]:
+    """Those in which the axes that a merged axis counts through depend on the others."""
+    columns = columns_of(want)
+    parts = [[columns[i] for i in numbers] for numbers in want.parts]
+    return [view for own in parts if (view := view_of(want, columns, own))]
+
+
+def view_of(want: Terms, columns: Sequence[Column], dependent: Sequence[Column]) -> View | None:
+    base: list[Column] = []
+    for c in columns:
+        if c not in dependent and c.letter not in [known.letter for known in base]:
+            base.append(c)
+    rest = [c for c in columns if c not in base]
+    places = want.at[:, [c.number for c in base]]
+    rules = [rule_of(places, want.at[:, c.number], [b.letter == c.letter for b in base]) for c in rest]
+    return None if None in rules else View(dependent[0].array, tuple(base), tuple(rest), tuple(rules))
 
 
 def rule_of(base: np.ndarray, values: np.ndarray, same: list[bool]) -> Linear | Table | None:

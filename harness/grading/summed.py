@@ -17,16 +17,17 @@ import numpy as np
 
 from ..course.declare import Case, Kernel, Puzzle
 from ..course.parameters import Array, Scalar
-from ..errors import BackwarpError
+from ..errors import BackwarpError, KernelFault
 from .compare import outputs_of, reference_arrays
 from .runs import Setup, Trial, place, start
 
 MOST = 240  # launches
 MOST_TERMS = 20000
-SECONDS = 3.0  # for all that is tried, where launches take long
+SECONDS = 3.0  # of the processor, for all that is tried
 LEAST = 1 << 20  # the numbers of the other array: whole, and twice that at most
 OFTEN = (1, 2, -1, 3, 4, 5, 6, 7, 8, 16, 32)  # so many times such a number are exact
 
+STOPPED = "threads that left an array"
 Arrays = Mapping[str, np.ndarray]
 Run = Callable[[Arrays], Arrays | None]  # inputs -> outputs
 
@@ -34,12 +35,16 @@ Run = Callable[[Arrays], Arrays | None]  # inputs -> outputs
 @dataclass(frozen=True, eq=False)
 class Terms:
     """arrays: the output, then one or two whose elements are multiplied. at: the place of the element of each in each
-    term, [terms, axes of all arrays]. times: how often a term is added, or what an element is multiplied by."""
+    term, [terms, axes of all arrays]. times: how often a term is added, or what an element is multiplied by. stopped: the
+    elements of the output, counted through it, of threads that leave an array; nothing is known of them. parts: the
+    columns of `at` that one axis of an array counts through."""
 
     arrays: tuple[Array, ...]
     shapes: tuple[tuple[int, ...], ...]
     at: np.ndarray
     times: np.ndarray
+    stopped: tuple[int, ...] = ()
+    parts: tuple[tuple[int, ...], ...] = ()
 
     def columns(self, i: int) -> slice:
         """Those of `at` that belong to an array."""
@@ -60,8 +65,22 @@ class Terms:
             key = key * int(np.prod(shape)) + self.flat(i)
         return key
 
+    def apart(self, dims: Mapping[str, int]) -> Terms:
+        """The same, in the axes that merged axes count through."""
+        arrays = tuple(a.apart for a in self.arrays)
+        shapes = tuple(
+            a.shape(dims) if a.axes != old.axes else shape
+            for a, old, shape in zip(arrays, self.arrays, self.shapes, strict=True)
+        )
+        at = [np.stack(np.unravel_index(self.flat(i), shape), 1) for i, shape in enumerate(shapes)]
+        parts, first = [], 0
+        for count in (len(a.merged.get(letter, "1")) for a in self.arrays for letter in a.letters):
+            parts += [tuple(range(first, first + count))] * (count > 1)
+            first += count
+        return replace(self, arrays=arrays, shapes=shapes, at=np.concatenate(at, 1), parts=tuple(parts))
+
     def only(self, chosen: np.ndarray) -> Terms:
-        return Terms(self.arrays, self.shapes, self.at[chosen], self.times[chosen])
+        return replace(self, at=self.at[chosen], times=self.times[chosen])
 
 
 def sums_of(
@@ -74,7 +93,7 @@ def sums_of(
 ) -> Iterator[tuple[Terms, Terms]]:
     """(what the right kernel adds up, what this one does) for every pair of arrays that are multiplied, and every array
     that is added; nothing where the right result is no such sum, or this one is not. run: one launch. alone: where the
-    elements of two arrays cannot be told apart, those of one. end: of time.monotonic."""
+    elements of two arrays cannot be told apart, those of one. end: of time.process_time."""
 
     def right(inputs: Arrays) -> Arrays:
         with np.errstate(all="ignore"):
@@ -99,7 +118,8 @@ def sums_of(
                 inputs = {**others, **{a.name: numbers[a.name] for a in used[1:]}}
                 want, got = (terms(output, used, inputs, each, end) for each in (right, run))
                 if want and got and is_sum(got, inputs, run):
-                    yield want, got
+                    there = ~np.isin(want.flat(0), got.stopped)
+                    yield want.only(there).apart(dims), got.apart(dims)
                     break
 
 
@@ -149,16 +169,20 @@ def terms(output: Array, chosen: list[Array], inputs: Arrays, run: Run, end: flo
     if first is None:
         return None
     base = first[output.name].astype(np.float64)
-    if not np.isfinite(base).all() or base.any():
+    stopped = np.flatnonzero(np.isnan(base)) if STOPPED in first else ()
+    base.ravel()[list(stopped)] = 0
+    if not np.isfinite(base).all() or base.any() or len(stopped) == base.size:
         return None
     known, found = Numbers(inputs[others[0].name]) if others else None, []
     for i in range(zeros.size):
         single = zeros.copy()
         single.flat[i] = 1
-        done = run({**inputs, one.name: single}) if time.monotonic() < end else None
+        done = run({**inputs, one.name: single}) if time.process_time() < end else None
         if done is None:
             return None
         got = done[output.name].astype(np.float64).ravel()
+        if len(stopped) and np.isnan(got[stopped]).all():
+            got[stopped] = 0
         if not np.isfinite(got).all():
             return None
         for at in np.flatnonzero(got):
@@ -167,7 +191,8 @@ def terms(output: Array, chosen: list[Array], inputs: Arrays, run: Run, end: flo
                 return None
             found += [(at, i, j, times) for j, times in factors]
     shapes = tuple(inputs[a.name].shape for a in chosen)
-    return located((output, *chosen), (base.shape, *shapes), found)
+    known = located((output, *chosen), (base.shape, *shapes), found)
+    return replace(known, stopped=tuple(stopped))
 
 
 def is_sum(found: Terms, inputs: Arrays, run: Run) -> bool:
@@ -182,6 +207,7 @@ def is_sum(found: Terms, inputs: Arrays, run: Run) -> bool:
     size = int(np.prod(found.shapes[0]))
     total, largest = (np.bincount(found.flat(0), x, size) for x in (each, np.abs(each)))
     got = done[found.arrays[0].name].astype(np.float64).ravel()
+    got[list(found.stopped)] = 0
     return bool((np.abs(got - total) <= 1e-4 * largest).all())
 
 
@@ -219,7 +245,8 @@ class Numbers:
 
 
 def launches(trial: Trial, setup: Setup) -> Run:
-    """How the kernel of a trial is launched on other inputs; a launch that fails gives None."""
+    """How the kernel of a trial is launched on other inputs; a launch that fails gives None. Where all that is wrong is
+    that threads are stopped because they leave an array, there are the results of the others, and STOPPED."""
     kernel = trial.outcome.kernel
 
     def run(arrays: Arrays) -> Arrays | None:
@@ -227,11 +254,17 @@ def launches(trial: Trial, setup: Setup) -> Run:
             trial, arrays={n: np.ascontiguousarray(x, trial.arrays[n].dtype) for n, x in arrays.items()}
         )
         handles = {p.name: place(setup.device, p, own) for p in kernel.passed}
+        stopped = {}
         try:
             start(own, setup, setup.schedules[0], handles)
+        except KernelFault as fault:
+            kinds = {f.kind for f in (fault, *fault.more) if f.severity != "note"}
+            if kinds != {"out-of-bounds"} or any(p.is_input for p in kernel.outputs):
+                return None
+            stopped = {STOPPED: np.ones(1)}
         except BackwarpError:
             return None
-        return {p.name: handles[p.name].get() for p in kernel.outputs}
+        return {p.name: handles[p.name].get() for p in kernel.outputs} | stopped
 
     return run
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from harness.course import Case, Gate, In, Kernel, Mistake, Out, Puzzle
 from harness.course.conv_cases import (
+    MATRIX,
     as_columns,
     column_case,
     column_ints,
@@ -195,7 +196,7 @@ PUZZLE = Puzzle(
             KERNEL,
             params=(
                 In("input", b="batch", c="C_in", h="H", w="W"),
-                Out("columns", i="rows", j="width"),
+                Out("columns", i="rows", j="width").merging(**MATRIX),
                 *column_ints(),
             ),
             launch=one_thread_each("C_in", "batch", "H_out", "W_out"),

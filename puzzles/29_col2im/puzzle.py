@@ -6,6 +6,7 @@ import numpy as np
 
 from harness.course import Case, Gate, Gradient, In, InOut, Kernel, Mistake, Puzzle
 from harness.course.conv_cases import (
+    MATRIX,
     as_columns,
     column_case,
     column_ints,
@@ -233,7 +234,7 @@ PUZZLE = Puzzle(
         Kernel(
             KERNEL,
             params=(
-                In("grad_columns", i="rows", j="width"),
+                In("grad_columns", i="rows", j="width").merging(**MATRIX),
                 InOut("grad_input", b="batch", c="C_in", h="H", w="W", values="zeros"),
                 *column_ints(),
             ),

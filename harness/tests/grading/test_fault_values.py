@@ -139,6 +139,26 @@ def test_an_element_that_was_never_written(said):
     )
 
 
+def test_a_guard_that_is_right_is_not_blamed(said):
+    """The tile is read where nothing was stored, and the guard of the output has nothing to do with it."""
+    lines = said("25", ("= tile[threadIdx.x][i]", "= tile[i][threadIdx.x]"))
+    assert not any("lets it through" in line for line in lines)
+
+
+def test_a_guard_by_another_name(said):
+    lines = said(
+        "02", ("if (row >= M || col >= N) return;", "bool out = row >= M && col >= N;\n    if (out) return;")
+    )
+    assert any(line.startswith("Line 22 lets it through: row >= M && col >= N is") for line in lines)
+
+
+def test_two_threads_of_which_one_has_no_element(said):
+    """Its place in memory is that of an element of the next row."""
+    lines = said("25", ("if (line < columns && place < rows)", "if (line * rows + place < rows * columns)"))
+    assert any(line.endswith("place is 2, but output has r = 0 to 1 (rows = 2).") for line in lines), lines
+    assert any(line.startswith("In thread (2,0,0), ") for line in lines)
+
+
 def test_what_is_noted():
     source = """
 constexpr int TILE = 4;

@@ -7,7 +7,7 @@ import pytest
 
 from harness.course.declare import In, InOut, Int, Kernel, Launch, Out
 from harness.grading.formulas import told
-from harness.grading.summed import sums_of
+from harness.grading.summed import STOPPED, sums_of
 
 DIMS = {"batch": 2, "K": 2, "C": 3, "H": 6, "W": 4, "R": 2, "S": 3, "P": 3, "Q": 2, "step": 2}
 ARRAYS = (
@@ -100,6 +100,37 @@ def test_a_sum_that_stops_early_and_is_stored_twice_over():
 
     assert "there, those after them are not. Is a loop left" in stops(1)
     assert "added 2 times, those after them are not." in stops(2) and "loop left" not in stops(2)
+
+
+def test_threads_that_leave_an_array_say_nothing_and_the_others_do():
+    """Row 5 of x is beyond what this kernel may read."""
+    inside, nothing = convolution(h="step*p+R-1-r"), np.nan
+
+    def run(arrays):
+        y = inside(arrays)["y"]
+        y[..., 2, :] = nothing
+        return {"y": y, STOPPED: np.ones(1)}
+
+    assert said(run)[0].endswith("in x, h should be 2 * p + r, not 2 * p + 1 - r.")
+
+
+def test_an_index_beyond_its_axis():
+    """The columns q + s of a row are not all there: those of the next row are taken."""
+
+    def kernel(a, guarded=True):
+        x, y = a["x"], np.zeros((2, 4))
+        for p, w, s in np.ndindex(2, 4, 2):
+            if not guarded or 0 <= w - s < 3:
+                at = (s * 2 + p) * 3 + w - s
+                y[p, w] += x.flat[at] if 0 <= at < x.size else 0
+        return {"y": y}
+
+    dims = {"S": 2, "P": 2, "Q": 3, "W": 4, "rows": 2, "width": 6}
+    matrix = In("x", i="rows", j="width").merging(i={"s": "S"}, j={"p": "P", "q": "Q"})
+    params = (matrix, Out("y", p="P", w="W"))
+    sums = Kernel("f", params, lambda d, t: Launch(1, 1), lambda a, d: kernel(a)["y"])
+    says = "y also gets elements with q = w - s = "
+    assert said(lambda a: kernel(a, False), sums, dims)[0].startswith(says)
 
 
 def test_what_is_added_besides():

@@ -92,6 +92,16 @@ def test_who_uses_the_lane_uses_the_thread():
     assert not told("20", ("for (int i = threadIdx.x; i", "for (int i = lane; i"))
 
 
+def test_what_a_macro_uses_is_used():
+    at = "#define AT(i) weights[i]\nextern"
+    assert not told("10", ("extern", at), ("* weights[((k * C_in + c) * F + r) * F + s]", "* AT(0)"))
+
+
+def test_a_line_of_ones_own_uses_what_the_stub_uses():
+    own = "int plane = H_out * W_out, first = threadIdx.x;"
+    assert not told("20", ("int plane = H_out * W_out;", own), ("i = threadIdx.x; i <", "i = first; i <"))
+
+
 def test_a_remainder_of_the_other_side():
     edits = [("down % stride_h", "down % stride_w"), ("right % stride_w", "right % stride_h")]
     assert told("13", *edits, kernel=1)[0] == (

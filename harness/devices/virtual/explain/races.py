@@ -265,7 +265,10 @@ class Told:
         if self.updates:
             return "An element that several threads update needs atomicAdd or another atomic, or a single thread that does it for all."
         parts = "the thread's and the block's number" if race.of_blocks else "the thread's number"
-        return f"Each element must belong to one thread: its index must use every part of {parts}, or only one thread may write."
+        return (
+            f"Each element must belong to one thread: does its index use every part of {parts}, and does the guard keep out threads "
+            "that have no element?"
+        )
 
     def _barrier(self) -> str:
         return "__syncwarp()" if self.shown.kind == "warp-race" else "__syncthreads()"
@@ -289,7 +292,7 @@ class Told:
         if race.first.line == race.last.line and not race.both_write:
             if self.paths.free(last, first) and self.paths.free(first, last):
                 return "there is no __syncthreads() between one iteration of the loop and the next"
-            return "read into a variable first, then __syncthreads(), then write"
+            return "if it is meant to, read into a variable first, then __syncthreads(), then write"
         if first and last and not self.paths.free(first, last):
             if self.paths.free(last, first):
                 after = f"after the barrier in line {min(lines)}, " if (lines := self._between()) else ""

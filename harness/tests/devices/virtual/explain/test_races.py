@@ -143,7 +143,10 @@ __device__ int flag;
 """
 FENCES = "a lock or flag orders them only with a __threadfence() before it is passed on and another after it is seen."
 ATOMIC = "An element that several threads update needs atomicAdd or another atomic, or a single thread that does it for all."
-OWNER = "Each element must belong to one thread: its index must use every part of the thread's number, or only one thread may write."
+OWNER = (
+    "Each element must belong to one thread: does its index use every part of the thread's number, and does the guard keep out "
+    "threads that have no element?"
+)
 NONE = "there is no __syncthreads() between them"
 
 
@@ -159,7 +162,7 @@ NONE = "there is no __syncthreads() between them"
         ("stored", f"Threads (0,0,0) and (1,0,0) both write out[0]. {OWNER}", 1),
         ("on_branches", f"both write s[1] (lines 42 and 44). {OWNER}", 1),
         ("tree", "there is no __syncthreads() between one iteration of the loop and the next.", 1),
-        ("scan", "read into a variable first, then __syncthreads(), then write.", 1),
+        ("scan", "if it is meant to, read into a variable first, then __syncthreads(), then write.", 1),
         (
             "turns",
             "If they do so in the same iteration of a loop, leave it to one thread or use an atomic; if in different iterations,"

@@ -1,0 +1,89 @@
+"""Places in memory that a wrong kernel takes for those of other elements: a number that is taken apart by other sizes, an
+index beyond its axis. Terms, rules and views: `summed.py`, `rules.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+
+from .rules import EXACT, Linear, View, columns_of, some, views, views_of_parts
+from .summed import Terms
+
+
+def other_split(want: Terms, got: Terms) -> str:
+    """The number of an element of the output, taken apart by the sizes of its axes in another order."""
+    shape = want.shapes[0]
+    output = want.arrays[0]
+    few = got.only(some(len(got.at)))
+    found: dict[tuple, list[str]] = {}
+    of_right = views(want)
+    for order in permutations(range(len(shape))) if len(shape) <= 6 else ():
+        sizes = tuple(shape[i] for i in order)
+        if sizes == shape:
+            continue
+        for how in ("sizes", "axes"):
+            if all(
+                any(follows(view, moved(terms, sizes, how, order)) for view in of_right)
+                for terms in (few, got)
+            ):
+                names = [str(output.axes[i][1]) for i in order]
+                found.setdefault((how, sizes), []).append(", ".join(names))
+    if len(found) != 1:
+        return ""
+    (names,), known = found.values(), [str(size) for _, size in output.axes]
+    called = max(names, key=lambda text: sum(a == b for a, b in zip(text.split(", "), known, strict=True)))
+    return (
+        f"the number of an element of {output.name} is taken apart by the sizes [{called}]; it has "
+        f"[{', '.join(known)}]."
+    )
+
+
+def moved(terms: Terms, sizes: tuple[int, ...], how: str, order: tuple[int, ...]) -> Terms:
+    """The terms, if the places in the output are counted by these sizes."""
+    split, at = np.stack(np.unravel_index(terms.flat(0), sizes), 1), terms.at.copy()
+    at[:, terms.columns(0)] = split if how == "sizes" else split[:, np.argsort(order)]
+    return replace(terms, at=at)
+
+
+def follows(view: View, terms: Terms) -> bool:
+    """Whether all terms follow the rules, and those of one array follow them as places in the whole array."""
+    base, wrong = view.of(terms), set()
+    for c, rule in zip(view.rest, view.rules, strict=True):
+        if not rule.fits(base, terms.at[:, c.number]):
+            wrong.add(c.array)
+    if len(wrong) != 1:
+        return not wrong
+    (index,) = wrong
+    own = [(c, r) for c, r in zip(view.rest, view.rules, strict=True) if c.array == index]
+    if sum(c.array == index for c in columns_of(terms)) > len(own):
+        return False
+    return bool((np.abs(sum(c.step * rule.of(base) for c, rule in own) - terms.flat(index)) < EXACT).all())
+
+
+def beyond_an_axis(want: Terms, extra: Terms) -> str:
+    """Terms, most of them with an index outside of its axis, which in memory is another element's."""
+    for view in (*views_of_parts(want), *views(want)):
+        base, ruled = view.of(extra), list(zip(view.rest, view.rules, strict=True))
+        if not all(isinstance(rule, Linear) for _, rule in ruled):
+            continue
+        index = {c.number: rule.of(base) for c, rule in ruled if c.array == view.dependent}
+        own = [c for c in columns_of(want) if c.array == view.dependent]
+        place = sum(c.step * index.get(c.number, extra.at[:, c.number]) for c in own)
+        here = np.abs(place - extra.flat(view.dependent)) < EXACT
+        for c, rule in ruled:
+            here &= c.array == view.dependent or np.abs(rule.of(base) - extra.at[:, c.number]) < EXACT
+        if 2 * here.sum() < len(here):
+            continue
+        for c, rule in ruled:
+            at = np.rint(index.get(c.number, np.zeros(len(here)))).astype(int)[here]
+            if len(out := np.unique(at[(at < 0) | (at >= c.size)])):
+                array, things = want.arrays[c.array].name, "products" if len(want.arrays) > 2 else "elements"
+                values = str(out[0]) if len(out) == 1 else f"{out[0]} to {out[-1]}"
+                return (
+                    f"{want.arrays[0].name} also gets {things} with {c.letter} = {rule.text(view.letters)} = {values}, where "
+                    f"{array} has {c.letter} = 0 to {c.size - 1}: in memory, another element stands there."
+                )
+    return ""
