@@ -15,6 +15,7 @@ from ..course.checkout import Course
 from ..course.cuda_values import tunables
 from ..course.declare import Kernel, Puzzle
 from ..devices.virtual.explain import metrics as c
+from ..errors import CourseError
 from . import bench, figures
 from .shapes import shape_of
 
@@ -71,7 +72,7 @@ def load(path: Path = DATA, hardware: Path = HARDWARE) -> dict:
     data = json.loads(path.read_text(encoding="utf-8"))
     for measured in sorted(hardware.glob("*.json"))[:1]:
         times = json.loads(measured.read_text(encoding="utf-8"))["ladder"]
-        by_rung = {(time["ladder"], time["puzzle"]): time for time in times}
+        by_rung = {(time["ladder"], time["puzzle"]): time for time in times if "milliseconds" in time}
         for rung in data["rungs"]:
             if found := by_rung.get((rung["ladder"], rung["puzzle"])):
                 rung["gpu"] = found
@@ -145,11 +146,14 @@ def counted(course: Course, ladder: Ladder, number: str, shape: str, opener=None
 
 
 def timed(course: Course, ladder: Ladder, number: str, shape: str, opener=None) -> dict:
-    """The time of one rung on a GPU, and the library's with TF32 off and its better layout."""
+    """The time of one rung on a GPU, and the library's with TF32 off and its better layout. Errors: CourseError where it
+    does not run."""
     puzzle = course.load(number)
     kernels = tuple(k.name for k in kernels_for(puzzle, ladder.output))
     settings = bench.BenchOptions(shape=shape, device="gpu", only=kernels)
     report = bench.bench(puzzle, puzzle.solution_path, settings, opener)
+    if not report.kernels:
+        raise CourseError(f"{puzzle.id} was not timed: {' '.join(report.verdict.lines)}")
     first = report.kernels[0]
     milliseconds = figures.chained(report, first)
     found = {

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from harness.errors import CourseError
 from harness.maintain.hardware import __main__ as program
 from harness.maintain.hardware import agreement, guarded, layers, machine, page, steps, tools, work
 from harness.maintain.hardware.collect import collect
@@ -325,6 +326,8 @@ def test_the_times_of_a_ladder_are_those_that_are_drawn(stand_ins, monkeypatch, 
     found = list(work.rungs("product"))
     assert [r["puzzle"][:2] for r in found] == [n for n, _ in wanted.rungs] == list(asked)
     assert all(r["ladder"] == "product" and r["milliseconds"] == 1.0 for r in found)
+    monkeypatch.setattr(ladder, "timed", lambda *a: (_ for _ in ()).throw(CourseError("it does not run")))
+    assert [r["problem"] for r in work.rungs("product")] == ["it does not run"] * len(wanted.rungs)
 
 
 def test_distances_are_counted_in_numbers_between():

@@ -180,7 +180,7 @@ def test_the_table_is_put_between_its_marks(tmp_path, timed):
     page.parent.mkdir()
     shutil.copy(ROOT / drawn.PAGE, page)
     before = page.read_text()
-    drawn.to_page(DATA, tmp_path)
+    drawn.to_page(ladder.load(), tmp_path)
     assert page.read_text() == before
     drawn.to_page(timed, tmp_path)
     after = page.read_text()
