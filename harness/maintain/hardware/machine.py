@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ...devices.virtual.explain.metrics import METRICS
+from ...errors import DeviceError
 from . import tools
 from .guarded import run
 
@@ -65,7 +66,12 @@ def look() -> dict:
     }
     with GPU() as gpu:
         found |= {"device": gpu.name, "capability": gpu.capability}
-    return found | {"nvrtc": library.version(), "headers": str(library.cuda_headers())}
+    try:
+        headers = str(library.cuda_headers())
+    except DeviceError as error:  # few kernels need them
+        headers = str(error)
+        found["missing"].append("CUDA's headers")
+    return found | {"nvrtc": library.version(), "headers": headers}
 
 
 def smi() -> dict[str, str]:

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.errors import CourseError
+from harness.devices.nvrtc import library
+from harness.errors import CourseError, DeviceError
 from harness.maintain.hardware import __main__ as program
 from harness.maintain.hardware import agreement, guarded, layers, machine, page, steps, tools, work
 from harness.maintain.hardware.collect import collect
