@@ -282,6 +282,13 @@ def test_metrics_that_the_gpu_does_not_have_are_left_out(stand_ins, monkeypatch,
     assert command[command.index("--clock-control") + 1] == "none"  # the machine is somebody else's
 
 
+def test_a_machine_without_headers_is_used_for_what_needs_none(stand_ins, monkeypatch):
+    monkeypatch.setattr(library, "cuda_headers", lambda: (_ for _ in ()).throw(DeviceError("no headers")))
+    found = machine.look()
+    assert found["device"] == "Stand-in" and found["headers"] == "no headers"
+    assert found["missing"][-1] == "CUDA's headers" and found["nvidia_smi"]["compute_mode"] == "Default"
+
+
 CHOSEN = {
     "grade": ["01"],
     "metrics": ["ncu"],
