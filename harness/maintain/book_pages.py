@@ -119,7 +119,7 @@ def notebook(text: str | bytes, pages: dict[str, str]) -> str:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
             source = re.sub(r"\]\(\.\./puzzles/(\d\d_\w+)/(?:README\.md)?\)", r"](../lessons/\1.md)", source)
-            source = re.sub(r"\]\(\.\./puzzles/(\d\d_\w+)/([^)]+)\)", r"](../lessons/\1/\2)", source)
+            source = re.sub(r"\]\(\.\./puzzles/(\w+)/([^)]+)\)", r"](../lessons/\1/\2)", source)
             source = source.replace("](../.github/", "](../about/")
             source = in_colour(linked(source, pages, "../lessons/"))
         cell["source"] = source

@@ -98,7 +98,7 @@ def cells_of(course: Course, block: walkthrough.Block) -> Iterator[tuple[str, st
     puzzle, number = course.load(block.puzzle), block.puzzle
     folder = f"../puzzles/{puzzle.id}"
     if block.kind == "text":
-        text = re.sub(r"\]\((\w+\.png)\)", rf"]({folder}/\1)", text)
+        text = re.sub(r"\]\((\w+\.(?:png|gif))\)", rf"]({folder}/\1)", text)
         if block.opens:
             text = f"## {number} {puzzle.title}\n\n[The whole lesson]({folder}/README.md)\n\n{text}"
         yield "text", text

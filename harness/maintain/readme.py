@@ -49,7 +49,9 @@ def of_solution(course: Course, number: str, kind: str, moving: bool = False) ->
 
 PICTURES = {
     ".github/verdict.svg": verdicts,
-    ".github/walk.gif": lambda course: of_solution(course, "30", "walk", moving=True),
+    "puzzles/30_implicit_gemm_forward/walk.gif": lambda course: of_solution(
+        course, "30", "walk", moving=True
+    ),
     "puzzles/09_conv2d_backward_weights/access.png": lambda course: of_solution(course, "09", "access"),
 }
 

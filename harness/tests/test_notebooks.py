@@ -64,6 +64,7 @@ def test_a_notebook_is_in_date_and_holds_nobodys_solution(source):
     assert [(c.id, c.source) for c in committed.cells] == [(c.id, c.source) for c in new.cells]
     for link in re.findall(r"\]\((\.\./[^)]+|\w+\.ipynb)\)", "\n".join(c.source for c in new.cells)):
         assert (ROOT / "notebooks" / link).exists(), link
+        assert not link.startswith("../."), "JupyterLab serves nothing from hidden folders"
     text = "\n".join(str(c.source) + str(c.get("outputs", "")) for c in committed.cells)
     numbers = {b.puzzle for b in walkthrough.blocks(source.read_text(encoding="utf-8"))} - {""}
     puzzles = [course.load(number) for number in sorted(numbers)]

@@ -74,12 +74,14 @@ def test_a_notebook_links_to_lessons():
             "source": ["![a](../puzzles/07_conv2d_forward/access.png) puzzle 09,\n", "```\nx;\n```"],
         },
         {"cell_type": "markdown", "source": "[it](../puzzles/07_conv2d_forward/README.md)"},
+        {"cell_type": "markdown", "source": "[on](../puzzles/beyond/occupancy.md)"},
         {"cell_type": "code", "source": ["%hint 07"], "outputs": []},
     ]
     made = json.loads(pages.notebook(json.dumps({"cells": cells, "metadata": {}}), NUMBERS))
-    picture, link, code = (cell["source"] for cell in made["cells"])
+    picture, link, beyond, code = (cell["source"] for cell in made["cells"])
     assert picture.startswith("![a](../lessons/07_conv2d_forward/access.png) puzzle [09](../lessons/09_")
     assert picture.endswith("```cuda\nx;\n```") and link == "[it](../lessons/07_conv2d_forward.md)"
+    assert beyond == "[on](../lessons/beyond/occupancy.md)"
     assert code == "%hint 07" and made["metadata"]["language_info"]["pygments_lexer"] == "course"
 
 
