@@ -99,7 +99,7 @@ def told(
         *_where(file, probe, values, call),
         *_differences(file, probe, values, names),
         *outside,
-        *_guard(file, probe, values, names),
+        *_guard(file, probe, values, names, fault.kind in ENDS and len(axes_of(fault)[1]) < 2),
     ]
 
 
@@ -286,12 +286,14 @@ def axes_of(fault: KernelFault) -> tuple[list[str], list[int]]:
     return (found[1].split(" x "), [int(n) for n in found[2].split(" x ")]) if found else ([], [])
 
 
-def _guard(file: CudaText, probe: Probe, values: dict[str, int], outside: set[str]) -> list[str]:
+def _guard(
+    file: CudaText, probe: Probe, values: dict[str, int], outside: set[str], flat: bool = False
+) -> list[str]:
     """The guard that should have stopped it, with values for its variables: one of which a part says that this is outside,
     one that stops an element too late, or one that looks at the part of the index that is outside of its axis.
 
     Where the index is wrong, a guard may be right all the same: then there is nothing to say of it. outside: the only
-    variables to look at, if there are any.
+    variables to look at, if there are any. flat: whether the array has one axis, which the index must keep to.
     """
     ranked, place, integer = [], probe.indices[0].start, _integer(file, values)
     own, behind = (
@@ -316,7 +318,8 @@ def _guard(file: CudaText, probe: Probe, values: dict[str, int], outside: set[st
         if outside:
             tells = looked & names and (late or looks and guard.outer.kind not in LOOPS)
         else:
-            tells = (late or halves) and (looks or names & behind)
+            here = flat and looks and guard.outer.kind not in LOOPS
+            tells = here or (late or halves) and (looks or names & behind)
         if text and tells:
             ranked.append((not late, f"Line {guard.line} lets it through: {_plain(guard)} is {text} here."))
     return [says for _, says in sorted(ranked, key=lambda r: r[0])[:1]]

@@ -145,6 +145,11 @@ def test_a_guard_that_is_right_is_not_blamed(said):
     assert not any("lets it through" in line for line in lines)
 
 
+def test_an_array_of_one_axis_is_what_its_guard_is_for(said):
+    lines = said("19", ("if (tid < n / 2) part[tid]", "if (tid < n) part[tid]"))
+    assert any("lets it through: tid < n is " in line for line in lines), lines
+
+
 def test_a_guard_by_another_name(said):
     lines = said(
         "02", ("if (row >= M || col >= N) return;", "bool out = row >= M && col >= N;\n    if (out) return;")
