@@ -20,7 +20,8 @@ from importlib.util import find_spec
 import numpy
 
 from harness.devices.child import Child
-from harness.devices.graphs import Graph, LaunchNode, refuse_while_recording
+from harness.devices.gpu.graph import GpuGraph
+from harness.devices.graphs import LaunchNode, refuse_while_recording
 from harness.devices.launching import (
     CompiledFile,
     Launch,
@@ -94,7 +95,7 @@ class GPU:
     def __init__(self, checks: str = "full", seed: int = 0, reason: str = ""):
         self.checks, self.schedule, self.reason = checks, seed, reason
         self.time_limit = 10.0
-        self.recording: Graph | None = None
+        self.recording: GpuGraph | None = None
         self._lock = threading.RLock()
         self._process: Child | None = None
         self._generation = 0
@@ -108,9 +109,9 @@ class GPU:
 
     # --- the interface of every device
 
-    def graph(self) -> Graph:
+    def graph(self) -> GpuGraph:
         """See harness.devices.graphs."""
-        return Graph(self)
+        return GpuGraph(self)
 
     def compile(
         self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=(), options=()
@@ -161,7 +162,7 @@ class GPU:
                 return process.ask(request, arguments, limit)
             except TimeoutError:
                 self._drop()
-                if request == "launch":
+                if request in ("launch", "replay"):
                     raise
                 raise DeviceError(f"the GPU did not answer within {limit:g} seconds") from None
             except (EOFError, ConnectionError) as error:

@@ -23,6 +23,7 @@ from harness.devices.child import attach, serve
 from harness.devices.launching import Limits, cut_output
 from harness.errors import BackwarpError, DeviceError, LaunchError
 
+from .capture import Node, Sequence
 from .faults import FAULTS, error_name, fault_of
 
 GUARD = 4096  # bytes before and after each array
@@ -75,6 +76,7 @@ class Context:
         self.arrays: dict[int, _Array] = {}
         self.modules: dict[int, object] = {}
         self.functions: dict[tuple[int, str], object] = {}
+        self.graphs: dict[int, Sequence] = {}
         self._next = 0
 
     def hello(self) -> dict:
@@ -209,6 +211,8 @@ class Context:
             a = self.arrays.pop(handle, None)
             if a:
                 self.runtime.free(a.base)
+            elif handle in self.graphs:
+                self.free(self.graphs.pop(handle).values)
 
     def intact(self, handle: int) -> tuple[int, int] | None:
         """None, or (flat index of the first element that was written outside the array, how many)."""
@@ -284,6 +288,53 @@ class Context:
         runtime.free(scratch)
         return found
 
+    def graph(self, nodes) -> int:
+        """Keep launches, and copies of values into arrays or variables, for `replay`. nodes: see graph.py."""
+        from cupy.cuda import Stream
+
+        first = self._next + 1
+        made = [
+            self._launched(*about) if kind == "launch" else self._copied(*about) for kind, *about in nodes
+        ]
+        stream = Stream(non_blocking=True)
+        values = range(first, self._next + 1)
+        self._next += 1
+        self.graphs[self._next] = Sequence(self.runtime, stream, made, values)
+        return self._next
+
+    def replay(self, number: int, changed: dict) -> tuple[str, int, list[float] | None]:
+        """What was printed, lines dropped, and the seconds of each node, if they are known."""
+        self.output.take()
+        try:
+            seconds = self.graphs[number].run({i: self._values(args) for i, args in changed.items()})
+        except Exception as error:
+            raise self._refused(error) from error
+        return *cut_output(self.output.take()), seconds
+
+    def _launched(self, module: int, symbol: str, grid, block, args, shared_mem, allowed, together) -> Node:
+        function = self._function(module, symbol)
+        self._allow_shared(function, shared_mem, allowed)
+
+        def put(stream, values) -> None:
+            function(grid, block, values, shared_mem=shared_mem, enable_cooperative_groups=together)
+
+        return Node(put, self._values(args))
+
+    def _copied(self, to: tuple, values: tuple) -> Node:
+        """Values of the host are kept on the device."""
+        if values[0] == "value":
+            values = "array", self.array(values[1], "values of a graph")
+        source, runtime = self.arrays[values[1]], self.runtime
+        target = (
+            self.arrays[to[1]].pointer
+            if to[0] == "array"
+            else self.modules[to[1][0]].get_global_var(to[1][1])
+        )
+        kind = runtime.memcpyDeviceToDevice
+        return Node(
+            lambda stream, _: runtime.memcpyAsync(target, source.pointer, source.nbytes, kind, stream.ptr)
+        )
+
     def _values(self, args) -> tuple:
         """What a launch passes: addresses of arrays, and values."""
         addressed = (
@@ -356,7 +407,9 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-VERBS = "hello compile set_constant get_global array set empty get free intact launch time".split()
+VERBS = (
+    "hello compile set_constant get_global array set empty get free intact launch time graph replay".split()
+)
 
 
 def main() -> None:

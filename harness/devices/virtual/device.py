@@ -340,7 +340,7 @@ class Kernel:
         key = grid, block, shared_mem, self.max_dynamic_shared_size_bytes, self.module.device.settings
         found = self._plans.get(key)
         if found is None or found.executable is not self.module.executable:
-            if len(self._plans) == MOST_PLANS:
+            if found or len(self._plans) == MOST_PLANS:
                 self._plans.clear()
             found = self._plans[key] = Plan(self, grid, block, shared_mem)
         return found

@@ -126,6 +126,49 @@ def test_a_graph_runs_again(device):
     assert caught.value.node == 1 and y.get().tolist() == [0, 0, 0, 0]
 
 
+def test_a_graph_is_captured_and_queued_anew_with_other_arguments(device):
+    device.checks = "none"
+    module, three = device.compile(SOURCE), numpy.int32(3)
+    x, y = (device.array(numpy.ones(3, numpy.float32), name=name) for name in "xy")
+    with device.graph() as graph:
+        y.set(2)
+        node = module.get_function("scale")(1, 3, (x, three, numpy.float32(2)))
+        module.set_constant("table", x)
+        module.get_function("scale")(1, 3, (y, three, numpy.float32(5)))
+        module.get_function("prints")(1, 1, (numpy.int32(1),))
+    # one by one, captured, once more, queued, captured
+    for factor, scaled in ((2, 2), (2, 4), (2, 8), (3, 24), (3, 72)):
+        if factor != 2 and scaled == 24:
+            node.change((x, three, numpy.float32(factor)))
+        assert graph.launch().stdout == "line 0\n"
+        assert x.get().tolist() == [scaled] * 3 and y.get().tolist() == [10] * 3
+        assert module.get_global("table", numpy.float32).get()[0] == scaled
+        assert len(graph.seconds) == 5 and graph.seconds[1] > 0
+    number = graph._known[1]
+    del graph, node
+    gc.collect()
+    x.get()
+    with pytest.raises(DeviceError, match="KeyError"):
+        device._ask("replay", number, {})
+    x, y = (device.array(numpy.ones(3, numpy.float32), name=name) for name in "xy")
+    with device.graph() as graph:
+        module.get_function("scale")(1, 3, (x, three, numpy.float32(2)))
+        fault = module.get_function("illegal")(1, 1, ())
+    with pytest.raises(KernelFault, match="illegal memory access") as caught:
+        graph.launch()
+    assert caught.value.node == 1
+    with pytest.raises(DeviceError, match="x was lost"):
+        graph.launch()
+    with device.graph() as graph:
+        fault = module.get_function("meets")(1, 1, ())
+    graph.launch()
+    fault.kernel.symbol, fault.kernel.cooperative = "illegal", False  # from now on it faults
+    fault.change(())
+    with pytest.raises(KernelFault, match="one of the kernels of a graph: meets"):
+        graph._known = (0, 0)
+        graph.launch()
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
 def test_fresh_floats_are_nan(device, dtype):
     assert numpy.isnan(device.empty((3, 2), dtype).get()).all()

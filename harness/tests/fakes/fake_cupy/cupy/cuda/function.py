@@ -6,6 +6,8 @@ import time
 
 import numpy
 
+from harness.tests.fakes.streams import queued
+
 from . import driver, runtime
 
 _libc = ctypes.CDLL(None)
@@ -106,6 +108,7 @@ class Function:
     def __init__(self, name):
         self.ptr = name
 
+    @queued
     def __call__(self, grid, block, args, shared_mem=0, enable_cooperative_groups=False):
         assert len(grid) == len(block) == 3
         assert enable_cooperative_groups == (self.ptr == "meets")

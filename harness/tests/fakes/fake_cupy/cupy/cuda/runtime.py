@@ -3,7 +3,9 @@
 import ctypes
 import os
 
-memcpyHostToDevice, memcpyDeviceToHost = 1, 2
+from harness.tests.fakes.streams import Stream, queued
+
+memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3
 cudaLimitPrintfFifoSize = 1
 _LIMITS = {
     "ThreadsPerBlock": 1024,
@@ -112,3 +114,11 @@ def eventElapsedTime(start, end):
 
 def eventDestroy(event):
     events[event] = None
+
+
+@queued
+def memcpyAsync(target, source, size, kind, stream):
+    memcpy(target, source, size, kind)
+
+
+Stream.synchronized = deviceSynchronize

@@ -1,0 +1,1 @@
+from harness.tests.fakes.streams import Stream  # noqa: F401

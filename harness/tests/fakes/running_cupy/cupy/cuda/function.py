@@ -4,6 +4,7 @@ import os
 import sys
 
 from harness.errors import KernelFault
+from harness.tests.fakes.streams import queued
 
 from ._machine import ERRORS, ILLEGAL, CUDARuntimeError, device, pending
 from .runtime import tick
@@ -24,6 +25,7 @@ class Function:
     def __init__(self, kernel):
         self.ptr, self.kernel = kernel, kernel
 
+    @queued
     def __call__(self, grid, block, args, shared_mem=0, enable_cooperative_groups=False):
         tick()
         try:

@@ -5,9 +5,11 @@ import os
 
 import numpy
 
+from harness.tests.fakes.streams import Stream, queued
+
 from ._machine import CUDARuntimeError, device, pending  # noqa: F401
 
-memcpyHostToDevice, memcpyDeviceToHost = 1, 2
+memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3
 cudaLimitPrintfFifoSize = 1
 _LIMITS = {
     "MaxThreadsPerBlock": 1024,
@@ -66,6 +68,8 @@ def memcpy(target, source, size, kind):
         memory[target : target + size] = numpy.ctypeslib.as_array(
             (ctypes.c_uint8 * size).from_address(source)
         )
+    elif kind == memcpyDeviceToDevice:
+        memory[target : target + size] = memory[source : source + size]
     else:
         ctypes.memmove(target, memory[source : source + size].ctypes.data, size)
 
@@ -106,3 +110,11 @@ def eventElapsedTime(start, end):
 
 def eventDestroy(event):
     pass
+
+
+@queued
+def memcpyAsync(target, source, size, kind, stream):
+    memcpy(target, source, size, kind)
+
+
+Stream.synchronized = deviceSynchronize
