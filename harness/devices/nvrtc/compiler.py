@@ -19,7 +19,7 @@ from pathlib import Path
 from harness.devices.store import Store, digest
 from harness.errors import CompileError, Diagnostic, LaunchError
 
-from . import host_code, includes, library
+from . import includes, library
 from .messages import describe, parse_log
 from .symbols import demangle, entries, name_table, variables
 
@@ -162,6 +162,8 @@ def gather(
 
     Errors: CompileError for an include, an expression or an option that is refused; DeviceError.
     """
+    from . import host_code  # only the process that the file is read in needs it
+
     if wrong := next((e for e in name_expressions if not e.isprintable()), None):
         raise CompileError(f"{wrong!r} is not the name of a kernel")
     source, notes = host_code.without(source, name, has_header)

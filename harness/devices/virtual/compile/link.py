@@ -19,7 +19,6 @@ import llvmlite.binding as llvm
 from ....errors import CompileError, DeviceError
 from ...nvrtc.compiler import compile_ptx
 from ...store import Store, digest
-from ..emit import rounding
 from ..runtime import abi
 from .llvm import compile_object, machine, target_machine
 from .recipes import RECIPES
@@ -165,7 +164,9 @@ def runtime_object(whole: bool) -> bytes:
         try:
             recipe = RECIPES["runtime"]
             text = compile_ptx(source, "runtime.cu", recipe.ptx).text
-            from . import pipeline  # the table of opcodes takes a while to load, and few processes need it
+            # the table of opcodes takes a while to load, and few processes need it
+            from ..emit import rounding
+            from . import pipeline
 
             lowered = pipeline.lower(text, "runtime.cu", recipe, 1 << 34)
             glue = _GLUE.format(
