@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from functools import partial
+from functools import lru_cache, partial
 
 import pytest
 
@@ -30,6 +30,7 @@ def names(type_: str) -> tuple[str, ...]:
     return {"b": ("eq", "ne"), "s": tuple(ORDERED), "u": (*ORDERED, *UNSIGNED)}[type_[0]]
 
 
+@lru_cache(1 << 14)  # combined with others, each is asked for a dozen times
 def compare(name: str, type_: str, ftz: bool, a: int, b: int) -> bool:
     if type_[0] != "f":
         return (ORDERED | UNSIGNED)[name](a, b)
