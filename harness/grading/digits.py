@@ -44,7 +44,8 @@ def mixed_digits(function: Function) -> Iterator[Slip]:
         for d in found:
             if d.divisor in known or any(k <= d.divisor for k in longest) or not most:
                 continue
-            first = next(f for f in found if f.count is not None and not f.divisor)
+            fits = (f for f in found if f.count is not None and f.divisor in known)
+            first = max(fits, key=lambda f: sum((f.divisor + f.count).values()))
             yield Slip(
                 d.piece.line,
                 f"Line {d.piece.line} has {shown(d.piece)}, and line {first.piece.line} {shown(first.piece)}: do these sizes fit "
