@@ -42,7 +42,6 @@ NUMBERS = """for (int i = 0; i < 8; i += 4) {
                 *reinterpret_cast<float4*>(&q[i]) = *reinterpret_cast<const float4*>(&b[i / 4 * BN / 2]);
             }"""
 ADD = "sum[i][j] += p[i] * q[j];"
-SUMS = "for (int i = 0; i < 8; i++) {\n                for (int j = 0; j < 8; j++) sum"
 PLACE = "(piece ^ row / 2 % PIECES)"
 COPIES_A = "copy4_async(slot, taps + i * APART * R * S * C_in, there, whole);"
 TAPS = "const float* taps = weights + ((top + first) * R * S + r * S + s) * C_in + 4 * four;"
@@ -131,18 +130,6 @@ MISTAKES = (
             expect="slow",
             line="s = at % S",
         ),
-        Mistake(
-            "sums indexed at run time",
-            (SUMS, "#pragma unroll 1\n            " + SUMS),
-            expect="slow",
-            line="bytes of local memory",
-        ),
-        Mistake(
-            "outputs stored one by one",
-            ("if (plane % 4 == 0) {", "if (plane < 0) {"),
-            expect="slow",
-            line="output[((n + e) / plane",
-        ),
         # tiles and waits
         Mistake(
             "no wait", (WAIT, "__syncthreads();"), expect="uninitialised-read", line="may not have finished"
@@ -228,12 +215,6 @@ MISTAKES = (
     *short(
         TF32,
         # right, not yet fast
-        Mistake(
-            "not swizzled",
-            (PLACE, "piece"),
-            expect="slow",
-            line="ldmatrix_x4",
-        ),
         Mistake(
             "the swizzle of puzzle 35",
             (PLACE, "(piece ^ row % PIECES)"),
@@ -438,7 +419,15 @@ PUZZLE = Puzzle(
         Case(
             "own_sizes",
             note="sizes that belong to your file",
-            draw=lambda pick: own_sizes(pick, C_in=pick(1, 12), C_out=pick(129, 140)),
+            draw=lambda pick: own_sizes(
+                pick,
+                C_in=pick(1, 12),
+                H=pick(3, 4),
+                W=pick(3, 4),
+                C_out=pick(2, 20),
+                pad_h=0,
+                pad_w=pick(0, 1),
+            ),
         ),
         *stress_cases_of_tiles(),
         Case(
