@@ -16,7 +16,7 @@ from .compile.modules import KernelInfo
 from .compile.recipes import Check
 from .run.workers import block_order, spread_order, thread_order
 from .runtime import abi
-from .runtime.abi import bounds_offset
+from .runtime.abi import bounds_offset, holds_bounds
 
 if TYPE_CHECKING:
     from .device import Kernel
@@ -36,7 +36,8 @@ class Plan:
         self.grid_sync, self.threads, self.blocks = info.grid_sync, prod(block), prod(grid)
         self.slots = self._slots(device, info)
         together = max(info.coarsening, info.lanes)
-        self.coarsening = together if block[0] % together == 0 else 1
+        in_a_row = info.lanes > 1 and block[0] == self.threads >= together  # those left over run one by one
+        self.coarsening = together if block[0] % together == 0 or in_a_row else 1
         by_groups = info.coroutine or info.lanes > 1
         order = thread_order(self.threads, device.schedule, self.coarsening if by_groups else 1)
         self.order, self.reversed = order, np.ascontiguousarray(order[::-1])
@@ -147,6 +148,9 @@ class Packer:
             layout += f"{parameter.offset - self.nbytes}x{parameter.size}s"
             self.nbytes = parameter.offset + parameter.size
         self.pack = struct.Struct(layout).pack
+        # whether or not this build has lanes: a graph of launches outlives it
+        self.bounds = self.device.recipe.coarsen and holds_bounds(p.size for p in kernel.info.params)
+        self.padding = bytes(bounds_offset(self.nbytes) - self.nbytes)
         self.checked: set[tuple[type, ...]] = set()
 
     def __call__(self, args) -> bytes:
@@ -160,10 +164,9 @@ class Packer:
         packed = self.pack(
             *[a.address if type(a) is Array and a.device is device else self._bytes(a, args) for a in args]
         )
-        if self.kernel.info.lanes == 1:
+        if not self.bounds:
             return packed
-        padding = bytes(bounds_offset(self.nbytes) - self.nbytes)
-        return b"".join((packed, padding, *[a.bounds if type(a) is Array else _NO_BOUNDS for a in args]))
+        return b"".join((packed, self.padding, *[a.bounds if type(a) is Array else _NO_BOUNDS for a in args]))
 
     def _bytes(self, argument, args) -> bytes:
         if isinstance(argument, Array):

@@ -25,7 +25,7 @@ from ..ptx import special
 from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Immediate, Instruction, Label, Operand, Register, Special, Symbol
 from ..ptx.types import BITS
-from ..runtime.abi import PARAM_BYTES
+from ..runtime.abi import holds_bounds
 from .dataflow import dominators, reached
 from .pointers import Origin, Origins
 
@@ -51,7 +51,8 @@ class Region:
 @dataclass
 class Lanes:
     """strides: register -> how far its values in neighbouring lanes are apart, None where that is not a constant.
-    exits: branches by which lanes leave the kernel, and whether those are the ones that take it. parts: branches after which
+    exits: branches by which lanes leave the kernel, and whether those are the ones that take it. early: those of them before
+    which nothing is written, so that threads may still begin again. parts: branches after which
     lanes go different ways. merged: registers that keep their values in the lanes that do not take part. anchors: the
     instructions whose result may not be an exact sum of a scalar and a vector (see emit/lanes), numbered. anchored:
     registers -> the anchors they come from. roots: register -> the array that it points into.
@@ -60,6 +61,7 @@ class Lanes:
     strides: dict[str, int | None]
     regions: list[Region] = field(default_factory=list)
     exits: dict[Instruction, bool] = field(default_factory=dict)
+    early: set[Instruction] = field(default_factory=set)
     parts: set[Instruction] = field(default_factory=set)
     merged: set[str] = field(default_factory=set)
     anchors: dict[Instruction, int] = field(default_factory=dict)
@@ -118,6 +120,9 @@ class _Analysis:
             found.merged |= merged
         found.regions = regions
         found.parts = {self.body[self.blocks[b][0] - 1] for b in parting} - found.exits.keys()
+        found.early = {
+            self.body[self.blocks[b][0] - 1] for b in parting if self._is_early(b)
+        } & found.exits.keys()
         self._anchor()
         return found
 
@@ -125,7 +130,7 @@ class _Analysis:
 
     def _look(self, origins: dict[str, Origins]) -> None:
         """Errors: _Refused."""
-        if sum(p.size + 32 for p in self.function.params) > PARAM_BYTES:  # with the bounds of arrays
+        if not holds_bounds(p.size for p in self.function.params):
             raise _Refused
         if any(v.space in ("local", "shared") for v in self.function.variables.values()):
             raise _Refused
@@ -347,6 +352,14 @@ class _Analysis:
             found = dominators(0, lambda b: self.blocks[b][1])
             self._dominating = {b: found.get(b, frozenset()) for b in self.blocks}
         return self._dominating
+
+    def _is_early(self, block: int) -> bool:
+        before: dict[int, list[int]] = {b: [] for b in self.blocks}
+        for b, (_, follow) in self.blocks.items():
+            for target in follow:
+                before[target].append(b)
+        earlier = (i for b in reached([block], before.__getitem__) for i in self.body[b : self.blocks[b][0]])
+        return not any(isinstance(i, Instruction) and i.op.writes_memory for i in earlier)
 
     # -- anchors ----------------------------------------------------------------------------------------
 

@@ -16,8 +16,8 @@ _HUGE = 16_000  # lines of LLVM in a function above which optimising takes too l
 _RESUME = re.compile(r'^(define [^@\n]*@\S+\.resume"?\(ptr )', re.MULTILINE)
 
 
-def compile_object(text: str, recipe: Recipe) -> bytes:
-    """LLVM text -> an object file.
+def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
+    """LLVM text -> an object file. simple: code to which the expensive passes add nothing, as that of lanes.
 
     At level 0 an object takes a sixth of the time to make and runs up to four times as long. The runtime gets
     as few passes, but good code for each function. `own_frames` makes better code of the coroutines.
@@ -35,7 +35,7 @@ def compile_object(text: str, recipe: Recipe) -> bytes:
     unroll = "!llvm.loop " in text
     if recipe.own_frames and not plain and (unroll or " presplitcoroutine " in text):
         module = llvm.parse_assembly(_with_own_frames(_split(module, unroll)))
-    machine, builder = _prepared(module, level, plain)
+    machine, builder = _prepared(module, level, plain, simple)
     builder.getModulePassManager().run(module, builder)
     if plain and not huge:
         passes = llvm.create_new_module_pass_manager()
@@ -44,14 +44,18 @@ def compile_object(text: str, recipe: Recipe) -> bytes:
     return machine.emit_object(module)
 
 
-def _prepared(module, level: int, plain: bool = False):
+def _prepared(module, level: int, plain: bool = False, simple: bool = False):
     """(target machine, pass builder) for a module, which is told of its target."""
     machine = target_machine(level)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=0 if plain else level)
+    options = llvm.create_pipeline_tuning_options(
+        speed_level=0 if plain else min(level, 1) if simple else level
+    )
     options.loop_vectorization = False  # the loops of a single thread gain nothing
-    options.slp_vectorization = level == 3  # the sums of one thread, or of several side by side
+    options.slp_vectorization = (
+        level == 3 and not simple
+    )  # the sums of one thread, or of several side by side
     return machine, llvm.create_pass_builder(machine, options)
 
 

@@ -47,7 +47,8 @@ def compile_ptx(
     Errors: Unsupported, with the line, for anything that has no exact translation; TooLong.
     """
     lowered = lower(text, name, recipe, arena_size, fixed, longest)
-    code = llvm.compile_object(lowered.text, recipe)
+    simple = bool(lowered.kernels) and all(kernel.lanes > 1 for kernel in lowered.kernels.values())
+    code = llvm.compile_object(lowered.text, recipe, simple)
     return replace(lowered, text=""), code
 
 

@@ -66,18 +66,30 @@ entry:
   %oa = getelementptr i8, ptr %launch, i64 {order}
   %order = load ptr, ptr %oa, !invariant.load !1
   %ka = getelementptr i8, ptr %launch, i64 {factor_field}
-  %k = load i32, ptr %ka, !invariant.load !1
+  %factor = load i32, ptr %ka, !invariant.load !1
   %groups = udiv i32 %n, {width}
-  %together = icmp ugt i32 %k, 1
-  %count = select i1 %together, i32 %groups, i32 %n
+  %some = icmp ugt i32 %factor, 1
+  %whole = select i1 %some, i32 %groups, i32 0
+  %inside = mul i32 %whole, {width}
+  %rest = sub i32 %n, %inside
+  %count = add i32 %whole, %rest
   br label %one
 one:
   %i = phi i32 [ 0, %entry ], [ %next, %on ]
 {address}
+  %together = icmp ult i32 %i, %whole
   br i1 %together, label %lanes, label %alone
 lanes:
-  call void @"{name}.lanes"(i64 %env, i64 %thr)
-  br label %on
+  %went = call i1 @"{name}.lanes"(i64 %env, i64 %thr)
+  br i1 %went, label %on, label %each
+each:
+  %k = phi i64 [ 0, %lanes ], [ %after, %each ]
+  %offset = mul i64 %k, {thread}
+  %own = add i64 %thr, %offset
+  call void @"{name}.thread"(i64 %env, i64 %own)
+  %after = add i64 %k, 1
+  %others = icmp ult i64 %after, {width}
+  br i1 %others, label %each, label %on
 alone:
   call void @"{name}.thread"(i64 %env, i64 %thr)
   br label %on
@@ -105,7 +117,8 @@ def of_lanes(name: str, width: int) -> str:
         "order": abi.offset("Launch", "order"),
         "factor_field": abi.offset("Launch", "coarsening"),
     }
-    return _OF_LANES.format(name=name, width=width, address=_address("%i", ""), **offsets)
+    thread = abi.DTYPES["Thread"].itemsize
+    return _OF_LANES.format(name=name, width=width, thread=thread, address=_address("%i", ""), **offsets)
 
 
 def of_threads(name: str, factor: int) -> str:

@@ -123,7 +123,7 @@ def _together(e: Emitter) -> str:
 
 
 def _lanes(f: Function, unit: Unit, site: str) -> str:
-    """The code that a group of threads runs as lanes of vectors; "" where there is no such code."""
+    """The code that a group of threads runs as lanes of vectors; "" where there is none. It returns whether it was worth it."""
     facts, checked = unit.facts.of(f), any(isinstance(i, Instruction) and i.base == "check" for i in f.body)
     found = facts.find_lanes()
     if found is None:
@@ -134,8 +134,10 @@ def _lanes(f: Function, unit: Unit, site: str) -> str:
         lane_body.emit(e, found, checked)
     except Unliftable:
         return ""
-    e.text.raw("return:", "  ret void", f"{DEAD}:", "  ret void")
-    return _defined(e, f'internal void @"{f.name}.lanes"(i64 %env, i64 %thr)')
+    e.text.raw(
+        "return:", "  ret i1 true", f"{DEAD}:", "  ret i1 true", f"{lane_body.ALONE}:", "  ret i1 false"
+    )
+    return _defined(e, f'internal i1 @"{f.name}.lanes"(i64 %env, i64 %thr)')
 
 
 def _coroutine(e: Emitter, kind: str) -> str:

@@ -16,6 +16,7 @@ from .lane_memory import Accesses
 from .lane_values import LaneValues, Pair
 
 _LIVE = "%lanes.live"
+ALONE = "alone"  # the label where a single lane is left, which begins again
 
 
 def emit(e: Emitter, lanes: Lanes, checked: bool) -> None:
@@ -98,6 +99,8 @@ class _Body:
             dying = e.op("xor i1", dying, "true")
         alive = e.op("and i1", self.values.mask, e.op("xor i1", dying, "true"))
         e.line(f"store {self.mask_type} {alive}, ptr {_LIVE}")
+        if ins in self.lanes.early:
+            self._unless_alone(alive)
         target = e.control.label(ins.operands[0])
         if self.lanes.exits[ins]:
             e.branch(self._any(alive), go, target)
@@ -107,6 +110,16 @@ class _Body:
             e.branch(self._any(alive), target, none)
             e.label(none)
         return False
+
+    def _unless_alone(self, alive: str) -> None:
+        """A single thread begins again: as a lane it would take as long as many."""
+        e, width, enough = self.e, self.e.text.width, self.e.fresh_label("enough")
+        bits = e.cast(
+            "zext", f"i{width}", e.text.plainly(f"bitcast {self.mask_type} {alive} to i{width}"), "i32"
+        )
+        count = e.emit(f"call i32 @llvm.ctpop.i32(i32 {bits})")
+        e.branch(e.op("icmp eq i32", count, 1), ALONE, enough, unlikely=True)
+        e.label(enough)
 
     def _any(self, mask: str) -> str:
         return self.e.text.reduced("or", mask, "i1")

@@ -172,6 +172,10 @@ class Accesses:
             else:
                 low, high = map(str, sorted((0, stride * (self.width - 1))))
             return Place(pointer, low, high, rest, rest, stride)
+        if (
+            self.values.merging and stride is None
+        ):  # the mask changes all the time, so all this would be new each time
+            return Place(pointer, "", "", rest, rest, None)
         vector = text.type("i64")
         chosen = f"select {text.type('i1')} {mask}, {vector} {rest}, {vector} "
         largest = self._once(f"{chosen}splat (i64 {(1 << 63) - 1})")
@@ -190,6 +194,10 @@ class Accesses:
         if not self.checked:
             return e.op("icmp ult i64", e.op("add i64", start, 1 << 55), 1 << 56)
         begin, end = self._array(ins)
+        if not place.low:
+            return self._allowed_each(
+                place, e.op("sub i64", start, begin), e.op("sub i64", end, begin), span, size
+            )
         low = e.op("add i64", start, place.low) if place.low != "0" else start
         high = e.op("add i64", start, e.op("add i64", place.high, span))
         good = e.op("and i1", e.op("icmp uge i64", low, begin), e.op("icmp ule i64", high, end))
@@ -201,6 +209,19 @@ class Accesses:
         elif place.stride % size:
             return "false"
         return e.op("and i1", good, e.op("icmp eq i64", e.op("and i64", aside, size - 1), 0))
+
+    def _allowed_each(self, place: Place, start: str, nbytes: str, span: int, size: int) -> str:
+        """The same, of each lane that takes part. start: behind the array's begin; a misaligned one is rotated far out."""
+        e, text, vector, shift = self.e, self.text, self.text.type("i64"), size.bit_length() - 1
+        last = e.op("sub i64", nbytes, span)
+        at = text.vector(f"add {vector} {text.spread(start, 'i64')}, {place.rest}")
+        if shift:
+            at = e.emit(f"call i64 @llvm.fshr.i64(i64 {at}, i64 {at}, i64 {shift})")
+        bound = text.spread(e.op("lshr i64", last, shift), "i64")
+        inside = text.vector(f"icmp ule {vector} {at}, {bound}")
+        aside = e.op("xor i1", self.values.mask, "true")
+        good = text.reduced("and", e.op("or i1", inside, aside), "i1")
+        return e.op("and i1", good, e.op("icmp sge i64", last, 0))
 
     def _array(self, ins: Instruction) -> tuple[str, str]:
         """Where the array begins, and where what may be accessed of it ends."""
@@ -320,6 +341,8 @@ class Accesses:
         elif place.stride is not None:
             row = one and place.stride == size
             yield self._in_a_row(elements, place, stores) if row else self._spread(elements, place, stores)
+        elif not place.low:
+            yield from self._by_row(elements, place, stores)
         else:
             e, same, other = self.e, self.e.fresh_label("same"), self.e.fresh_label("other")
             e.branch(e.op("icmp eq i64", place.low, place.high), same, other)
@@ -337,16 +360,21 @@ class Accesses:
                 else []
             )
             e.label(other)
-            if one:
-                row, spread = e.fresh_label("row"), e.fresh_label("spread")
-                begin, ends = self._first_in_row(place.rest, size)
-                e.branch(ends, row, spread)
-                e.label(row)
-                pointer = e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {begin}")
-                found = Place(pointer, "0", "0", place.rest, place.each, size)
-                yield self._in_a_row(elements, found, stores)
-                e.label(spread)
-            yield self._spread(elements, place, stores)
+            yield from self._by_row(elements, place, stores)
+
+    def _by_row(self, elements: list[Element], place: Place, stores: list[str]) -> Iterator[list[str]]:
+        """In a row, if they are, or wherever they are."""
+        e, size = self.e, elements[0].ins.op.nbytes
+        if elements[0].ins.op.vector == 1:
+            row, spread = e.fresh_label("row"), e.fresh_label("spread")
+            begin, ends = self._first_in_row(place.rest, size)
+            e.branch(ends, row, spread)
+            e.label(row)
+            pointer = e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {begin}")
+            found = Place(pointer, "0", "0", place.rest, place.each, size)
+            yield self._in_a_row(elements, found, stores)
+            e.label(spread)
+        yield self._spread(elements, place, stores)
 
     def _first_in_row(self, rest: str, size: int) -> tuple[str, str]:
         """(the first of them, whether each lane's is `size` behind the one before)"""
@@ -413,7 +441,7 @@ class Accesses:
             return self._lanewise(elements, self._pointers(place.pointer, place.rest), stores)
         at = {x.offset: i for i, x in enumerate(elements)}
         results: list[str] = [""] * len(elements)
-        in_fours = BYTES[elements[0].ins.op.type] == 4
+        in_fours = BYTES[elements[0].ins.op.type] == 4 and place.low
         for offset in sorted(at):
             run = [at.get(offset + 4 * k) for k in range(_FOUR)]
             if results[at[offset]]:

@@ -151,14 +151,16 @@ def _zeros(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
 def thread_order(threads: int, seed: int, together: int = 1) -> np.ndarray:
     """Linear thread ids of a block in the order they run: warps shuffled, lanes of odd seeds backwards.
 
-    together: threads that run together, represented by the first.
+    together: threads that run together, represented by the first. Those that make no whole group come last, one by one.
     """
     warps = np.arange(-(-threads // 32))
     if seed:
         np.random.default_rng(seed).shuffle(warps)
     lanes = np.arange(32)[:: -1 if seed % 2 else 1]
     order = (warps[:, None] * 32 + lanes).ravel()
-    order = order[(order < threads) & (order % together == 0)].astype(np.uint32)
+    whole = threads // together * together
+    groups = order[(order < whole) & (order % together == 0)]
+    order = np.concatenate([groups, order[(order >= whole) & (order < threads)]]).astype(np.uint32)
     order.flags.writeable = False
     return order
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -196,6 +196,11 @@ _FOR_CUDA = """
 def bounds_offset(nbytes: int) -> int:
     """Where the first bounds are, behind parameters of so many bytes."""
     return -(-nbytes // 8) * 8
+
+
+def holds_bounds(sizes: Iterable[int]) -> bool:
+    """Whether there is room for them behind parameters of these sizes, however aligned."""
+    return sum(size + 8 + BOUNDS.size for size in sizes) <= PARAM_BYTES
 
 
 def c_header() -> str:
