@@ -7,7 +7,9 @@ and independent chains of additions fill the processor's pipeline. Where threads
 to the place where they reconverge (a `Region`); or, at a branch before anything has been written, all threads
 are compared, and start again one by one if they disagree (a guard).
 
-Every thread executes its own instructions in order, so its results are the same to the last bit.
+Every thread executes its own instructions in order, so its results are the same to the last bit. This is for kernels
+with barriers, and for those without that cannot run as lanes of vectors (see `lanes`): as they update memory atomically,
+say.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ struct Launch {
     u32 grid_x, grid_y, grid_z;
     u32 block_x, block_y, block_z;
     u32 threads;
-    u32 coarsening;      // threads that one coroutine stands for; it has the state of the first of them
+    u32 coarsening;      // threads that one coroutine, or a group of lanes, stands for; it has the state of the first of them
     u32 stop;            // 1: no further block starts; GIVEN_UP: threads end at their next slice as well
     u32 lock;            // over the records of faults
     u32 kept;            // records in use

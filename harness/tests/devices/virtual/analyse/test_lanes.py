@@ -1,0 +1,95 @@
+"""How registers differ between lanes, and where lanes part: PTX in."""
+
+from __future__ import annotations
+
+from harness.devices.virtual.analyse.lanes import Lanes, lanes
+from harness.devices.virtual.analyse.pointers import Pointers, Values
+from harness.tests.devices.virtual.ptx_text import module
+
+KERNEL = """
+.visible .entry k(.param .u64 x, .param .u32 n)
+{
+    .reg .b32 %r<20>; .reg .b64 %rd<20>; .reg .f32 %f<9>; .reg .pred %p<9>;
+    ld.param.u64 %rd1, [x];
+    ld.param.u32 %r1, [n];
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, %ntid.x;
+    mov.u32 %r4, %tid.x;
+    mad.lo.s32 %r5, %r2, %r3, %r4;
+    BODY
+    ret;
+}
+"""
+
+
+def found(body: str) -> Lanes | None:
+    made = module(KERNEL.replace("BODY", body))
+    return lanes(made.functions["k"], Values(Pointers(made), made.functions["k"]).found)
+
+
+def test_how_far_neighbours_are_apart():
+    strides = found("""
+        shl.b32 %r6, %r5, 2; sub.s32 %r7, %r1, %r5; mul.lo.s32 %r8, %r5, %r1; xor.b32 %r9, %r5, 1;
+        mul.wide.s32 %rd2, %r5, 4; add.s64 %rd3, %rd1, %rd2; ld.global.f32 %f1, [%rd3]; ld.global.f32 %f2, [%rd1];
+        setp.lt.s32 %p1, %r5, %r1; setp.lt.s32 %p2, %r2, %r1; add.s64 %rd3, %rd3, 16;
+    """).strides
+    assert [strides[f"%r{n}"] for n in range(1, 10)] == [0, 0, 0, 1, 1, 4, -1, None, None]
+    assert (strides["%rd1"], strides["%rd2"], strides["%rd3"]) == (0, 4, 4)
+    assert (strides["%f1"], strides["%f2"], strides["%p1"], strides["%p2"]) == (None, 0, None, 0)
+
+
+def test_lanes_that_leave_need_no_region():
+    """That is so whichever way is the one out; what is written before forbids to begin again."""
+    made = found("setp.ge.s32 %p1, %r5, %r1; @%p1 bra $out; st.global.u32 [%rd1], %r1; $out:")
+    assert not made.regions and list(made.exits.values()) == [True] and made.early == made.exits.keys()
+    made = found(
+        "st.global.u32 [%rd1], %r1; setp.ge.s32 %p1, %r5, %r1; @%p1 bra $on; ret; $on: mov.u32 %r6, 1;"
+    )
+    assert not made.regions and list(made.exits.values()) == [False] and not made.early
+
+
+def test_where_lanes_part_and_meet():
+    made = found("""
+        setp.ge.s32 %p1, %r5, %r1; mov.u32 %r6, 1;
+        @%p1 bra $other; mov.u32 %r6, 2; mov.u32 %r7, 3; add.u32 %r8, %r7, %r1; bra $meet;
+        $other: mov.u32 %r6, 4;
+        $meet: st.global.u32 [%rd1], %r6;
+    """)
+    (region,) = made.regions
+    assert len(region.blocks) == 2 and not region.loops
+    assert made.merged == {"%r6"} and made.strides["%r6"] is None and made.strides["%r8"] == 0
+
+
+def test_a_loop_that_lanes_leave_at_their_own_time():
+    made = found("""
+        mov.u32 %r6, 0; $loop: add.u32 %r6, %r6, 1; add.u32 %r7, %r6, 1; st.global.u32 [%rd1], %r7;
+        setp.lt.u32 %p1, %r6, %r5; @%p1 bra $loop; st.global.u32 [%rd1], %r6;
+    """)
+    (region,) = made.regions
+    assert len(region.loops) == 1 and made.merged == {"%r6"}
+    made = found("mov.u32 %r6, 0; $loop: add.u32 %r6, %r6, 1; setp.lt.u32 %p1, %r6, %r1; @%p1 bra $loop;")
+    assert not made.regions and made.strides["%r6"] == 0
+
+
+def test_what_may_overflow_on_the_way_to_64_bits():
+    made = found(
+        "mul.wide.u32 %rd2, %r5, 4; add.s64 %rd3, %rd1, %rd2; add.s64 %rd4, %rd3, 8; ld.global.f32 %f1, [%rd4];"
+    )
+    assert len(made.anchors) == 1 and {"%rd2", "%rd3", "%rd4"} == {r for r, by in made.anchored.items() if by}
+    assert (
+        found("""
+        $loop: mov.u64 %rd4, %rd3; mul.wide.u32 %rd2, %r5, 4; add.s64 %rd3, %rd1, %rd2; ld.global.f32 %f1, [%rd4];
+        setp.lt.u32 %p1, %r2, %r1; @%p1 bra $loop;
+    """)
+        is None
+    )  # an address of the round before
+
+
+def test_what_runs_one_by_one():
+    assert found("atom.global.add.u32 %r6, [%rd1], 1;") is None
+    assert found("mov.u32 %r6, %lanemask_lt;") is None
+    assert (
+        found("ld.global.u64 %rd2, [%rd1]; ld.global.f32 %f1, [%rd2];") is None
+    )  # an array that nobody names
+    assert found("bar.sync 0;") is None
+    assert found("ld.volatile.global.u32 %r6, [%rd1];") is None
