@@ -72,7 +72,7 @@ def different(want: Terms, got: Terms) -> str:
     sets = [elements(t.only(t.flat(0) == at)) for t in (got, want)]
     if not all(sets):
         return ""
-    return f"{out}[{place}] changes with {sets[0]}; it should with {sets[1]}."
+    return f"{out}[{place}] changes with {sets[0]}; it should change with {sets[1]}."
 
 
 def elements(terms: Terms) -> str:

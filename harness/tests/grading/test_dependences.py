@@ -26,7 +26,7 @@ def largest(step=2, window=2, begin=0):
     ("wrong", "says"),
     [
         ({}, ""),
-        ({"step": 1}, "y[b=0,p=1] changes with x[b=0,h=1 to 2]; it should with x[b=0,h=2 to 3]."),
+        ({"step": 1}, "y[b=0,p=1] changes with x[b=0,h=1 to 2]; it should change with x[b=0,h=2 to 3]."),
         ({"begin": 1}, "y does not change with the elements of x with h=0 or 2; it should."),
     ],
 )
