@@ -54,7 +54,7 @@ def verdict_lines(verdict: Verdict, width: int = WIDTH, most: int = MOST_LINES) 
     if len(body) > room:
         body = [*body[: room - 1], [("  ...", "")]]
     body += printed(verdict, room - len(body))
-    for extra in (tally(verdict, width), notes(verdict, width)):
+    for extra in (*tally(verdict, width), notes(verdict, width)):
         if len(body) + len(extra) <= room:
             body += extra
     return head + body + tail
@@ -115,7 +115,7 @@ def printed(verdict: Verdict, room: int) -> list[Line]:
     return found + ([[(f"    ... and {left:,} more lines, cut", "dim")]] if left else [])
 
 
-def tally(verdict: Verdict, width: int) -> list[Line]:
+def tally(verdict: Verdict, width: int) -> list[list[Line]]:
     """How many cases pass, per kernel; nothing if grading did not get that far."""
     kernels = dict.fromkeys(c.kernel for c in verdict.cases)
     if (
@@ -136,13 +136,13 @@ def tally(verdict: Verdict, width: int) -> list[Line]:
     return with_seed(body_lines("; ".join(told) + ".", width), verdict, width)
 
 
-def with_seed(lines: list[Line], verdict: Verdict, width: int) -> list[Line]:
-    """The seed at the end of the last line, or on a line of its own where it does not fit."""
+def with_seed(lines: list[Line], verdict: Verdict, width: int) -> list[list[Line]]:
+    """The seed at the end of the last line, or apart, on a line of its own, where it does not fit."""
     seed = f"  seed {verdict.seed}"
     *above, last = lines
     if len("".join(text for text, _ in last)) + 1 + len(seed) > width:
-        return [*lines, [(seed, "dim")]]
-    return [*above, [*last, (" " + seed, "dim")]]
+        return [lines, [[(seed, "dim")]]]
+    return [[*above, [*last, (" " + seed, "dim")]]]
 
 
 def notes(verdict: Verdict, width: int) -> list[Line]:
