@@ -1,4 +1,4 @@
-"""How well repairs are found: `python -m harness.maintain.bench_repair 02 09 [--sample 20]`.
+"""How well repairs are found: `python -m harness.maintain.bench_repair 02 09 [--sample 20] [--seed 1]`.
 
 Every mistake of a puzzle is graded and searched. A repair has the right line where it changes one that the mistake
 has changed, or inserts something beside it; every repair has been graded. Seconds are processor time, of all
@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import random
+import re
 import statistics
 import time
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ from .check import graded
 
 SECONDS = 10.0  # of the processor, for a search: five seconds on two cores
 SLACK = 20.0  # on a busy machine
+#: what mistakes in long kernels have beside what is wrong
+COMPILED_SOONER = re.compile(r"__noinline__ |_Pragma\(\"unroll 1\"\) ")
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,11 @@ class Row:
     repairs: list[Repair]
 
 
-def rows(puzzle: Puzzle, sample: int = 0) -> Iterator[Row]:
-    """The mistakes that run and are wrong; with a sample, so many of them."""
+def rows(puzzle: Puzzle, sample: int = 0, seed: str = "") -> Iterator[Row]:
+    """The mistakes that run and are wrong; with a sample, so many of them, drawn with a seed."""
     solution, mistakes = puzzle.solution_path.read_text(encoding="utf-8"), list(puzzle.mistakes)
     if sample:
-        random.Random(puzzle.id).shuffle(mistakes)
+        random.Random(puzzle.id + seed).shuffle(mistakes)
     done = 0
     for mistake in mistakes:
         if sample and done == sample:
@@ -70,6 +73,7 @@ def row_of(puzzle: Puzzle, mistake: Mistake, solution: str) -> Row | None:
 
 def changed_lines(solution: str, wrong: str) -> set[int]:
     """Lines of the wrong file that differ; where some are missing, those around the gap that are code."""
+    solution, wrong = (COMPILED_SOONER.sub("", text) for text in (solution, wrong))
     found, lines = set(), wrong.split("\n")
     code = [i for i, line in enumerate(lines, 1) if line.strip() and not line.strip().startswith("//")]
     matcher = difflib.SequenceMatcher(None, solution.split("\n"), lines, autojunk=False)
@@ -97,12 +101,13 @@ def processor_seconds() -> float:
 @click.command()
 @click.argument("ids", nargs=-1, required=True)
 @click.option("--sample", type=int, default=0, help="So many mistakes of each puzzle.")
-def main(ids: tuple[str, ...], sample: int) -> None:
+@click.option("--seed", default="", help="Of the sample.")
+def main(ids: tuple[str, ...], sample: int, seed: str) -> None:
     """Look for repairs of the mistakes of puzzles."""
     course = open_course()
     for puzzle in (course.load(course.resolve(i)) for i in ids):
         all_ = []
-        for row in rows(puzzle, sample):
+        for row in rows(puzzle, sample, seed):
             all_.append(row)
             changes = [(r.line, r.as_dict()["before"], r.as_dict()["after"]) for r in row.repairs]
             print(

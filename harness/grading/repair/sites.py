@@ -17,6 +17,7 @@ from .pool import Entries
 UNLIKE = 0.3
 PARTNERS = 0.8  # by which an index and its extent are
 MISSING = 0.5  # by which what an index lacks is more likely
+PLAIN = 0.15  # by which edits that put nothing in, which are few, are tried sooner
 NEAR = 6  # lines between a condition and what it keeps from running
 MOST_TOGETHER = 8  # edits of one variant
 _SIGNS = (" < ", " >= ", " == ", " != ")
@@ -119,7 +120,7 @@ class Site:
     def _choices(self, number: int, o: Operation) -> Iterator[Choice]:
         wanted = o.operands & {"a", "b", "c"}
         if not wanted:
-            choice = Choice(self, number, cost=o.cost)
+            choice = Choice(self, number, cost=o.cost - PLAIN)
             if choice.edit.after != self.piece.code:
                 yield choice
         elif wanted == {"a"}:
