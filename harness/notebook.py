@@ -136,7 +136,7 @@ class CourseMagics(Magics):
             own = f"%kernel_from {puzzle.number} --solution"
             more += [t.replace(f"backwarp solution {puzzle.number}", own) for t in debrief(puzzle)]
         shown = report(verdict, more)
-        searched, picture = verdict.is_runnable and not puzzle.program, verdict_picture(verdict)
+        searched, picture = verdict.is_repairable and not puzzle.program, verdict_picture(verdict)
         if not searched and not picture:
             return shown
         place = display(shown, display_id=True)

@@ -94,7 +94,7 @@ class Grader(threading.Thread):
             self.searcher.end()  # what it looks for is out of date
             verdict = self.process.grade(puzzle, puzzle.stub_path)
             self.events.put(("verdict", puzzle, verdict, time.monotonic() - started))
-            if verdict.is_runnable and not puzzle.program and self.wanted.empty():
+            if verdict.is_repairable and not puzzle.program and self.wanted.empty():
                 self.searcher = GradingProcess()
                 threading.Thread(
                     target=self.search, args=(self.searcher, puzzle, verdict), daemon=True
@@ -304,7 +304,7 @@ class Watcher:
         self.write(f"{course_bar(len(solved), len(ids))}   {clock}")
         self.write("")
         verdict.next = "" if verdict.passed else verdict.next
-        show_verdict(verdict, most=MOST_LINES - verdict.is_runnable)
+        show_verdict(verdict, most=MOST_LINES - verdict.is_repairable)
         if verdict.kind == "untouched":
             self.write(f"  Watching puzzles/{puzzle.id}/{puzzle.file}; the lesson is README.md beside it.")
         if verdict.passed:
@@ -316,7 +316,7 @@ class Watcher:
         """What was found after the verdict, if that is still on the screen."""
         if puzzle.id == self.puzzle.id and verdict.source_hash in self.seen:
             self.progress.keep_repair(verdict)
-            show_text([where(verdict.repair, verdict.case_total)])
+            show_text([where(verdict)])
             self.foot()
 
     def solved(self, puzzle: Puzzle, first: bool, left: list[str]) -> None:

@@ -82,7 +82,7 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
             verdict.next = what_next(course, progress)
         verdicts.append(verdict)
         context.meta[STATUS] = max(v.exit_status for v in verdicts)
-        searched = repair and len(chosen) == 1 and verdict.is_runnable and not puzzle.program
+        searched = repair and len(chosen) == 1 and verdict.is_repairable and not puzzle.program
         if json_path != "-":
             present(verdict, len(chosen) > 1, more=searched)
             if own and verdict.passed and not before and len(chosen) == 1:
@@ -114,7 +114,7 @@ def look_for_repair(puzzle: Puzzle, path: Path, verdict: Verdict, progress: Prog
     if path.resolve() == puzzle.stub_path.resolve():
         progress.keep_repair(verdict)
     if verdict.repair and show:
-        say(f"  {telling.where(verdict.repair, verdict.case_total)}")
+        say(f"  {telling.where(verdict)}")
         sys.stdout.flush()
 
 

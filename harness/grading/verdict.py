@@ -96,6 +96,11 @@ class Verdict:
         return self.status == FAILED and self.kind in RUNNABLE and bool(self.kernel)
 
     @property
+    def is_repairable(self) -> bool:
+        """Whether one change may be looked for that makes it pass."""
+        return self.is_runnable or self.kind == "slow"
+
+    @property
     def diagnosis(self) -> str:
         """The most specific name: the mistake, else the kind of fault, else the kind."""
         return self.mistake or (self.fault or {}).get("kind", "") or self.kind

@@ -49,7 +49,7 @@ def verdict_lines(verdict: Verdict, width: int = WIDTH, most: int = MOST_LINES) 
     body = [line for text in verdict.lines for line in body_lines(text, width)]
     tail = [[("  Next: ", ""), (verdict.next, "bold cyan")]] if verdict.next else []
     if verdict.repair:
-        tail = body_lines(where(verdict.repair, verdict.case_total), width) + tail
+        tail = body_lines(where(verdict), width) + tail
     room = most - len(head) - len(tail)
     if len(body) > room:
         body = [*body[: room - 1], [("  ...", "")]]

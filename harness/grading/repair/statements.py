@@ -12,6 +12,7 @@ from ...course.cuda_text import Function, Piece, Variable
 from .edits import ASSIGN, ATOMIC, BARRIERS, EXCHANGE, GUARD, MOVED, STORE, Edit, Operation
 from .expressions import Expressions
 from .kinds import kind_of
+from .neighbours import as_soon_as_known, may_be_exchanged, sets
 from .pool import Entries, Pool
 from .sites import Choice
 from .support import asked
@@ -19,38 +20,6 @@ from .support import asked
 _LEAVE = (("return", "return;"), ("continue", "continue;"), ("break", "break;"))
 _LEFT_OUT = ("constexpr", "static", "extern", "__shared__", "__constant__", "__device__")
 _HEADS = ("if_statement", "for_statement", "while_statement", "do_statement", "for_range_loop")
-
-
-def _may_be_exchanged(one: Variable, other: Variable) -> bool:
-    plain = one.type == other.type and kind_of(one) == kind_of(other) == "integer"
-    fixed = {"const", "constexpr"} & {*one.words, *other.words, *one.type.split()}
-    both = one.value and other.value and one.node.type == other.node.type == "init_declarator"
-    return bool(plain and not fixed and both) and one.name not in {
-        n.code for n in other.value.all("identifier")
-    }
-
-
-def _as_soon_as_known(p: Piece, condition: str) -> int:
-    """Where a thread may leave before a statement: before declarations that read no memory and say nothing of it."""
-    place, before = p.start, p.node.prev_named_sibling
-    names = set(re.findall(r"\w+", condition))
-    while before is not None and before.type == "declaration":
-        own = Piece(p.file, before)
-        if next(own.all("subscript_expression", "call_expression"), None):
-            break
-        if names & {d.part("declarator").code for d in own.all("init_declarator")}:
-            break
-        place, before = own.start, before.prev_named_sibling
-    return place
-
-
-def _sets(statement: Piece, variable: Variable | None) -> bool:
-    """Whether a variable gets a value in a statement."""
-    changed = (
-        e.part("left") or e.part("argument")
-        for e in statement.all("assignment_expression", "update_expression")
-    )
-    return variable is not None and (statement.holds(variable) or variable.name in [c.code for c in changed])
 
 
 class Writer(Expressions):
@@ -143,7 +112,7 @@ class Writer(Expressions):
 
         def made(choice: Choice) -> Edit:
             value = entries[choice.b]
-            place = max([s.end for s in end.outer.parts if _sets(s, value.variable)], default=end.start)
+            place = max([s.end for s in end.outer.parts if sets(s, value.variable)], default=end.start)
             text = f"{array}[{entries[choice.a].text}] = {value.text};"
             return Edit(place, place, f"{text} " if place == end.start else f" {text}", STORE.says)
 
@@ -277,7 +246,7 @@ class Writer(Expressions):
             condition, _, leave = operation.code.partition(" : ")
             names = {"a": self.integers[choice.a].text, "b": self.integers[choice.b].text}
             condition = re.sub(r"\b[ab]\b", lambda m: names[m[0]], condition)
-            place = _as_soon_as_known(p, condition) if leave else p.start
+            place = as_soon_as_known(p, condition) if leave else p.start
             return Edit(place, place, f"if ({condition}) {leave or ''}".rstrip() + " ", operation.says)
 
         return self.schemata.add(p, operations, self.integers, here, made, order=p.code.startswith("__sync"))
@@ -291,7 +260,7 @@ class Writer(Expressions):
         if p.outer and p.outer.kind == "compound_statement":
             own = [v for v in self.pool.locals if p.holds(v) and names]
             first = "".join(self._first_value(v) for v in own if v.value is None)
-            pairs = [pair for pair in pairwise([*self._declared_before(p), *own]) if _may_be_exchanged(*pair)]
+            pairs = [pair for pair in pairwise([*self._declared_before(p), *own]) if may_be_exchanged(*pair)]
             exchanged = "".join(self._exchanged(*pair) for pair in pairs)
             text += (
                 f" {first}{exchanged}{self._stores({id(v): v for pair in pairs for v in pair}.values())}"

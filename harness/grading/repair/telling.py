@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
@@ -10,6 +10,7 @@ from ...course.declare import Puzzle
 from ...course.progress import Progress
 from ...errors import CourseError
 from ..sentences import nth_line, source_line
+from ..verdict import Verdict
 
 LEVELS = 3
 KINDS = {
@@ -36,6 +37,8 @@ KINDS = {
     "two that are exchanged": "two of the names in it are to be exchanged",
     "a barrier": "threads have to wait for one another there",
     "a type": "its type is another one",
+    "a size": "it is of another size",
+    "a memory": "all threads of the block need it, not each thread its own",
     "a loop too many": "it is to be done once, not again and again",
     "a bound": "it is to be kept at or below something, or at or above it",
     "a place in memory": "it is another place in the array",
@@ -46,11 +49,13 @@ KINDS = {
 }
 
 
-def where(repairs: Sequence[Mapping], cases: int) -> str:
+def where(verdict: Verdict) -> str:
     """`One change in line 37 makes all 12 cases pass.`"""
-    places = sorted({_lines(r) for r in repairs})
+    places, cases = sorted({_lines(r) for r in verdict.repair}), verdict.case_total
     places = [f"in line {a}" if a == b else f"in lines {a} to {b}" for a, b in places]
     places = f", {', '.join(places[:-1])} or {places[-1]}," if len(places) > 1 else f" {places[0]}"
+    if verdict.kind == "slow":
+        return f"One change{places} makes it fast enough."
     return f"One change{places} makes {f'all {cases} cases' if cases > 1 else 'the case'} pass."
 
 

@@ -53,7 +53,7 @@ def of_shared_arrays(source: str, kernel: str, fault: Mapping) -> Iterator[Edit]
     for v in (v for v in file.variables if v.extents and function.whole.holds(v)):
         own = "__shared__" not in v.words and v.outer and v.outer.kind == "declaration"
         if own and (lacks or "__syncthreads" in words and fault.get("array") == v.name):
-            yield Edit(v.outer.start, v.outer.start, "__shared__ ", "a type")
+            yield Edit(v.outer.start, v.outer.start, "__shared__ ", "a memory")
         if fault.get("array") == v.name or fault.get("kind") == "misaligned":
             yield from _extents([e for e in v.extents if e])
 
@@ -65,11 +65,28 @@ def _extents(extents: Sequence[Piece]) -> Iterator[Edit]:
     last = extents[-1]
     plain = last.part("left") if last.kind == "binary_expression" else last
     texts = [*(f"{plain.code} + {n}" for n in (4, 8, 1)), plain.code, f"2 * {plain.code}"]
-    yield from (Edit(last.start, last.end, text, "a type") for text in texts if text != last.code)
+    yield from (Edit(last.start, last.end, text, "a size") for text in texts if text != last.code)
     for one, other in pairwise(extents):
         both = last.file.text[one.end : other.start]
         if one.code != other.code:
-            yield Edit(one.start, other.end, other.code + both + one.code, "a type")
+            yield Edit(one.start, other.end, other.code + both + one.code, "a size")
+
+
+def of_speed(source: str, kernel: str) -> Iterator[Edit]:
+    """What may make a right kernel faster: barriers left out, padding of tiles, other tunables."""
+    file = read(source)
+    function = file.function(kernel)
+    for statement in function.body.all("expression_statement"):
+        if statement.code == "__syncthreads();":
+            yield Edit(statement.start, statement.end, "", "a statement too many")
+    tiles = [v for v in file.variables if "__shared__" in v.words and function.whole.holds(v)]
+    for v in tiles:
+        yield from list(_extents([e for e in v.extents if e]))[: 4 if len(v.extents) > 1 else 0]
+    for v in file.variables:
+        if v.scope == file.root and "constexpr" in v.words and v.value and v.value.code.isdecimal():
+            n = int(v.value.code)
+            more = (4, 1) if n == 0 else (2 * n, 4 * n, n // 2)
+            yield from (Edit(v.value.start, v.value.end, str(m), "another value") for m in more if m)
 
 
 def _types(function: Function, pool: Pool) -> Iterator[Edit]:

@@ -61,6 +61,12 @@ def test_a_change_is_found_in_its_line_and_makes_the_file_pass(number, old, new,
         assert graded(puzzle(number), repair.text, Options("cpu")).passed
 
 
+def test_a_tile_without_padding_is_padded():
+    (best, *_), line = found("25", "tile[TILE][TILE + 1]", "tile[TILE][TILE]")
+    assert (best.line, best.as_dict()["after"]) == (line, "TILE + 1")
+    assert graded(puzzle("25"), best.text, Options("cpu")).passed
+
+
 def test_nothing_is_said_of_what_no_single_change_repairs():
     solution = puzzle("02").solution_path.read_text(encoding="utf-8")
     wrong = solution.replace("A[row * K + k]", "1.0f").replace("B[k * N + col]", "2.0f")
