@@ -19,7 +19,8 @@ from . import arrays, run_headers, run_textures
 from .course.cuda_text import Function, Variable, read
 from .devices.launching import Launch, triple
 from .errors import CompileError, CourseError, KernelFault
-from .grading import compile_errors, fault_values
+from .grading import compile_errors
+from .grading.causes import fault_values
 
 FILLS = ("zeros", "ones", "empty", "arange", "random")
 HOW = (

@@ -10,11 +10,12 @@ from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Case, Kernel, Puzzle
 from ..course.parameters import Scalar
 from ..errors import KernelFault, LaunchError
-from . import dependences, formulas, naming, sentences, shares, summed
+from . import sentences
+from .causes import dependences, formulas, naming, shares, summed
+from .causes.text_causes import causes
+from .causes.unset import left_in_a_loop, read_unset
 from .compare import error_map
 from .runs import Outcome, Pace, Setup, Trial
-from .text_causes import causes
-from .unset import left_in_a_loop, read_unset
 from .verdict import Verdict
 
 TRIED = 3  # cases, for what is added up

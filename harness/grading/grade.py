@@ -26,11 +26,12 @@ from ..course.stubs import stub_text
 from ..devices import end_processes
 from ..devices.confine import supported
 from ..errors import CompileError, CourseError, DeviceError, LaunchError, Unsupported
-from . import compile_errors, fault_values, gates, naming, race_timeline, sentences
+from . import compile_errors, gates, race_timeline, sentences
+from .causes import fault_values, naming
+from .causes.wrong_kernels import WrongKernels
 from .explain import added_up, clearest, explain
 from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
 from .verdict import ERROR, FAILED, PASSED, RUNNABLE, SKIPPED, CaseResult, Verdict
-from .wrong_kernels import WrongKernels
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def grade_file(
         verdict.seed = seed_of(source) if options.seed is None else options.seed
         puzzle, options = puzzle.drawn(verdict.seed), replace(options, seed=verdict.seed)
         if puzzle.program:
-            from .program_grade import judge_program
+            from .programs.grade import judge_program
 
             verdict = judge_program(puzzle, source, path.name, options.device, options.seed, verdict)
         else:

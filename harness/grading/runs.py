@@ -16,7 +16,8 @@ from ..course.cuda_values import Tunables
 from ..course.declare import Array, Case, Kernel, Launch, Puzzle, Scalar
 from ..course.inputs import make_inputs
 from ..errors import BackwarpError, CourseError, KernelFault, LaunchError
-from . import naming, sentences
+from . import sentences
+from .causes import naming
 from .compare import Expected, Mismatch, axis_index, compare, expectations, same_bits
 
 SMALL = 400_000  # bytes of a case's arrays

@@ -18,7 +18,7 @@ from ..course.declare import Case, Mistake
 from ..course.inputs import derive_seed
 from ..devices.plain import Damaged
 from ..grading import sentences
-from ..grading.program_data import NetHandle
+from ..grading.programs.data import NetHandle
 from ..grading.verdict import Finding
 from ..lenet import data
 from ..lenet.checks import chosen_kernels, weigh

@@ -17,7 +17,7 @@ import numpy as np
 from reference.lenet import PARAMETERS
 
 from ..errors import LaunchMistake
-from ..grading.program_data import NetHandle
+from ..grading.programs.data import NetHandle
 from .kernels import Bound, Kernels, TwoPasses
 from .steps import Step, functions
 

@@ -14,7 +14,7 @@ from ..course.checkout import Course
 from ..course.declare import Puzzle
 from ..course.progress import Entry
 from ..errors import KernelFault, NoSolution
-from ..grading.programs import Program, ProgramError
+from ..grading.programs.program import Program, ProgramError
 from .kernels import YOURS, chosen_source, nothing_instead
 from .requests import REQUESTS
 

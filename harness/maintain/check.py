@@ -19,12 +19,12 @@ from ..course.mistakes import Mistake, blank, together, without_kernels
 from ..course.stubs import solution_lines, stub_text
 from ..devices import open_device
 from ..devices.virtual.device import Module, VirtualGPU
+from ..grading.causes.naming import GENERIC, Observation
+from ..grading.causes.wrong_kernels import Variant, WrongKernels, compiled
 from ..grading.grade import Options, grade_file
-from ..grading.naming import GENERIC, Observation
-from ..grading.programs import Program, ProgramError
+from ..grading.programs.program import Program, ProgramError
 from ..grading.runs import given, in_order
 from ..grading.verdict import Finding, Verdict
-from ..grading.wrong_kernels import Variant, WrongKernels, compiled
 from ..report.text import MOST_LINES, verdict_lines
 from .check_cases import cases, flat, tasks
 

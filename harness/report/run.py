@@ -9,7 +9,8 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from ..grading import fault_values, sentences
+from ..grading import sentences
+from ..grading.causes import fault_values
 from ..run import Run
 from .profile import line_table
 from .text import body_lines, printable, terminal_width, wants_colour

@@ -19,7 +19,7 @@ from harness.maintain import check
 from harness.report.text import MOST_LINES, verdict_lines
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
-PUZZLES = {p.id: p for p in COURSE.puzzles() if p.kernels}  # those in Python: test_program_grade
+PUZZLES = {p.id: p for p in COURSE.puzzles() if p.kernels}  # those in Python: programs/test_grade
 WEIGHTS = "09_conv2d_backward_weights"
 
 

@@ -14,7 +14,7 @@ from harness.cli.grading import chosen_ids
 from harness.course import declare
 from harness.course.stubs import stub_text
 from harness.grading.grade import Options, grade_file
-from harness.grading.programs import Program
+from harness.grading.programs.program import Program
 from harness.layers.checks import LAYERS
 from harness.lenet.checks import this_course
 from harness.maintain import check

@@ -8,7 +8,7 @@ import pytest
 from harness.course.checkout import source_hash
 from harness.course.progress import Entry
 from harness.errors import KernelFault
-from harness.grading.programs import ProgramError
+from harness.grading.programs.program import ProgramError
 from harness.lenet import program
 from harness.lenet.checks import solution_kernels
 from harness.lenet.kernels import SOLUTION, YOURS

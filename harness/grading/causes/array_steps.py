@@ -1,0 +1,219 @@
+"""Indices whose steps are not those of their array: `B[k * K + n]`, where a row of B has N elements.
+
+An index is multiplied out, so that each of its variables stands with the sizes that it is multiplied by. In every case
+this product must be how far apart the elements of one axis lie.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+
+from ...course.cuda_text import Function, Piece
+from ...course.declare import Kernel
+from ...course.parameters import Array, Scalar
+from .findings import Slip, shown
+from .noting import index_of, value_of
+
+Product = tuple[int, tuple[str, ...]]  # 1 or -1, and names and numbers in order
+_MOST = 64  # products of one index
+Sizes = Mapping[str, Sequence[int]]  # what a name is in each case
+
+
+def wrong_steps(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> Iterator[Slip]:
+    """The first index or pointer with such a step. dims: of the cases."""
+    sizes = sizes_of(kernel, own, dims)
+    arrays = with_pointers(own, by_name(kernel, own))
+    for place, array, index in places(own, arrays):
+        if len(array.axes) < 2:
+            continue
+        for _, product in multiplied_out(index):
+            scale = [n for n in product if n in sizes]
+            others = [n for n in product if n not in sizes]
+            if any(n.isdecimal() for n in product):
+                continue
+            if len(others) == 1 and scale and not fits(array, [sizes[n] for n in scale], dims):
+                yield told(place, array, scale, others[0])
+                return
+    walking = arrays | index_variables(own, arrays)
+    for e in own.body.all("assignment_expression"):
+        array, by = walking.get(e.part("left").code), products(e.part("right"))
+        if array is None or len(array.axes) < 2 or e.part("operator").code != "+=" or len(by) != 1:
+            continue
+        scale = list(by[0][1])
+        if set(scale) <= set(sizes) and not fits(array, [sizes[n] for n in scale], dims):
+            yield told(e, array, scale, "")
+            return
+
+
+def places(own: Function, arrays: Mapping[str, Array]) -> Iterator[tuple[Piece, Array, Piece]]:
+    """(where, array, index or pointer into it) of all that the file computes of the kind."""
+    for access in own.body.all("subscript_expression"):
+        array, index = arrays.get(access.parts[0].code), index_of(access)
+        if index and index.kind == "identifier":
+            index = value_of(own.file, index.code, access.start) or index
+        if array and index:
+            yield access, array, index
+    for d in own.body.all("init_declarator"):
+        name, value = d.part("declarator"), d.part("value")
+        if (
+            name
+            and value
+            and name.kind == "pointer_declarator"
+            and (array := arrays.get(name.code.strip("* ")))
+        ):
+            yield value, array, value
+
+
+def index_variables(own: Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The variables that are the whole index of an array, always of the same one: `x[i]`, `x[i += step]`."""
+    found: dict[str, list[Array]] = {}
+    for access in own.body.all("subscript_expression"):
+        array, index = arrays.get(access.parts[0].code), index_of(access)
+        if index and index.kind == "assignment_expression":
+            index = index.part("left")
+        if array and index and index.kind == "identifier":
+            found.setdefault(index.code, []).append(array)
+    return {name: used[0] for name, used in found.items() if all(a is used[0] for a in used)}
+
+
+def with_pointers(own: Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The local pointers, too, that begin in an array and are never set to another: `const float* row = A + m * K`."""
+    found = dict(arrays)
+    for v in own.file.variables:
+        if own.body.holds(v) and v.pointer and v.value and len(own.file.named(v.name, v.end)) == 1:
+            inside = [p.code for p in v.value.all("identifier") if p.code in found]
+            sets = (e for e in own.body.all("assignment_expression") if e.part("left").code == v.name)
+            if len(inside) == 1 and not any(e.part("operator").code == "=" for e in sets):
+                found[v.name] = found[inside[0]]
+    return found
+
+
+def told(access: Piece, array: Array, scale: list[str], name: str) -> Slip:
+    names = [str(size) for _, size in array.axes]
+    known = {p.code for p in access.file.whole.all("identifier")}
+    step = f"for the step along {name}" if name else f"as the step of {access.part('left').code}"
+    says = f"Line {access.line} takes {' * '.join(scale)} elements {step} in {array.name}"
+    if not all(n in known or n.isdecimal() for n in names):
+        return Slip(access.line, f"{says}; no axis of {array.name} has elements so far apart.")
+    steps = [" * ".join(names[i + 1 :]) or "1" for i in range(len(names))]
+    axes = [f"along {letter} is {step}" for letter, step in zip(array.letters, steps, strict=True)]
+    axes = [axes[array.letters.index(name)]] if name and name in array.letters else axes[-3:]
+    return Slip(access.line, f"{says}, which is [{', '.join(names)}]: there the step {', '.join(axes)}.")
+
+
+def by_name(kernel: Kernel, own: Function) -> dict[str, Array]:
+    """The arrays under the names that the file gives to the parameters."""
+    found = {a.name: a for a in kernel.constants}
+    for variable, p in zip(own.parameters, kernel.params, strict=False):
+        if isinstance(p, Array):
+            found[variable.name] = p
+    return found
+
+
+def sizes_of(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:
+    """The names that stand for sizes of arrays: parameters, and variables computed from nothing else."""
+    every = {p.name: [p.resolve(d) for d in dims] for p in kernel.params if isinstance(p, Scalar)}
+    names = {size for a in kernel.arrays for _, size in a.axes if isinstance(size, str)}
+    names |= {n for n in dims[0] if n not in every and n.endswith("_out") and all(n in d for d in dims)}
+    extents = [[d[n] for d in dims] for n in names]
+    found = {
+        v.name: every[p.name] for v, p in zip(own.parameters, kernel.params, strict=False) if p.name in every
+    }
+    for v in own.file.variables:
+        if own.body.holds(v) and (value := value_of(own.file, v.name, v.end)):
+            worth = [evaluated(value, {n: s[i] for n, s in found.items()}) for i in range(len(dims))]
+            if None not in worth:
+                found[v.name] = worth
+    whole = {name for name, worth in found.items() if worth in extents or made_of(worth, extents)}
+    return {name: worth for name, worth in found.items() if name in whole}
+
+
+def made_of(worth: Sequence[int], extents: Sequence[Sequence[int]]) -> bool:
+    """Whether it is a product of two extents or more in all cases."""
+    factors = [
+        e
+        for e in {tuple(e): e for e in extents}
+        if not any(w % x if x else w for w, x in zip(worth, e, strict=True))
+    ]
+    return any(
+        all(math.prod(c) == w for w, c in zip(worth, zip(*chosen, strict=True), strict=True))
+        for count in (2, 3, 4)
+        for chosen in combinations(factors, count)
+    )
+
+
+def evaluated(e: Piece, values: Mapping[str, int]) -> int | None:
+    """An expression of sizes; None with anything else in it."""
+    match e.kind:
+        case "number_literal":
+            return int(e.code) if e.code.isdecimal() else None
+        case "identifier":
+            return values.get(e.code)
+        case "parenthesized_expression" if len(e.parts) == 1:
+            return evaluated(e.parts[0], values)
+        case "binary_expression":
+            a, b = evaluated(e.part("left"), values), evaluated(e.part("right"), values)
+            if a is None or b is None:
+                return None
+            match e.part("operator").code:
+                case "+":
+                    return a + b
+                case "-":
+                    return a - b
+                case "*":
+                    return a * b
+                case "/":
+                    return a // b if b > 0 and a >= 0 else None
+    return None
+
+
+def multiplied_out(e: Piece) -> list[Product]:
+    """The products of names and numbers that an expression is the sum of, without those that have anything else in
+    them."""
+    return [(sign, names) for sign, names in products(e) if "" not in names]
+
+
+def products(e: Piece, other: Callable[[Piece], str] = lambda e: "") -> list[Product]:
+    """All that an expression is the sum of. other: what stands for that which is no name, number, sum or product."""
+    match e.kind:
+        case "identifier":
+            return [(1, (e.code,))]
+        case "number_literal" if e.code.isdecimal():
+            return [(1, (e.code,))]
+        case "field_expression":
+            return [(1, (shown(e),))]
+        case "parenthesized_expression" if len(e.parts) == 1:
+            return products(e.parts[0], other)
+        case "cast_expression":
+            return products(e.part("value"), other)
+        case "binary_expression" if e.part("operator").code in ("+", "-"):
+            sign = -1 if e.part("operator").code == "-" else 1
+            right = [(sign * s, names) for s, names in products(e.part("right"), other)]
+            return (products(e.part("left"), other) + right)[:_MOST]
+        case "binary_expression" if e.part("operator").code == "*":
+            left, right = products(e.part("left"), other), products(e.part("right"), other)
+            return [(s * t, a + b) for s, a in left for t, b in right][:_MOST]
+    return [(1, (other(e),))]
+
+
+def fits(array: Array, scale: Sequence[Sequence[int]], dims: Sequence[Mapping[str, int]]) -> bool:
+    """Whether a step is one along some axis in all cases; a multiple of it, if the axis is made of several."""
+    steps = [math.prod(s) for s in zip(*scale, strict=True)]
+    for axis in range(len(array.axes)):
+        one = [math.prod(array.shape(d)[axis + 1 :]) for d in dims]
+        if (
+            steps == one
+            or is_made_of(array, axis, dims)
+            and all(s % o == 0 for s, o in zip(steps, one, strict=True))
+        ):
+            return True
+    return False
+
+
+def is_made_of(array: Array, axis: int, dims: Sequence[Mapping[str, int]]) -> bool:
+    """Whether an axis runs over several sizes at once, as the rows of im2col's matrix do."""
+    size = array.axes[axis][1]
+    others = [[d[n] for d in dims] for n in dims[0] if n != size and all(n in d for d in dims)]
+    return made_of([array.shape(d)[axis] for d in dims], others)

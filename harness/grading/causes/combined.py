@@ -1,0 +1,65 @@
+"""A wrong output that is a sum of the right quantities, but with another sign, without one, or with one too many.
+
+Where a result is no sum of its inputs, a puzzle may say what it is the sum of: `Kernel.parts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...course.declare import Kernel
+from ..compare import either, reference_arrays
+
+if TYPE_CHECKING:
+    from .naming import Observation
+
+WHOLE = 1e-3  # how near to a whole number a factor must be
+CLOSE = 1e-5
+
+
+def explain(kernel: Kernel, observations: Sequence[Observation]) -> str:
+    """Which quantities are not added as they should; "" where the output is no such sum."""
+    if kernel.parts is None or len(kernel.outputs) > 1 or not any(o.failed for o in observations):
+        return ""
+    name, rows, right, got = kernel.outputs[0].name, [], [], []
+    parts: dict[str, np.ndarray] = {}
+    for o in observations:
+        with np.errstate(all="ignore"):
+            parts = kernel.parts(reference_arrays(o.arrays), dict(o.dims))
+        table = np.stack([np.ravel(part) for part in parts.values()], 1)
+        values = o.results[name].ravel().astype(np.float64)
+        known = np.isfinite(table).all(1) & np.isfinite(values) & (np.abs(table).max(1) < 1 / CLOSE)
+        rows.append(table[known])
+        got.append(values[known])
+        right.append(o.targets[0].values.ravel()[known])
+    table = np.concatenate(rows)
+    factors = [whole_factors(table, np.concatenate(each)) for each in (right, got)]
+    if None in factors or factors[0] == factors[1]:
+        return ""
+    told = []
+    for part, a, b in zip(parts, *factors, strict=True):
+        if a != b:
+            often = max(abs(a), abs(b)) > 1
+            told.append(f"{part} is {added(b, often)}; it should be {added(a, often)}")
+    return f"In {name}, {either(told, 'and')}."
+
+
+def whole_factors(table: np.ndarray, values: np.ndarray) -> list[int] | None:
+    """The only whole numbers of times that the columns add up to the values."""
+    if len(table) < 2 * table.shape[1]:
+        return None
+    factors, _, rank, _ = np.linalg.lstsq(table, values, rcond=None)
+    whole = np.rint(factors)
+    room = CLOSE * (np.abs(table).sum(1) + 1)
+    fits = (np.abs(table @ whole - values) <= room).all() and np.abs(factors - whole).max() < WHOLE
+    return whole.astype(int).tolist() if rank == table.shape[1] and fits else None
+
+
+def added(times: int, often: bool) -> str:
+    if times == 0:
+        return "not added"
+    count = f" {abs(times)} times" if abs(times) > 1 else " once" * often
+    return ("added" if times > 0 else "subtracted") + count

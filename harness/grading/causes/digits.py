@@ -1,0 +1,131 @@
+"""A number that is taken apart by sizes that do not fit together: `x = i % W` and `y = i / H`.
+
+After the remainder by W, what is left of a number is its quotient by W. A quotient by something else, of which W is no
+factor, is seldom meant. Only sizes that a launch decides are looked at: tiles are taken apart in many ways.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...course.cuda_text import Function, Piece
+from .findings import Slip, shown, sign_of
+from .noting import value_of
+
+
+@dataclass(frozen=True)
+class Digit:
+    """`number / divisor % count`; count: None where there is no remainder."""
+
+    number: str
+    divisor: Counter
+    count: Counter | None
+    piece: Piece
+
+
+def mixed_digits(function: Function) -> Iterator[Slip]:
+    digits: dict[str, list[Digit]] = {}
+    for digit in digits_of(function):
+        digits.setdefault(digit.number, []).append(digit)
+    for number, found in digits.items():
+        if number in set_again(function):
+            continue
+        known: list[Counter] = [Counter()]
+        for _ in found:
+            known += [
+                whole
+                for d in found
+                if d.count is not None and d.divisor in known and (whole := d.divisor + d.count) not in known
+            ]
+        most = max(sum(k.values()) for k in known)
+        longest = [k for k in known if sum(k.values()) == most]
+        for d in found:
+            if d.divisor in known or any(k <= d.divisor for k in longest) or not most:
+                continue
+            fits = (f for f in found if f.count is not None and f.divisor in known)
+            first = max(fits, key=lambda f: sum((f.divisor + f.count).values()))
+            yield Slip(
+                d.piece.line,
+                f"Line {d.piece.line} has {shown(d.piece)}, and line {first.piece.line} {shown(first.piece)}: do these sizes fit "
+                "together? What a remainder counts is divided away for the next.",
+            )
+            break
+    yield from in_turn(function)
+
+
+def in_turn(function: Function) -> Iterator[Slip]:
+    """`x = rest % W; rest /= H;`"""
+    last: dict[str, Piece] = {}
+    for e in function.body.all("binary_expression", "assignment_expression"):
+        name, sign = e.part("left").code, e.part("operator").code
+        if sign == "%" and e.kind == "binary_expression":
+            last[name] = e
+        elif sign == "/=" and name in last:
+            taken = last.pop(name)
+            sizes = [factors(each.part("right")) for each in (taken, e)]
+            if None not in sizes and sizes[0] != sizes[1]:
+                yield Slip(
+                    e.line,
+                    f"Line {taken.line} takes {shown(taken)}, then line {e.line} divides {name} by {shown(e.part('right'))}: after "
+                    f"that remainder, what is left is {name} / {shown(taken.part('right'))}.",
+                )
+
+
+def digits_of(function: Function) -> Iterator[Digit]:
+    for e in function.body.all("binary_expression"):
+        sign, outer = sign_of(e), plain_outer(e)
+        if (
+            sign not in ("/", "%")
+            or sign == "/"
+            and outer.kind == "binary_expression"
+            and sign_of(outer) in "/%"
+        ):
+            continue
+        inner, count = (e.part("left"), factors(e.part("right"))) if sign == "%" else (e, Counter())
+        divisors = []
+        while sign_of(inner := within(inner)) == "/":
+            divisors.append(inner.part("right"))
+            inner = inner.part("left")
+        each = [factors(d) for d in divisors]
+        if inner.kind == "identifier" and count is not None and None not in each:
+            yield Digit(inner.code, sum(each, Counter()), count if sign == "%" else None, e)
+
+
+def factors(size: Piece) -> Counter | None:
+    """The factors of a product of sizes, each as it was computed; None where one is a number or a constant."""
+    size = within(size)
+    if sign_of(size) == "*":
+        both = [factors(size.part(side)) for side in ("left", "right")]
+        return None if None in both else both[0] + both[1]
+    if size.kind == "field_expression":
+        return Counter([size.code])
+    if size.kind != "identifier":
+        return None
+    declared = size.file.names_at(size.start).get(size.code)
+    if declared is None or declared.scope.type == "translation_unit":
+        return None
+    value = value_of(size.file, size.code, size.start)
+    if value and sign_of(within(value)) == "*":
+        return factors(value)
+    return Counter(["".join(value.code.split()) if value else size.code])
+
+
+def set_again(function: Function) -> set[str]:
+    """The names that get another value, but for a loop's own step."""
+    assigned = function.body.all("assignment_expression")
+    return {e.part("left").code for e in assigned if e.outer.kind != "for_statement"}
+
+
+def within(e: Piece) -> Piece:
+    while e.kind == "parenthesized_expression" and len(e.parts) == 1:
+        e = e.parts[0]
+    return e
+
+
+def plain_outer(e: Piece) -> Piece:
+    outer = e.outer
+    while outer.kind == "parenthesized_expression":
+        outer = outer.outer
+    return outer

@@ -1,0 +1,368 @@
+"""The values that led to a bad access: `row = 4, k = 5, K = 5`, the guards, and who called.
+
+The kernel runs once more with its accesses on that line written so that the thread that failed notes its variables
+first (`noting.py`). What stands there when the thread is stopped are the values of the access that failed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from ...course.cuda_text import CudaText, Function, Piece, read
+from ...course.cuda_tree import LOOPS
+from ...course.cuda_values import Values, tunables
+from ...course.declare import Puzzle
+from ...devices.launching import triple
+from ...errors import BackwarpError, KernelFault
+from ..runs import Outcome, Pace, Setup, Trial, place, start
+from ..sentences import ENDS, nth_line
+from .array_steps import products
+from .noting import Probe, element_of, noting, probe_of, value_of
+
+MOST_VALUES = 8  # shown
+FEW_VALUES, LONGEST_VALUE = 5, 40  # so many with the expressions that gave them, of so many characters
+NOTED = {*ENDS, "uninitialised-read", "race"}
+
+
+def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[str]:
+    """What is told of the fault in an outcome; nothing of a case of great sizes, which takes long."""
+    trial = Trial(Outcome(failed.case, failed.kernel), Pace())
+    if failed.case.stress:
+        return []
+    trial.begin(puzzle, tunables(source), seed)
+
+    def launch(noted: str) -> None:
+        own = Setup(setup.device, setup.schedules)
+        own.module = own.device.compile(noted, name=setup.module.name, include_dirs=puzzle.include_dirs)
+        own.kernels[failed.kernel.name] = own.module.get_function(failed.kernel.name)
+        start(
+            trial,
+            own,
+            setup.schedules[0],
+            {p.name: place(own.device, p, trial) for p in failed.kernel.passed},
+        )
+
+    shape = triple(trial.launch.grid, "grid"), triple(trial.launch.block, "block")
+    fault = failed.error
+    axes = next((a.axes for a in failed.kernel.arrays if a.name == fault.array), ())
+    return told(fault, source, setup.device, *shape, launch, {letter: str(size) for letter, size in axes})
+
+
+def insert(lines: list[str], fault: KernelFault, more: list[str]) -> list[str]:
+    """The lines on a fault with more after what they explain."""
+    after = lines.index(fault.explanation) + 1
+    while lines[after : after + 1] and lines[after].startswith("    "):  # the other line of the fault
+        after += 1
+    return lines[:after] + more + lines[after:]
+
+
+def told(
+    fault: KernelFault,
+    source: str,
+    device,
+    grid,
+    block,
+    launch: Callable[[str], object],
+    sizes: Mapping[str, str] | None = None,
+) -> list[str]:
+    """What to say of the values behind a fault; nothing if it does not happen again as it was, or has no index.
+
+    launch(source): compiles this text in place of the file and runs it as before. sizes: the names of the sizes of the
+    array's axes, by letter.
+    """
+    if not isinstance(fault, KernelFault) or fault.kind not in NOTED or device.kind != "cpu":
+        return []
+    if fault.source != nth_line(source, fault.line) or fault.thread is None:
+        return []
+    file = read(source)
+    if fault.kind == "race":
+        run = partial(_run, fault, source, device=device, launch=launch)
+        return _strays(file, fault, run, (grid, block), sizes or {})
+    probe = probe_of(file, fault.line, fault.array)
+    if probe and fault.kind not in ENDS:  # the thread goes on: which of its accesses was it?
+        probe = replace(probe, element=element_of(file, fault))
+        probe = probe if probe.element else None
+    if probe is None:
+        return []
+    values, call = _run(fault, source, fault, probe, device=device, launch=launch)
+    if not values and not call:
+        return []
+    values |= _built_in(fault, grid, block)
+    outside, names = _outside(file, probe, values, fault, sizes or {})
+    return [
+        *_where(file, probe, values, call),
+        *_differences(file, probe, values, names),
+        *outside,
+        *_guard(file, probe, values, names, fault.kind in ENDS and len(axes_of(fault)[1]) < 2),
+    ]
+
+
+# -- the second run ---------------------------------------------------------------------------------------
+
+
+def _run(
+    fault: KernelFault, source: str, side: KernelFault, probe: Probe, *, device, launch: Callable
+) -> tuple[dict[str, int], int]:
+    """(the variables' values, the line of the call); nothing if the fault does not happen again. side: of a race, else
+    the fault."""
+    notes = device.array(np.zeros(2 + len(probe.names), np.int64), name="notes")
+    try:
+        launch(noting(source, probe, notes.pointer, side))
+    except KernelFault as again:
+        if _same(again, fault):
+            seen, call, *values = map(int, notes.get())
+            return (dict(zip(probe.names, values, strict=True)) if seen else {}), call
+    except BackwarpError:  # where a note cannot be made, as in a constant expression
+        pass
+    return {}, 0
+
+
+def _strays(
+    file: CudaText, fault: KernelFault, run: Callable, shape: tuple, sizes: Mapping[str, str]
+) -> list[str]:
+    """Of two threads that write one element, the first that has no element of its own: part of its index is outside of
+    its axis."""
+    lines = fault.line, fault.other and fault.other.line
+    if lines[0] != lines[1] or not re.search(
+        "between (Write|Atomic) access.* and (Write|Atomic) access", fault.headline
+    ):
+        return []
+    for at in (fault.other, fault):
+        side = replace(fault, thread=at.thread, block=at.block)
+        probe = probe_of(file, fault.line, fault.array)
+        element = probe and element_of(file, fault)
+        values = element and run(side, replace(probe, element=element))[0]
+        if values:
+            values |= _built_in(side, *shape)
+            outside, names = _outside(file, probe, values, fault, sizes)
+            if outside:
+                who = ",".join(map(str, side.thread))
+                return [f"In thread ({who}), {outside[0]}", *_guard(file, probe, values, names)]
+    return []
+
+
+def _built_in(fault: KernelFault, grid, block) -> dict[str, int]:
+    points = {"threadIdx": fault.thread, "blockIdx": fault.block, "blockDim": block, "gridDim": grid}
+    return {
+        f"{name}.{axis}": at for name, point in points.items() for axis, at in zip("xyz", point, strict=True)
+    }
+
+
+def _same(a: KernelFault, b: KernelFault) -> bool:
+    return all(getattr(a, f) == getattr(b, f) for f in ("kind", "line", "thread", "block", "array", "index"))
+
+
+# -- what to say ------------------------------------------------------------------------------------------
+
+
+def _where(file: CudaText, probe: Probe, values: dict[str, int], call: int) -> list[str]:
+    """`There idx = 12 = blockIdx.x * blockDim.x + threadIdx.x.` What varies comes first, sizes where there is room."""
+    place = probe.indices[0].start
+    mine = [name for name in (*probe.own, *probe.behind) if name in values]
+    loops = [name for name in probe.others if name in values and _is_of_loop(file, name, place)]
+    sizes = [name for name in (*mine, *loops) if not _varies(file, probe.function, name, place)]
+    names = dict.fromkeys(sorted((*mine, *loops), key=lambda name: name in sizes))
+    shown = list(names)[:MOST_VALUES]
+    texts = []
+    for name in shown:
+        value = value_of(file, name, place) if name in probe.own else None
+        told = value and value.kind != "number_literal" and len(value.code) <= LONGEST_VALUE
+        told = told and (len(shown) <= FEW_VALUES or name in sizes)
+        computed = f" = {' '.join(value.code.split())}" if told else ""
+        texts.append(f"{name}{computed} = {values[name]}")
+    found = [f"There {', '.join(texts)}."] if texts else []
+    return found + [f"{probe.function.name} was called from line {call}."] * bool(call)
+
+
+def _varies(file: CudaText, function: Function, name: str, place: int) -> bool:
+    """Whether a variable is not the same in all threads all the time, as a kernel's parameters are."""
+    declared = file.names_at(place).get(name)
+    if declared is None or declared.scope.type == "translation_unit":
+        return False
+    if name in {v.name for v in function.parameters}:
+        return not function.is_kernel
+    value = value_of(file, name, place)
+    return not value or any(
+        p.code in ("threadIdx", "blockIdx") or p.code != name and _varies(file, function, p.code, value.start)
+        for p in value.all("identifier")
+    )
+
+
+def _is_of_loop(file: CudaText, name: str, place: int) -> bool:
+    updates = (loop.part("update") for loop in file.around(place, *LOOPS))
+    return any(name in {p.code for p in update.all("identifier")} for update in updates if update)
+
+
+def _differences(file: CudaText, probe: Probe, values: dict[str, int], outside: set[str]) -> list[str]:
+    """The differences in an index that are negative: `q - s is 0 - 1 = -1`. outside: its variables of which more is
+    told, but not where they came from."""
+    place, found, integer = probe.indices[0].start, {}, _integer(file, values)
+    origins = [v for name in probe.own if values.get(name, 0) < 0 and (v := value_of(file, name, place))]
+    for piece in (*([] if outside else probe.indices), *origins):
+        for part in piece.all("binary_expression"):
+            left, right = part.part("left"), part.part("right")
+            if left.kind == "binary_expression" and left.part("operator").code == "+":
+                left = left.part("right")  # of `row * W + q - s`, q - s
+            a, b = integer(left), integer(right)
+            if part.part("operator").code == "-" and a is not None and b is not None and a < b:
+                text = f"{_plain(left)} - {_plain(right)}"
+                found[text] = f"{text} is {a} - {b} = {a - b}"
+    return [f"{'; '.join(list(found.values())[:3])}."] if found else []
+
+
+def _outside(
+    file: CudaText, probe: Probe, values: dict[str, int], fault: KernelFault, sizes: Mapping[str, str]
+) -> tuple[list[str], set[str]]:
+    """(which part of the index is outside of its axis, its variables): `p + r = 5, but input has h = 0 to 4 (H = 5).`
+
+    Nothing where the index does not have the steps of the array's axes.
+    """
+    letters, shape = axes_of(fault)
+    if fault.kind not in (*ENDS, "race") or len(probe.indices) != 1 or not letters:
+        return [], set()
+    index, texts, integer = probe.indices[0], {}, _integer(file, values)
+    place = index.start
+    if index.kind == "identifier" and (origin := value_of(file, index.code, place)):
+        index = origin
+
+    def text_of(piece: Piece) -> str:
+        texts[_plain(piece)] = piece
+        return _plain(piece)
+
+    def value(name: str) -> int | None:
+        if name in texts:
+            return integer(texts[name])
+        return int(name) if name.isdecimal() else values.get(name)
+
+    def varies(name: str) -> bool:
+        names = [p.code for p in texts[name].all("identifier")] if name in texts else [name.split(".")[0]]
+        return any(_varies(file, probe.function, n, place) for n in names)
+
+    parts: dict[tuple[str, ...], list[tuple[int, str]]] = {}
+    worth: dict[tuple[str, ...], int] = {}
+    for sign, names in products(index, text_of):
+        fixed = [n for n in names if not varies(n)]
+        rest = [n for n in names if n not in fixed] or fixed[:1]
+        scale = tuple(sorted(n for n in fixed if n not in rest))
+        known = [value(n) for n in (*scale, *rest)]
+        if len(rest) != 1 or None in known:
+            return [], set()
+        parts.setdefault(scale, []).append((sign, rest[0]))
+        worth[scale] = math.prod(known[:-1])
+    if 0 < (merged := len(shape) - len(parts)) < len(shape):  # such as the number of a plane in all images
+        letters, shape = ["", *letters[merged + 1 :]], [math.prod(shape[: merged + 1]), *shape[merged + 1 :]]
+    steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    scales = sorted(parts, key=lambda scale: (worth[scale], len(scale)), reverse=True)
+    if len(parts) != len(shape) or [worth[scale] for scale in scales] != steps:
+        return [], set()
+    found, names = [], set()
+    for letter, size, scale in zip(letters, shape, scales, strict=True):
+        terms = parts[scale]
+        at = sum(sign * value(n) for sign, n in terms)
+        if letter and not 0 <= at < size:
+            text = _added((sign, n) for sign, n in terms)
+            numbers = f"{_added((sign, str(value(n))) for sign, n in terms)} = " if terms[1:] else ""
+            called = sizes.get(letter, "")
+            known = f" ({called} = {size})" if called and not called.isdecimal() else ""
+            found.append(f"{text} is {numbers}{at}, but {fault.array} has {letter} = 0 to {size - 1}{known}.")
+            names |= {p for _, n in terms for p in re.findall(r"[A-Za-z_]\w*", n)}
+    return found[:2], names
+
+
+def _added(terms: Iterable[tuple[int, str]]) -> str:
+    return "".join(f" {'-' if sign < 0 else '+'} {text}" for sign, text in terms).removeprefix(" + ").strip()
+
+
+def axes_of(fault: KernelFault) -> tuple[list[str], list[int]]:
+    """(letters, extents) of a fault's array with named axes: `b x k = 2 x 3`."""
+    axes = r"((?:\w x )*\w) = ([\d x]+)"
+    found = re.search(rf"\bshape {axes}", fault.explanation) or re.fullmatch(axes, fault.shape)
+    return (found[1].split(" x "), [int(n) for n in found[2].split(" x ")]) if found else ([], [])
+
+
+def _guard(
+    file: CudaText, probe: Probe, values: dict[str, int], outside: set[str], flat: bool = False
+) -> list[str]:
+    """The guard that should have stopped it, with values for its variables: one of which a part says that this is outside,
+    one that stops an element too late, or one that looks at the part of the index that is outside of its axis.
+
+    Where the index is wrong, a guard may be right all the same: then there is nothing to say of it. outside: the only
+    variables to look at, if there are any. flat: whether the array has one axis, which the index must keep to.
+    """
+    ranked, place, integer = [], probe.indices[0].start, _integer(file, values)
+    own, behind = (
+        {name for name in names if _varies(file, probe.function, name, place)}
+        for names in (probe.own, probe.behind)
+    )
+    looked = outside | {
+        p.code
+        for n in outside
+        if (v := value_of(file, n, place))
+        for p in v.all("identifier")
+        if p.code in ("threadIdx", "blockIdx") or _varies(file, probe.function, p.code, place)
+    }
+    origins = [v for name in own if (v := value_of(file, name, place))]
+    points = {word for piece in (*probe.indices, *origins) for word in _points(piece)}
+    for guard in probe.guards:
+        names = {p.code for p in guard.all("identifier")}
+        text = _substituted(guard, values, integer)
+        late = any(_is_late(part, integer) for part in guard.all("binary_expression"))
+        halves = any(_is_half(part, integer) for part in guard.all("binary_expression"))
+        looks = names & own or points & set(_points(guard))
+        if outside:
+            tells = looked & names and (late or looks and guard.outer.kind not in LOOPS)
+        else:
+            here = flat and looks and guard.outer.kind not in LOOPS
+            tells = here or (late or halves) and (looks or names & behind)
+        if text and tells:
+            ranked.append((not late, f"Line {guard.line} lets it through: {_plain(guard)} is {text} here."))
+    return [says for _, says in sorted(ranked, key=lambda r: r[0])[:1]]
+
+
+def _points(piece: Piece) -> Iterator[str]:
+    """Which of threadIdx and blockIdx an expression reads."""
+    return (p.code for p in piece.all("identifier") if p.code in ("threadIdx", "blockIdx"))
+
+
+def _integer(file: CudaText, values: dict[str, int]) -> Callable[[Piece], int | None]:
+    """What an expression of these variables and of constants is worth."""
+    return Values(file, {name: str(value) for name, value in values.items()}).integer
+
+
+def _is_late(comparison: Piece, integer: Callable[[Piece], int | None]) -> bool:
+    """Whether it compares two equal values, and takes the one for inside the other."""
+    if comparison.part("operator").code not in ("<=", ">", ">=", "<"):
+        return False
+    left, right = (integer(comparison.part(side)) for side in ("left", "right"))
+    return left is not None and left == right and left > 0
+
+
+def _is_half(both: Piece, integer: Callable[[Piece], int | None]) -> bool:
+    """Whether it joins two conditions of which only one holds."""
+    if both.part("operator").code not in ("&&", "||"):
+        return False
+    left, right = (integer(both.part(side)) for side in ("left", "right"))
+    return None not in (left, right) and bool(left) != bool(right)
+
+
+def _plain(piece: Piece) -> str:
+    text = " ".join(piece.code.split())
+    return text[1:-1] if piece.kind == "condition_clause" else text
+
+
+def _substituted(piece: Piece, values: dict[str, int], integer: Callable[[Piece], int | None]) -> str:
+    """An expression with values for its variables; constants keep their names. "" if the value of one is not known."""
+    start, text = piece.start, piece.code
+    for name in reversed(list(piece.all("identifier", "field_expression"))):
+        if name.code in values:
+            text = text[: name.start - start] + str(values[name.code]) + text[name.end - start :]
+        elif integer(name) is None and name.outer.code not in values:
+            return ""
+    text = " ".join(text.split())
+    return text[1:-1] if piece.kind == "condition_clause" else text

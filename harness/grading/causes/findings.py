@@ -1,0 +1,38 @@
+"""What the text of a kernel is found to say, and where it is looked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...course.cuda_text import CudaText, Function, Piece
+
+
+@dataclass(frozen=True)
+class Slip:
+    """A sentence about a line."""
+
+    line: int
+    says: str
+
+
+def reached(file: CudaText, kernel: str) -> list[Function]:
+    """A kernel and the functions of the file that it calls, directly or not."""
+    start = file.function(kernel)
+    found = {start.name: start} if start else {}
+    pending = list(found.values())
+    while pending:
+        for name, _ in pending.pop().body.calls():
+            if name not in found and (called := file.function(name)):
+                found[name] = called
+                pending.append(called)
+    return list(found.values())
+
+
+def shown(piece: Piece) -> str:
+    """Its text in one line, without the parentheses of a condition."""
+    text = " ".join(piece.code.split())
+    return text[1:-1].strip() if piece.kind in ("condition_clause", "parenthesized_expression") else text
+
+
+def sign_of(e: Piece) -> str:
+    return e.part("operator").code if e.kind == "binary_expression" else ""

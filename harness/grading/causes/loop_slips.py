@@ -1,0 +1,146 @@
+"""Slips of the pen in loops: one that steps or tests another's variable, shares that overlap, a missing brace.
+
+See `slips.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...course.cuda_text import Function, Piece
+from ...course.cuda_tree import LOOPS
+from .findings import Slip, sign_of
+
+COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
+BODIES = {"if_statement": "consequence", **dict.fromkeys(LOOPS, "body")}
+
+
+def steps_another(function: Function) -> Iterator[Slip]:
+    """`for (int s = 0; s < F; r++)` and `for (int s = 0; r < F; s++)`, inside a loop over r."""
+    for loop in function.body.all("for_statement"):
+        own, condition, update = _counter(loop), loop.part("condition"), loop.part("update")
+        around = {_counter(outer) for outer in function.file.around(loop.start, "for_statement")[1:]}
+        tested = condition.part("left") if condition and sign_of(condition) in COMPARISONS else None
+        stepped = next(update.all("identifier"), None) if update else None
+        if not own or not tested or not stepped or own in around:
+            continue
+        if (
+            stepped.code in around
+            and stepped.code != own
+            and own not in {p.code for p in update.all("identifier")}
+        ):
+            yield Slip(loop.line, f"The loop over {own} in line {loop.line} steps {stepped.code}, not {own}.")
+        if tested.code in around and own not in {p.code for p in condition.all("identifier")}:
+            yield Slip(loop.line, f"The loop over {own} in line {loop.line} tests {tested.code}, not {own}.")
+
+
+def _counter(loop: Piece) -> str:
+    """The variable that a `for` declares."""
+    start = loop.part("initializer")
+    declared = start.part("declarator") if start and start.kind == "declaration" else None
+    name = declared.part("declarator") if declared and declared.kind == "init_declarator" else None
+    return name.code if name and name.kind == "identifier" else ""
+
+
+def takes_all_from_its_own(function: Function) -> Iterator[Slip]:
+    """`for (int i = threadIdx.x; i < n; i++)`: the shares of a block's threads overlap."""
+    for loop in function.body.all("for_statement"):
+        start, update = loop.part("initializer"), loop.part("update")
+        declared = start.part("declarator") if start and start.kind == "declaration" else None
+        first = declared.part("value") if declared and declared.kind == "init_declarator" else None
+        if first is None or update is None or update.kind != "update_expression":
+            continue
+        at = first
+        if first.kind == "identifier":
+            known = function.file.names_at(loop.start).get(first.code)
+            at = known.value if known and known.value else first
+        if at.code in ("threadIdx.x", "threadIdx.y"):
+            yield Slip(
+                loop.line,
+                f"The loop in line {loop.line} begins at {first.code} and steps by 1, so that the threads do each "
+                f"other's work again; where they share it, each steps by their number, blockDim.{at.code[-1]}.",
+            )
+
+
+def begins_at_the_same(function: Function) -> Iterator[Slip]:
+    """`for (int i = 0; i < n; i += blockDim.x)`, in which nothing depends on the thread: all threads do the same."""
+    for loop in function.body.all("for_statement"):
+        start, update = loop.part("initializer"), loop.part("update")
+        declared = start.part("declarator") if start and start.kind == "declaration" else None
+        first = declared.part("value") if declared and declared.kind == "init_declarator" else None
+        step = update.part("right") if update and update.kind == "assignment_expression" else None
+        if (
+            first is None
+            or first.kind != "number_literal"
+            or step is None
+            or step.code not in ("blockDim.x", "blockDim.y")
+        ):
+            continue
+        known = function.file.names_at(loop.start)
+        names = {p.code for p in loop.part("body").all("identifier")}
+        origins = [known[n].value for n in names if n in known and known[n].value]
+        if "threadIdx" not in names and not any(
+            "threadIdx" in {p.code for p in o.all("identifier")} for o in origins
+        ):
+            yield Slip(
+                loop.line,
+                f"The loop in line {loop.line} begins at {first.code} in every thread, and steps by {step.code}: all threads "
+                f"take the same elements. Begin at threadIdx.{step.code[-1]}.",
+            )
+
+
+def outside_its_loop(function: Function) -> Iterator[Slip]:
+    """A statement indented like the only one that a loop or an `if` without braces governs."""
+    for statement in function.body.all(*BODIES):
+        body = statement.part(BODIES[statement.kind])
+        after = statement.node.next_named_sibling
+        if not body or body.kind == "compound_statement" or not after or statement.part("alternative"):
+            continue
+        after = Piece(function.file, after)
+        below = body.line > statement.line and after.line > body.last_line
+        indents = [_indent(piece) for piece in (body, after, statement)]
+        if below and indents[0] == indents[1] > indents[2] and not after.kind.startswith("preproc"):
+            word = statement.kind.split("_")[0]
+            yield Slip(
+                after.line,
+                f"Line {after.line} is not in the {word} of line {statement.line}, though it is indented so: without "
+                "braces only one statement is.",
+            )
+
+
+def shuffles_too_far(function: Function) -> Iterator[Slip]:
+    """A shuffle by 32 lanes or more, where a warp ends."""
+    for name, call in function.body.calls():
+        if (
+            name not in ("__shfl_down_sync", "__shfl_up_sync", "__shfl_xor_sync")
+            or len(call.part("arguments").parts) < 3
+        ):
+            continue
+        by = call.part("arguments").parts[2]
+        loops = [
+            loop for loop in function.file.around(call.start, "for_statement") if _counter(loop) == by.code
+        ]
+        start = loops[0].part("initializer").part("declarator").part("value") if loops else by
+        if start.kind == "number_literal" and start.code.isdecimal() and int(start.code) >= 32:
+            what = f"begins at {start.code}" if loops else f"shuffles by {start.code} lanes"
+            line = loops[0].line if loops else call.line
+            yield Slip(
+                line,
+                f"Line {line} {what}; a warp has 32 lanes, and a lane that asks for one outside gets its own value back. "
+                "The furthest step is 16.",
+            )
+
+
+def _indent(piece: Piece) -> int:
+    """Of the line that it begins in."""
+    text = piece.file.lines[piece.line - 1].expandtabs(4)
+    return len(text) - len(text.lstrip())
+
+
+LOOP_DETECTORS = (
+    steps_another,
+    takes_all_from_its_own,
+    begins_at_the_same,
+    outside_its_loop,
+    shuffles_too_far,
+)

@@ -1,0 +1,358 @@
+"""How a wrong kernel uses what the puzzle gives it: parameters in another order or left unused, rows taken for columns,
+an index with the steps of another array. Facts about its text beside the puzzle's declaration, like `slips.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from ...course.cuda_text import CudaText, Function, Piece, Variable, read
+from ...course.declare import Kernel, Puzzle
+from ...course.parameters import Scalar
+from ...course.stubs import stub_text
+from .array_steps import wrong_steps
+from .digits import mixed_digits
+from .findings import Slip, reached, shown, sign_of
+from .near_solution import differences
+from .noting import value_of
+
+_PAIR = {"_h": "rows", "_w": "columns"}
+_OTHER = {"rows": "columns", "columns": "rows"}
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def misuses(puzzle: Puzzle, kernel: Kernel, source: str) -> list[Slip]:
+    """The most telling first."""
+    file = read(source)
+    own = file.function(kernel.name)
+    if own is None:
+        return []
+    if found := other_order(kernel, own):
+        return found
+    found = list(Rows(kernel, own).mixed())
+    dims = [puzzle.full_dims(c) for c in puzzle.cases if not c.stress and kernel in puzzle.kernels_of(c)]
+    found += wrong_steps(kernel, own, dims)
+    found += [slip for function in reached(file, kernel.name) for slip in mixed_digits(function)]
+    mine, stub = Use(file, kernel.name), Use(read(stub_text(puzzle)), kernel.name)
+    if puzzle.has_solution:
+        found += beside_the_solution(puzzle, kernel, mine, stub)
+    return found or ([] if puzzle.repair else changed_lines(stub, mine))
+
+
+def beside_the_solution(puzzle: Puzzle, kernel: Kernel, mine: Use, stub: Use) -> list[Slip]:
+    """What the solution does, and this file does not."""
+    solution = Use(read(puzzle.solution_path.read_text(encoding="utf-8")), kernel.name)
+    names = {p.name for p in kernel.params}
+    known = {v.name for v in stub.file.variables} | {letter for a in kernel.arrays for letter in a.letters}
+    found = differences(mine.file, solution.file, kernel.name, names | known)
+    use = mine, stub, solution
+    if all(u.function for u in use) and {v.name for v in mine.function.parameters} == names:
+        found += [*never_used(kernel, *use), *no_remainder(kernel, *use), *no_negative(kernel, *use)]
+    return found
+
+
+def other_order(kernel: Kernel, own: Function) -> list[Slip]:
+    """The declared parameters, by their names, in another order."""
+    names, declared = [v.name for v in own.parameters], [p.name for p in kernel.params]
+    if names == declared or sorted(names) != sorted(declared):
+        return []
+    first = next(i for i, name in enumerate(names) if name != declared[i])
+    text = (
+        f"The launch passes {', '.join(declared)}, in this order; line {own.parameters[first].line} takes parameter "
+        f"{first + 1}, {declared[first]}, for {names[first]}."
+    )
+    return [Slip(own.parameters[first].line, text)]
+
+
+# -- what is left unused -------------------------------------------------------------------------------------
+
+
+class Use:
+    """How often a kernel of a file, with the functions that it calls, names something."""
+
+    def __init__(self, file: CudaText, kernel: str):
+        self.file, self.function = file, file.function(kernel)
+        self.bodies = [function.body for function in reached(file, kernel)]
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        return Counter(name for names in self.lines.values() for name in names)
+
+    @cached_property
+    def lines(self) -> dict[str, list[str]]:
+        """The names that every line has, by its text; macros with the names in what they stand for."""
+        macros: dict[str, list[str]] = {}
+        for m in self.file.macros:
+            macros.setdefault(m.name, []).extend(_NAME.findall(m.value))
+        found: dict[str, list[str]] = {}
+        for body in self.bodies:
+            for e in body.all("identifier"):
+                pending, known = [e.code], set()
+                while pending:
+                    known.add(name := pending.pop())
+                    found.setdefault(" ".join(self.file.lines[e.line - 1].split()), []).append(name)
+                    pending += [n for n in macros.get(name, ()) if n not in known]
+        return found
+
+    def beside(self, other: Use) -> set[str]:
+        """The names in the lines that the other file does not have."""
+        return {name for text, names in self.lines.items() if text not in other.lines for name in names}
+
+    @cached_property
+    def against_zero(self) -> set[str]:
+        """What is compared with 0."""
+        comparisons = (e for body in self.bodies for e in body.all("binary_expression"))
+        ordered = [e for e in comparisons if e.part("operator").code in ("<", ">", "<=", ">=")]
+        return {
+            e.part(a).code
+            for e in ordered
+            for a, b in (("left", "right"), ("right", "left"))
+            if e.part(b).code in ("0", "-1")
+        }
+
+    def of(self, name: str) -> int:
+        return self.counts.get(name, 0)
+
+    def by(self, sign: str, name: str) -> list[Piece]:
+        """The expressions whose right side is a name, behind this sign."""
+        return [
+            e
+            for body in self.bodies
+            for e in body.all("binary_expression")
+            if e.part("operator").code == sign and e.part("right").code == name
+        ]
+
+    def times(self, name: str) -> int:
+        """How often something is multiplied by a name."""
+        products = (e for body in self.bodies for e in body.all("binary_expression"))
+        return sum(name in (e.part("left").code, e.part("right").code) for e in products if sign_of(e) == "*")
+
+
+def never_used(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
+    """What the solution's own lines use, and this file's own do not."""
+    names = [p.name for p in kernel.params] + [p.name for p in kernel.constants] + ["threadIdx", "blockIdx"]
+    own = mine.beside(stub)
+    missing = [n for n in names if solution.of(n) > stub.of(n) >= mine.of(n) and n not in own]
+    places = {n: made_from(stub, n) for n in ("threadIdx", "blockIdx")}
+    missing = [n for n in missing if not any(mine.of(d) > stub.of(d) for d in places.get(n, ()))]
+    if missing and any(mine.of(n) != stub.of(n) for n in mine.counts):  # it is not empty
+        given = any(stub.of(n) for n in missing)
+        listed = f"{', '.join(missing[:-1])} and {missing[-1]}" if missing[1:] else missing[0]
+        where = f"Nothing that you wrote in {kernel.name} uses" if given else f"{kernel.name} never uses"
+        yield Slip(mine.function.name_line, f"{where} {listed}.")
+
+
+def made_from(stub: Use, name: str) -> set[str]:
+    """The stub's variables that come from a name: who uses `lane` uses threadIdx."""
+    found: set[str] = set()
+    for declared in (e for body in stub.bodies for e in body.all("init_declarator")):
+        value = declared.part("value")
+        if value and not found.union([name]).isdisjoint(p.code for p in value.all("identifier")):
+            found.add(declared.part("declarator").code)
+    return found
+
+
+def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
+    """No division by a parameter, or one of which the remainder is not looked at, where the solution does both."""
+    for name in (p.name for p in kernel.params if isinstance(p, Scalar)):
+        asks = mine.by("%", name) or mine.times(name) > stub.times(name)
+        if not any(_is_tested(e) for e in solution.by("%", name)) or stub.by("%", name):
+            continue
+        divisions = mine.by("/", name)
+        if len(divisions) > len(stub.by("/", name)) and not asks:
+            last = divisions[-1]
+            yield Slip(
+                last.line,
+                f"Line {last.line} divides by {name}, and nothing asks whether the division leaves a remainder "
+                f"(% {name}): where it does, there is no such position.",
+            )
+        elif len(divisions) <= len(stub.by("/", name)) and not asks and mine.of(name) > stub.of(name):
+            yield Slip(
+                mine.function.name_line,
+                f"Nothing that you wrote in {kernel.name} divides by {name}: from here, what lies a step of {name} apart "
+                "is found by a division that leaves no remainder.",
+            )
+
+
+def no_negative(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
+    """A difference that is divided, of which nobody asks whether it is negative, nor its quotient."""
+    for name in (p.name for p in kernel.params if isinstance(p, Scalar)):
+        if stub.by("%", name) or not any(map(_is_tested, solution.by("%", name))):
+            continue
+        divided = {e.part("left").code for e in mine.by("/", name)}
+        for e in mine.by("%", name):
+            left = e.part("left")
+            value = value_of(e.file, left.code, e.start) if left.kind == "identifier" else None
+            minus = value and any(p.part("operator").code == "-" for p in value.all("binary_expression"))
+            quotients = {
+                v.name for v in e.file.variables if v.value and v.value.code == f"{left.code} / {name}"
+            }
+            if (
+                minus
+                and left.code in divided
+                and not mine.against_zero & {left.code, *quotients, f"{left.code} / {name}"}
+            ):
+                yield Slip(
+                    e.line,
+                    f"Line {e.line}: nothing asks whether {left.code} is negative. In C, -2 / 2 is -1, -1 / 2 is 0 and -2 % 2 is "
+                    "0, so there seems to be a position.",
+                )
+                return
+
+
+def changed_lines(stub: Use, mine: Use) -> list[Slip]:
+    """The first variable to which the stub gives a value, and the file another one."""
+    own, names = declared(mine), {v.name for v in mine.file.variables}
+    others = [words(v.value) for v in own.values()]
+    for name, given in declared(stub).items():
+        used = {p.code for p in given.value.all("identifier")} & {v.name for v in stub.file.variables}
+        if not used <= names:  # it is not the stub any more
+            continue
+        if name in own and own[name].type != given.type or name in own and words(given.value) not in others:
+            told = [f"{v.type} {name} = {shown(v.value)}" for v in (given, own[name])]
+            return [
+                Slip(
+                    own[name].line,
+                    f"The stub has {told[0]}, line {own[name].line} has {told[1]}: was it meant to change?",
+                )
+            ]
+    return []
+
+
+def declared(use: Use) -> dict[str, Variable]:
+    """The variables that a kernel declares once, with a value."""
+    found: dict[str, list[Variable]] = {}
+    for v in use.file.variables:
+        if any(body.holds(v) for body in use.bodies):
+            found.setdefault(v.name, []).append(v)
+    return {name: all_of[0] for name, all_of in found.items() if len(all_of) == 1 and all_of[0].value}
+
+
+def words(piece: Piece) -> list[str]:
+    """`& 31` and `>> 5` are other words for `% 32` and `/ 32`, of what is not negative."""
+    found = [token.code for token in piece.tokens]
+    for i, (sign, number) in enumerate(pairwise(found)):
+        if sign in ("&", ">>") and number.isdecimal():
+            power = int(number) + 1 if sign == "&" else 1 << int(number)
+            if power & (power - 1) == 0:
+                found[i : i + 2] = ["%" if sign == "&" else "/", str(power)]
+    return found
+
+
+def _is_tested(remainder: Piece) -> bool:
+    """Whether it is compared, or a condition itself."""
+    outer = remainder.outer
+    return outer.kind == "binary_expression" and outer.part("operator").code in ("==", "!=", "||", "&&")
+
+
+# -- rows and columns ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Rows:
+    """Which names of a kernel go with rows and which with columns: pairs of parameters `stride_h`, `stride_w`, the
+    letters of the arrays' last two axes, and what is computed from one kind only."""
+
+    kernel: Kernel
+    function: Function
+
+    def mixed(self) -> Iterator[Slip]:
+        if not self.pairs:
+            return
+        for e in self._sums():
+            sides = self._of_sum(e)
+            if len(set(sides.values())) > 1:
+                yield self._slip(e, sides)
+                return
+        for e in self.function.body.all("binary_expression"):
+            left, right = e.part("left"), e.part("right")
+            a, b = self._side(left), self.pairs.get(right.code)
+            if e.part("operator").code in ("/", "%") and left.kind == "identifier" and a and b and a != b:
+                yield self._slip(e, {left.code: a, right.code: b})
+                return
+
+    def _slip(self, e: Piece, told: Mapping[str, str]) -> Slip:
+        sides = list(told.values())
+        most = max(("rows", "columns"), key=sides.count)
+        odd = " and ".join(name for name, side in told.items() if side != most)
+        return Slip(
+            e.line,
+            f"Line {e.line} mixes rows and columns: in {shown(e)}, {odd} belong{'s' * (sides.count(most) + 1 == len(sides))} "
+            f"to the {_OTHER[most]}, the rest to the {most}.",
+        )
+
+    @cached_property
+    def pairs(self) -> dict[str, str]:
+        """The parameters that exist once for rows and once for columns."""
+        names = {p.name for p in self.kernel.params if isinstance(p, Scalar)}
+        stems = {n[:-2] for n in names if n.endswith("_h") and n[:-2] + "_w" in names}
+        return {stem + end: side for stem in stems for end, side in _PAIR.items()}
+
+    @cached_property
+    def letters(self) -> dict[str, str]:
+        arrays = [a.letters for a in self.kernel.arrays if len(a.letters) >= 3 and a.letters[-1] not in "kcb"]
+        rows, columns = {letters[-2] for letters in arrays}, {letters[-1] for letters in arrays}
+        sides = dict.fromkeys(rows - columns, "rows") | dict.fromkeys(columns - rows, "columns")
+        return {k: v for k, v in sides.items() if k not in "kcb"}
+
+    def _sums(self) -> Iterator[Piece]:
+        for e in self.function.body.all("binary_expression"):
+            inner = e.outer.kind == "binary_expression" and e.outer.part("operator").code in ("+", "-")
+            if e.part("operator").code in ("+", "-") and not inner and not _is_scaled(e):
+                yield e
+
+    def _of_sum(self, e: Piece) -> dict[str, str]:
+        """The side of every name in the plain terms of a sum that has a parameter of a pair in it."""
+        terms, names = list(_terms(e)), []
+        for term in terms:
+            parts = (
+                [term]
+                if term.kind == "identifier"
+                else [term.part("left"), term.part("right")]
+                if (term.kind == "binary_expression" and term.part("operator").code == "*")
+                else []
+            )
+            if all(p.kind == "identifier" for p in parts):
+                names += [p.code for p in parts]
+        outer = e.outer
+        if outer.kind == "init_declarator" and outer.part("declarator").code in self.letters:
+            names.append(outer.part("declarator").code)
+        sizes = {a for p in self.kernel.arrays for _, a in p.axes}
+        if any(n in sizes for n in names) or not any(n in self.pairs for n in names):
+            return {}
+        return {n: side for n in names if (side := self.pairs.get(n) or self.letters.get(n))}
+
+    def _side(self, e: Piece) -> str:
+        """Of a variable that is a sum of one kind only."""
+        value = value_of(e.file, e.code, e.start) if e.kind == "identifier" else None
+        if (
+            value is None
+            or value.kind != "binary_expression"
+            or value.part("operator").code not in ("+", "-")
+        ):
+            return ""
+        sides = set(self._of_sum(value).values())
+        return sides.pop() if len(sides) == 1 else ""
+
+
+def _terms(e: Piece) -> Iterator[Piece]:
+    if e.kind == "binary_expression" and e.part("operator").code in ("+", "-"):
+        yield from _terms(e.part("left"))
+        yield from _terms(e.part("right"))
+    elif e.kind == "parenthesized_expression" and len(e.parts) == 1:
+        yield from _terms(e.parts[0])
+    else:
+        yield e
+
+
+def _is_scaled(e: Piece) -> bool:
+    """Whether a sum is in parentheses that are multiplied: then it is a part of a flat index, or of a size."""
+    outer = e.outer
+    return outer.kind == "parenthesized_expression" and bool(
+        re.search(r"^\s*[*%/]", e.file.text[outer.end : outer.end + 4])
+    )

@@ -1,0 +1,272 @@
+"""Naming a wrong output: the mistakes that a puzzle declares, and a few that fit any kernel.
+
+A name is claimed only when it is the only explanation: it predicts every output seen, in the cases
+that failed and in those that passed, and no other candidate does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+
+import numpy as np
+
+from ...course.declare import Case, Kernel, Puzzle
+from ...course.mistakes import Mistake
+from ..compare import ATOL, HALF, RTOL, Expected, untouched
+from . import combined, other_inputs
+
+LARGE = 1 << 18  # elements; larger outputs are not searched for other orders
+LEAST = 4  # elements that tell anything
+MAGNIFY = 4.0  # a wrong kernel may sum more terms than the right one
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one kernel wrote in one case: inputs, expectations and results by output name.
+
+    before: the outputs before the kernel ran, which reveals unwritten elements; written: see
+    compare.untouched.
+    """
+
+    case: Case
+    dims: Mapping[str, int]
+    arrays: Mapping[str, np.ndarray]
+    targets: tuple[Expected, ...]
+    results: Mapping[str, np.ndarray]
+    before: Mapping[str, np.ndarray]
+    written: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        return not all(t.right(self.results[t.array.name]).all() for t in self.targets)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A named explanation. name: the mistake's, or "factor", "order", "half" ..., or "" for one that is
+    told but has no name; hint: 0 for none."""
+
+    name: str
+    says: str
+    hint: int = 0
+
+
+#: What a mistake writes in a case: values by output, NaN where it leaves an element as it was; None where that
+#: cannot be known.
+Foresee = Callable[[Mistake, Observation], Mapping[str, np.ndarray] | None]
+
+
+def explain(
+    puzzle: Puzzle, kernel: Kernel, observations: Sequence[Observation], foresee: Foresee
+) -> Claim | None:
+    """The one explanation of a kernel's wrong outputs, or None.
+
+    observations: every completed case of `kernel`, the one to be explained first. foresee: see Foresee.
+    """
+    matches = [m for m in puzzle.mistakes_of(kernel) if m.says]
+    for seen in observations:  # one case after the other: few mistakes are left after the first
+        matches = [m for m in matches if predicts(foresee(m, seen), seen)]
+    failed = [o for o in observations if o.failed]
+    matches = [m for m in matches if any(differs(foresee(m, o) or {}, o) for o in failed)]
+    if len({m.says for m in matches}) == 1:  # several kernels may make one mistake
+        return Claim(matches[0].name, matches[0].says, matches[0].hint)
+    if matches:
+        return None
+    if len(kernel.outputs) == 1 and (claim := generic(failed)):
+        return claim
+    says = combined.explain(kernel, observations)
+    if says := says or other_inputs.explain(kernel, observations, predicts, differs):
+        return Claim("", says)
+    return None
+
+
+def predicts(values: Mapping[str, np.ndarray] | None, seen: Observation) -> bool:
+    """Is that what was written? Where a value is not finite, or nothing was written, the same must be true."""
+    if values is None:
+        return False
+    for target in seen.targets:
+        foreseen, got = values[target.array.name], seen.results[target.array.name]
+        if not agree(foreseen, got, slack(target, foreseen)):
+            return False
+        if (~np.isfinite(foreseen) & ~unset(target, seen) & (got != foreseen)).any():
+            return False
+    return True
+
+
+def differs(values: Mapping[str, np.ndarray], seen: Observation) -> bool:
+    """Does what a mistake writes differ here from the right answer?"""
+    for target in seen.targets:
+        if target.array.name in values:
+            foreseen = values[target.array.name]
+            if not agree(foreseen, target.values, slack(target, foreseen)):
+                return True
+            if (~np.isfinite(foreseen) & (foreseen != target.values) & ~np.isnan(target.values)).any():
+                return True
+    return False
+
+
+def unset(target: Expected, seen: Observation) -> np.ndarray:
+    """The elements that hold no number, or nothing but what was there before the kernel ran."""
+    name = target.array.name
+    got, written = seen.results[name], seen.written.get(name)
+    return untouched(target, got, seen.before[name], written) | ~np.isfinite(got)
+
+
+def slack(target: Expected, values: np.ndarray) -> float:
+    """The error allowed between a prediction and an output: that of the largest element, with some slack."""
+    sizes = (np.abs(a[np.isfinite(a)]) for a in (target.magnitude, values))
+    largest = max(a.max(initial=0.0) for a in sizes)
+    exact = not target.array.dtype.startswith("float")
+    rounding = 2 * HALF if target.array.dtype == "float16" else RTOL
+    return 0.0 if exact else ATOL + MAGNIFY * rounding * largest
+
+
+def agree(values: np.ndarray, got: np.ndarray, tolerance: float) -> bool:
+    """Are all finite values those that were got?"""
+    known = np.isfinite(values)
+    values, got = values[known], got[known].astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return bool(np.all((np.abs(got - values) <= tolerance) | (got == values)))
+
+
+#: names of the claims that `generic` makes
+GENERIC = {"zero", "sign", "factor", "divided", "multiplied", "order", "half"}
+
+
+def generic(failed: Sequence[Observation]) -> Claim | None:
+    """Explanations that need no declaration; each is tried on all failing cases."""
+    pairs = [(o, o.targets[0], o.results[o.targets[0].array.name]) for o in failed]
+    if not pairs or not all(np.isfinite(got).all() for _, _, got in pairs):
+        return None
+    if sum(got.size for _, _, got in pairs) >= LEAST and not any(got.any() for _, _, got in pairs):
+        name = pairs[0][1].array.name
+        return Claim(
+            "zero",
+            f"Every element of {name} is 0: nothing is added to what is stored, it is multiplied by 0, or it is cut to a "
+            "whole number.",
+        )
+    return factor(pairs) or order(pairs) or half(pairs) or whole(pairs)
+
+
+def factor(pairs: list) -> Claim | None:
+    """Every element is the same multiple of the expected one."""
+    pairs = (
+        [pair for pair in pairs if telling(pair[1])]
+        if any(telling(target) > 1 for _, target, _ in pairs)
+        else []
+    )
+    ratios = [common_ratio(target, got.astype(np.float64)) for _, target, got in pairs]
+    if not pairs or None in ratios:
+        return None
+    name, first = pairs[0][1].array.name, ratios[0]
+    if not any(ratios):
+        return None
+    if all(abs(r + 1) < 1e-4 for r in ratios):
+        return Claim("sign", f"Every element of {name} has the right magnitude and the wrong sign.")
+    if len(ratios) > 1 and max(ratios) - min(ratios) < 1e-4 * abs(first):
+        return Claim(
+            "factor", f"Every element of {name} is {first:.4g} times the expected one, in all failing cases."
+        )
+    sizes = [(r, seen.dims) for r, (seen, _, _) in zip(ratios, pairs, strict=True)]
+    dims = {dim: size for dim, size in sizes[0][1].items() if all(dim in d for _, d in sizes)}
+    fits = [(dim, "divided") for dim in dims if all(abs(r * d[dim] - 1) < 1e-3 for r, d in sizes)]
+    fits += [(dim, "multiplied") for dim in dims if all(abs(r - d[dim]) < 1e-3 for r, d in sizes)]
+    if len(fits) == 1:
+        dim, what = fits[0]
+        return Claim(what, f"Every element of {name} is the expected one {what} by {dim}={dims[dim]}.")
+    return Claim("factor", f"Every element of {name} is {first:.4g} times the expected one.")
+
+
+def telling(target: Expected) -> int:
+    """The number of elements that are large enough for a ratio."""
+    return int(np.count_nonzero(np.abs(target.values) > 1e3 * target.tolerance))
+
+
+def common_ratio(target: Expected, got: np.ndarray) -> float | None:
+    """r such that got = r * expected within the tolerance; None if there is no such r."""
+    if not got.any():
+        return 0.0
+    ratio = float((got * target.values).sum() / (target.values**2).sum())
+    room = (1 + abs(ratio)) * np.maximum(target.tolerance, RTOL * target.magnitude + ATOL)
+    return ratio if bool(np.all(np.abs(got - ratio * target.values) <= room)) else None
+
+
+def order(pairs: list) -> Claim | None:
+    """The expected values, in another order: axes swapped, reversed, or shifted by a few elements."""
+    _, target, got = pairs[0]
+    if target.values.size > LARGE or target.values.size < 4:
+        return None
+    kept = [says for says in orders(target, got) if all(says in orders(t, g) for _, t, g in pairs[1:])]
+    return Claim("order", kept[0]) if len(kept) == 1 else None
+
+
+def orders(target: Expected, got: np.ndarray) -> list[str]:
+    """Every sentence about the order that is true of this output."""
+    room = max(float(target.tolerance.max()), RTOL * float(target.magnitude.max()))
+    return [says for says, values in reordered(target) if np.all(np.abs(got.ravel() - values) <= room)]
+
+
+def reordered(target: Expected) -> Iterator[tuple[str, np.ndarray]]:
+    """(sentence, flat values) of the other orders worth a sentence."""
+    values, letters, name = target.values, target.array.letters, target.array.name
+    axes = range(values.ndim)
+    for perm in permutations(axes) if values.ndim <= 5 else ():
+        if moved := [a for a in axes if perm[a] != a and values.shape[a] > 1]:
+            laid, plain = (",".join(letters[a] for a in order) for order in (perm, axes))
+            if len(moved) > 1:
+                says = f"These are the expected values of {name}, laid out as [{laid}], not [{plain}]."
+                yield says, values.transpose(perm).ravel()
+    for count in range(1, 2 ** min(values.ndim, 5)):
+        flipped = [a for a in axes if count >> a & 1]
+        if all(values.shape[a] > 1 for a in flipped):
+            along = " and ".join(letters[a] for a in flipped)
+            yield (
+                f"These are the expected values of {name}, reversed along {along}.",
+                np.flip(values, flipped).ravel(),
+            )
+
+
+def half(pairs: list) -> Claim | None:
+    """Errors of the size of half-precision rounding, or values that all are half-precision numbers."""
+    pairs = [(seen, target, got) for seen, target, got in pairs if seen.case.values != "integers"]
+    if not pairs or any(target.array.dtype not in ("float32", "float64") for _, target, _ in pairs):
+        return None
+    name = pairs[0][1].array.name
+    worst = max(float(np.max(np.abs(got - t.values) / np.maximum(t.magnitude, ATOL))) for _, t, got in pairs)
+    if worst < 0.1 and sum(got.size for _, _, got in pairs) >= 4 and all(is_half(got) for _, _, got in pairs):
+        return Claim(
+            "half", f"Every value of {name} is a half-precision number: add up in float, not in half."
+        )
+    if HALF / 8 < worst < 4 * HALF:
+        size = f"up to {worst:.0e} of the sum of the terms' sizes"
+        return Claim(
+            "half",
+            f"The errors of {name} ({size}) are of the size of rounding to 10 bits after the point, as half and "
+            "TF32 have them: 5e-04 of a number.",
+        )
+    return None
+
+
+def whole(pairs: list) -> Claim | None:
+    """Integers, where fractions are expected."""
+    pairs = [(target, got) for seen, target, got in pairs if seen.case.values != "integers"]
+    if sum(map(np.count_nonzero, (got for _, got in pairs))) < 4 or any(
+        (got != np.round(got)).any() for _, got in pairs
+    ):
+        return None
+    if all((target.values == np.round(target.values)).all() for target, _ in pairs):
+        return None
+    name = pairs[0][0].array.name
+    return Claim(
+        "",
+        f"Every element of {name} is a whole number: fractions are dropped, by a variable that is an int or by a "
+        "division of two integers.",
+    )
+
+
+def is_half(values: np.ndarray) -> bool:
+    """Are all these float values exactly representable in half precision?"""
+    with np.errstate(over="ignore"):
+        return bool(np.all(values.astype(np.float16).astype(values.dtype) == values))

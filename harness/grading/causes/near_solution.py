@@ -1,0 +1,225 @@
+"""Where a wrong kernel says almost what the solution says: the same terms with another sign, two variables that have each
+other's value, a bound that is another size, `break` for `continue`.
+
+Expressions are compared by what they add up, not by how they are written. What the solution says is not told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from ...course.cuda_text import CudaText, Piece
+from ...course.cuda_tree import LOOPS
+from .array_steps import multiplied_out
+from .findings import Slip, reached, shown
+from .noting import index_of
+
+Sum = frozenset  # of (sign, names in alphabetical order)
+
+
+def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable[str]) -> list[Slip]:
+    """given: the names that mean the same in both: of sizes, of what the stub has, of the axes of arrays."""
+    both = [[f.body for f in reached(file, kernel)] for file in (mine, solution)]
+    compared = [*other_bounds(*both, set(given)), *other_ends(*both)]
+    found = [
+        *other_signs(*both),
+        *other_factors(*both),
+        *exchanged(*both),
+        *compared,
+        *leaves(*both),
+        *other_strides(*both),
+    ]
+    return found or [*other_names(*both)][:1]
+
+
+def other_signs(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """A sum of the solution's terms in which some have another sign, but not all."""
+    known = {s for body in solution for _, s in sums(body)}
+    plain = {frozenset(names for _, names in s): s for s in known}
+    for body in mine:
+        for e, s in sums(body):
+            other = plain.get(frozenset(names for _, names in s))
+            if other is None or s in known or frozenset((-sign, names) for sign, names in s) in known:
+                continue
+            wrong = [term for term in s if term not in other]
+            wrong = wrong if len(wrong) * 2 <= len(s) else [term for term in s if term in other]
+            if wrong and len(wrong) < len(s):
+                sign, names = max(wrong)
+                does = "adds" if sign > 0 else "subtracts"
+                yield Slip(
+                    e.line, f"Line {e.line} {does} {' * '.join(names)} in {shown(e)}: is that the right sign?"
+                )
+
+
+def other_factors(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """A sum of the solution's names in which one is multiplied by another number, or by none."""
+
+    def plain(s: Sum) -> Sum:
+        return frozenset((sign, tuple(n for n in names if not n.isdecimal())) for sign, names in s)
+
+    known = {s for body in solution for _, s in sums(body, True)}
+    alike = {plain(s): s for s in known if all(names for _, names in plain(s))}
+    found = [(e, s) for body in mine for e, s in sums(body, True) if s not in known and plain(s) in alike]
+    for e, s in sorted(found, key=lambda each: len(each[0].code))[:1]:
+        product = " * ".join(min(s - alike[plain(s)])[1])
+        yield Slip(e.line, f"Line {e.line}: is {product} multiplied by what it should be in {shown(e)}?")
+
+
+def sums(body: Piece, numbers: bool = False) -> Iterator[tuple[Piece, Sum]]:
+    """The sums of two terms or more that are nothing but names and products of names; with numbers or without."""
+    for e in body.all("binary_expression"):
+        inner = e.outer.kind == "binary_expression" and e.outer.part("operator").code in ("+", "-")
+        if inner or e.part("operator").code not in ("+", "-"):
+            continue
+        terms = [(sign, tuple(sorted(names))) for sign, names in multiplied_out(e)]
+        plain = numbers or not any(n.isdecimal() for _, names in terms for n in names)
+        if 1 < len(terms) == len(set(terms)) and plain:
+            yield e, frozenset(terms)
+
+
+def exchanged(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """Two variables of which each has the value that the other has in the solution."""
+    own, right = values(mine), values(solution)
+    for a, piece in own.items():
+        for b, other in own.items():
+            if a < b and right.get(a) and right.get(b) and a in right and b in right:
+                pair = [" ".join(p.code.split()) for p in (piece, other, right[a], right[b])]
+                if pair[:2] == pair[:1:-1] and pair[0] != pair[1]:
+                    lines = sorted({piece.line, other.line})
+                    where = f"Line {lines[0]}" if len(lines) == 1 else f"Lines {lines[0]} and {lines[1]}"
+                    verb = "gives" if len(lines) == 1 else "give"
+                    yield Slip(
+                        lines[0], f"{where} {verb} {a} what belongs to {b}, and {b} what belongs to {a}."
+                    )
+
+
+def values(bodies: list[Piece]) -> dict[str, Piece]:
+    """The first value of every variable that is declared once."""
+    found: dict[str, list[Piece]] = {}
+    for body in bodies:
+        for d in body.all("init_declarator"):
+            name, value = d.part("declarator"), d.part("value")
+            if name and value and name.kind == "identifier":
+                found.setdefault(name.code, []).append(value)
+    return {name: pieces[0] for name, pieces in found.items() if len(pieces) == 1}
+
+
+def other_bounds(mine: list[Piece], solution: list[Piece], given: set[str]) -> Iterator[Slip]:
+    """A comparison with another size than the solution has for the same thing, which is less often compared with that."""
+    own, right = list(comparisons(mine)), list(comparisons(solution))
+    counts = [Counter((left, bound) for _, left, bound in found) for found in (own, right)]
+    known = {(left, bound) for _, left, bound in right}
+    for e, left, bound in own:
+        bounds = {b for _, a, b in right if a == left and b != "0"}
+        sizes = given.issuperset(re.findall(r"\w+", bound))
+        if not bounds or (left, bound) in known or left not in given or not sizes:
+            continue
+        if any(counts[0][left, b] < counts[1][left, b] for b in bounds):
+            yield Slip(
+                e.line,
+                f"Line {e.line} compares {left} with {bound}: is {bound} the number of what {left} counts?",
+            )
+            return
+
+
+def other_ends(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """`i > n` for `i >= n`: only where both are equal does it make a difference."""
+    known: dict[tuple[str, str], set[bool]] = {}
+    for e, left, bound in comparisons(solution):
+        known.setdefault((left, bound), set()).add(_takes_equal(e))
+    for e, left, bound in comparisons(mine):
+        if _takes_equal(e) not in known.get((left, bound), {_takes_equal(e)}):
+            yield Slip(e.line, f"Line {e.line}: is {shown(e)} also right where {left} is equal to {bound}?")
+
+
+def _takes_equal(e: Piece) -> bool:
+    """Whether equal values count with the smaller ones: for `<=` and `>`."""
+    return e.part("operator").code in ("<=", ">")
+
+
+def comparisons(bodies: list[Piece]) -> Iterator[tuple[Piece, str, str]]:
+    """(comparison, what is compared, with what) of all that ask for more or less."""
+    for body in bodies:
+        for e in body.all("binary_expression"):
+            if e.part("operator").code in ("<", ">", "<=", ">="):
+                left, bound = (" ".join(e.part(side).code.split()) for side in ("left", "right"))
+                yield e, left, bound
+
+
+def other_strides(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """A loop over the same variable, from the same start, with another step."""
+    known: dict[tuple[str, str], set[str]] = {}
+    for _, loop, step in strides(solution):
+        known.setdefault(loop, set()).add(step)
+    for piece, loop, step in strides(mine):
+        if step not in known.get(loop, {step}):
+            yield Slip(
+                piece.line,
+                f"The loop in line {piece.line} steps by {step}: does that leave anything out, or do anything twice?",
+            )
+
+
+def strides(bodies: list[Piece]) -> Iterator[tuple[Piece, tuple[str, str], str]]:
+    """(loop, (variable, start), step) of loops that count upwards."""
+    for loop in (loop for body in bodies for loop in body.all("for_statement")):
+        update, start = loop.part("update"), loop.part("initializer")
+        first = next(start.all("init_declarator"), None) if start else None
+        begins = "".join(first.part("value").code.split()) if first and first.part("value") else ""
+        if update and update.kind == "update_expression" and "++" in update.code:
+            yield loop, (update.part("argument").code, begins), "1"
+        elif update and update.kind == "assignment_expression" and update.part("operator").code == "+=":
+            yield loop, (update.part("left").code, begins), " ".join(update.part("right").code.split())
+
+
+def other_names(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """One name for another, in the value of a variable or in the whole index of an array; not a name of one's own."""
+    right, own = values(solution), values(mine)
+    both = [{v.name for body in bodies for v in body.file.variables} for bodies in (mine, solution)]
+    of_one = both[0] ^ both[1]
+    for name, value in own.items():
+        wrong, other = one_name(value, right[name]) if name in right else ("", "")
+        if wrong and not of_one & {wrong, other}:
+            yield Slip(value.line, f"Line {value.line}: is {wrong} the right one in {name} = {shown(value)}?")
+    known = {(a, i) for body in solution for _, a, i in indices(body)}
+    for body in mine:
+        for access, array, index in indices(body):
+            others = {i for a, i in known if a == array}
+            if others and index not in others and others <= set(own) and index in {i for _, i in known}:
+                yield Slip(access.line, f"Line {access.line}: is {index} the right index for {array}?")
+
+
+def one_name(mine: Piece, solution: Piece) -> tuple[str, str]:
+    """The only words in which two expressions differ, if they are names."""
+    both = [p.tokens for p in (mine, solution)]
+    if len(both[0]) != len(both[1]):
+        return "", ""
+    differ = [(a.code, b.code) for a, b in zip(*both, strict=True) if a.code != b.code]
+    names = len(differ) == 1 and all(re.fullmatch(r"[A-Za-z_]\w*", word) for word in differ[0])
+    return differ[0] if names else ("", "")
+
+
+def indices(body: Piece) -> Iterator[tuple[Piece, str, str]]:
+    """(access, array, index) where the index is one name."""
+    for access in body.all("subscript_expression"):
+        index = index_of(access)
+        if index and index.kind == "identifier" and access.parts[0].kind == "identifier":
+            yield access, access.parts[0].code, index.code
+
+
+def leaves(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """A loop that is left where the solution only skips one turn."""
+
+    kinds = {p.kind for body in solution for p in body.all("break_statement", "continue_statement")}
+    if kinds != {"continue_statement"}:
+        return
+    for body in mine:
+        for leave in body.all("break_statement"):
+            loops = leave.file.around(leave.start, *LOOPS, "switch_statement")
+            if len(loops) > 1 and loops[0].kind == "for_statement":
+                yield Slip(
+                    leave.line,
+                    f"The break in line {leave.line} ends the loop of line {loops[0].line}, with all turns that are left; "
+                    "to skip one turn, write continue.",
+                )

@@ -1,0 +1,232 @@
+"""Which variables stand behind an access of a kernel, and the kernel's text with a note of their values before it.
+
+`A[row * K + k]` becomes `A[(at[1] = row, at[2] = K, at[3] = k, row * K + k)]`, for one thread only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+
+from ...course.cuda_text import CudaText, Function, Piece, Variable, edited
+from ...course.cuda_tree import LOOPS
+from ...errors import KernelFault
+
+MOST_NOTES = 32
+_INTEGERS = set(
+    "int unsigned signed long short char bool size_t auto ptrdiff_t int8_t int16_t int32_t int64_t".split()
+)
+_INTEGERS |= {f"u{name}" for name in _INTEGERS}
+_JUMPS = ("return_statement", "continue_statement", "break_statement")
+_AROUND = (*LOOPS, "if_statement", "conditional_expression")
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What is noted where. indices: pieces of the line before which it is done. own: the integer variables of the
+    index; behind: those from which they were computed; others: of loops and guards around. calls: of the function, if
+    it is no kernel."""
+
+    function: Function
+    indices: list[Piece]
+    own: list[str]
+    behind: list[str]
+    others: list[str]
+    guards: list[Piece]
+    calls: list[Piece]
+    element: str = ""  # a condition: that the access is of this element
+
+    @property
+    def names(self) -> list[str]:
+        return list(dict.fromkeys((*self.own, *self.behind, *self.others)))[:MOST_NOTES]
+
+
+def probe_of(file: CudaText, line: int, array: str) -> Probe | None:
+    function = file.function_at(line)
+    if function is None:
+        return None
+    inside = [
+        access
+        for access in function.body.all("subscript_expression", "pointer_expression")
+        if access.line <= line <= access.last_line and index_of(access)
+    ]
+    inside = [access for access in inside if _base(access).code == array] or inside
+    calls = [] if function.is_kernel else [call for name, call in file.whole.calls() if name == function.name]
+    inside = inside or list(macro_accesses(file, function, line))
+    if not inside:
+        return None
+    place = inside[0].start
+    indices = [index_of(access) for access in inside]
+    own = _unique(names_in(file, index, place) for index in indices)
+    origins = [v for name in own if (v := value_of(file, name, place))]
+    origins += [v for access in inside if (v := begun(file, named(access), place))]
+    behind = _unique(names_in(file, value, place) for value in origins)
+    around = list(guards(file, function, inside[0]))
+    loops = [
+        u for loop in file.around(place, *LOOPS) if loop.start > function.start and (u := loop.part("update"))
+    ]
+    others = _unique(names_in(file, piece, place) for piece in (*loops, *around))
+    probe = Probe(function, indices, own, behind, others, around, calls)
+    return probe if probe.names or calls else None
+
+
+def macro_accesses(file: CudaText, function: Function, line: int) -> Iterator[Piece]:
+    """The uses in a line of macros that index something: `#define AT(x, i) x[i]`."""
+    names = {m.name for m in file.macros if m.parameters is not None and ("[" in m.value or "*(" in m.value)}
+    return (
+        call for name, call in function.body.calls() if name in names and call.line <= line <= call.last_line
+    )
+
+
+def index_of(access: Piece) -> Piece | None:
+    """The index of `a[index]`, the address of `*address`, or all of `MACRO(a, i)`."""
+    if access.kind == "call_expression":
+        return access
+    if access.kind == "pointer_expression":
+        star = access.part("operator")
+        return access.part("argument") if star and star.code == "*" else None
+    inside = next((p for p in access.parts if p.kind == "subscript_argument_list"), None)
+    return inside.parts[0] if inside and len(inside.parts) == 1 else None
+
+
+def element_of(file: CudaText, fault: KernelFault) -> str:
+    """The condition that an access is of the element of a fault; "" where it cannot be said."""
+    found, at = file.subscripts(fault.array, fault.line), re.findall(r"\d+", fault.index)
+    if len(found) != 1 or not at:
+        return ""
+    access, indices = found[0], []
+    while access.kind == "subscript_expression":
+        indices.append(index_of(access))
+        access = access.parts[0]
+    if len(indices) == 1 < len(at):  # of an array of several axes, in memory
+        shape = [int(n) for n in re.findall(r"\d+", fault.shape)]
+        if len(shape) != len(at):
+            return ""
+        at = [str(sum(int(n) * prod(shape[i + 1 :]) for i, n in enumerate(at)))]
+    if len(indices) != len(at) or not all(indices) or any(_changes(index) for index in indices):
+        return ""
+    return " && ".join(f"({i.code}) == {n}" for i, n in zip(reversed(indices), at, strict=True))
+
+
+def _changes(index: Piece) -> bool:
+    return any(index.all("update_expression", "assignment_expression", "call_expression"))
+
+
+def _base(access: Piece) -> Piece:
+    """What is indexed: `a` of `a[i][j]`."""
+    while access.kind == "subscript_expression":
+        access = access.parts[0]
+    return access
+
+
+def named(access: Piece) -> str:
+    """The first name of an access: `a` of `a[i][j]` and of `*(a + i)`."""
+    return next((p.code for p in access.all("identifier")), "")
+
+
+def _unique(found: Iterable[Iterable[str]]) -> list[str]:
+    return list(dict.fromkeys(name for names in found for name in names))
+
+
+def names_in(file: CudaText, piece: Piece, place: int) -> Iterator[str]:
+    """The integer variables that a piece reads and that can be named at a place."""
+    known = file.names_at(place)
+    for p in piece.all("identifier"):
+        if p.code in known and _is_integer(known[p.code]):
+            yield p.code
+
+
+def _is_integer(variable: Variable) -> bool:
+    words = variable.type.replace("std::", "").split()
+    plain = not variable.pointer and not variable.extents and bool(words) and set(words) <= _INTEGERS
+    constant = {"const", "constexpr"} & set(variable.words) and variable.scope.type == "translation_unit"
+    return plain and not constant and "__shared__" not in variable.words
+
+
+def value_of(file: CudaText, name: str, place: int) -> Piece | None:
+    """What a local variable was set to where it is declared; not for one that is changed later."""
+    known = [v for v in file.named(name, place) if v.end <= place]
+    declared = known[-1] if known else None
+    if not declared or not declared.value or declared.scope.type == "for_statement":
+        return None
+    scope = Piece(file, declared.scope)
+    changed = any(p.code == name and _is_set(p) for p in scope.all("identifier"))
+    return None if changed else declared.value
+
+
+def begun(file: CudaText, name: str, place: int) -> Piece | None:
+    """What a local pointer was set to where it is declared, even if it has moved on since."""
+    declared = file.names_at(place).get(name)
+    return declared.value if declared and declared.pointer else value_of(file, name, place)
+
+
+def _is_set(name: Piece) -> bool:
+    outer = name.outer
+    if outer.kind == "assignment_expression":
+        return outer.part("left") == name
+    return outer.kind == "update_expression" or outer.kind == "pointer_expression"
+
+
+def guards(file: CudaText, function: Function, access: Piece) -> Iterator[Piece]:
+    """The conditions that let an access happen, the nearest first: of the loops and `if`s around it, and of the `if`s
+    before it that leave."""
+    inner = access
+    while (outer := inner.outer) and inner.start > function.start:
+        if outer.kind in _AROUND and (condition := outer.part("condition")) and not condition.holds(inner):
+            yield meant(file, condition)
+        if outer.kind == "compound_statement":
+            for before in reversed(outer.parts):
+                if before.end <= inner.start and before.kind == "if_statement" and _leaves(before):
+                    yield meant(file, before.part("condition"))
+        inner = outer
+
+
+def meant(file: CudaText, condition: Piece) -> Piece:
+    """The condition that a variable stands for: `if (!inside)` after `bool inside = x < W && y < H;`."""
+    inner = condition
+    while inner.kind in ("condition_clause", "parenthesized_expression", "unary_expression"):
+        if len(inner.parts) != 1:
+            return condition
+        inner = inner.parts[0]
+    value = value_of(file, inner.code, condition.start) if inner.kind == "identifier" else None
+    return value if value and value.kind in ("binary_expression", "parenthesized_expression") else condition
+
+
+def _leaves(statement: Piece) -> bool:
+    body = statement.part("consequence")
+    last = body.parts[-1] if body and body.kind == "compound_statement" and body.parts else body
+    return bool(last) and last.kind in _JUMPS and not statement.part("alternative")
+
+
+def noting(source: str, probe: Probe, address: int, fault: KernelFault) -> str:
+    """The source with the notes. address: of an array of 64-bit integers: whether there are notes, the line of the
+    call, the values."""
+    here = " && ".join(
+        f"{builtin}.{axis} == {at}"
+        for builtin, point in (("threadIdx", fault.thread), ("blockIdx", fault.block))
+        for axis, at in zip("xyz", point, strict=True)
+    )
+    at = f"((volatile long long*){address}ull)"
+    if probe.element:
+        here = f"{at}[0] == 0 && {here}"  # the first time
+
+    def note(values: Iterable[tuple[int, str]]) -> str:
+        return (
+            f"(({here}) ? (void)({', '.join(f'{at}[{i}] = (long long)({v})' for i, v in values)}) : (void)0)"
+        )
+
+    seen = note([*((2 + i, name) for i, name in enumerate(probe.names)), (0, probe.element or "1")])
+    edits = [(index, f"({seen}, ({index.code}))") for index in outermost(probe.indices)]
+    edits += [(call, f"({note([(1, str(call.line))])}, {call.code})") for call in outermost(probe.calls)]
+    return edited(source, edits)
+
+
+def outermost(pieces: Iterable[Piece]) -> list[Piece]:
+    """Those that lie in no other: edits must not overlap."""
+    found: list[Piece] = []
+    for piece in sorted(pieces, key=lambda p: (p.start, -p.end)):
+        if not found or piece.start >= found[-1].end:
+            found.append(piece)
+    return found

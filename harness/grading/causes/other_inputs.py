@@ -1,0 +1,357 @@
+"""Naming a wrong output by what goes into it: it is what the right kernel computes from other inputs.
+
+From `bias` as 0, `b` in the place of `a`, the last image alone, a filter laid out in another order: the reference tells
+what comes out then. Where it is linear in an array, each of its elements is one term of the sums, and an output may be
+the last of its terms alone. As in naming.py, only the one explanation of all that was seen is told.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...course.declare import Kernel
+from ...course.parameters import Array, Scalar
+from ...errors import CourseError
+from ..compare import axis_index, outputs_of, reference_arrays, show_pair
+
+if TYPE_CHECKING:
+    from .naming import Observation
+
+Inputs = Mapping[str, np.ndarray]
+LARGE = 1 << 15  # elements of all arrays of a case
+MOST_TERMS = 256
+SECONDS = 0.5  # of the processor, for all that is tried
+
+
+@dataclass(frozen=True)
+class Other:
+    """Other inputs. key: the same for those that mean the same; change: what they are made of; scalars: other parameters."""
+
+    key: tuple
+    says: str
+    change: Callable[[Inputs], Inputs]
+    scalars: Callable[[Mapping], Mapping] = lambda dims: dims
+
+
+def explain(
+    kernel: Kernel,
+    observations: Sequence[Observation],
+    fits: Callable[[Mapping, Observation], bool],
+    differs: Callable[[Mapping, Observation], bool],
+) -> str:
+    """The sentence; "" where there is none, or several. fits, differs: see naming.predicts and naming.differs."""
+    end = time.thread_time() + SECONDS
+    seen = [o for o in observations if sum(a.size for a in o.arrays.values()) <= LARGE]
+    wrong = [t.array for o in seen for t in o.targets if not t.right(o.results[t.array.name]).all()]
+    if not wrong:
+        return ""
+    seen = [replace(o, targets=tuple(t for t in o.targets if t.array in wrong)) for o in seen]
+    failed, out = [o for o in seen if o.failed], next(a for a in kernel.outputs if a in wrong).name
+    first, left = failed[0], []
+    for other in candidates(kernel, first, out):
+        if time.thread_time() > end:
+            return ""  # others might fit as well
+        if fits(computed(kernel, first, other), first):
+            left.append(other)
+    rest = [o for o in seen if o is not first]
+    for o in sorted(rest, key=lambda o: not o.failed):
+        if time.thread_time() > end + SECONDS:
+            break
+        left = [other for other in left if fits(computed(kernel, o, other), o)]
+    left = [other for other in left if differs(computed(kernel, first, other), first)]
+    if any("and" not in other.key for other in left):
+        left = [other for other in left if "and" not in other.key]
+    if len({other.key for other in left}) == 1:
+        rest = [a.name for a in kernel.outputs if a not in wrong]
+        return left[0].says + f" {' and '.join(rest)} {'is' if len(rest) == 1 else 'are'} right." * bool(rest)
+    if left and all(other.key[0] == 0 for other in left):  # each is a factor of the same products
+        names = [other.key[1] for other in left]
+        return f"{', '.join(names[:-1])} and {names[-1]} play no part in {out}: nothing of them gets there."
+    if left or len(kernel.outputs) > 1:
+        return ""
+    return terms_of(kernel, seen, fits, differs) or times(kernel, failed)
+
+
+def computed(kernel: Kernel, seen: Observation, other: Other) -> Mapping[str, np.ndarray] | None:
+    try:
+        with np.errstate(all="ignore"):
+            return reference(kernel, other.change(reference_arrays(seen.arrays)), other.scalars(seen.dims))
+    except (ValueError, IndexError, KeyError, ArithmeticError, CourseError):  # no such inputs here
+        return None
+
+
+def reference(kernel: Kernel, arrays: Inputs, dims: Mapping[str, int]) -> dict[str, np.ndarray]:
+    with np.errstate(all="ignore"):
+        return outputs_of(kernel, kernel.reference(dict(arrays), dict(dims)), dims)
+
+
+# -- other inputs --------------------------------------------------------------------------------------------
+
+
+def candidates(kernel: Kernel, seen: Observation, out: str) -> Iterator[Other]:
+    """out: the name of the first output that is wrong."""
+    inputs = [a for a in kernel.arrays if a.role in ("in", "constant") and a.dtype.startswith("float")]
+    yield from other_scalars(kernel, out)
+    for a in inputs:
+        for value, how in ((0, "plays no part in it"), (1, "is not multiplied in")):
+            yield Other(
+                (value, a.name),
+                f"{out} is what comes out if every element of {a.name} is {value}: {a.name} {how}.",
+                replaced(a, lambda x, value=value: np.full_like(x, value)),
+            )
+        yield from slices(a, out)
+        for i, letter in enumerate(a.letters):
+            yield Other(
+                ("same", a.name, letter),
+                f"{out} is what comes out if every {letter} of {a.name} is the first one: {letter} has no effect on its index.",
+                replaced(a, lambda x, i=i: np.repeat(x.take([0], i), x.shape[i], i)),
+            )
+        yield from layouts(a, out)
+    for letter in sorted({letter for a in inputs for letter in a.letters}):
+        shared = [a for a in inputs if letter in a.letters]
+        if len(shared) > 1:
+            yield Other(
+                ("same", letter),
+                f"{out} is what comes out if every {letter} of {' and '.join(a.name for a in shared)} is the first one.",
+                lambda arrays, shared=shared, letter=letter: all_first(arrays, shared, letter),
+            )
+    for a, b in permutations(inputs, 2):
+        if a.shape(seen.dims) == b.shape(seen.dims):
+            yield Other(
+                (a.name, "by", b.name),
+                f"{out} is what comes out if {b.name} is read in the place of {a.name}.",
+                lambda arrays, a=a, b=b: {**arrays, a.name: arrays[b.name]},
+            )
+    for a, b in combinations(inputs, 2):
+        if a.shape(seen.dims) == b.shape(seen.dims):
+            yield Other(
+                (a.name, "and", b.name),
+                f"{out} is what comes out if {a.name} and {b.name} change places.",
+                lambda arrays, a=a, b=b: {**arrays, a.name: arrays[b.name], b.name: arrays[a.name]},
+            )
+
+
+def other_scalars(kernel: Kernel, out: str) -> Iterator[Other]:
+    """Two parameters exchanged, or one in the place of another; a fraction as 0 or 1. Not those that are sizes of arrays."""
+    sizes = {size for a in kernel.arrays for _, size in a.axes}
+    known = [p for p in kernel.params if isinstance(p, Scalar) and p.value is None and p.name not in sizes]
+
+    def other(key: tuple, what: str, change: Callable[[Mapping], Mapping]) -> Other:
+        return Other(key, f"{out} is what comes out if {what}.", lambda a: a, lambda d: {**d, **change(d)})
+
+    for p in (p for p in known if p.dtype.startswith("float")):
+        for value in (0, 1):
+            yield other((p.name, value), f"{p.name} is {value}", lambda d, n=p.name, value=value: {n: value})
+    for a, b in permutations(known, 2):
+        if a.dtype != b.dtype:
+            continue
+        yield other(
+            (a.name, b.name),
+            f"{b.name} is used in the place of {a.name}",
+            lambda d, a=a.name, b=b.name: {a: d[b]},
+        )
+        if a.name < b.name:
+            yield other(
+                (a.name, "and", b.name),
+                f"{a.name} and {b.name} change places",
+                lambda d, a=a.name, b=b.name: {a: d[b], b: d[a]},
+            )
+
+
+def all_first(arrays: Inputs, shared: Sequence[Array], letter: str) -> Inputs:
+    changed = dict(arrays)
+    for a in shared:
+        x, i = arrays[a.name], a.letters.index(letter)
+        changed[a.name] = np.repeat(x.take([0], i), x.shape[i], i)
+    return changed
+
+
+def replaced(a: Array, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Inputs], Inputs]:
+    return lambda arrays: {**arrays, a.name: change(arrays[a.name])}
+
+
+def slices(a: Array, out: str) -> Iterator[Other]:
+    """Only the first or the last along some axes, or all but these along one."""
+    axes = range(len(a.letters))
+    for count in (1, 2, 3):
+        for chosen in combinations(axes, min(count, len(a.letters))):
+            letters = "".join(a.letters[i] for i in chosen)
+            named = " and ".join(letters)
+            for which, place in (("first", 0), ("last", -1)):
+                yield Other(
+                    (which, letters),
+                    f"{out} is what comes from the {which} {named} of {a.name} alone: nothing is added up along "
+                    f"{'it' if count == 1 else 'them'}.",
+                    replaced(a, lambda x, chosen=chosen, place=place: kept(x, chosen, place)),
+                )
+                if count == 1:
+                    loop = "end" if place else "begin"
+                    yield Other(
+                        ("but", which, letters),
+                        f"The {which} {named} of {a.name} is left out of {out}: does a loop {loop} "
+                        f"one too {'early' if place else 'late'}?",
+                        replaced(a, lambda x, chosen=chosen, place=place: x - kept(x, chosen, place)),
+                    )
+
+
+def kept(x: np.ndarray, axes: tuple[int, ...], place: int) -> np.ndarray:
+    """The elements at one end of some axes; 0 elsewhere."""
+    at = tuple(place if i in axes else slice(None) for i in range(x.ndim))
+    result = np.zeros_like(x)
+    result[at] = x[at]
+    return result
+
+
+def layouts(a: Array, out: str) -> Iterator[Other]:
+    """Reversed along axes, or its elements taken for those of another order of axes."""
+    axes = range(len(a.letters))
+    for count in range(1, len(a.letters) + 1):
+        for chosen in combinations(axes, count):
+            named = " and ".join(a.letters[i] for i in chosen)
+            yield Other(
+                ("reversed", named),
+                f"{out} is what comes out if {a.name} is reversed along {named}.",
+                replaced(a, lambda x, chosen=chosen: np.flip(x, chosen)),
+            )
+    for order in permutations(axes) if 1 < len(a.letters) <= 4 else ():
+        if order != tuple(axes):
+            laid, plain = (",".join(a.letters[i] for i in o) for o in (order, axes))
+            yield Other(
+                ("laid", a.name, order),
+                f"{out} is what comes out if {a.name} is read as if it were laid out [{laid}]; it is [{plain}].",
+                replaced(a, lambda x, order=order: laid_out(x, order)),
+            )
+
+
+def laid_out(x: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
+    shape = [x.shape[i] for i in order]
+    if all(x.shape[i] == 1 for i, o in enumerate(order) if i != o):
+        raise ValueError("nothing changes")
+    return x.ravel().reshape(shape).transpose(np.argsort(order))
+
+
+def times(kernel: Kernel, failed: Sequence[Observation]) -> str:
+    """An array that counts several times, such as a bias that every lane adds: `expected + (n - 1) * bias`."""
+    name = kernel.outputs[0].name
+    for a in kernel.arrays:
+        if a.role not in ("in", "constant") or not a.dtype.startswith("float"):
+            continue
+        found = set()
+        for o in failed:
+            arrays = reference_arrays(o.arrays)
+            without = reference(kernel, {**arrays, a.name: np.zeros_like(arrays[a.name])}, o.dims)[name]
+            share, more = o.targets[0].values - without, o.results[name] - without
+            size = float((share**2).sum())
+            with np.errstate(invalid="ignore", over="ignore"):
+                count = float((share * more).sum()) / size if size else np.nan
+            room = (1 + abs(count)) * 4 * np.maximum(o.targets[0].tolerance, 1e-5 * o.targets[0].magnitude)
+            fits = np.isfinite(count) and without.any() and bool((np.abs(more - count * share) <= room).all())
+            found.add(round(count) if fits and abs(count - round(count)) < 1e-3 else None)
+        if None not in found and all(n > 1 for n in found):
+            least = min(found)
+            often = f"{least} times" if len(found) == 1 else "several times"
+            return f"{a.name} is added {often} instead of once: everybody who has a part of the sum begins with it."
+    return ""
+
+
+# -- the terms of a sum --------------------------------------------------------------------------------------
+
+
+def terms_of(kernel: Kernel, seen: Sequence[Observation], fits: Callable, differs: Callable) -> str:
+    """Whether every output is the last or first of its terms alone, or all but these."""
+    failed = [o for o in seen if o.failed]
+    for a in kernel.arrays:
+        if a.role not in ("in", "constant") or not a.dtype.startswith("float"):
+            continue
+        small = [o for o in seen if o.arrays[a.name].size <= MOST_TERMS]
+        if not small or failed[0] is not small[0] or failed[0].arrays[a.name].size < 2:
+            continue
+        ways = [Terms(kernel, a, o).ways() for o in small[:3]]
+        for way in ways[0] if ways[0] else ():
+            if all(w and fits(w[way], o) for w, o in zip(ways, small, strict=False)):
+                if differs(ways[0][way], failed[0]):
+                    return Terms(kernel, a, failed[0]).told(way)
+    return ""
+
+
+@dataclass
+class Terms:
+    """What every element of one array adds to every output, where the outputs are linear in it."""
+
+    kernel: Kernel
+    array: Array
+    seen: Observation
+
+    def ways(self) -> dict[str, dict[str, np.ndarray]]:
+        """Values of the output by the way of getting them; {} where there are no terms."""
+        name, base, each, exists = self._each()
+        if each is None or (exists.sum(0) < 1).all():
+            return {}
+        count = len(each)
+        last = count - 1 - np.argmax(exists[::-1], axis=0)
+        first = np.argmax(exists, axis=0)
+        some = exists.any(axis=0)
+        pick = {
+            way: np.where(some, np.take_along_axis(each, at[None], 0)[0], 0)
+            for way, at in (("last", last), ("first", first))
+        }
+        whole = each.sum(0)
+        found = {}
+        for way, values in pick.items():
+            found[way] = {name: base + values}
+            found[way, "without the start"] = {name: values}
+            found["but", way] = {name: base + whole - values}
+        return found
+
+    def _each(self):
+        """(output, its value without the array, each element's term, whether there is such a term)."""
+        arrays, dims = reference_arrays(self.seen.arrays), self.seen.dims
+        name = self.kernel.outputs[0].name
+
+        def out(values: np.ndarray, others: Callable[[np.ndarray], np.ndarray] = lambda x: x) -> np.ndarray:
+            changed = {n: x if x.dtype.kind != "f" else others(x) for n, x in arrays.items()}
+            return reference(self.kernel, {**changed, self.array.name: values}, dims)[name]
+
+        x = arrays[self.array.name]
+        one = np.eye(x.size).reshape(x.size, *x.shape)
+        base = out(np.zeros_like(x))
+        each = np.stack([out(unit * x) - base for unit in one])
+        full = out(x)
+        if not np.allclose(each.sum(0) + base, full, rtol=1e-6, atol=1e-6 * (np.abs(full).max() + 1)):
+            return name, base, None, None
+        plain = out(np.zeros_like(x), np.ones_like)
+        exists = np.stack([out(unit, np.ones_like) != plain for unit in one])
+        return name, base, each, exists
+
+    def told(self, way) -> str:
+        name, base, each, exists = self._each()
+        target = self.seen.targets[0]
+        got = self.seen.results[name]
+        wrong = ~target.right(got) & (exists.sum(0) > 1)
+        at = tuple(np.argwhere(wrong)[0]) if wrong.any() else (0,) * got.ndim
+        ends = np.flatnonzero(exists[(slice(None), *at)])
+        which = "last" if "last" in way else "first"
+        j = ends[-1 if which == "last" else 0]
+        index = axis_index(self.array.letters, np.unravel_index(j, self.seen.arrays[self.array.name].shape))
+        x = float(self.seen.arrays[self.array.name].flat[j])
+        value = float(got[at])
+        other = float(each[(j, *at)]) / x if x else 0.0
+        place, term = f"{name}[{axis_index(target.array.letters, at)}]", f"{self.array.name}[{index}]"
+        product = f"{show_pair(x, x + 1)[0]} * {show_pair(other, other + 1)[0]}"
+        if "but" in way:
+            return (
+                f"{place} has all of its {len(ends)} terms but the {which}, {term} = {product}; so has every element: does a "
+                f"loop {'end one too early' if which == 'last' else 'begin one too late'}?"
+            )
+        remedy = (
+            "each term replaces the one before it; add it with +=."
+            if which == "last"
+            else "the loops end after one turn."
+        )
+        return f"{place} = {show_pair(value, value + 1)[0]} is the {which} of its {len(ends)} terms alone, {term} = {product}: {remedy}"

@@ -1,0 +1,166 @@
+"""What becomes of each thread's share where the threads of a block add up together: lost on the way, or added too often.
+
+A launch whose accesses are noted tells which thread reads which element. Then a single element is 1 and all others are 0:
+what arrives in the output is what becomes of the share of the thread that reads it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...course.cuda_text import read
+from ...course.declare import Kernel
+from ...course.parameters import Array
+from ...devices.launching import triple
+from ...errors import BackwarpError
+from ..compare import outputs_of, reference_arrays
+from ..runs import Setup, Trial, place, start
+from ..sentences import is_barrier
+from .summed import Arrays, Run, launches
+
+WARP = 32
+MOST_STEPS = 1 << 18  # of the launch that is noted
+
+
+def told(trial: Trial, setup: Setup, end: float) -> str:
+    """The sentence; "" where all shares arrive, or nothing is known of them. end: of time.process_time."""
+    kernel, block = trial.outcome.kernel, triple(trial.launch.block, "block")
+    if block[0] == 1 or block[1:] != (1, 1):
+        return ""
+    run = launches(trial, setup)
+    for a in (a for a in kernel.arrays if a.role == "in" and a.dtype == "float32"):
+        shares = shares_of(a, trial, setup)
+        arrived = shares and arrivals(kernel, trial.dims, a, trial.arrays, shares, run, end)
+        if arrived and (says := described(arrived, kernel.outputs[0].name)):
+            return says
+    return ""
+
+
+def adds_together(kernel: Kernel, source: str) -> bool:
+    """Whether the threads of a block may: they wait for one another."""
+    own = read(source).function(kernel.name)
+    calls = own.file.whole.calls() if own else ()
+    return len(kernel.outputs) == 1 and any(is_barrier(name) for name, _ in calls)
+
+
+def shares_of(array: Array, trial: Trial, setup: Setup) -> dict[int, list[int]]:
+    """The elements that the threads of block 0 read, and no other thread, by thread; {} where that is not known."""
+    kernel, device = trial.outcome.kernel, setup.device
+    handles = {p.name: place(device, p, trial) for p in kernel.passed}
+    handles[array.name] = device.array(trial.arrays[array.name], name=array.name, axes=array.letters)
+    device.keep_steps = MOST_STEPS
+    try:
+        steps = start(trial, setup, setup.schedules[0], handles).steps
+    except BackwarpError:
+        return {}
+    finally:
+        device.keep_steps = 0
+    rows = steps.rows if steps and len(steps.rows) < MOST_STEPS else ()
+    at, size = handles[array.name].pointer, trial.arrays[array.name].nbytes
+    if not len(rows):
+        return {}
+    rows = rows[(rows["address"] >= at) & (rows["address"] < at + size)]
+    readers: dict[int, set[tuple[int, int]]] = {}
+    for row in rows[["address", "block", "thread"]].tolist():
+        readers.setdefault((row[0] - at) // 4, set()).add(row[1:])
+    found: dict[int, list[int]] = {}
+    for element, by in sorted(readers.items()):
+        if len(by) == 1 and min(by)[0] == 0:
+            found.setdefault(min(by)[1], []).append(element)
+    return found
+
+
+def arrivals(
+    kernel: Kernel,
+    dims: Mapping[str, int],
+    array: Array,
+    arrays: Arrays,
+    shares: Mapping[int, list[int]],
+    run: Run,
+    end: float,
+) -> dict[int, float]:
+    """How often the share of a thread is added, by thread; {} where the right result is no sum, or no thread's share is
+    treated as one."""
+    name = kernel.outputs[0].name
+
+    def right(inputs: Arrays) -> np.ndarray:
+        return outputs_of(kernel, kernel.reference(reference_arrays(inputs), dict(dims)), dims)[name]
+
+    others = {
+        a.name: np.ones_like(arrays[a.name]) for a in kernel.arrays if a.role == "in" and a.dtype == "float32"
+    }
+    zero, numbers = np.zeros_like(arrays[array.name]), arrays[array.name]
+    once, thrice = (right({**arrays, **others, array.name: n * numbers}) for n in (1, 3))
+    if right({**arrays, **others, array.name: zero}).any() or not np.allclose(thrice, 3 * once, rtol=1e-4):
+        return {}
+    found: dict[int, float] = {}
+    for thread in tried(sorted(shares)):
+        for element in dict.fromkeys((shares[thread][0], shares[thread][-1])):
+            single = zero.copy()
+            single.flat[element] = 1
+            inputs = {**arrays, **others, array.name: single}
+            done = run(inputs) if time.process_time() < end else None
+            want = right(inputs)
+            if done is None or (done[name][want == 0] != 0).any() or not want.any():
+                return {}
+            times = np.unique(np.round(done[name][want != 0] / want[want != 0], 4))
+            if len(times) != 1 or found.setdefault(thread, float(times[0])) != times[0]:
+                return {}
+    return found
+
+
+def tried(threads: list[int]) -> list[int]:
+    """All, or in large blocks those of the first warp, and one of each other."""
+    return threads if len(threads) <= 3 * WARP else [t for t in threads if t < WARP or t % WARP == 0]
+
+
+def described(arrived: Mapping[int, float], output: str) -> str:
+    """`what lanes 16 to 31 of a warp read is lost`, where all shares that are treated wrongly are treated alike."""
+    often = {n for n in arrived.values() if n != 1}
+    if len(often) != 1:
+        return ""
+    times = often.pop()
+    does = "is lost: it never reaches" if times == 0 else f"is added {times:g} times to"
+    threads = np.array(sorted(arrived))
+    bad = np.array([arrived[t] != 1 for t in threads])
+    if bad.all():
+        return f"what any thread reads {does} {output}." if times else ""
+    found = []
+    for name, of, values in (
+        ("warp", "", threads // WARP),
+        ("lane", " of a warp", threads % WARP),
+        ("thread", "", threads),
+    ):
+        touched = np.unique(values[bad])
+        ranges = runs_of(touched, np.unique(values))
+        complete = name != "thread" or len(arrived) <= 3 * WARP
+        if (np.isin(values, touched) == bad).all() and len(ranges) <= 2 and complete and values.any():
+            one = len(touched) == 1
+            text = (
+                f"what {name}{'' if one else 's'} {' and '.join(ranges)}{of} read{'s' * one} {does} {output}."
+            )
+            found.append((len(touched) * (1 + (name == "thread")), text))
+    if found:
+        return min(found)[1]
+    some = every(threads, bad) if len(arrived) <= 3 * WARP else ""
+    return f"what {some} read {does} {output}." if some else ""
+
+
+def every(threads: np.ndarray, bad: np.ndarray) -> str:
+    """`threads 1, 3, 5 ...`, or all but these."""
+    for step in (2, 4, 8, 16):
+        for chosen, but in ((bad, ""), (~bad, "all threads but ")):
+            first = threads[chosen][:3]
+            if len(first) == 3 and ((threads % step == first[0] % step) == chosen).all():
+                return f"{but or 'threads '}{', '.join(map(str, first))} ..."
+    return ""
+
+
+def runs_of(touched: np.ndarray, known: np.ndarray) -> list[str]:
+    """`4 to 7`: neighbours among the known numbers."""
+    places = np.searchsorted(known, touched)
+    runs = np.split(touched, np.flatnonzero(np.diff(places) > 1) + 1)
+    return [f"{r[0]} to {r[-1]}" if len(r) > 1 else str(r[0]) for r in runs]

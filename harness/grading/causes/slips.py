@@ -1,0 +1,293 @@
+"""Slips of the pen: code that compiles and cannot be meant, found in the text of a wrong kernel.
+
+Each is a fact about the file that holds whatever else is wrong: `if (i = n)`, `if (...);`, `1 / n`, a loop that steps
+another loop's variable. None occurs in a right kernel that anybody has written for this course or its tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...course.cuda_text import Function, Piece, Variable, read
+from ...course.cuda_tree import LOOPS
+from ...course.cuda_types import FLOAT, INTEGER, kind_of, of_type
+from .findings import Slip, reached, shown, sign_of
+from .loop_slips import BODIES, COMPARISONS, LOOP_DETECTORS
+
+
+def slips(source: str, kernel: str) -> list[Slip]:
+    """Those in a kernel and in the functions that it calls, in the order of the text."""
+    file = read(source)
+    found = [slip for function in reached(file, kernel) for detect in DETECTORS for slip in detect(function)]
+    return sorted(dict.fromkeys(found), key=lambda slip: slip.line)
+
+
+# -- conditions and bodies ---------------------------------------------------------------------------------
+
+
+def assigns_in_condition(function: Function) -> Iterator[Slip]:
+    """`if (i = n)`; a second pair of parentheses says that it is meant."""
+    for statement in function.body.all("if_statement", "while_statement", "for_statement"):
+        inside = statement.part("condition")
+        if inside and inside.kind == "condition_clause":
+            inside = inside.part("value")
+        if inside and inside.kind == "assignment_expression" and inside.part("operator").code == "=":
+            left, right = inside.part("left"), inside.part("right")
+            if left.kind == "identifier":
+                yield Slip(
+                    inside.line,
+                    f"Line {inside.line} sets {left.code} to {shown(right)} with a single =; a comparison is "
+                    f"written {left.code} == {shown(right)}, or with <, <=, > or >=.",
+                )
+
+
+def ends_at_once(function: Function) -> Iterator[Slip]:
+    """`if (...);`, and `for (...);` before what was meant to be its body."""
+    for statement in function.body.all("if_statement", "for_statement"):
+        body = statement.part(BODIES[statement.kind])
+        if not body or body.code != ";" or statement.part("alternative"):
+            continue
+        word = "if" if statement.kind == "if_statement" else "for"
+        after = Piece(
+            function.file, body.node.next_named_sibling or statement.node.next_named_sibling or body.node
+        )
+        if word == "for" and not (after.kind == "compound_statement" or after.column > statement.column):
+            continue
+        yield Slip(
+            body.line,
+            f"Line {body.line} has a ; right after {word} (...): this ; is all that the {word} governs, and what "
+            f"follows is done {'in any case' if word == 'if' else 'once'}. Remove it.",
+        )
+
+
+def compares_twice(function: Function) -> Iterator[Slip]:
+    """`0 <= p < n`, which compares the result of a comparison."""
+    for e in function.body.all("binary_expression"):
+        left = e.part("left")
+        if sign_of(e) in ("<", ">", "<=", ">=") and sign_of(left) in ("<", ">", "<=", ">="):
+            middle = shown(left.part("right"))
+            yield Slip(
+                e.line,
+                f"Line {e.line}: {shown(e)} compares the result of {shown(left)}, 0 or 1, with {shown(e.part('right'))}; "
+                f"write {shown(left)} && {middle} {sign_of(e)} {shown(e.part('right'))}.",
+            )
+
+
+def compares_with_itself(function: Function) -> Iterator[Slip]:
+    for e in function.body.all("binary_expression"):
+        left, right = e.part("left"), e.part("right")
+        if sign_of(e) in COMPARISONS and left.code.split() == right.code.split() and kind_of(left) == INTEGER:
+            if left.kind in ("identifier", "field_expression", "subscript_expression"):
+                yield Slip(e.line, f"Line {e.line} compares {left.code} with itself: {shown(e)}.")
+
+
+# -- variables ---------------------------------------------------------------------------------------------
+
+
+def hides_the_sum(function: Function) -> Iterator[Slip]:
+    """A variable declared anew in a loop or block, where that of the same name outside is read afterwards."""
+    local = [v for v in function.file.variables if function.body.holds(v) and not v.extents]
+    for inner in local:
+        hidden = [
+            v for v in function.file.named(inner.name, inner.scope.start_byte) if function.body.holds(v)
+        ]
+        outer = hidden[0] if len(hidden) == 1 else None
+        if not outer or inner.scope.type == "for_statement" or outer.scope.type == "for_statement":
+            continue
+        if inner.scope == outer.scope or not _set_later(inner) or _set_later(outer):
+            continue
+        if any(
+            p.code == inner.name and p.start > inner.scope.end_byte for p in function.body.all("identifier")
+        ):
+            yield Slip(
+                inner.line,
+                f"Line {inner.line} declares a second {inner.name}, which ends with its block; that of line "
+                f"{outer.line} never changes. Leave out the type: {inner.name} = ...",
+            )
+
+
+def _set_later(v: Variable) -> bool:
+    """Whether anything but its declaration gives a variable a value."""
+    for p in Piece(v.file, v.scope).all("identifier"):
+        if p.code == v.name and p.start > v.end and v in v.file.named(v.name, p.start):
+            outer = p.outer
+            if outer.kind == "update_expression" or outer.kind == "pointer_expression":
+                return True
+            if outer.kind == "assignment_expression" and outer.part("left") == p:
+                return True
+    return False
+
+
+def keeps_only_the_last(function: Function) -> Iterator[Slip]:
+    """`sum = a * b` in every turn of a loop, where `sum` begins with 0 and is used after the loop."""
+    for e in function.body.all("assignment_expression"):
+        name, value, sign = e.part("left"), e.part("right"), e.part("operator").code
+        loop = e.outer.outer
+        while loop and loop.kind == "compound_statement":
+            loop = loop.outer
+        if sign != "=" or name.kind != "identifier" or not loop or loop.kind != "for_statement":
+            continue
+        known = function.file.named(name.code, e.start)
+        begun = known[0].value if len(known) == 1 and function.body.holds(known[0]) else None
+        if begun is None or begun.code.strip("fF.0") or loop.holds(known[0]) or kind_of(value) != FLOAT:
+            continue
+        outermost = function.file.around(e.start, *LOOPS)
+        outermost = [around for around in outermost if around.start > known[0].end][-1]
+        uses = [p for p in function.body.all("identifier") if p.code == name.code and p.start > known[0].end]
+        inside = [p for p in uses if outermost.holds(p) and p != name]
+        multiplies = value.kind == "binary_expression" and sign_of(value) == "*"
+        if not inside and multiplies and any(p.start > outermost.end for p in uses):
+            yield Slip(
+                e.line,
+                f"Line {e.line} sets {name.code} anew in every turn of the loop, so that only the last product is left; "
+                "add with +=.",
+            )
+
+
+def stores_what_it_began_with(function: Function) -> Iterator[Slip]:
+    """`float sum = 0;` that nothing is added to, and that is stored."""
+    for e in function.body.all("assignment_expression"):
+        value = e.part("right")
+        if e.part("left").kind != "subscript_expression" or value.kind != "identifier":
+            continue
+        known = function.file.named(value.code, e.start)
+        first = known[0].value if len(known) == 1 and function.body.holds(known[0]) else None
+        plain = first and first.kind == "number_literal" and not {"const", "constexpr"} & set(known[0].words)
+        uses = (
+            [p for p in function.body.all("identifier") if p.code == value.code and p.start > known[0].end]
+            if plain
+            else []
+        )
+        if (
+            plain
+            and kind_of(value) == FLOAT
+            and not _set_later(known[0])
+            and len(uses) == 1
+            and e.part("operator").code == "="
+        ):
+            yield Slip(
+                e.line,
+                f"Line {e.line} stores {value.code}, which nothing has changed since it began as {first.code}.",
+            )
+
+
+def tile_of_its_own(function: Function) -> Iterator[Slip]:
+    """An array without __shared__ that is indexed by threadIdx, in a kernel whose threads wait for one another."""
+    if not any(name == "__syncthreads" for name, _ in function.body.calls()):
+        return
+    for v in function.file.variables:
+        if not function.body.holds(v) or not v.extents or {"__shared__", "static"} & set(v.words):
+            continue
+        for access in function.body.all("subscript_expression"):
+            base = access
+            while base.kind == "subscript_expression":
+                base = base.parts[0]
+            if base.code == v.name and _is_set(access) and _by_thread(access, base):
+                yield Slip(
+                    v.line,
+                    f"Line {v.line} declares {v.name} without __shared__: every thread has one of its own, and sees "
+                    "nothing of what the others put into theirs.",
+                )
+                break
+
+
+def _is_set(access: Piece) -> bool:
+    outer = access.outer
+    return outer.kind == "assignment_expression" and outer.part("left") == access
+
+
+def _by_thread(access: Piece, base: Piece) -> bool:
+    """Whether threadIdx, or a variable that is nothing but it, stands in an index."""
+    names = {p.code: p for p in access.all("identifier") if p.start > base.end}
+    known = access.file.names_at(access.start)
+    values = [known[name].value for name in names if name in known and known[name].value]
+    return "threadIdx" in names or any(value.code.startswith("threadIdx.") for value in values)
+
+
+# -- integers where fractions are meant -----------------------------------------------------------------------
+
+
+def drops_the_fraction(function: Function) -> Iterator[Slip]:
+    """`1 / n` and `1 / 2` in a calculation with floats."""
+    for e in function.body.all("binary_expression"):
+        left, right = e.part("left"), e.part("right")
+        if sign_of(e) != "/" or kind_of(left) != INTEGER or kind_of(right) != INTEGER or not _among_floats(e):
+            continue
+        if left.kind != "number_literal":
+            continue
+        whole = right.kind == "number_literal"
+        if whole and int(left.code.rstrip("uUlL"), 0) % (int(right.code.rstrip("uUlL"), 0) or 1) == 0:
+            continue
+        text, value = shown(e), f"{left.code}.0f / {shown(right)}"
+        yield Slip(
+            e.line,
+            f"Line {e.line}: {text} divides two integers, which drops the fraction"
+            + ("" if whole else f": it is 0 wherever {shown(right)} is greater than {left.code}")
+            + f". Write {value}.",
+        )
+
+
+def _among_floats(e: Piece) -> bool:
+    """Whether an expression becomes part of a calculation with floats as it is."""
+    outer = e.outer
+    while outer.kind == "parenthesized_expression":
+        e, outer = outer, outer.outer
+    if outer.kind == "binary_expression" and sign_of(outer) in ("+", "-", "*", "/"):
+        other = outer.part("right") if outer.part("left") == e else outer.part("left")
+        return kind_of(other) == FLOAT or _among_floats(outer)
+    if outer.kind == "assignment_expression":
+        return outer.part("right") == e and kind_of(outer.part("left")) == FLOAT
+    if outer.kind == "init_declarator":
+        name = outer.part("declarator")
+        known = [v for v in e.file.variables if v.start == outer.start and v.name == name.code]
+        return bool(known) and known[0].type in ("float", "double") and not known[0].pointer
+    return False
+
+
+def counts_in_integers(function: Function) -> Iterator[Slip]:
+    """`int sum`, to which floats are added."""
+    told = set()
+    for e in function.body.all("assignment_expression"):
+        left, right = e.part("left"), e.part("right")
+        adds = e.part("operator").code in ("+=", "-=") or (
+            sign_of(right) in ("+", "-") and left.code in (right.part("left").code, right.part("right").code)
+        )
+        if left.kind == "identifier" and adds and kind_of(left) == INTEGER and kind_of(right) == FLOAT:
+            known = function.file.named(left.code, left.start)
+            if known and known[0].start not in told:
+                told.add(known[0].start)
+                yield Slip(
+                    known[0].line,
+                    f"Line {known[0].line} declares {left.code} as {known[0].type}: every fraction that is added to "
+                    "it is dropped. Declare it as float.",
+                )
+
+
+def keeps_as_an_integer(function: Function) -> Iterator[Slip]:
+    """`int x = a[i]`, of an array of floats."""
+    for e in function.body.all("init_declarator"):
+        value, name = e.part("value"), e.part("declarator").code
+        known = next((v for v in e.file.variables if v.start == e.start and v.name == name), None)
+        integer = known and of_type(known.type) == INTEGER and not known.pointer
+        if integer and value and value.kind == "subscript_expression" and kind_of(value) == FLOAT:
+            yield Slip(
+                e.line,
+                f"Line {e.line} keeps {shown(value)} in {name}, which is declared as {known.type}: the fraction is dropped."
+                " Declare it as float.",
+            )
+
+
+DETECTORS = (
+    *LOOP_DETECTORS,
+    assigns_in_condition,
+    ends_at_once,
+    compares_twice,
+    compares_with_itself,
+    hides_the_sum,
+    keeps_only_the_last,
+    stores_what_it_began_with,
+    tile_of_its_own,
+    drops_the_fraction,
+    counts_in_integers,
+    keeps_as_an_integer,
+)

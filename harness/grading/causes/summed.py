@@ -1,0 +1,295 @@
+"""What a wrong kernel adds up: the terms of every element of its output, found by running it.
+
+A right result is a sum of products of the elements of two arrays, or of the elements of one. Where one of them is 0 but for
+a single 1, a kernel stores, in every element of the output, what this 1 is multiplied by; and the numbers of the other array
+are all different, so that each is known by its value. However a kernel is written, this tells which elements it multiplies
+with which, and where it adds the product.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from ...course.declare import Case, Kernel, Puzzle
+from ...course.parameters import Array, Scalar
+from ...errors import BackwarpError, KernelFault
+from ..compare import outputs_of, reference_arrays
+from ..runs import Setup, Trial, place, start
+
+MOST = 240  # launches
+MOST_TERMS = 20000
+SECONDS = 3.0  # of the processor, for all that is tried
+LEAST = 1 << 20  # the numbers of the other array: whole, and twice that at most
+OFTEN = (1, 2, -1, 3, 4, 5, 6, 7, 8, 16, 32)  # so many times such a number are exact
+
+STOPPED = "threads that left an array"
+Arrays = Mapping[str, np.ndarray]
+Run = Callable[[Arrays], Arrays | None]  # inputs -> outputs
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """arrays: the output, then one or two whose elements are multiplied. at: the place of the element of each in each
+    term, [terms, axes of all arrays]. times: how often a term is added, or what an element is multiplied by. stopped: the
+    elements of the output, counted through it, of threads that leave an array; nothing is known of them. parts: the
+    columns of `at` that one axis of an array counts through."""
+
+    arrays: tuple[Array, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    at: np.ndarray
+    times: np.ndarray
+    stopped: tuple[int, ...] = ()
+    parts: tuple[tuple[int, ...], ...] = ()
+
+    def columns(self, i: int) -> slice:
+        """Those of `at` that belong to an array."""
+        start = sum(len(shape) for shape in self.shapes[:i])
+        return slice(start, start + len(self.shapes[i]))
+
+    def flat(self, i: int) -> np.ndarray:
+        """The places in one array, counted through its elements."""
+        shape = self.shapes[i]
+        return self.at[:, self.columns(i)] @ np.array(
+            [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))], int
+        )
+
+    def keys(self) -> np.ndarray:
+        """A number for each term."""
+        key = np.zeros(len(self.at), np.int64)
+        for i, shape in enumerate(self.shapes):
+            key = key * int(np.prod(shape)) + self.flat(i)
+        return key
+
+    def apart(self, dims: Mapping[str, int]) -> Terms:
+        """The same, in the axes that merged axes count through."""
+        arrays = tuple(a.apart for a in self.arrays)
+        shapes = tuple(
+            a.shape(dims) if a.axes != old.axes else shape
+            for a, old, shape in zip(arrays, self.arrays, self.shapes, strict=True)
+        )
+        at = [np.stack(np.unravel_index(self.flat(i), shape), 1) for i, shape in enumerate(shapes)]
+        parts, first = [], 0
+        for count in (len(a.merged.get(letter, "1")) for a in self.arrays for letter in a.letters):
+            parts += [tuple(range(first, first + count))] * (count > 1)
+            first += count
+        return replace(self, arrays=arrays, shapes=shapes, at=np.concatenate(at, 1), parts=tuple(parts))
+
+    def only(self, chosen: np.ndarray) -> Terms:
+        return replace(self, at=self.at[chosen], times=self.times[chosen])
+
+
+def sums_of(
+    kernel: Kernel,
+    dims: Mapping[str, int],
+    arrays: Arrays,
+    run: Run,
+    alone: bool = False,
+    end: float = np.inf,
+) -> Iterator[tuple[Terms, Terms]]:
+    """(what the right kernel adds up, what this one does) for every pair of arrays that are multiplied, and every array
+    that is added; nothing where the right result is no such sum, or this one is not. run: one launch. alone: where the
+    elements of two arrays cannot be told apart, those of one. end: of time.process_time."""
+
+    def right(inputs: Arrays) -> Arrays:
+        with np.errstate(all="ignore"):
+            return outputs_of(kernel, kernel.reference(reference_arrays(inputs), dict(dims)), dims)
+
+    floats = [a for a in kernel.arrays if a.is_input and a.dtype == "float32"]
+    zeros = {**arrays, **{a.name: np.zeros_like(arrays[a.name]) for a in floats}}
+    rng = np.random.default_rng(1)
+    numbers = {a.name: numbered(rng, arrays[a.name]) for a in floats}
+    for output in (a for a in kernel.outputs if a.dtype == "float32"):
+        for part in parts_of(right, zeros, numbers, floats, output.name):
+            chosen = sorted(part, key=lambda a: arrays[a.name].size)
+            ones = {**zeros, **{a.name: np.ones_like(zeros[a.name]) for a in chosen}}
+            if np.abs(right(ones)[output.name]).sum() > MOST_TERMS:
+                continue
+            ways = [(chosen, zeros), (chosen[::-1], zeros)][: len(chosen)]
+            if alone:
+                ways = [([a], ones) for a in chosen if chosen[1:]]
+            for used, others in ways:
+                if others[used[0].name].size > MOST:
+                    continue
+                inputs = {**others, **{a.name: numbers[a.name] for a in used[1:]}}
+                want, got = (terms(output, used, inputs, each, end) for each in (right, run))
+                if want and got and is_sum(got, inputs, run):
+                    there = ~np.isin(want.flat(0), got.stopped)
+                    yield want.only(there).apart(dims), got.apart(dims)
+                    break
+
+
+def numbered(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
+    """Different whole numbers; of a small array, no two pairs have the same sum."""
+    numbers = list(dict.fromkeys(rng.integers(LEAST, 2 * LEAST, 8 * array.size).tolist()))
+    sums: set[int] = set()
+    if array.size > MOST:
+        return np.reshape(numbers[: array.size], array.shape).astype(np.float32)
+    chosen: list[int] = []
+    for number in numbers:
+        more = {number + other for other in chosen}
+        if sums.isdisjoint(more) and len(chosen) < array.size:
+            chosen.append(number)
+            sums |= more
+    return np.reshape(chosen, array.shape).astype(np.float32)
+
+
+def parts_of(
+    right: Run, zeros: Arrays, numbers: Arrays, floats: list[Array], name: str
+) -> list[tuple[Array, ...]]:
+    """The pairs of arrays whose products are added up, and the arrays that are added; [] where the result is something
+    else."""
+
+    def out(*chosen: Array, times: int = 1) -> np.ndarray:
+        return right({**zeros, **{a.name: times * numbers[a.name] for a in chosen}})[name]
+
+    alone = {a.name: out(a) for a in floats}
+    pairs = []
+    for a, b in combinations(floats, 2):
+        product = out(a, b) - alone[a.name] - alone[b.name]
+        if product.any():
+            pairs.append((a, b))
+            if not np.allclose(out(a, b, times=2), 4 * product + 2 * (alone[a.name] + alone[b.name])):
+                return []
+    single = [(a,) for a in floats if alone[a.name].any()]
+    linear = all(np.allclose(out(*a, times=-3), -3 * alone[a[0].name]) for a in single)
+    return [*pairs, *single] if linear and not np.any(right(zeros)[name]) else []
+
+
+def terms(output: Array, chosen: list[Array], inputs: Arrays, run: Run, end: float) -> Terms | None:
+    """What a kernel adds up; None where it is something else, or takes too long. chosen: the array of the single 1, and
+    the one, if any, that has the numbers."""
+    one, *others = chosen
+    zeros = np.zeros_like(inputs[one.name])
+    first = run({**inputs, one.name: zeros})
+    if first is None:
+        return None
+    base = first[output.name].astype(np.float64)
+    stopped = np.flatnonzero(np.isnan(base)) if STOPPED in first else ()
+    base.ravel()[list(stopped)] = 0
+    if not np.isfinite(base).all() or base.any() or len(stopped) == base.size:
+        return None
+    known, found = Numbers(inputs[others[0].name]) if others else None, []
+    for i in range(zeros.size):
+        single = zeros.copy()
+        single.flat[i] = 1
+        done = run({**inputs, one.name: single}) if time.process_time() < end else None
+        if done is None:
+            return None
+        got = done[output.name].astype(np.float64).ravel()
+        if len(stopped) and np.isnan(got[stopped]).all():
+            got[stopped] = 0
+        if not np.isfinite(got).all():
+            return None
+        for at in np.flatnonzero(got):
+            factors = known.made_of(got[at]) if known else [(0, got[at])]
+            if not factors:
+                return None
+            found += [(at, i, j, times) for j, times in factors]
+    shapes = tuple(inputs[a.name].shape for a in chosen)
+    known = located((output, *chosen), (base.shape, *shapes), found)
+    return replace(known, stopped=tuple(stopped))
+
+
+def is_sum(found: Terms, inputs: Arrays, run: Run) -> bool:
+    """Whether a kernel adds up these terms for other numbers, too."""
+    one, *others = (a.name for a in found.arrays[1:])
+    numbers = np.arange(inputs[one].size).reshape(inputs[one].shape) % 8 - 3
+    done = run({**inputs, one: numbers.astype(np.float32)})
+    if done is None:
+        return False
+    factors = [found.times, numbers.flat[found.flat(1)], *(inputs[n].flat[found.flat(2)] for n in others)]
+    each = np.prod(np.array(factors, np.float64), axis=0)
+    size = int(np.prod(found.shapes[0]))
+    total, largest = (np.bincount(found.flat(0), x, size) for x in (each, np.abs(each)))
+    got = done[found.arrays[0].name].astype(np.float64).ravel()
+    got[list(found.stopped)] = 0
+    return bool((np.abs(got - total) <= 1e-4 * largest).all())
+
+
+def located(arrays: tuple[Array, ...], shapes: tuple[tuple[int, ...], ...], found: list[tuple]) -> Terms:
+    rows = np.array(found, np.float64).reshape(-1, 4)
+    flat = rows[:, : len(arrays)].astype(int)
+    at = [np.stack(np.unravel_index(flat[:, i], shape), 1) for i, shape in enumerate(shapes)]
+    return Terms(arrays, shapes, np.concatenate(at, 1), rows[:, 3])
+
+
+class Numbers:
+    """Which elements of an array a number is the sum of."""
+
+    def __init__(self, array: np.ndarray):
+        self.values = array.ravel().astype(np.int64)
+        self.single: dict[int, tuple[int, int]] = {}
+        for often in reversed(OFTEN):
+            self.single |= {int(v) * often: (j, often) for j, v in enumerate(self.values)}
+        self.pairs: dict[int, tuple[int, int] | None] = {}
+
+    def made_of(self, number: float) -> list[tuple[int, int]]:
+        """(place of the element, how often) for one or two; [] where there are none, or several ways."""
+        if number != int(number):
+            return []
+        if int(number) in self.single:
+            return [self.single[int(number)]]
+        if not self.pairs and len(self.values) <= MOST:
+            for i, j in combinations(range(len(self.values)), 2):
+                both = int(self.values[i] + self.values[j])
+                self.pairs[both] = None if both in self.pairs else (i, j)
+        return [(j, 1) for j in self.pairs.get(int(number)) or ()]
+
+
+# -- the launches --------------------------------------------------------------------------------------------
+
+
+def launches(trial: Trial, setup: Setup) -> Run:
+    """How the kernel of a trial is launched on other inputs; a launch that fails gives None. Where all that is wrong is
+    that threads are stopped because they leave an array, there are the results of the others, and STOPPED."""
+    kernel = trial.outcome.kernel
+
+    def run(arrays: Arrays) -> Arrays | None:
+        own = replace(
+            trial, arrays={n: np.ascontiguousarray(x, trial.arrays[n].dtype) for n, x in arrays.items()}
+        )
+        handles = {p.name: place(setup.device, p, own) for p in kernel.passed}
+        stopped = {}
+        try:
+            start(own, setup, setup.schedules[0], handles)
+        except KernelFault as fault:
+            kinds = {f.kind for f in (fault, *fault.more) if f.severity != "note"}
+            if kinds != {"out-of-bounds"} or any(p.is_input for p in kernel.outputs):
+                return None
+            stopped = {STOPPED: np.ones(1)}
+        except BackwarpError:
+            return None
+        return {p.name: handles[p.name].get() for p in kernel.outputs} | stopped
+
+    return run
+
+
+def most_telling(puzzle: Puzzle, kernel: Kernel) -> list[Case]:
+    """Small cases, those first whose axes are long enough to be told apart."""
+    found = []
+    for case in puzzle.cases:
+        if kernel in puzzle.kernels_of(case) and not case.stress and not case.special:
+            dims = puzzle.full_dims(case)
+            sizes = [
+                int(np.prod(a.shape(dims))) for a in kernel.arrays if a.role == "in" and a.dtype == "float32"
+            ]
+            if min(sizes, default=MOST + 1) <= MOST:
+                found.append((-long_axes(kernel, dims), min(sizes), len(found), case))
+    return [case for *_, case in sorted(found)]
+
+
+def long_axes(kernel: Kernel, dims: Mapping[str, int]) -> int:
+    """How many axes have more than one element, and how many different lengths and parameters there are."""
+    sizes = {
+        (letter, size)
+        for a in kernel.arrays
+        for letter, size in zip(a.letters, a.shape(dims), strict=True)
+        if size > 1
+    }
+    others = {d for p in kernel.params if isinstance(p, Scalar) and (d := p.resolve(dims)) not in (0, 1)}
+    return 2 * len({letter for letter, _ in sizes}) + len({size for _, size in sizes} | others)

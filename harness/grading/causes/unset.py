@@ -1,0 +1,80 @@
+"""Why an element has no value when it is read, or none at the end: what the kernel's text tells of it."""
+
+from __future__ import annotations
+
+from ...course.cuda_text import Piece, read
+from ...course.cuda_tree import LOOPS
+from ...course.declare import Kernel
+from ...errors import KernelFault
+
+
+def read_unset(found: KernelFault, kernel: Kernel, source: str, solution: str | None = "") -> list[str]:
+    """An output that is added to, or a tile that is filled only in part, which in the solution (None: not known) is
+    not."""
+    if found.kind != "uninitialised-read" or not found.array:
+        return []
+    file = read(source)
+    own = file.function(kernel.name)
+    if any(p.name == found.array and p.role == "out" for p in kernel.arrays):
+        if any(access.is_updated for access in file.subscripts(found.array, found.line)):
+            return [
+                f"{found.array} comes without values: store the result with =, or add up in a variable that begins at 0."
+            ]
+        return [
+            f"{found.array} comes without values: a kernel can read only what it has stored there before."
+        ]
+    if own is None or "__shared__" not in found.headline or solution is None:
+        return []
+    stores = [a for a in own.body.all("assignment_expression") if array_of(a.part("left")) == found.array]
+    tests = [test for test in map(governing_if, stores) if test]
+    if len(stores) == len(tests) == 1 and not fills_in_part(solution):
+        test = " ".join(tests[0].part("condition").code.split())[1:-1]
+        return [
+            f"Line {stores[0].line} stores into {found.array} only where {test}. If elements are read that it leaves out, "
+            "store a 0 there."
+        ]
+    return []
+
+
+def left_in_a_loop(kernel: Kernel, source: str) -> list[str]:
+    """A `return` inside a loop, which leaves the kernel before its store."""
+    file = read(source)
+    own, outputs = file.function(kernel.name), {p.name for p in kernel.outputs}
+    if own is None:
+        return []
+    stores = [a for a in own.body.all("assignment_expression") if array_of(a.part("left")) in outputs]
+    for leave in own.body.all("return_statement"):
+        loops = [loop for loop in file.around(leave.start, *LOOPS) if loop.start > own.start]
+        after = [store for store in stores if loops and store.start > loops[-1].end]
+        if after:
+            return [
+                f"The return in line {leave.line} leaves the kernel from inside a loop, before the store in line "
+                f"{after[0].line}; to skip one turn of the loop, write continue."
+            ]
+    return []
+
+
+def fills_in_part(text: str) -> bool:
+    """Whether any shared array of a file is filled only where a condition holds."""
+    file = read(text)
+    shared = {v.name for v in file.variables if "__shared__" in v.words}
+    stores = (a for a in file.whole.all("assignment_expression") if array_of(a.part("left")) in shared)
+    return any(map(governing_if, stores))
+
+
+def array_of(access: Piece) -> str:
+    """`a` of `a[i][j]`."""
+    while access.kind == "subscript_expression":
+        access = access.parts[0]
+    return access.code
+
+
+def governing_if(store: Piece) -> Piece | None:
+    """The `if` without `else` in which a store is everything."""
+    statement = store.outer
+    while (
+        statement.outer and statement.outer.kind == "compound_statement" and len(statement.outer.parts) == 1
+    ):
+        statement = statement.outer
+    test = statement.outer
+    return test if test and test.kind == "if_statement" and not test.part("alternative") else None

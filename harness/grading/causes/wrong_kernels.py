@@ -1,0 +1,150 @@
+"""What the mistakes of a kernel write: they are compiled together, when first asked for, and run one by one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...course.cuda_values import Tunables, tunables
+from ...course.declare import Kernel, Puzzle
+from ...course.mistakes import Mistake, together, without_kernels
+from ...errors import CompileError, CourseError, DeviceError, LaunchError
+from ..compare import Expected, untouched
+from ..runs import LaunchResult, Outcome, Pace, Setup, Trial, run_once
+from .naming import Foresee, Observation
+
+SECONDS = 2.0  # of a launch: a mistake that takes longer explains nothing
+STEPS = 1 << 22  # of a thread
+
+
+@dataclass
+class Variant:
+    """A module's kernels of one namespace."""
+
+    module: object
+    space: str
+    quick: bool = False
+    warnings: tuple = ()  # they would be those of all
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        return self.module.functions
+
+    @property
+    def constants(self) -> dict[str, int]:
+        return self.module.constants
+
+    def get_function(self, name: str):
+        return self.module.get_function(f"{self.space}::{name}")
+
+    def set_constant(self, name: str, values) -> None:
+        self.module.set_constant(name, values)
+
+
+@dataclass
+class Brief(Pace):
+    """However large its arrays, no launch may take longer."""
+
+    def limit(self, nbytes: int) -> float:
+        return SECONDS
+
+
+@dataclass
+class WrongKernels:
+    """The mistakes of one kernel that have something to say, on a device of their own.
+
+    source: the file that is graded, with whose tunables they run.
+    """
+
+    puzzle: Puzzle
+    kernel: Kernel
+    source: str
+    seed: int = 0
+    texts: dict[str, str] = field(default_factory=dict)  # by mistake, once they are compiled
+    tunables: dict[str, Tunables] = field(default_factory=dict)  # by mistake: each text is read once
+    module: object = None
+    device: object = None
+    known: dict = field(default_factory=dict)  # what has been computed
+
+    def __enter__(self) -> Foresee:
+        return self.outputs
+
+    def __exit__(self, *_) -> None:
+        if self.device:
+            self.device.close()
+
+    def outputs(self, mistake: Mistake, seen: Observation) -> dict[str, np.ndarray] | None:
+        """What the mistake writes in a case, NaN where nothing; None where it faults or takes too long."""
+        key = mistake.name, seen.case.name
+        if key not in self.known or self.known[key][0] is not seen.arrays:
+            self.known[key] = seen.arrays, self._run(mistake, seen)
+        return self.known[key][1]
+
+    def _run(self, mistake: Mistake, seen: Observation) -> dict[str, np.ndarray] | None:
+        variant = self.variant(mistake.name)
+        if variant is None:
+            return None
+        trial = Trial(Outcome(seen.case, self.kernel), Brief(), dims=dict(seen.dims), arrays=seen.arrays)
+        trial.targets, schedule = seen.targets, 2 * self.seed + 1
+        try:
+            if mistake.name not in self.tunables:
+                self.tunables[mistake.name] = tunables(self.texts[mistake.name])
+            trial.launch = self.kernel.launch(dict(seen.dims), self.tunables[mistake.name])
+            setup = Setup(self.device, (schedule,), module=variant)
+            setup.kernels[self.kernel.name] = variant.get_function(self.kernel.name)
+            run = run_once(trial, setup, schedule)
+        except (CourseError, ArithmeticError, ValueError, TypeError, LaunchError):  # no such launch
+            return None
+        return run and {t.array.name: written(t, run) for t in trial.targets}
+
+    def variant(self, name: str) -> Variant | None:
+        """A mistake, compiled with all others; None where that fails."""
+        if not self.texts:
+            self._compile()
+        return self.module and Variant(self.module, f"m{list(self.texts).index(name)}")
+
+    def _compile(self) -> None:
+        from ...devices import open_device
+
+        solution, own = self.puzzle.solution_path.read_text(encoding="utf-8"), tunables(self.source)
+        others = [k.name for k in self.puzzle.kernels if k is not self.kernel]
+        for m in self.puzzle.mistakes_of(self.kernel):
+            if m.says:
+                text = with_tunables(m.apply(solution), solution, own)
+                self.texts[m.name] = without_kernels(text, others)
+        self.device = open_device("cpu", checks="draft", seed=self.seed)
+        self.device.step_budget = STEPS
+        # with the student's tunables some may not compile
+        with suppress(CompileError, DeviceError):
+            self.module = compiled(together(list(self.texts.values()))[0], self.device, self.puzzle)
+
+
+def compiled(text: str, device: object, puzzle: Puzzle) -> object:
+    """A module of many kernels: compiled in little time, and not once more when one of them takes long."""
+    device.quick = True
+    module = device.compile(text, include_dirs=puzzle.include_dirs)
+    module.quick = False
+    return module
+
+
+def with_tunables(text: str, solution: str, values: Mapping[str, int]) -> str:
+    """The text of a mistake, with a student's tunables in place of those that it leaves as the solution has them."""
+    declared = tunables(solution)
+    for name, value in tunables(text).items():
+        if declared.get(name) == value != values.get(name, value):
+            constant = rf"(\bconstexpr\b[^=;{{}}\n]*\b{name}\s*=)[^;{{}}\n]*;"
+            text = re.sub(constant, rf"\g<1> {values[name]};", text, count=1)
+    return text
+
+
+def written(target: Expected, run: LaunchResult) -> np.ndarray:
+    """An output as numbers; NaN where nothing was written to it."""
+    name = target.array.name
+    values = run.results[name].astype(np.float64)
+    if not target.array.is_input:
+        values[untouched(target, run.results[name], run.before[name], run.written.get(name))] = np.nan
+    return values

@@ -1,0 +1,43 @@
+"""Numbers that are taken apart by sizes that do not fit together."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.course.cuda_text import read
+from harness.grading.causes.digits import mixed_digits
+
+FIT = [
+    "int w = i % W, h = i / W % H, c = i / (W * H) % C, b = i / (W * H * C);",
+    "int place = i % (H * W), plane = i / (H * W), w = i % W, h = i / W % H;",
+    "int taps = H * W, c = i / taps % C, s = i % W, r = i / W % H, b = i / (C * taps);",
+    "int w = i % W, plane = i / (W * H);",
+    "int rest = i; int w = rest % W; rest /= W; int h = rest % H; rest /= H;",
+    "int x = i % TILE, y = i / 4, z = i / W;",
+    "for (int n = i; n < C; n += H) { int w = n % W, h = n / W; }",
+]
+DO_NOT = [
+    ("int w = i % W, h = i / H;", "Line 4 has i / H, and line 4 i % W: do these sizes fit together?"),
+    ("int w = i % W, h = i / W % H, c = i / (W * H) % C, b = i / (H * W) / W;", "has i / (H * W) / W, and"),
+    ("int Q = W - 1, q = i % Q, p = i / W;", "has i / W, and line 4 i % Q"),
+    ("for (int n = i; n < C; n += H) { int w = n % W, h = n / H; }", "has n / H, and"),
+    ("int rest = i; int w = rest % W; rest /= H;", "after that remainder, what is left is rest / W."),
+]
+
+
+def said(body):
+    text = (
+        f"constexpr int TILE = 4;\n__global__ void f(float* x, int i, int C, int H, int W) {{\n\n{body}\n}}\n"
+    )
+    return [slip.says for slip in mixed_digits(read(text).function("f"))]
+
+
+@pytest.mark.parametrize("body", FIT)
+def test_sizes_that_fit(body):
+    assert said(body) == []
+
+
+@pytest.mark.parametrize(("body", "says"), DO_NOT)
+def test_sizes_that_do_not(body, says):
+    (only,) = said(body)
+    assert says in only

@@ -1,0 +1,182 @@
+"""What is said of the values behind a bad access: its variables, loops, guards and callers."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.course.checkout import Course
+from harness.course.cuda_text import read
+from harness.grading.causes import noting
+from harness.grading.grade import Options, grade_file
+from harness.tests.lenet.small import ROOT
+
+COURSE = Course(ROOT)
+DOT = "sum += A[row * K + k] * B[k * N + col];"
+
+
+@pytest.fixture
+def said(tmp_path):
+    """The lines of the verdict on a puzzle's solution with texts replaced."""
+
+    def said(number, *edits):
+        puzzle = COURSE.load(number)
+        source = puzzle.solution_path.read_text(encoding="utf-8")
+        for old, new in edits:
+            assert old in source
+            source = source.replace(old, new, 1)
+        path = tmp_path / "kernel.cu"
+        path.write_text(source, encoding="utf-8")
+        verdict = grade_file(puzzle, path, Options("cpu", 0))
+        assert verdict.kind == "fault"
+        return verdict.lines
+
+    return said
+
+
+def test_a_guard_that_stops_too_late_is_shown_with_its_values(said):
+    lines = said("02", ("row >= M || col >= N", "row > M || col > N"))
+    assert "There k = 3, col = blockIdx.x * blockDim.x + threadIdx.x = 3, N = 3." in lines
+    assert "Line 22 lets it through: row > M || col > N is 0 > 2 || 3 > 3 here." in lines
+
+
+def test_a_loop_that_goes_too_far_is_shown(said):
+    assert "Line 28 lets it through: k <= K is 4 <= 4 here." in said("02", ("k < K", "k <= K"))
+
+
+def test_constants_keep_their_names(said):
+    lines = said("26", ("k < TILE", "k <= TILE"))
+    assert "Line 32 lets it through: k <= TILE is 16 <= TILE here." in lines
+
+
+def test_built_in_variables_have_values_too(said):
+    """The row's thread, and one more."""
+    lines = said("02", ("row >= M || col >= N", "row >= M || blockIdx.x * blockDim.x + threadIdx.x > N"))
+    shown = "row >= M || blockIdx.x * blockDim.x + threadIdx.x > N is 0 >= 2 || 1 * 2 + 1 > 3 here."
+    assert f"Line 22 lets it through: {shown}" in lines
+
+
+def test_the_negative_difference_in_an_index_is_shown(said):
+    lines = said("09", ("+ p + r) * W + q + s]", "+ p - r) * W + q - s]"))
+    assert "q - s is 0 - 1 = -1, but input has w = 0 to 2 (W = 3)." in lines
+    assert any(line.startswith("There b = 0, c = 0, p = 0, r = 0, q = 0, s = 1") for line in lines)
+    assert not any("lets it through" in line for line in lines)
+
+
+def test_one_behind_a_variable_of_the_index_and_the_guard_that_looks_at_it(said):
+    lines = said("10", ("if (p < 0 || p >= H_out || q < 0 ||", "if (p >= H_out ||"))
+    assert "w - s is 0 - 1 = -1." in lines
+    assert any(line.startswith("Line 41 lets it through: p >= H_out || q >= W_out is ") for line in lines)
+
+
+def test_the_part_of_an_index_that_is_outside(said):
+    lines = said("08", ("    if (h / 2 < H_out && w / 2 < W_out) {", "    {"))
+    assert "w / 2 is 2, but argmax has q = 0 to 1 (W_out = 2)." in lines
+    lines = said(
+        "16", ("group * channels; c < (group", "group; c < (group"), ("b * C_in + c)", "b * C_in + c + C_in)")
+    )
+    assert any("but input has c = 0 to " in line and line.startswith("c + C_in is 0 + ") for line in lines)
+
+
+HELPER = (
+    "__device__ float element(const float* x, int r, int c, int width) {\n    return x[r * width + c];\n}\n"
+)
+
+
+def test_the_call_that_led_there(said):
+    lines = said(
+        "02",
+        ('extern "C"', HELPER + 'extern "C"'),
+        (DOT, "sum += element(A, row, k, K);\n        sum *= element(B, k + 1, col, N);"),
+    )
+    assert "There r = 4, width = 3, c = 0." in lines and "element was called from line 33." in lines
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        "sum += *(B + (k + 1) * N + col);",
+        "const float* line = B + (k + 1) * N;\n        sum += line[col];",
+        "sum += B[(k + 1) * N + col] * A[row * K + k];",
+        "sum += A[row * K + k]\n             * B[(k + 1) * N + col];",
+        "int at = k + 1; sum += B[at * N + col];",
+    ],
+)
+def test_however_the_access_is_written(access, said):
+    (line,) = [line for line in said("02", (DOT, access)) if line.startswith("There ")]
+    assert "k = 3" in line or "at = k + 1 = 4" in line
+
+
+@pytest.mark.parametrize(
+    ("access", "there"),
+    [
+        ("#define AT(x, i) x[(i) + 100]\n        sum += AT(B, k * N + col);", "There k = 0, col ="),
+        ("sum += B[(size_t)(k + 1) * N + (long)col];", "There k = 3, col ="),
+        ("sum += B[min(k * N + col + 100, 1 << 20)];", "There k = 0, col ="),
+        ("sum += __ldg(&B[(k + 1) * N + col]);", "There k = 3, col ="),
+    ],
+)
+def test_macros_casts_and_arguments_of_calls(access, there, said):
+    assert [line for line in said("02", (DOT, access)) if line.startswith(there)]
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        "sum += ((float2*)B)[k * N + col].y;",
+    ],
+)
+def test_what_cannot_be_noted_is_no_error(access, said):
+    said("02", (DOT, access))
+
+
+def test_an_element_that_was_never_written(said):
+    """The thread goes on, and reads other elements of the line after it."""
+    load = "a[y][x] = row < M && start + x < K ? A[row * K + start + x] : 0.0f;"
+    lines = said("26", (load, "if (row < M && start + x < K) a[y][x] = A[row * K + start + x];"))
+    assert "There k = 4, y = threadIdx.y = 0, start = 0." in lines
+    assert any(
+        line.startswith("Line 29 stores into a only where row < M && start + x < K.") for line in lines
+    )
+
+
+def test_a_guard_that_is_right_is_not_blamed(said):
+    """The tile is read where nothing was stored, and the guard of the output has nothing to do with it."""
+    lines = said("25", ("= tile[threadIdx.x][i]", "= tile[i][threadIdx.x]"))
+    assert not any("lets it through" in line for line in lines)
+
+
+def test_an_array_of_one_axis_is_what_its_guard_is_for(said):
+    lines = said("19", ("if (tid < n / 2) part[tid]", "if (tid < n) part[tid]"))
+    assert any("lets it through: tid < n is " in line for line in lines), lines
+
+
+def test_a_guard_by_another_name(said):
+    lines = said(
+        "02", ("if (row >= M || col >= N) return;", "bool out = row >= M && col >= N;\n    if (out) return;")
+    )
+    assert any(line.startswith("Line 22 lets it through: row >= M && col >= N is") for line in lines)
+
+
+def test_two_threads_of_which_one_has_no_element(said):
+    """Its place in memory is that of an element of the next row."""
+    lines = said("25", ("if (line < columns && place < rows)", "if (line * rows + place < rows * columns)"))
+    assert any(line.endswith("place is 2, but output has r = 0 to 1 (rows = 2).") for line in lines), lines
+    assert any(line.startswith("In thread (2,0,0), ") for line in lines)
+
+
+def test_what_is_noted():
+    source = """
+constexpr int TILE = 4;
+__global__ void f(const float* x, float* y, int n, float scale) {
+    int i = blockIdx.x * TILE + threadIdx.x, j = i / 2;
+    if (j > n) { return; }
+    if (scale > 1.0f) y[0] = scale;
+    for (int k = 0; k <= n; k++)
+        if (i < n) y[i + TILE] = x[j * n + k];
+}
+"""
+    probe = noting.probe_of(read(source), 8, "x")
+    assert probe.own == ["j", "n", "k"] and probe.behind == ["i"]
+    assert [guard.code for guard in probe.guards] == ["(i < n)", "k <= n", "(j > n)"]
+    assert noting.probe_of(read(source), 8, "y").own == ["i"]
+    assert noting.probe_of(read(source), 5, "") is None

@@ -1,0 +1,224 @@
+"""What a wrong kernel adds up is found by running it, and told in the letters of the axes; kernels are Python here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.course.declare import In, InOut, Int, Kernel, Launch, Out
+from harness.grading.causes.formulas import told
+from harness.grading.causes.summed import STOPPED, sums_of
+
+DIMS = {"batch": 2, "K": 2, "C": 3, "H": 6, "W": 4, "R": 2, "S": 3, "P": 3, "Q": 2, "step": 2}
+ARRAYS = (
+    In("weights", k="K", c="C", r="R", s="S"),
+    In("x", b="batch", c="C", h="H", w="W"),
+    In("bias", k="K"),
+    Out("y", b="batch", k="K", p="P", q="Q"),
+)
+
+
+def convolution(
+    h="step*p+r", w="q+s", c="c", tap="((k*C+c)*R+r)*S+s", guard="True", bias="bias[k]", store=""
+):
+    """A kernel that takes its indices from these texts."""
+    texts = [compile(text or "((b*K+k)*P+p)*Q+q", "", "eval") for text in (h, w, c, tap, guard, bias, store)]
+
+    def run(arrays, d=DIMS):
+        weights, x = arrays["weights"].ravel(), arrays["x"]
+        y = np.zeros((d["batch"], d["K"], d["P"], d["Q"]))
+        for b, k, p, q in np.ndindex(y.shape):
+            total, names = 0.0, {**d, "b": b, "k": k, "p": p, "q": q, "bias": arrays["bias"]}
+            for names["c"], names["r"], names["s"] in np.ndindex(d["C"], d["R"], d["S"]):
+                at = [eval(text, None, names) for text in texts[:5]]
+                if at[4] and at[0] < d["H"] and at[1] < d["W"] and at[3] < weights.size:
+                    total += weights[at[3]] * x[b, at[2], at[0], at[1]]
+            y.flat[eval(texts[6], None, names)] = total + eval(texts[5], None, names)
+        return {"y": y}
+
+    return run
+
+
+RIGHT = convolution()
+KERNEL = Kernel("f", (*ARRAYS, Int("step")), lambda d, t: Launch(1, 1), lambda a, d: RIGHT(a)["y"])
+
+
+def said(run, kernel=KERNEL, dims=DIMS, alone=False):
+    arrays = {a.name: np.ones(a.shape(dims), np.float32) for a in kernel.arrays if a.is_input}
+    return [told(want, got) for want, got in sums_of(kernel, dims, arrays, run, alone)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"h": "p+step*r"}, "in x, h should be 2 * p + r, not p + 2 * r."),
+        ({"h": "step*p"}, "in x, h should be 2 * p + r, not 2 * p."),
+        ({"w": "q"}, "in x, w should be q + s, not q."),
+        (
+            {"tap": "((c*K+k)*R+r)*S+s"},
+            "a step along k moves by 6 in weights; it should move by 18 (C * R * S); a step along c moves by 12 in weights; it "
+            "should move by 6 (R * S).",
+        ),
+        ({"tap": "(k*C+c)*S+s"}, "the place in weights is 9 * k + 3 * c + w - q; it should be 18 * k"),
+        ({"c": "k"}, "in x, c should be c, not k."),
+        ({"c": "(c*c+k)%3"}, "for k=0 and c=2, it uses x at c=1; it should be 2."),
+        ({"guard": "r<R-1"}, "the sums of y lack the products with r=1 (the last)."),
+        ({"guard": "s>0"}, "the sums of y lack the products with s=0 (the first)."),
+        ({"guard": "(r+s+p+q+k)%3"}, "the sum for y[b=0,k=0,p=0,q=0] lacks weights"),
+        (
+            {"store": "((k*batch+b)*P+p)*Q+q"},
+            "b and k should change places",
+        ),
+        (
+            {"store": "((b*K+k)*Q+q)*P+p"},
+            "the number of an element of y is taken apart by the sizes [batch, K, Q, P]",
+        ),
+        ({"guard": "c*R*S+r*S+s<2+p+q"}, "the sums of y stop early, in the order of c, r and s"),
+        ({"tap": "(k*R*S+c*R*S+r*S+s)%36"}, "a step along k moves by 6 in weights; it should move by 18"),
+        ({}, ""),
+    ],
+)
+def test_a_sum_of_products(wrong, says):
+    """Texts of indices stand for kernels written in any way: only what is computed is looked at."""
+    products, bias = said(convolution(**wrong))
+    assert says in products if says else not products
+    assert not bias or "store" in wrong
+
+
+def test_a_sum_that_stops_early_and_is_stored_twice_over():
+    kernel = Kernel(
+        "f",
+        (In("x", b="B", n="N"), Out("y", m="M")),
+        lambda d, t: Launch(1, 1),
+        lambda a, d: a["x"].sum().reshape(1),
+    )
+
+    def stops(times):
+        return said(
+            lambda a: {"y": times * a["x"].ravel()[:6].sum(keepdims=True)}, kernel, {"B": 3, "N": 4, "M": 1}
+        )[0]
+
+    assert "there, those after them are not. Is a loop left" in stops(1)
+    assert "added 2 times, those after them are not." in stops(2) and "loop left" not in stops(2)
+
+
+def test_threads_that_leave_an_array_say_nothing_and_the_others_do():
+    """Row 5 of x is beyond what this kernel may read."""
+    inside, nothing = convolution(h="step*p+R-1-r"), np.nan
+
+    def run(arrays):
+        y = inside(arrays)["y"]
+        y[..., 2, :] = nothing
+        return {"y": y, STOPPED: np.ones(1)}
+
+    assert said(run)[0].endswith("in x, h should be 2 * p + r, not 2 * p + 1 - r.")
+
+
+def test_an_index_beyond_its_axis():
+    """The columns q + s of a row are not all there: those of the next row are taken."""
+
+    def kernel(a, guarded=True):
+        x, y = a["x"], np.zeros((2, 4))
+        for p, w, s in np.ndindex(2, 4, 2):
+            if not guarded or 0 <= w - s < 3:
+                at = (s * 2 + p) * 3 + w - s
+                y[p, w] += x.flat[at] if 0 <= at < x.size else 0
+        return {"y": y}
+
+    dims = {"S": 2, "P": 2, "Q": 3, "W": 4, "rows": 2, "width": 6}
+    matrix = In("x", i="rows", j="width").merging(i={"s": "S"}, j={"p": "P", "q": "Q"})
+    params = (matrix, Out("y", p="P", w="W"))
+    sums = Kernel("f", params, lambda d, t: Launch(1, 1), lambda a, d: kernel(a)["y"])
+    says = "y also gets elements with q = w - s = "
+    assert said(lambda a: kernel(a, False), sums, dims)[0].startswith(says)
+
+
+def test_what_is_added_besides():
+    assert said(convolution(bias="bias[b]")) == [
+        "",
+        "it puts bias[b] into y[b,k,p,q]: in bias, k should be k, not b.",
+    ]
+    assert said(convolution(bias="3*bias[k]"))[1].endswith("bias[k=0] is added 3 times; it should be once.")
+
+
+def gathered(hits, times=1):
+    """A kernel that tries which elements belong together: hits says so, of q, w and s."""
+
+    def run(arrays):
+        y = np.zeros((2, 6))
+        for b, w, q, s in np.ndindex(2, 6, 3, arrays["f"].size):
+            y[b, w] += times * arrays["g"][b, q] * arrays["f"][s] if hits(q, w, s) else 0
+        return {"y": y}
+
+    return run
+
+
+STAMPS = Kernel(
+    "f",
+    (In("g", b="batch", q="Q"), In("f", s="S"), Out("y", b="batch", w="W")),
+    lambda d, t: Launch(1, 1),
+    lambda a, d: gathered(lambda q, w, s: w == 2 * q + s)(a)["y"],
+)
+
+
+def test_products_that_do_not_belong_to_the_sum():
+    dims = {"batch": 2, "Q": 3, "S": 2, "W": 6}
+    assert said(gathered(lambda q, w, s: w // 2 == q), STAMPS, dims) == [
+        "to y it also adds products for which s of f is not w - 2 * q."
+    ]
+
+
+def test_products_that_cannot_be_told_apart():
+    """Any element with any other, three times each: then those of one array alone."""
+    dims = {"batch": 2, "Q": 3, "S": 4, "W": 6}
+    everything = gathered(lambda q, w, s: True, times=3)
+    assert said(everything, STAMPS, dims) == []
+    assert "lacks" not in said(everything, STAMPS, dims, alone=True)[0]
+
+
+def test_arrays_that_are_updated_and_several_outputs():
+    """As in a step of training, in which the velocity has another share of the gradient."""
+
+    def step(share):
+        def run(arrays, d=None):
+            v = arrays["v"] * 0.5 + share * arrays["g"]
+            return {"x": arrays["x"] - v, "v": v}
+
+        return run
+
+    params = InOut("x", n="N"), InOut("v", n="N"), In("g", n="N")
+    kernel = Kernel("f", params, lambda d, t: Launch(1, 1), step(1.0))
+    told = " ".join(said(step(0.5), kernel, {"N": 3}))
+    assert "for x[n=0], g[n=0] is added -0.5 times; it should be -1 times." in told
+    assert "for v[n=0], g[n=0] is divided by 2; it should not be." in told
+
+
+def pooled(columns, divisor):
+    return lambda arrays: {
+        "y": np.stack([arrays["x"][:, i : i + columns].sum(1) / divisor for i in range(3)], 1)
+    }
+
+
+POOL = Kernel(
+    "f",
+    (In("x", n="N", w="W"), Out("y", n="N", q="Q")),
+    lambda d, t: Launch(1, 1),
+    lambda a, d: pooled(2, 4)(a)["y"],
+)
+
+
+def test_what_elements_are_divided_by():
+    dims = {"N": 2, "W": 5, "Q": 3}
+    assert said(pooled(2, 3), POOL, dims) == [
+        "for y[n=0,q=0], x[n=0,w=0] is divided by 3; it should be by 4."
+    ]
+    (says,) = said(pooled(3, 4), POOL, dims)
+    assert says == "the sum for y[n=0,q=0] has x[n=0,w=2], which does not belong to it."
+
+
+def test_what_is_no_sum():
+    """Nothing is said of a kernel that fails or takes products of products, nor where the right result is no sum."""
+    assert said(lambda arrays: None) == []
+    assert said(lambda arrays: {"y": RIGHT(arrays)["y"] ** 2 / 3}) == []
+    squared = Kernel("f", KERNEL.params, KERNEL.launch, lambda a, d: RIGHT(a)["y"] ** 2)
+    assert said(RIGHT, squared) == []

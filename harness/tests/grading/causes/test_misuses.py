@@ -1,0 +1,169 @@
+"""How a wrong kernel uses its parameters, the rows and columns, and the steps of its arrays."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.course.checkout import Course
+from harness.course.declare import Case, In, Int, Kernel, Launch, Out, Puzzle
+from harness.grading.causes.misuses import misuses
+from harness.tests.lenet.small import ROOT
+
+COURSE = Course(ROOT)
+
+
+def told(number, *edits, kernel=0):
+    puzzle = COURSE.load(number)
+    source = puzzle.solution_path.read_text(encoding="utf-8")
+    for old, new in edits:
+        assert old in source
+        source = source.replace(old, new, 1)
+    return [slip.says for slip in misuses(puzzle, puzzle.kernels[kernel], source)]
+
+
+STEP = "elements for the step along"
+BEGIN = "float sum = 0.0f;"
+
+
+@pytest.mark.parametrize(
+    ("number", "edits", "says"),
+    [
+        (
+            "26",
+            [("int M, int N, int K", "int M, int K, int N")],
+            "passes A, B, C, M, N, K, in this order; line 15",
+        ),
+        (
+            "26",
+            [("* N + col] :", "* K + col] :")],
+            f"takes K {STEP} start in B, which is [K, N]: there the step",
+        ),
+        (
+            "13",
+            [("* R + r) * S + s]", "* S + r) * R + s]")],
+            f"{STEP} r in weights, which is [C_out, C_in, R, S]",
+        ),
+        (
+            "16",
+            [("(c * filters + k) * R", "(c * C_out + k) * R")],
+            "no axis of weights has elements so far apart.",
+        ),
+        ("13", [("- pad_h + r *", "- pad_w + r *")], "pad_w belongs to the columns, the rest to the rows."),
+        ("05", [("row[labels[b]]", "row[b]")], "softmax_cross_entropy_forward never uses labels."),
+        ("29", [(" + pad_w - s", " - s")], "Nothing that you wrote in col2im uses pad_w."),
+        ("29", [(" || down % stride_h != 0", "")], "Line 31 divides by stride_h, and nothing asks whether"),
+        (
+            "29",
+            [("down < 0 || ", "")],
+            "Line 30: nothing asks whether down is negative. In C, -2 / 2 is -1, -1 / 2 is 0",
+        ),
+        (
+            "24",
+            [("HEIGHT + F - 1, ", "HEIGHT, ")],
+            "The stub has int down = HEIGHT + F - 1, line ",
+        ),
+        ("13", [("(H + 2 * pad_h", "(H + pad_h")], "The stub has int H_out = (H + 2 * pad_h - dilation_h"),
+        (
+            "07",
+            [
+                ("float weight", "int at = b * C_in * H * W + c * H + (p + r) * W + q + s; float weight"),
+                ("input[((b * C_in + c) * H + p + r) * W + q + s]", "input[at]"),
+            ],
+            f"takes H {STEP} c in input",
+        ),
+        ("01", [("blockIdx.x * blockDim.x + ", "")], "vector_add never uses blockIdx."),
+        (
+            "02",
+            [(BEGIN, f"{BEGIN} const float* b = B + col;"), ("B[k * N + col]", "*b; b += K")],
+            "Line 29 takes K elements as the step of b in B, which is [K, N]: there the step along k is N, along n is 1.",
+        ),
+        (
+            "02",
+            [(BEGIN, f"{BEGIN} const float* a = &A[row * N];"), ("A[row * K + k]", "a[k]")],
+            f"takes N {STEP} row in A",
+        ),
+    ],
+)
+def test_a_misuse_is_named(number, edits, says):
+    assert says in told(number, *edits)[0]
+
+
+def test_who_uses_the_lane_uses_the_thread():
+    assert not told("20", ("for (int i = threadIdx.x; i", "for (int i = lane; i"))
+
+
+def test_what_a_macro_uses_is_used():
+    at = "#define AT(i) weights[i]\nextern"
+    assert not told("10", ("extern", at), ("* weights[((k * C_in + c) * F + r) * F + s]", "* AT(0)"))
+
+
+def test_a_line_of_ones_own_uses_what_the_stub_uses():
+    own = "int plane = H_out * W_out, first = threadIdx.x;"
+    assert not told("20", ("int plane = H_out * W_out;", own), ("i = threadIdx.x; i <", "i = first; i <"))
+
+
+def test_a_remainder_of_the_other_side():
+    edits = [("down % stride_h", "down % stride_w"), ("right % stride_w", "right % stride_h")]
+    assert told("13", *edits, kernel=1)[0] == (
+        "Line 66 mixes rows and columns: in down % stride_w, stride_w belongs to the columns, the rest to the rows."
+    )
+
+
+OTHERS = {
+    "other names": ("01", [("const float* a,", "const float* x,"), ("a[i] +", "x[i] +")]),
+    "a flat loop": (
+        "09",
+        [("for (int q = 0; q < W_out; q++)", "for (int q = 0, plane = H * W; q < W_out; q++)")],
+    ),
+    "pointers that walk": (
+        "02",
+        [
+            (BEGIN, f"{BEGIN} const float *a = A + row * K, *b = &B[col];"),
+            ("A[row * K + k] * B[k * N + col]", "*a++ * *b; b += N"),
+        ],
+    ),
+    "steps in other words": (
+        "07",
+        [
+            (
+                "((b * C_in + c) * H + p + r) * W + q + s",
+                "b * C_in * H * W + c * (H * W) + W * (p + r) + (q + s)",
+            )
+        ],
+    ),
+    "a flat index of rows and columns": (
+        "13",
+        [
+            (
+                "input[((b * C_in + c) * H + h) * W + w]",
+                "input[((b * C_in + c) * H + p * stride_h - pad_h + r * dilation_h) * W + q * stride_w - pad_w + s * dilation_w]",
+            )
+        ],
+    ),
+    "a quotient that is not negative": (
+        "13",
+        [("if (down < 0 || down", "if (down"), ("if (p >= H_out", "if (p < 0 || p >= H_out")],
+    ),
+    "back by the product": ("29", [("down % stride_h != 0", "down / stride_h * stride_h != down")]),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_right_way_to_write_it_is_not_accused(name):
+    number, edits = OTHERS[name]
+    assert not told(number, *edits)
+
+
+def test_no_solution_is_accused():
+    puzzles = [p for number in COURSE.ids() if (p := COURSE.load(number)).kernels]
+    for puzzle in puzzles:
+        source = puzzle.solution_path.read_text(encoding="utf-8")
+        assert not [slip for kernel in puzzle.kernels for slip in misuses(puzzle, kernel, source)], puzzle.id
+
+
+def test_a_kernel_that_is_not_there_is_no_error(tmp_path):
+    kernel = Kernel(
+        "k", (In("x", n="N"), Out("y", n="N"), Int("N")), lambda d, t: Launch(1, 1), lambda a, d: a["x"]
+    )
+    puzzle = Puzzle("t", 1, "x", (kernel,), (Case("one", {"N": 3}),), ("a", "b"), id="01_a", root=tmp_path)
+    assert not misuses(puzzle, kernel, "int x = ;")

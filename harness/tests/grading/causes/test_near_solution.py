@@ -1,0 +1,92 @@
+"""What differs from the solution in one thing is pointed at; what is written in another way is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.course.cuda_text import read
+from harness.grading.causes.near_solution import differences
+
+SOLUTION = """__global__ void k(const float* x, float* y, int H, int H_out, int n) {
+    int row = blockIdx.y, col = blockIdx.x;
+    float sum = 0;
+    for (int r = 0; r < n; r++) {
+        for (int s = 0; s < n; s++) {
+            int p = row - r * 2 + s;
+            int h = col * n - r * H + s;
+            if (p < 0 || p >= H_out) continue;
+            sum += x[p * n + h] * x[h];
+        }
+    }
+    y[row] = sum;
+}
+"""
+
+
+def told(*edits):
+    source = SOLUTION
+    for old, new in edits:
+        assert old in source
+        source = source.replace(old, new, 1)
+    names = {"H", "H_out", "n", "p", "s"}
+    return [slip.says for slip in differences(read(source), read(SOLUTION), "k", names)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (
+            "col * n - r * H",
+            "col * n + r * H",
+            "Line 7 adds H * r in col * n + r * H + s: is that the right sign?",
+        ),
+        ("- r * H + s", "- r * H - s", "Line 7 subtracts s in col * n - r * H - s: is that the right sign?"),
+        ("p >= H_out", "p >= H", "Line 8 compares p with H: is H the number of what p counts?"),
+        ("p >= H_out", "p > H", "Line 8 compares p with H: is H the number of what p counts?"),
+        ("p >= H_out", "p > H_out", "Line 8: is p > H_out also right where p is equal to H_out?"),
+        ("row - r * 2 + s", "row - r + s", "Line 6: is r multiplied by what it should be in row - r + s?"),
+        (
+            "int s = 0; s < n",
+            "int s = 0; s < H",
+            "Line 5 compares s with H: is H the number of what s counts?",
+        ),
+        (
+            "s++",
+            "s += 2",
+            "The loop in line 5 steps by 2: does that leave anything out, or do anything twice?",
+        ),
+        ("int h = col * n", "int h = row * n", "Line 7: is row the right one in h = row * n - r * H + s?"),
+        ("y[row]", "y[h]", "Line 12: is h the right index for y?"),
+        (
+            "continue",
+            "break",
+            "The break in line 8 ends the loop of line 5, with all turns that are left; to skip one",
+        ),
+        (
+            "row = blockIdx.y, col = blockIdx.x",
+            "row = blockIdx.x, col = blockIdx.y",
+            "Line 2 gives col what belongs to row",
+        ),
+    ],
+)
+def test_one_difference_is_pointed_at(old, new, says):
+    (text,) = told((old, new))
+    assert text.startswith(says)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ("col * n - r * H + s", "s + n * col - H * r"),
+        ("col * n - r * H + s", "-(r * H - col * n - s)"),
+        ("p < 0 || p >= H_out", "!(p >= 0 && p < H_out)"),
+        ("if (p < 0 || p >= H_out) continue;\n            sum", "if (p >= 0 && p < H_out) sum"),
+        ("sum += x[p", "if (p < H) sum += x[p"),
+        ("s++", "s += 1"),
+        ("int s = 0; s < n; s++", "int s = r; s < n; s += 2"),
+        ("int row = blockIdx.y, col = blockIdx.x;", "int row = blockIdx.y; int col = blockIdx.x;"),
+        ("for (int r = 0; r < n; r++)", "for (int r = n - 1; r >= 0; r--)"),
+    ],
+)
+def test_another_way_to_write_it_is_not(edit):
+    assert not told(edit)

@@ -1,0 +1,35 @@
+"""What becomes of the shares of the threads of a block."""
+
+from __future__ import annotations
+
+from harness.grading.causes.shares import described
+from harness.grading.grade import Options, grade_file
+
+from .test_grade_puzzles import PUZZLES
+
+
+def said(path, number, *edits):
+    puzzle = next(p for name, p in PUZZLES.items() if name.startswith(number))
+    source = puzzle.solution_path.read_text(encoding="utf-8")
+    for old, new in edits:
+        assert old in source
+        source = source.replace(old, new, 1)
+    (path / "kernel.cu").write_text(source, encoding="utf-8")
+    return str(grade_file(puzzle, path / "kernel.cu", Options("cpu", 0)).lines)
+
+
+def test_a_share_that_is_lost_or_doubled():
+    lanes = {t: float(t % 32 < 16) for t in range(64)}
+    assert described(lanes, "y") == "what lanes 16 to 31 of a warp read is lost: it never reaches y."
+    warps = {t: 1.0 + (t >= 64) for t in range(96)}
+    assert described(warps, "y") == "what warp 2 reads is added 2 times to y."
+    assert described({t: float(t != 3) for t in range(6)}, "y").startswith(
+        "what lane 3 of a warp reads is lost"
+    )
+    assert described({0: 1.0, 1: 1.0}, "y") == described({0: 2.0, 1: 3.0}, "y") == ""
+
+
+def test_a_tree_that_reaches_too_far(tmp_path):
+    """Of an odd number of parts, the one in the middle is added to itself."""
+    lines = said(tmp_path, "19", ("if (tid < n / 2) part", "if (tid < half) part"))
+    assert "is added 2 times to grad_bias." in lines

@@ -1,0 +1,112 @@
+"""Code that cannot be meant: found where it is, and in no right kernel of the course and its tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.course.cuda_text import read
+from harness.grading.causes.slips import slips
+from harness.tests.lenet.small import ROOT
+
+KERNEL = 'extern "C" __global__ void k(const float* a, float* c, int n, int F) {{\n{}\n}}\n'
+LOOP = "float s = 0;\nfor (int r = 0; r < F; r++)\n    for (int q = 0; {}; {}) s += a[r + q];\nc[0] = s;"
+UNBRACED = "float s = 0;\nfor (int i = 0; i < n; i++)\n    int j = 2 * i;\n{}s += a[i];\nc[0] = s;"
+
+
+def found(body):
+    return [slip.says for slip in slips(KERNEL.format(body), "k")]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("int i = threadIdx.x;\nif (i = n) return;", "Line 3 sets i to n with a single =; a comparison is"),
+        ("if (threadIdx.x < n);\nc[0] = 1;", "Line 2 has a ; right after if (...)"),
+        ("for (int i = 0; i < n; i++);\n{ c[0] = 1; }", "Line 2 has a ; right after for (...)"),
+        ("int p = n; if (0 <= p < F) c[0] = 1;", "write 0 <= p && p < F."),
+        ("if (n < n) c[0] = 1;", "Line 2 compares n with itself: n < n."),
+        (LOOP.format("q < F", "r++"), "The loop over q in line 4 steps r, not q."),
+        (LOOP.format("r < F", "q++"), "The loop over q in line 4 tests r, not q."),
+        ("int t = threadIdx.x;\nfor (int i = t; i < n; i++) c[i] = 1;", "begins at t and steps by 1"),
+        (UNBRACED.format("    "), "Line 5 is not in the for of line 3, though"),
+        (
+            "float s = 0;\nfor (int i = 0; i < n; i++) {\n float s = 0; s += a[i];\n}\nc[0] = s;",
+            "a second s,",
+        ),
+        (
+            "float s = 0;\nfor (int i = 0; i < n; i++) { float x = a[i];\n s = x * 2; }\nc[0] = s;",
+            "Line 4 sets s anew in",
+        ),
+        ("float t[9];\nt[threadIdx.x] = 1;\n__syncthreads();\nc[0] = t[0];", "t without __shared__: every"),
+        (
+            "float s = 0;\nfor (int i = 0; i < n; i += blockDim.x) s += a[i];\nc[0] = s;",
+            "line 3 begins at 0 in every thread",
+        ),
+        (
+            "float s = 0;\nfor (int i = 0; i < n; i++) c[i] += a[i];\nc[0] = s;",
+            "Line 4 stores s, which nothing has changed",
+        ),
+        ("c[0] = a[0] * (1 / n);", "it is 0 wherever n is greater than 1. Write 1.0f / n."),
+        (
+            "float half = 1 / 2;\nc[0] = half;",
+            "1 / 2 divides two integers, which drops the fraction. Write 1.0f",
+        ),
+        ("int s = 0;\ns += a[0] * 2;\nc[0] = s;", "Line 2 declares s as int: every fraction"),
+        ("unsigned char g = a[0];\nc[0] = g;", "Line 2 keeps a[0] in g, which is declared as unsigned char"),
+        ("c[0] += __shfl_down_sync(~0u, a[0], 32);", "shuffles by 32 lanes"),
+        ("for (int o = 32; o > 0; o /= 2) c[0] += __shfl_xor_sync(~0u, a[0], o);", "begins at 32"),
+    ],
+)
+def test_a_slip_is_named(body, says):
+    (told,) = found(body)
+    assert says in told
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "int i; if ((i = n)) c[0] = i;",
+        "if (n) ; else c[0] = 1;",
+        "int i = 0; for (; i < n && a[i] > 0; i++);\nc[0] = i;",
+        "c[0] = (n < F) == (F < 3);",
+        "if (a[0] != a[0]) c[0] = 1;",
+        LOOP.format("q < F - r", "q += r"),
+        LOOP.format("r + q < F", "q++"),
+        "for (int i = threadIdx.x; i < n; i += blockDim.x) c[i] = 1;",
+        "int t = threadIdx.x; for (int i = 0; i < n; i += blockDim.x) c[i + t] = 1;",
+        "const float one = 1; c[0] = one; float two = 2; c[1] = two; c[2] = two * two;",
+        "float s = 0; if (n) s = 1; c[0] = s;",
+        "int row = n + threadIdx.x; for (int j = row; j < F; j++) c[j] = row;",
+        UNBRACED.format(""),
+        "float s = 0;\nif (n) {\n float s = a[0]; c[1] = s;\n}\ns = 1;\nc[0] = s;",
+        "float s = 0;\nfor (int i = 0; i < n; i++) { s = 0; s += 2 * a[i]; }\nc[0] = s;",
+        "float s = 0;\nfor (int i = 0; i < n; i++) { s = 2 * a[i]; c[i] = s; }\nc[0] = s;",
+        "float s = 1;\nfor (int i = 0; i < n; i++) if (a[i] > 0) s = 2 * a[i];\nc[0] = s;",
+        "float t[9];\nfor (int i = 0; i < 9; i++) t[i] = a[threadIdx.x];\n__syncthreads();\nc[0] = t[n];",
+        "__shared__ float t[9];\nt[threadIdx.x] = 1;\n__syncthreads();\nc[0] = t[0];",
+        "c[0] = a[0] * (4 / 2) + a[n / 2] + a[1] / n; int h = 1 / n; c[1] = (float)(n / 2);",
+        "int s = 0;\ns += (int)a[0];\ns += n;\nc[0] = s;",
+        "for (int o = 16; o > 0; o /= 2) c[0] += __shfl_xor_sync(~0u, a[0], o);",
+    ],
+)
+def test_what_may_be_meant_is_not(body):
+    assert not found(body)
+
+
+def test_helpers_that_the_kernel_calls_are_looked_at_and_others_not():
+    helper = "__device__ float {}(float x, int n) {{ return x * (1 / n); }}\n"
+    source = helper.format("used") + helper.format("spare") + KERNEL.format("c[0] = used(a[0], n);")
+    assert [slip.line for slip in slips(source, "k")] == [1]
+
+
+def test_no_right_kernel_has_one():
+    folders = (
+        "solutions",
+        "harness/tests/samples",
+        "harness/tests/kernels",
+        "harness/devices/virtual/runtime",
+    )
+    texts = [p.read_text(encoding="utf-8") for folder in folders for p in (ROOT / folder).rglob("*.cu")]
+    kernels = [(text, kernel.name) for text in texts for kernel in read(text).kernels]
+    assert len(kernels) > 200
+    assert not [slip for text, name in kernels for slip in slips(text, name)]

@@ -1,0 +1,46 @@
+"""Why an element has no value: told from the kernel's text."""
+
+from __future__ import annotations
+
+from harness.course.declare import In, Kernel, Launch, Out
+from harness.errors import KernelFault
+from harness.grading.causes.unset import left_in_a_loop, read_unset
+
+KERNEL = Kernel("k", (In("a", n="N"), Out("c", n="N")), lambda d, t: Launch(1, 1), lambda a, d: a["a"])
+TEXT = """extern "C" __global__ void k(const float* a, float* c) {
+    __shared__ float tile[32], full[32];
+    if (a[0] > 0) { tile[threadIdx.x] = a[1]; }
+    if (a[0] > 0) full[threadIdx.x] = a[1];
+    else full[threadIdx.x] = 0;
+    c[0] += 1;
+    c[1] = c[2] + tile[3] + full[3];
+    for (int i = 0; i < 9; i++) {
+        if (a[i] < 0) return;
+    }
+    c[3] = 1;
+}
+"""
+
+
+def unset(array, line, headline="Uninitialized __global__ memory read"):
+    return read_unset(KernelFault("uninitialised-read", headline, "", line=line, array=array), KERNEL, TEXT)
+
+
+def test_an_output_has_no_values_to_add_to():
+    assert "store the result with =" in unset("c", 6)[0]
+    assert "only what it has stored there before" in unset("c", 7)[0]
+    assert not unset("a", 7)
+
+
+def test_a_tile_that_is_filled_in_part():
+    shared = "Uninitialized __shared__ memory read"
+    assert unset("tile", 7, shared)[0].startswith("Line 3 stores into tile only where a[0] > 0. If elements")
+    assert not unset("full", 7, shared)
+
+
+def test_a_return_in_a_loop():
+    assert left_in_a_loop(KERNEL, TEXT)[0].startswith(
+        "The return in line 9 leaves the kernel from inside a loop, before the store in line 11;"
+    )
+    assert not left_in_a_loop(KERNEL, TEXT.replace("return;", "continue;"))
+    assert not left_in_a_loop(KERNEL, "")
