@@ -144,7 +144,9 @@ def in_letters(trial: Trial, run: summed.Run, alone: bool, end: float) -> tuple[
             if len(kernel.outputs) == 1:
                 break
     told.sort(key=lambda text: "nothing of" not in text)
-    return told[0] if told else dependences.told(*given, end) if not pairs else "", pairs
+    if not told and not pairs and not alone:
+        told = [dependences.told(*given, end)]
+    return told[0] if told else "", pairs
 
 
 def leaves_an_array(outcome: Outcome) -> bool:

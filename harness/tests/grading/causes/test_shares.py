@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.grading.causes.shares import described
 from harness.grading.grade import Options, grade_file
 
-from .test_grade_puzzles import PUZZLES
+from ..test_grade_puzzles import PUZZLES
 
 
 def said(path, number, *edits):
