@@ -161,7 +161,7 @@ class Gradient:
 class Gate:
     """What a fast kernel may cost, counted in one case; a right kernel above it is "not yet fast".
 
-    quantity: a name of gates.QUANTITIES or of the counters. most: the bound, a number or f(d), where d are the
+    quantity: a name of quantities.QUANTITIES or of the counters. most: the bound, a number or f(d), where d are the
     dims and the file's tunables. kernels: counted together; default all. case: default the largest. below:
     the count of the previous rung's kernel. says: where the cost comes from, and the idea that avoids it;
     default: the quantity's general sentence.

@@ -99,7 +99,8 @@ def section(verdict: Verdict, puzzle: Puzzle) -> str:
 
 
 def gates_table(verdict: Verdict) -> str:
-    from ..grading.gates import number, quantity
+    from ..grading.gates import number
+    from ..grading.quantities import quantity
 
     rows = ["<tr><th>counted</th><th>yours</th><th>target</th><th>one rung below</th></tr>"]
     for gate in verdict.gates:

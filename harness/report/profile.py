@@ -12,7 +12,8 @@ from rich.text import Text
 
 from ..devices.nvrtc import ptxas
 from ..devices.virtual.explain import metrics as c
-from ..grading.gates import Measure, per_cent, quantity, sentence
+from ..grading.gates import Measure, per_cent, sentence
+from ..grading.quantities import quantity
 from ..measure.profile import KernelProfile, Profile
 from .text import printable, terminal_width, wants_colour
 from .text import wrap as wrap_text

@@ -13,6 +13,7 @@ from harness.course.checkout import Course
 from harness.course.declare import CourseError, Gate
 from harness.grading import gates
 from harness.grading.grade import Options, grade_file
+from harness.grading.quantities import QUANTITIES, quantity
 from harness.measure.profile import profile_file
 from harness.report.profile import show_profile
 from harness.report.text import verdict_lines
@@ -88,8 +89,8 @@ def test_several_gates_are_told_together(tmp_path):
 
 
 def test_every_quantity_is_a_number(tmp_path):
-    verdict = graded(tmp_path, solution(), *(gate(name, 10**9) for name in gates.QUANTITIES))
-    assert verdict.passed and [m["quantity"] for m in verdict.gates] == list(gates.QUANTITIES)
+    verdict = graded(tmp_path, solution(), *(gate(name, 10**9) for name in QUANTITIES))
+    assert verdict.passed and [m["quantity"] for m in verdict.gates] == list(QUANTITIES)
     assert all(0 <= m["value"] <= 12288 for m in verdict.gates)
 
 
@@ -112,7 +113,7 @@ def test_a_limit_is_of_the_sizes_and_of_what_the_file_chose(tmp_path):
     tuned = "constexpr int PER_LANE = 1;\n" + solution()
     assert graded(tmp_path, tuned, *sizes).passed
     verdict = graded(tmp_path, tuned.replace("= 1", "= 1 / 2"), *sizes)
-    assert verdict.kind == "slow" and verdict.lines[-1] == gates.QUANTITIES["global_requests"].says
+    assert verdict.kind == "slow" and verdict.lines[-1] == QUANTITIES["global_requests"].says
 
 
 NOT_NEEDED = {
@@ -135,12 +136,8 @@ def test_what_no_kernel_needs_has_a_gate_wherever_something_is_counted(tmp_path,
     source = solution().replace("c[i] = a[i] + b[i];", f"{{ {body} c[i] = x; }}")
     own = gate("global_load_sectors", 10**9)
     verdict = graded(tmp_path, source, own)
-    assert (
-        verdict.kind == "slow"
-        and gates.QUANTITIES[name].noun in verdict.lines[0]
-        and line in verdict.lines[2]
-    )
-    assert verdict.lines[-1] == gates.QUANTITIES[name].says
+    assert verdict.kind == "slow" and QUANTITIES[name].noun in verdict.lines[0] and line in verdict.lines[2]
+    assert verdict.lines[-1] == QUANTITIES[name].says
     assert graded(tmp_path, source, own, gate(name, 10**9)).passed  # as the puzzle says otherwise
 
 
@@ -214,7 +211,7 @@ def test_numbers_that_differ_look_different():
 
 def test_what_is_not_counted_is_a_mistake_of_the_course():
     with pytest.raises(CourseError, match="a gate counts 'sectros'"):
-        gates.quantity("sectros")
+        quantity("sectros")
     with pytest.raises(CourseError, match="counts in 'huge'"):
         replace(COURSE.load("01_vector_add"), gates=(Gate("flops", 1, SAYS, case="huge"),))
 

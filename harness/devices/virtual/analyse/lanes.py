@@ -1,5 +1,4 @@
-"""Kernels whose threads can run as the lanes of vectors: how each register differs between the lanes of a group, and where
-they part.
+"""Kernels whose threads can run as the lanes of vectors, and where the lanes of a group part.
 
 A group is so many threads, in a row of a block, next to each other. Most of what a register holds follows from few
 numbers: `a[i]` of neighbouring threads lies 4 bytes apart, and the loop over `j` is the same for all. So a register is
@@ -23,18 +22,15 @@ from dataclasses import dataclass, field
 
 from ..ptx import special
 from ..ptx.cfg import Loop, basic_blocks, find_loops
-from ..ptx.ir import Function, Immediate, Instruction, Label, Operand, Register, Special, Symbol
-from ..ptx.types import BITS
+from ..ptx.ir import Function, Instruction, Label, Operand, Register, Special, Symbol
 from ..runtime.abi import holds_bounds
+from .anchors import anchors
 from .dataflow import dominators, reached
 from .pointers import Origin, Origins
+from .strides import COUNTERS, LINEAR, Strides
 
 _EXIT = -1
 _MOST_BLOCKS = 300
-_MOST_ANCHORS = 100
-_WORDS = ("u32", "s32", "b32", "u64", "s64", "b64")
-_COUNTERS = "%watch."  # of the watchdog: the worker's, not a thread's
-_LINEAR = {"%tid.x", "%laneid"}
 _MARKS = ("check", "note", "fetch", "slice")
 
 
@@ -54,7 +50,7 @@ class Lanes:
     exits: branches by which lanes leave the kernel, and whether those are the ones that take it. early: those of them before
     which nothing is written, so that threads may still begin again. parts: branches after which
     lanes go different ways. merged: registers that keep their values in the lanes that do not take part. anchors: the
-    instructions whose result may not be an exact sum of a scalar and a vector (see emit/lanes), numbered. anchored:
+    instructions whose result may not be an exact sum of a scalar and a vector (see anchors), numbered. anchored:
     registers -> the anchors they come from. roots: register -> the array that it points into.
     """
 
@@ -74,7 +70,7 @@ class Lanes:
     def stride(self, given: Operand) -> int | None:
         """Of any operand."""
         if isinstance(given, Special):
-            return int(given in _LINEAR)
+            return int(given in LINEAR)
         return self.strides.get(given, 0)
 
 
@@ -93,7 +89,7 @@ def lanes(function: Function, origins: dict[str, Origins]) -> Lanes | None:
 class _Analysis:
     def __init__(self, function: Function, origins: dict[str, Origins]):
         self.function, self.body = function, function.body
-        self.found = Lanes({})
+        self.found, self.strides = Lanes({}), Strides(function)
         self._look(origins)
         self.blocks = basic_blocks(self.body, function.tables)
         if len(self.blocks) > _MOST_BLOCKS:
@@ -111,7 +107,7 @@ class _Analysis:
     def lanes(self) -> Lanes:
         found = self.found
         while True:
-            self._strides()
+            found.strides = self.strides.find(found.merged)
             parting = [b for b in self.blocks if self._parts(b)]
             regions = self._regions(parting)
             merged = {name for region in regions for name in self._merged(region)}
@@ -123,7 +119,10 @@ class _Analysis:
         found.early = {
             self.body[self.blocks[b][0] - 1] for b in parting if self._is_early(b)
         } & found.exits.keys()
-        self._anchor()
+        anchored = anchors(self.function, self.blocks, self.strides, found.merged)
+        if anchored is None:
+            raise _Refused
+        found.anchors, found.anchored = anchored
         return found
 
     # -- what can be done at all ----------------------------------------------------------------------
@@ -168,69 +167,6 @@ class _Analysis:
         if not (origin.kind == "param" and origin.offset == 0 and whole or origin.kind == "symbol"):
             raise _Refused
         self.found.roots[base] = origin
-
-    # -- how registers differ ---------------------------------------------------------------------------
-
-    def _strides(self) -> None:
-        """The least change that all instructions agree with."""
-        strides = self.found.strides = dict.fromkeys(self.found.merged)
-        changed = True
-        while changed:
-            changed = False
-            for ins in self.body:
-                for name in ins.writes if isinstance(ins, Instruction) else ():
-                    if strides.get(name, 0) is None:
-                        continue
-                    stride = 0 if name.startswith(_COUNTERS) else self._result(ins, name)
-                    if stride is _OPEN:
-                        continue
-                    if name in strides and strides[name] != stride:
-                        stride = None
-                    changed |= name not in strides or strides[name] != stride
-                    strides[name] = stride
-
-    def _of(self, given: Operand):
-        """The stride of an operand; _OPEN where that is not known yet."""
-        if isinstance(given, Register) and not isinstance(given, Special) and given in self.writers:
-            return self.found.strides.get(given, _OPEN)
-        return self.found.stride(given) if isinstance(given, Special) else 0
-
-    def _result(self, ins: Instruction, name: str):
-        read = [self._of(Register(r) if r not in special.ROWS else _special(r)) for r in sorted(ins.reads)]
-        if _OPEN in read:
-            return _OPEN
-        if all(s == 0 for s in read):
-            return 0
-        if BITS[self.function.regs[name]] in (32, 64) and not self.function.regs[name].startswith("f"):
-            return self._linear(ins)
-        return None
-
-    def _linear(self, ins: Instruction) -> int | None:
-        """The stride of a sum or product."""
-        kind = linear(ins)
-        if not kind:
-            return None
-        given = [self._of(o) for o in ins.operands[1:]]
-        factor = ins.operands[2].value if len(given) > 1 and type(ins.operands[2]) is Immediate else None
-        if None in given:
-            return None
-        match kind:
-            case "move" | "widen" | "narrow":
-                return given[0]
-            case "neg":
-                return -given[0]
-            case "add":
-                return given[0] + given[1]
-            case "sub":
-                return given[0] - given[1]
-            case "shl":
-                return given[0] << factor
-        if given[0] and given[1]:
-            return None
-        more = given[2] if len(given) > 2 else 0
-        if not (given[0] or given[1]):
-            return more
-        return given[0] * factor + more if factor is not None and given[0] else None
 
     # -- where lanes part -----------------------------------------------------------------------------
 
@@ -323,7 +259,7 @@ class _Analysis:
         for position in range(region.start, region.end):
             item = self.body[position]
             for name in item.writes if isinstance(item, Instruction) else ():
-                if not name.startswith(_COUNTERS) and not self._is_inner(name, position, region):
+                if not name.startswith(COUNTERS) and not self._is_inner(name, position, region):
                     yield name
 
     def _is_inner(self, name: str, position: int, region: Region) -> bool:
@@ -361,111 +297,11 @@ class _Analysis:
         earlier = (i for b in reached([block], before.__getitem__) for i in self.body[b : self.blocks[b][0]])
         return not any(isinstance(i, Instruction) and i.op.writes_memory for i in earlier)
 
-    # -- anchors ----------------------------------------------------------------------------------------
-
-    def _anchor(self) -> None:
-        """Number the instructions that make 64-bit numbers of which not all steps are exact, and follow those numbers."""
-        found, anchored = self.found, {}
-        changed = True
-        while changed:
-            changed = False
-            for ins in (i for i in self.body if isinstance(i, Instruction) and i.op.has_result):
-                target = ins.operands[0]
-                if not self._is_pair(target) or BITS[self.function.regs[target]] != 64:
-                    continue
-                kind, sources = linear(ins), [anchored.get(o, frozenset()) for o in ins.operands[1:]]
-                if kind == "widen" or kind in ("mul", "wide") and self._one_varies(ins):
-                    new = kind != "mul" or any(sources)
-                else:
-                    several = sum(map(bool, sources)) > 1 or kind == "sub" and sources[1]
-                    new = several and kind in ("add", "sub") or kind in ("shl", "neg") and any(sources)
-                if target in found.merged:
-                    comes = frozenset()  # such a value is kept in full
-                elif new:
-                    comes = frozenset([found.anchors.setdefault(ins, len(found.anchors) + 1)])
-                elif kind in ("move", "add", "sub"):
-                    comes = frozenset().union(*sources)
-                else:
-                    comes = frozenset()
-                if not comes <= anchored.get(target, frozenset()):
-                    anchored[target] = anchored.get(target, frozenset()) | comes
-                    changed = True
-        if len(found.anchors) > _MOST_ANCHORS:
-            raise _Refused
-        found.anchored = anchored
-        self._none_is_stale()
-
-    def _is_pair(self, register: Operand) -> bool:
-        return register in self.function.regs and self.found.strides.get(register, 0) != 0
-
-    def _one_varies(self, ins: Instruction) -> bool:
-        return any(self._of(o) == 0 for o in ins.operands[1:3])
-
-    def _none_is_stale(self) -> None:
-        """What an anchor keeps is about its last result: none computed from the one before may still be needed."""
-        anchored = self.found.anchored
-        if not anchored:
-            return
-        live: dict[int, set[str]] = {b: set() for b in self.blocks}
-        before: dict[int, list[int]] = {b: [] for b in self.blocks}
-        for block, (_, follow) in self.blocks.items():
-            for target in follow:
-                before[target].append(block)
-        work = set(self.blocks)
-        while work:
-            block = work.pop()
-            needed = set().union(*(live[t] for t in self.blocks[block][1]))
-            for position in range(self.blocks[block][0] - 1, block - 1, -1):
-                ins = self.body[position]
-                if not isinstance(ins, Instruction):
-                    continue
-                needed -= ins.writes
-                if number := self.found.anchors.get(ins):
-                    if any(number in anchored[name] for name in needed):
-                        raise _Refused
-                needed |= {name for name in ins.reads if name in anchored}
-            if needed - live[block]:
-                live[block] |= needed
-                work.update(before[block])
-
-
-_OPEN = object()
-
-
-def _special(name: str) -> Special:
-    return Special(name)
-
 
 def _is_known(name: str) -> bool:
     """Whether a register is an ordinary one, or a special one that is uniform or linear."""
     row = special.ROWS.get(name)
-    return row is None or name in _LINEAR or bool(row.value) and row.of_neighbours
-
-
-def linear(ins: Instruction) -> str:
-    """What an instruction does that a scalar and a vector can do separately; "" of any other.
-
-    "move" | "add" | "sub" | "neg" | "shl" | "mul" (mad, too) | "narrow": exact in the width of the result; "widen" |
-    "wide" (mul.wide, mad.wide): exact unless the 32-bit sum overflows.
-    """
-    op, base = ins.op, ins.base
-    if op.type not in _WORDS or not op.has_result or type(ins.operands[0]) is not Register:
-        return ""
-    plain = "sat" not in op.mods and "cc" not in op.mods
-    if base == "mov" and type(ins.operands[1]) in (Register, Special, Immediate):
-        return "move"
-    if base == "cvta" and op.space in ("global", "const"):
-        return "move"
-    if base in ("add", "sub", "neg") and plain:
-        return base
-    if base in ("mul", "mad") and plain and op.mods[0] in ("lo", "wide"):
-        return "mul" if op.mods[0] == "lo" else "wide"
-    if base == "shl" and type(ins.operands[2]) is Immediate and 0 <= ins.operands[2].value < BITS[op.type]:
-        return "shl"
-    if base == "cvt" and plain and all(t in _WORDS for t in op.types) and len(op.types) == 2:
-        to, source = (BITS[t] for t in op.types)
-        return "move" if to == source else "widen" if to > source else "narrow"
-    return ""
+    return row is None or name in LINEAR or bool(row.value) and row.of_neighbours
 
 
 def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -7,7 +7,8 @@ alone. A loop goes round while any lane wants to.
 
 from __future__ import annotations
 
-from ..analyse.lanes import Lanes, Region, linear
+from ..analyse.lanes import Lanes, Region
+from ..analyse.strides import linear
 from ..ptx.ir import Instruction, Label
 from ..ptx.types import BITS, is_signed, llvm_type
 from .body import lower

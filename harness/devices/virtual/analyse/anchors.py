@@ -1,0 +1,89 @@
+"""Anchors: where the exact sum of a scalar and a vector may be lost.
+
+A 64-bit number is kept as such a sum (see emit/lane_values). Not every step towards it is exact: a 32-bit sum may overflow in
+some lanes before it is widened. The instructions that make such a number are anchors, which keep what is missing; all that is
+computed from it comes from them.
+"""
+
+from __future__ import annotations
+
+from ..ptx.cfg import Blocks
+from ..ptx.ir import Function, Instruction, Operand
+from ..ptx.types import BITS
+from .strides import Strides, linear
+
+_MOST = 100
+Numbers = dict[Instruction, int]  # of the anchors, from 1
+Sources = dict[str, frozenset[int]]  # register -> the anchors that it comes from
+
+_NONE: frozenset[int] = frozenset()
+
+
+def anchors(
+    function: Function, blocks: Blocks, strides: Strides, merged: set[str]
+) -> tuple[Numbers, Sources] | None:
+    """None where there are too many, or where what one keeps is lost too early. merged: registers kept in full."""
+    numbers, sources = _numbered(function, strides, merged)
+    if len(numbers) > _MOST or sources and _is_stale(function.body, blocks, numbers, sources):
+        return None
+    return numbers, sources
+
+
+def _numbered(function: Function, strides: Strides, merged: set[str]) -> tuple[Numbers, Sources]:
+    """Number the instructions that make 64-bit numbers of which not all steps are exact, and follow those numbers."""
+
+    def is_wide(target: Operand) -> bool:
+        varies = target in function.regs and strides.of_registers.get(target, 0) != 0
+        return varies and BITS[function.regs[target]] == 64
+
+    numbers: Numbers = {}
+    found: Sources = {}
+    results = [i for i in function.body if isinstance(i, Instruction) and i.op.has_result]
+    changed = True
+    while changed:
+        changed = False
+        for ins in (i for i in results if is_wide(i.operands[0])):
+            target, comes = ins.operands[0], _NONE
+            given = [found.get(o, _NONE) for o in ins.operands[1:]]
+            if target in merged:
+                pass
+            elif _is_anchor(ins, given, strides):
+                comes = frozenset([numbers.setdefault(ins, len(numbers) + 1)])
+            elif linear(ins) in ("move", "add", "sub"):
+                comes = frozenset().union(*given)
+            if not comes <= found.get(target, _NONE):
+                found[target] = found.get(target, _NONE) | comes
+                changed = True
+    return numbers, found
+
+
+def _is_anchor(ins: Instruction, given: list[frozenset[int]], strides: Strides) -> bool:
+    """given: the anchors that each operand comes from; the sum of two such, say, needs one of its own."""
+    kind = linear(ins)
+    if kind == "widen" or kind in ("mul", "wide") and any(strides.of(o) == 0 for o in ins.operands[1:3]):
+        return kind != "mul" or any(given)
+    several = sum(map(bool, given)) > 1 or kind == "sub" and bool(given[1])
+    return several and kind in ("add", "sub") or kind in ("shl", "neg") and any(given)
+
+
+def _is_stale(body, blocks: Blocks, numbers: Numbers, sources: Sources) -> bool:
+    """What an anchor keeps is about its last result: whether one computed from the one before may still be needed."""
+    live: dict[int, set[str]] = {b: set() for b in blocks}
+    before: dict[int, list[int]] = {b: [] for b in blocks}
+    for block, (_, follow) in blocks.items():
+        for target in follow:
+            before[target].append(block)
+    work = set(blocks)
+    while work:
+        block = work.pop()
+        end, follow = blocks[block]
+        needed = set().union(*(live[t] for t in follow))
+        for ins in (i for i in reversed(body[block:end]) if isinstance(i, Instruction)):
+            needed -= ins.writes
+            if (number := numbers.get(ins)) and any(number in sources[name] for name in needed):
+                return True
+            needed |= {name for name in ins.reads if name in sources}
+        if needed - live[block]:
+            live[block] |= needed
+            work.update(before[block])
+    return False

@@ -1,0 +1,119 @@
+"""Strides: how far the values of a register in neighbouring lanes are apart.
+
+The stride of a sum or a product follows from those of its operands; 0 is of a register that is the same in all lanes, None of
+one whose values are no constant apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..ptx import special
+from ..ptx.ir import Function, Immediate, Instruction, Operand, Register, Special
+from ..ptx.types import BITS
+
+#: special registers that are one more in each lane
+LINEAR = {"%tid.x", "%laneid"}
+COUNTERS = "%watch."  # of the watchdog: the worker's, not a thread's
+_WORDS = ("u32", "s32", "b32", "u64", "s64", "b64")
+_OPEN = object()  # the stride of a register of which nothing is known yet
+
+
+class Strides:
+    """of_registers: those found last."""
+
+    def __init__(self, function: Function):
+        self.types = function.regs
+        self.writing = [i for i in function.body if isinstance(i, Instruction) and i.writes]
+        self.written = {name for ins in self.writing for name in ins.writes}
+        self.of_registers: dict[str, int | None] = {}
+
+    def find(self, varying: Iterable[str]) -> dict[str, int | None]:
+        """The least change that all instructions agree with. varying: registers that are no constant apart anyway."""
+        strides = self.of_registers = dict.fromkeys(varying)
+        changed = True
+        while changed:
+            changed = False
+            for ins in self.writing:
+                for name in ins.writes:
+                    if strides.get(name, 0) is None:
+                        continue
+                    stride = 0 if name.startswith(COUNTERS) else self._result(ins, name)
+                    if stride is _OPEN:
+                        continue
+                    if name in strides and strides[name] != stride:
+                        stride = None
+                    changed |= name not in strides or strides[name] != stride
+                    strides[name] = stride
+        return strides
+
+    def of(self, given: Operand):
+        """The stride of an operand; _OPEN where that is not known yet."""
+        if isinstance(given, Special):
+            return int(given in LINEAR)
+        if isinstance(given, Register) and given in self.written:
+            return self.of_registers.get(given, _OPEN)
+        return 0
+
+    def _result(self, ins: Instruction, name: str):
+        read = [self.of(Register(r) if r not in special.ROWS else Special(r)) for r in sorted(ins.reads)]
+        if _OPEN in read:
+            return _OPEN
+        if all(s == 0 for s in read):
+            return 0
+        if BITS[self.types[name]] in (32, 64) and not self.types[name].startswith("f"):
+            return self._linear(ins)
+        return None
+
+    def _linear(self, ins: Instruction) -> int | None:
+        """The stride of a sum or product."""
+        kind = linear(ins)
+        if not kind:
+            return None
+        given = [self.of(o) for o in ins.operands[1:]]
+        factor = ins.operands[2].value if len(given) > 1 and type(ins.operands[2]) is Immediate else None
+        if None in given:
+            return None
+        match kind:
+            case "move" | "widen" | "narrow":
+                return given[0]
+            case "neg":
+                return -given[0]
+            case "add":
+                return given[0] + given[1]
+            case "sub":
+                return given[0] - given[1]
+            case "shl":
+                return given[0] << factor
+        if given[0] and given[1]:
+            return None
+        more = given[2] if len(given) > 2 else 0
+        if not (given[0] or given[1]):
+            return more
+        return given[0] * factor + more if factor is not None and given[0] else None
+
+
+def linear(ins: Instruction) -> str:
+    """What an instruction does that a scalar and a vector can do separately; "" of any other.
+
+    "move" | "add" | "sub" | "neg" | "shl" | "mul" (mad, too) | "narrow": exact in the width of the result; "widen" |
+    "wide" (mul.wide, mad.wide): exact unless the 32-bit sum overflows.
+    """
+    op, base = ins.op, ins.base
+    if op.type not in _WORDS or not op.has_result or type(ins.operands[0]) is not Register:
+        return ""
+    plain = "sat" not in op.mods and "cc" not in op.mods
+    if base == "mov" and type(ins.operands[1]) in (Register, Special, Immediate):
+        return "move"
+    if base == "cvta" and op.space in ("global", "const"):
+        return "move"
+    if base in ("add", "sub", "neg") and plain:
+        return base
+    if base in ("mul", "mad") and plain and op.mods[0] in ("lo", "wide"):
+        return "mul" if op.mods[0] == "lo" else "wide"
+    if base == "shl" and type(ins.operands[2]) is Immediate and 0 <= ins.operands[2].value < BITS[op.type]:
+        return "shl"
+    if base == "cvt" and plain and all(t in _WORDS for t in op.types) and len(op.types) == 2:
+        to, source = (BITS[t] for t in op.types)
+        return "move" if to == source else "widen" if to > source else "narrow"
+    return ""
