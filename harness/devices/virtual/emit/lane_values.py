@@ -66,6 +66,14 @@ class LaneValues(Values):
         if key in self._slots:
             self.text.line(f"store {t} {value or 'zeroinitializer'}, ptr {self._slots[key]}")
 
+    def bits(self) -> str:
+        """The mask as an i32."""
+        width = self.text.width
+        if not self.mask:
+            return str((1 << width) - 1)
+        bits = self.text.plainly_once(f"bitcast {self.text.type('i1')} {self.mask} to i{width}")
+        return self.text.cast("zext", f"i{width}", bits, "i32")
+
     # -- as one value ---------------------------------------------------------------------------------------
 
     def value(self, given: str, ptx_type: str) -> str:

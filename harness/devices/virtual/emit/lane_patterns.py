@@ -1,0 +1,262 @@
+"""Loads and stores of lanes by their access pattern: all at one address, in a row, four numbers each, or wherever they are.
+
+Where each lane reads four numbers in a row, these are loaded as one and transposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..ptx.ir import Instruction
+from ..ptx.types import BYTES, llvm_type
+
+_FOUR = 4  # numbers that are loaded as one
+
+
+@dataclass(frozen=True)
+class Element:
+    """One number of an access: of which instruction, into or from which register, how far from the first address."""
+
+    ins: Instruction
+    register: str
+    offset: int
+
+
+@dataclass
+class Place:
+    """Where the lanes access: pointer + rest, of bytes. low, high: of the rest of lanes that take part; each: of all lanes,
+    those that do not take part at one that does."""
+
+    pointer: str
+    low: str
+    high: str
+    rest: str
+    each: str
+    stride: int | None
+
+
+class Patterns:
+    def __init__(self, e):
+        self.e, self.text, self.values, self.width = e, e.text, e.values, e.text.width
+
+    def ways(self, elements: list[Element], place: Place, stores: list[str]) -> Iterator[list[str]]:
+        """The results, of each way that the lanes' addresses may lie; each way is a block of its own."""
+        one = elements[0].ins.op.vector == 1
+        size = elements[0].ins.op.nbytes
+        if place.stride == 0:
+            yield self._at_one(elements, place, stores)
+        elif place.stride is not None:
+            row = one and place.stride == size
+            yield self._in_a_row(elements, place, stores) if row else self._spread(elements, place, stores)
+        elif not place.low:
+            yield from self._by_row(elements, place, stores)
+        else:
+            e, same, other = self.e, self.e.fresh_label("same"), self.e.fresh_label("other")
+            e.branch(e.op("icmp eq i64", place.low, place.high), same, other)
+            e.label(same)
+            pointer = e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {place.low}")
+            found = Place(pointer, "0", "0", "", "", 0)
+            results = self._at_one(elements, found, stores)
+            loads = not stores
+            yield (
+                [
+                    self.text.spread(r, llvm_type(x.ins.op.type))
+                    for r, x in zip(results, elements, strict=True)
+                ]
+                if loads
+                else []
+            )
+            e.label(other)
+            yield from self._by_row(elements, place, stores)
+
+    def _by_row(self, elements: list[Element], place: Place, stores: list[str]) -> Iterator[list[str]]:
+        """In a row, if they are, or wherever they are."""
+        e, size = self.e, elements[0].ins.op.nbytes
+        if elements[0].ins.op.vector == 1:
+            row, spread = e.fresh_label("row"), e.fresh_label("spread")
+            begin, ends = self._first_in_row(place.rest, size)
+            e.branch(ends, row, spread)
+            e.label(row)
+            pointer = e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {begin}")
+            found = Place(pointer, "0", "0", place.rest, place.each, size)
+            yield self._in_a_row(elements, found, stores)
+            e.label(spread)
+        yield self._spread(elements, place, stores)
+
+    def _first_in_row(self, rest: str, size: int) -> tuple[str, str]:
+        """(the first of them, whether each lane's is `size` behind the one before)"""
+        text, vector = self.text, self.text.type("i64")
+        begin = text.plainly_once(f"extractelement {vector} {rest}, i64 0")
+        by = text.vector(f"sub {vector} {rest}, {text.spread(begin, 'i64')}")
+        equal = text.vector(f"icmp eq {vector} {by}, {text.row(64, size)}")
+        return begin, text.reduced("and", equal, "i1")
+
+    def _at_one(self, elements: list[Element], place: Place, stores: list[str]) -> list[str]:
+        """All lanes access the same: loads are done once, of stores the last one stays."""
+        e, results = self.e, []
+        for i, x in enumerate(elements):
+            t = llvm_type(x.ins.op.type)
+            where = (
+                e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {x.offset}")
+                if x.offset
+                else place.pointer
+            )
+            if not stores:
+                results.append(e.emit(f"load {t}, ptr {where}, align {x.ins.op.nbytes}"))
+                continue
+            value = stores[i]
+            if value in self.text.vectors:
+                value = self.text.plainly_once(
+                    f"extractelement {self.text.type(t)} {value}, i64 {self._last()}"
+                )
+            e.line(f"store {t} {value}, ptr {where}, align {x.ins.op.nbytes}")
+        return results
+
+    def _last(self) -> str:
+        """The number of the last lane that takes part."""
+        if not self.values.mask:
+            return str(self.width - 1)
+        e, t = self.e, "i32"
+        behind = e.emit(f"call {t} @llvm.ctlz.i32({t} {self.values.bits()}, i1 true)")
+        return e.cast("zext", t, e.op(f"sub {t}", 31, behind), "i64")
+
+    def _in_a_row(self, elements: list[Element], place: Place, stores: list[str]) -> list[str]:
+        e, text, mask, results = self.e, self.text, self.values.mask, []
+        for i, x in enumerate(elements):
+            t, align = llvm_type(x.ins.op.type), f"align {x.ins.op.nbytes}"
+            vector = text.type(t)
+            where = (
+                e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {x.offset}")
+                if x.offset
+                else place.pointer
+            )
+            if stores:
+                value = text.spread(stores[i], t)
+                if mask:
+                    self._intrinsic("store", t, f"ptr {align} {where}", mask, value)
+                else:
+                    text.line(f"store {vector} {value}, ptr {where}, {align}")
+            elif mask:
+                results.append(self._intrinsic("load", t, f"ptr {align} {where}", mask))
+            else:
+                results.append(text.vector(f"load {vector}, ptr {where}, {align}"))
+        return results
+
+    def _spread(self, elements: list[Element], place: Place, stores: list[str]) -> list[str]:
+        pointers = ""
+        if stores:
+            return self.lanewise(elements, self.pointers(place.pointer, place.rest), stores)
+        at = {x.offset: i for i, x in enumerate(elements)}
+        results: list[str] = [""] * len(elements)
+        in_fours = BYTES[elements[0].ins.op.type] == 4 and place.low
+        for offset in sorted(at):
+            run = [at.get(offset + 4 * k) for k in range(_FOUR)]
+            if results[at[offset]]:
+                continue
+            if in_fours and None not in run and not any(results[i] for i in run):
+                t = llvm_type(elements[run[0]].ins.op.type)
+                for i, value in zip(run, self._fours(place, offset, t), strict=True):
+                    results[i] = value
+                continue
+            pointers = pointers or self.pointers(place.pointer, place.each)
+            x = elements[at[offset]]
+            (results[at[offset]],) = self.lanewise([x], pointers, [])
+        for i, x in enumerate(elements):  # the same address again
+            results[i] = results[i] or results[at[x.offset]]
+        return results
+
+    def _fours(self, place: Place, offset: int, t: str) -> list[str]:
+        """Four numbers of each lane, as four vectors of lanes."""
+        e, text, n = self.e, self.text, self.width
+        rows = []
+        for lane in range(n):
+            by = text.plainly_once(f"extractelement {text.type('i64')} {place.each}, i64 {lane}")
+            base = e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {by}")
+            where = e.emit(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
+            rows.append(e.emit(f"load <4 x {t}>, ptr {where}, align 4"))
+        # the rows of lanes 0, 4, 8 ... side by side, and so on: then fours are transposed within a vector
+        sides = [self._side_by_side(rows[k::4], t) for k in range(4)]
+        pairs = [
+            self._shuffled(sides[a], sides[a + 1], t, order)
+            for a in (0, 2)
+            for order in ((0, n, 1, n + 1), (2, n + 2, 3, n + 3))
+        ]
+        (low, high), (low2, high2) = pairs[:2], pairs[2:]
+        first, second = (0, 1, n, n + 1), (2, 3, n + 2, n + 3)
+        return [
+            self._shuffled(low, low2, t, first, True),
+            self._shuffled(low, low2, t, second, True),
+            self._shuffled(high, high2, t, first, True),
+            self._shuffled(high, high2, t, second, True),
+        ]
+
+    def _side_by_side(self, rows: list[str], t: str) -> str:
+        size = 4
+        while len(rows) > 1:
+            order = ", ".join(f"i32 {i}" for i in range(2 * size))
+            v = f"<{size} x {t}>"
+            rows = [
+                self.text.plainly(f"shufflevector {v} {a}, {v} {b}, <{2 * size} x i32> <{order}>")
+                for a, b in zip(rows[::2], rows[1::2], strict=True)
+            ]
+            size *= 2
+        return rows[0]
+
+    def _shuffled(self, a: str, b: str, t: str, order: tuple[int, ...], last: bool = False) -> str:
+        """The same shuffle of each four of them."""
+        numbers = [i + at for at in range(0, self.width, 4) for i in order]
+        v = self.text.type(t)
+        chosen = f"<{self.width} x i32> <{', '.join(f'i32 {i}' for i in numbers)}>"
+        emit = self.text.vector if last else self.text.plainly
+        return emit(f"shufflevector {v} {a}, {v} {b}, {chosen}")
+
+    # -- lane by lane -----------------------------------------------------------------------------------------
+
+    def pointers(self, pointer: str, rest: str, by: int = 0) -> str:
+        if by:
+            pointer = self.e.emit(f"getelementptr i8, ptr {pointer}, i64 {by}")
+        return self.text.vector(f"getelementptr i8, ptr {pointer}, {self.text.type('i64')} {rest}")
+
+    def lanewise(self, elements: list[Element], pointers: str, stores: list[str]) -> list[str]:
+        """A gather or a scatter of each element."""
+        results = []
+        for i, x in enumerate(elements):
+            where = pointers
+            if x.offset:
+                vector = self.text.type("ptr")
+                where = self.text.vector(f"getelementptr i8, {vector} {pointers}, i64 {x.offset}")
+            results.append(self._scattered(x, where, stores[i]) if stores else self._gathered(x, where))
+        return results
+
+    def _gathered(self, x: Element, pointers: str) -> str:
+        t = llvm_type(x.ins.op.type)
+        return self._intrinsic(
+            "gather", t, f"{self.text.type('ptr')} align {x.ins.op.nbytes} {pointers}", self._mask()
+        )
+
+    def _scattered(self, x: Element, pointers: str, value: str) -> str:
+        t = llvm_type(x.ins.op.type)
+        where = f"{self.text.type('ptr')} align {x.ins.op.nbytes} {pointers}"
+        return self._intrinsic("scatter", t, where, self._mask(), self.text.spread(value, t))
+
+    def _mask(self) -> str:
+        return self.values.mask or "splat (i1 true)"
+
+    def _intrinsic(self, what: str, t: str, where: str, mask: str, value: str = "") -> str:
+        """llvm.masked.load, store, gather or scatter."""
+        text = self.text
+        vector, kind = text.type(t), f"v{self.width}{'f' * (t[0] != 'i')}{_bits_of(t)}"
+        pointers = where.startswith("<")
+        name = f"llvm.masked.{what}.{kind}.{f'v{self.width}' * pointers}p0"
+        pointer_type, bools = (text.type("ptr") if pointers else "ptr"), text.type("i1")
+        if value:
+            text.unit.declare(name, "void", f"{vector} x, {pointer_type} x, {bools} x")
+            text.line(f"call void @{name}({vector} {value}, {where}, {bools} {mask})")
+            return ""
+        text.unit.declare(name, vector, f"{pointer_type} x, {bools} x, {vector} x")
+        return text.vector(f"call {vector} @{name}({where}, {bools} {mask}, {vector} zeroinitializer)")
+
+
+def _bits_of(t: str) -> int:
+    return {"half": 16, "float": 32, "double": 64}.get(t) or int(t[1:])
