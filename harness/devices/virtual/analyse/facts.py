@@ -69,13 +69,14 @@ class Facts:
             frozenset()
         )  # local variables that nothing else can touch, for LLVM to keep
         self.unrolled: frozenset[Instruction] = frozenset()  # back edges of loops over them that LLVM unrolls
-        self.coarsening: Coarsening | None = None  # how neighbouring threads of a kernel run together
-        self.lanes = False  # whether they run as lanes of vectors
+        self.coarsening: Coarsening | None = None  # of neighbouring threads that do not run as lanes
+        self.lanes = False  # whether they do, of vectors
 
     def settle(self, accesses: bool, held: bool, coarsened: bool) -> None:
         """Find out now what depends on the code as it is, or takes longer where passes have inserted more.
 
-        accesses: each is checked. held, coarsened: LLVM keeps private arrays; threads run together.
+        accesses: each is checked. held, coarsened: LLVM keeps private arrays; threads run together, as lanes of vectors
+        or coarsened.
         """
         if held:
             self.held = frozenset(private(self.function, self._origins))
@@ -95,7 +96,7 @@ class Facts:
         return lanes(self.function, self._origins)
 
     def put_before(self, added: dict[Instruction, Instruction]) -> None:
-        """An instruction was put before each of these: threads that run together treat both alike."""
+        """An instruction was put before each of these: coarsened threads treat both alike."""
         if found := self.coarsening:
             serial = found.serial.union(new for old, new in added.items() if old in found.serial)
             regions = {start: added.get(end, end) for start, end in found.regions.items()}

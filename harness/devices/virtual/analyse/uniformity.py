@@ -21,7 +21,7 @@ from ..ptx.cfg import Blocks, Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label
 from .dataflow import dominators, reached
 
-#: threads that run together: in kernels without barriers, and in kernels with
+#: threads that are coarsened: in kernels without barriers, and in kernels with
 FACTOR, FACTOR_WITH_BARRIERS = 4, 8
 _MOST_BLOCKS = 300
 _MOST_SUMS = 6
@@ -40,7 +40,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Coarsening:
-    """How the threads of a kernel run together.
+    """How the threads of a kernel are coarsened.
 
     factor: how many. varying: registers of which each thread has its own. serial: instructions that each executes
     separately. guards: branches on which all must agree. regions: what each thread executes alone, the first item -> the

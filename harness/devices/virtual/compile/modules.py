@@ -37,8 +37,9 @@ class KernelInfo:
     symmetric: int = 0  # abi.SYMMETRIC bits
     ordered: bool = False  # fences, releases or acquires order its threads
     finals: bool = False  # a thread may end after an access while others go on to a barrier
-    lanes: int = 1  # threads that run as lanes of vectors, likewise
-    coarsening: int = 1  # threads that may run together, in blocks whose rows are a multiple of this
+    # threads that run as lanes of vectors, in blocks of one row or whose rows are a multiple of this
+    lanes: int = 1
+    coarsening: int = 1  # else: threads that may run coarsened, in blocks whose rows are a multiple of this
 
     def bounds(self, name: str) -> int:
         """Where the bounds are of the array that a parameter points to, behind the parameters."""

@@ -32,8 +32,8 @@ class Recipe:
     """One build.
 
     ptx: a flavour of `nvrtc.compiler`. rewrites: of the whole module, before anything else. coarsen: neighbouring
-    threads run the code together where they can. lanes: as so many lanes of vectors, 0: as suits this machine, 1:
-    otherwise. llvm: its optimisation level.
+    threads run the code together where they can: as lanes of vectors (lanes: so many, 0: as suits this machine, 1: never),
+    else coarsened. llvm: its optimisation level.
     own_frames: pays off in code that accesses memory all the time, see `llvm.compile_object`. runtime: the
     code is the runtime's own, which has no threads and addresses the host's memory.
     """

@@ -122,7 +122,7 @@ def of_lanes(name: str, width: int) -> str:
 
 
 def of_threads(name: str, factor: int) -> str:
-    """The function that runs a block of threads, `factor` at a time where they run together."""
+    """The function that runs a block of threads, `factor` at a time where they are coarsened."""
     several = "  %went = icmp ugt i32 %first, %after"  # never comes here
     if factor > 1:
         lines = [f"  %i.{i} = add i32 %first, {i}\n" + _address(f"%i.{i}", f".{i}") for i in range(factor)]

@@ -1,4 +1,4 @@
-"""The instructions of a function, one after the other; where several threads run together, once for all or for each."""
+"""The instructions of a function, one after the other; where threads are coarsened, once for all or for each."""
 
 from __future__ import annotations
 

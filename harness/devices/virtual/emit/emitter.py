@@ -24,8 +24,8 @@ from .variables import Variables
 
 
 class Emitter:
-    """site: see `Sites`. coroutine: its threads can wait. coarsening: several run together. lanes, width: as
-    lanes of vectors, so many."""
+    """site: see `Sites`. coroutine: its threads can wait. coarsening, or lanes and width: how several
+    run together, if they do."""
 
     def __init__(
         self,

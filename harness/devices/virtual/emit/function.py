@@ -114,7 +114,7 @@ def _plain(e: Emitter) -> str:
 
 
 def _together(e: Emitter) -> str:
-    """The code that several threads run together returns whether they agreed."""
+    """The code of coarsened threads, which returns whether they agreed."""
     _start(e)
     body.emit(e)
     e.text.raw("return:", "  ret i1 true", f"{DEAD}:", "  ret i1 true", "disagree:", "  ret i1 false")

@@ -1,4 +1,4 @@
-"""For which thread code is emitted: the only one, or one of several that run together (see `analyse/uniformity`)."""
+"""For which thread code is emitted: the only one, or one of several that are coarsened (see `analyse/uniformity`)."""
 
 from __future__ import annotations
 

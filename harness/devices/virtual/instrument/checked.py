@@ -31,7 +31,7 @@ _Key = tuple[Address, str, int, bool]
 
 
 def verify(function: Function, coarsening: Coarsening | None = None) -> None:
-    """coarsening: how threads run together, if they do: then each has its own address checked.
+    """coarsening: if threads are coarsened, each has its own address checked.
 
     Errors: AssertionError, which no PTX may cause.
     """
