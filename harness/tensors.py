@@ -23,7 +23,8 @@ from .errors import LaunchMistake
 
 if TYPE_CHECKING:
     from .course.declare import Kernel
-    from .lenet.kernels import Choice, Kernels
+    from .lenet.choices import Choice
+    from .lenet.kernels import Kernels
 
 FLOATS = ("float32", "float64")
 
@@ -140,7 +141,7 @@ def chosen() -> dict[str, Choice]:
     """The student's kernels where they have passed, else the solutions'."""
     from .course.checkout import open_course
     from .course.progress import Progress
-    from .lenet.kernels import choose
+    from .lenet.choices import choose
 
     course = open_course()
     return choose(course, Progress(course.root).all())

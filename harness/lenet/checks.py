@@ -24,7 +24,8 @@ from ..grading import sentences
 from ..grading.compare import Expected, Mismatch, compare
 from ..grading.verdict import Finding
 from . import data
-from .kernels import Choice, Kernels, choose
+from .choices import Choice, choose
+from .kernels import Kernels
 from .model import AXES, INPUTS, PARAMETER_AXES, VALUES, LeNet
 from .program import STEP, choose_program
 

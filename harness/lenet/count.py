@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from reference import lenet
 
 from ..devices import open_device
+from .choices import Choice
 from .data import Data
-from .kernels import Choice, Kernels
+from .kernels import Kernels
 from .model import LeNet
 
 IMAGES = 8  # the bytes grow with the batch, but so does the time to count them

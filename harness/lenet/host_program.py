@@ -23,7 +23,8 @@ from ..course.progress import Progress
 from ..devices.launching import triple
 from ..errors import CourseError
 from . import data
-from .kernels import Choice, Kernels, choose
+from .choices import Choice, choose
+from .kernels import Kernels
 from .model import INPUTS, LeNet
 from .program import choose_program
 

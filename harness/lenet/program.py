@@ -15,7 +15,7 @@ from ..course.declare import Puzzle
 from ..course.progress import Entry
 from ..errors import KernelFault, NoSolution
 from ..grading.programs.program import Program, ProgramError
-from .kernels import YOURS, chosen_source, nothing_instead
+from .choices import YOURS, chosen_source, nothing_instead
 from .requests import REQUESTS
 
 STEP, TRAINING = "37", "38"
@@ -24,7 +24,7 @@ SECONDS = 120.0  # for one call of a student's function, its launches included
 
 @dataclass(frozen=True)
 class Part:
-    """One of the two files. whose, note: as in kernels.Choice."""
+    """One of the two files. whose, note: as in choices.Choice."""
 
     number: str
     whose: str

@@ -23,7 +23,8 @@ from ..errors import BackwarpError
 from ..process import write
 from . import data as data_sets
 from . import show
-from .kernels import SOLUTION, Kernels, choose
+from .choices import SOLUTION, choose
+from .kernels import Kernels
 from .model import LeNet
 from .program import choose_program
 from .train import Settings, Stopped, Training, TrainingError, read_checkpoint

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from .kernels import ROLES, UNSOLVED, YOURS, Choice
+from .choices import ROLES, UNSOLVED, YOURS, Choice
 from .program import LeNetProgram
 from .train import Training
 

@@ -18,7 +18,7 @@ from ..course.declare import Array, Kernel, Puzzle
 from ..course.progress import Progress
 from ..devices.launching import triple
 from ..errors import CompileError, DeviceError
-from ..lenet.kernels import chosen_source
+from ..lenet.choices import chosen_source
 
 DTYPES = ("float64", "float32", "float16")
 LARGEST = 2**31 - 1  # elements of an array: kernels count in int

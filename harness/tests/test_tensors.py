@@ -8,7 +8,7 @@ import pytest
 from harness import tensors
 from harness.errors import LaunchMistake
 from harness.lenet.checks import this_course
-from harness.lenet.kernels import choose
+from harness.lenet.choices import choose
 from harness.tests.devices.virtual.launches import device
 from harness.tests.test_ops import cupy, to_the_gpu  # noqa: F401
 

@@ -15,7 +15,8 @@ from harness.devices.launching import constant_bytes
 from harness.devices.nvrtc.compiler import Ptx, gather
 from harness.errors import CompileError, LaunchError
 from harness.grading.grade import Options, grade_file
-from harness.lenet.kernels import SOLUTION, Choice, Kernels, counterpart
+from harness.lenet.choices import SOLUTION, Choice, counterpart
+from harness.lenet.kernels import Kernels
 from harness.tests.devices.virtual.launches import FLAVOURS, K, device
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)

@@ -13,7 +13,8 @@ from harness.course.progress import Entry
 from harness.devices.virtual.device import Kernel
 from harness.errors import CompileError, CourseError, KernelFault, LaunchMistake
 from harness.lenet import count, kernels, requests
-from harness.lenet.kernels import ROLES, SOLUTION, YOURS, Kernels, choose
+from harness.lenet.choices import ROLES, SOLUTION, YOURS, choose
+from harness.lenet.kernels import Kernels
 from harness.lenet.model import LeNet
 from harness.lenet.program import choose_program
 from harness.lenet.show import traffic, whose

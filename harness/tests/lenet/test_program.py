@@ -11,7 +11,7 @@ from harness.errors import KernelFault
 from harness.grading.programs.program import ProgramError
 from harness.lenet import program
 from harness.lenet.checks import solution_kernels
-from harness.lenet.kernels import SOLUTION, YOURS
+from harness.lenet.choices import SOLUTION, YOURS
 from harness.lenet.model import LeNet
 from harness.lenet.program import choose_program
 from harness.lenet.train import Settings, Training

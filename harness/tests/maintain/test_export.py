@@ -20,7 +20,7 @@ from harness.course.stubs import solution_lines, stub_text
 from harness.errors import CourseError, NoSolution
 from harness.grading.grade import Options, grade_file
 from harness.lenet import checks
-from harness.lenet.kernels import ROLES
+from harness.lenet.choices import ROLES
 from harness.maintain import export as exporting
 from harness.maintain.export import export, of_students, telling_lines, unrevealing
 from harness.measure.kernel_calls import KernelCalls
