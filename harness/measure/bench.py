@@ -19,7 +19,7 @@ from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Array, Case, Kernel, Launch, Puzzle, Scalar
 from ..course.inputs import derive_seed, make_array
 from ..devices.launching import triple
-from ..devices.virtual.ptx.op import find
+from ..devices.virtual.ptx.spellings import find
 from ..errors import CourseError, KernelFault, LaunchError
 from ..grading.compare import compare, expectations
 from ..grading.grade import Stop, checked_source, end, prepare, shown_path

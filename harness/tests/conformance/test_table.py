@@ -12,7 +12,7 @@ from harness.devices.virtual.compile import pipeline
 from harness.devices.virtual.compile.recipes import RECIPES
 from harness.devices.virtual.emit.table import ROWS
 from harness.devices.virtual.ptx.isa import CLASSES
-from harness.devices.virtual.ptx.op import find
+from harness.devices.virtual.ptx.spellings import find
 from harness.errors import Unsupported
 from harness.tests.conformance.ptx_rows import Case, batches, kernel, module
 

@@ -11,8 +11,9 @@ from random import Random
 
 from harness.devices.virtual.ptx.ir import Instruction
 from harness.devices.virtual.ptx.isa import CLASSES
-from harness.devices.virtual.ptx.op import Op, Role, find, rows
+from harness.devices.virtual.ptx.op import Op, Role
 from harness.devices.virtual.ptx.parse import instruction
+from harness.devices.virtual.ptx.spellings import find, rows
 from harness.devices.virtual.ptx.types import BITS
 from harness.devices.virtual.ptx.verify import fits
 

@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from ..ptx.op import compiled
+from ..ptx.spellings import compiled
 from ..ptx.types import TYPES, is_float, llvm_type
 
 PACKED = {"f16x2": "f16", "bf16x2": "bf16"}

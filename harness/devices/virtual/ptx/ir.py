@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from . import special
-from .op import Op, Role, find
+from .op import Op, Role
+from .spellings import find
 
 # -- operands ------------------------------------------------------------------------------------------
 

@@ -26,8 +26,8 @@ from .ir import (
     Variable,
     operand,
 )
-from .op import in_order
 from .registers import Registers
+from .spellings import in_order
 from .statements import HEADER, split_operands, statements
 from .types import BYTES, TYPES
 

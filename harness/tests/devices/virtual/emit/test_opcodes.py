@@ -11,7 +11,7 @@ import pytest
 from harness.devices.virtual.compile import pipeline
 from harness.devices.virtual.compile.recipes import recipe
 from harness.devices.virtual.ptx import parse, verify
-from harness.devices.virtual.ptx.op import find, rows
+from harness.devices.virtual.ptx.spellings import find, rows
 from harness.errors import Unsupported
 from harness.tests.soak.operands import Scope, spelling
 

@@ -17,7 +17,7 @@ from harness.devices.texture import (
     TextureObject,
 )
 from harness.devices.virtual.explain import metrics as c
-from harness.devices.virtual.ptx.op import find
+from harness.devices.virtual.ptx.spellings import find
 from harness.tests.devices.virtual.launches import K, device, line_of, run
 
 F = np.float32

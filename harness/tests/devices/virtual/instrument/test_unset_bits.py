@@ -10,7 +10,8 @@ from harness.devices.virtual.analyse.facts import ModuleFacts
 from harness.devices.virtual.analyse.unset import may_be_unset
 from harness.devices.virtual.instrument import initialised
 from harness.devices.virtual.instrument.unset_bits import UnsetBits
-from harness.devices.virtual.ptx.op import CARRY, find
+from harness.devices.virtual.ptx.op import CARRY
+from harness.devices.virtual.ptx.spellings import find
 from harness.devices.virtual.rewrite import inline, predicates
 from harness.tests.devices.virtual.ptx_text import lines, module, printed
 

@@ -7,7 +7,8 @@ import pytest
 from harness.devices.virtual.emit import opcodes  # noqa: F401  (fills the table)
 from harness.devices.virtual.emit.table import ROWS
 from harness.devices.virtual.ptx import parse as ptx
-from harness.devices.virtual.ptx.op import Role, compiled, find, in_order, rows
+from harness.devices.virtual.ptx.op import Role
+from harness.devices.virtual.ptx.spellings import compiled, find, in_order, rows
 from harness.tests.conformance.test_table import spellings
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
