@@ -20,7 +20,8 @@ from .answers import DEVICE_SETTINGS, is_sound
 from .compile.build import build
 from .compile.modules import Built
 from .confined_process import GRACE, PROCESS, START
-from .device import VirtualGPU, kernel_called, with_source
+from .device import VirtualGPU, with_source
+from .kernel import kernel_called
 from .plan import LIMITS, check_launch
 from .run.arena import arena_sizes, slots_start
 from .run.trace import Steps
@@ -243,7 +244,7 @@ class ConfinedKernel:
         self.max_dynamic_shared_size_bytes = LIMITS.shared_per_block - self.info.shared_static
 
     def fixed(self, args) -> ConfinedKernel:
-        """See device.Kernel.fixed."""
+        """See kernel.Kernel.fixed."""
         module = self.module
         if module.lowered.shared_by_kernels:
             return self
@@ -283,7 +284,7 @@ class ConfinedKernel:
     def variants(
         self, constant: str, rows, grid, block, args, outputs, shared_mem=0, seconds=1.0, apart=False
     ):
-        """See device.Kernel.variants."""
+        """See kernel.Kernel.variants."""
         request = self._request(grid, block, args, shared_mem)
         rows = np.ascontiguousarray(rows)
         wanted = [(w.array.handle, w.values, w.tolerances, w.special) for w in outputs]

@@ -1,4 +1,4 @@
-"""The virtual GPU as a device: modules and kernels, with CuPy's calling convention."""
+"""The virtual GPU as a device, and the modules that are loaded on it, as CuPy has them."""
 
 from __future__ import annotations
 
@@ -6,27 +6,23 @@ import contextlib
 import ctypes
 import re
 import threading
-import time
 import weakref
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ...errors import CompileError, DeviceError, LaunchError
-from ..graphs import LaunchNode, refuse_while_recording
-from ..launching import CompiledFile, Launch, constant_bytes, triple, variable_array
+from ...errors import CompileError, DeviceError
+from ..launching import CompiledFile, constant_bytes, variable_array
 from ..nvrtc.compiler import Ptx
 from ..nvrtc.symbols import demangle
 from .array import Array
 from .compile.build import Built, build, build_ptx
 from .compile.link import Executable
-from .compile.modules import KernelInfo, Lowered
 from .compile.recipes import BUILDS, RECIPES, Check
 from .explain.owners import local_name
 from .graph import Graph
-from .launch import Execution
-from .plan import LIMITS, Packer, Plan
+from .kernel import Kernel, kernel_called
+from .plan import LIMITS
 from .ptx.types import BYTES
 from .run.arena import Arena, Owner
 from .run.heap import Heap
@@ -39,9 +35,7 @@ from .run.workers import (
     available_cores,
 )
 from .runtime import abi
-from .variants import Batch, Wanted
 
-MOST_PLANS = 64  # of a kernel that are kept
 ENOUGH = 1.0  # seconds of launches after which optimising a quickly compiled module pays off
 
 
@@ -315,99 +309,6 @@ class Module(CompiledFile):
                 memory[i * width : (i + 1) * width] = np.frombuffer(
                     (value & (1 << 8 * width) - 1).to_bytes(width, "little"), np.uint8
                 )
-
-
-def kernel_called(name: str, compiled: Ptx, lowered: Lowered) -> str:
-    """The PTX name of a kernel. LaunchError if there is none; a text may seem to have one, in a comment."""
-    symbol = compiled.find(name)
-    if symbol not in lowered.kernels:
-        raise LaunchError(f"there is no kernel called {name}", "cudaErrorInvalidDeviceFunction")
-    return symbol
-
-
-class Kernel:
-    """A kernel, called like CuPy's RawKernel. params: bytes of each parameter."""
-
-    def __init__(self, module: Module, symbol: str, name: str):
-        self.module, self._symbol, self.name = module, symbol, name
-        self.params = tuple(p.size for p in self.info.params)
-        self.max_dynamic_shared_size_bytes = LIMITS.shared_per_block - self.info.shared_static
-        self.pack = Packer(self)
-        self._plans: dict[tuple, Plan] = {}
-
-    def plan(self, grid, block, shared_mem: int) -> Plan:
-        """Of launches as the device is set now. Errors: LaunchError."""
-        key = grid, block, shared_mem, self.max_dynamic_shared_size_bytes, self.module.device.settings
-        found = self._plans.get(key)
-        if found is None or found.executable is not self.module.executable:
-            if found or len(self._plans) == MOST_PLANS:
-                self._plans.clear()
-            found = self._plans[key] = Plan(self, grid, block, shared_mem)
-        return found
-
-    def request(self, grid, block, args, shared_mem: int) -> bytes:
-        """The parameters of a launch in a graph. Errors: LaunchError."""
-        self.plan(grid, block, shared_mem)
-        return self.pack(args)
-
-    @property
-    def info(self) -> KernelInfo:
-        """The address in the currently loaded code."""
-        return self.module.lowered.kernels[self._symbol]
-
-    def fixed(self, args) -> Kernel:
-        """The kernel compiled for these values of its integer parameters: faster, with bit-identical results.
-
-        Later calls pass the same integers. A kernel is returned unchanged if its file has variables in global
-        memory, which belong to all kernels of the file, or if it comes from a PTX text.
-        """
-        if not self.module.request or self.module.lowered.shared_by_kernels:
-            return self
-        values = tuple(int(a) if isinstance(a, np.integer) else None for a in args)
-        return self.module.device._compile(self.module.request, (self.info.name, values)).get_function(
-            self.name
-        )
-
-    def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch | LaunchNode:
-        """Launch and wait; while a graph is recorded: a LaunchNode of it. Errors: LaunchError, KernelFault (further faults of
-        the run in `.more`)."""
-        grid, block = triple(grid, "grid"), triple(block, "block")
-        module, device = self.module, self.module.device
-        if device.recording:
-            return device.recording.add(LaunchNode(self, grid, block, args, shared_mem))
-        with device.launching:
-            device.arena.settle()
-            module.optimise_when_due()
-            started = time.perf_counter()
-            try:
-                return Execution(self, grid, block, args, shared_mem).go()
-            finally:
-                module.seconds += time.perf_counter() - started
-
-    def variants(
-        self,
-        constant: str,
-        rows,
-        grid,
-        block,
-        args,
-        outputs: Sequence[Wanted],
-        shared_mem: int = 0,
-        seconds: float = 1.0,
-        apart: bool = False,
-    ) -> np.ndarray:
-        """Launch once for each of the rows, which go into a __constant__ variable; zeros there stand for the kernel as it
-        is. Each launch begins with the memory as it is now, and that is how it is left.
-
-        apart: no element of an output gets its value from several threads or blocks. Returns FAULTS, WRONG or RIGHT for
-        each launch, fewer than rows where `seconds` were not enough. Nothing is diagnosed. Errors: LaunchError.
-        """
-        grid, block = triple(grid, "grid"), triple(block, "block")
-        refuse_while_recording(self.module.device)
-        with self.module.device.launching:
-            self.module.device.arena.settle()
-            execution = Execution(self, grid, block, args, shared_mem)
-            return Batch(execution, constant, outputs, apart).run(rows, seconds)
 
 
 def with_source(error: CompileError, source: str, name: str) -> CompileError:

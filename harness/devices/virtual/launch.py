@@ -18,7 +18,7 @@ from .run.workers import opposite_order
 from .runtime import abi
 
 if TYPE_CHECKING:
-    from .device import Kernel
+    from .kernel import Kernel
 
 
 class Execution:

@@ -19,7 +19,7 @@ from .runtime import abi
 from .runtime.abi import bounds_offset, holds_bounds
 
 if TYPE_CHECKING:
-    from .device import Kernel
+    from .kernel import Kernel
 
 LIMITS = Limits()
 _OF_ONE_SIZE = (np.number, np.bool_)

@@ -10,7 +10,7 @@ import pytest
 
 from harness.course.checkout import Course, source_hash
 from harness.course.progress import Entry
-from harness.devices.virtual.device import Kernel
+from harness.devices.virtual.kernel import Kernel
 from harness.errors import CompileError, CourseError, KernelFault, LaunchMistake
 from harness.lenet import count, kernels, requests
 from harness.lenet.choices import ROLES, SOLUTION, YOURS, choose

@@ -1,0 +1,116 @@
+"""Kernels of a loaded module, with CuPy's calling convention."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...errors import LaunchError
+from ..graphs import LaunchNode, refuse_while_recording
+from ..launching import Launch, triple
+from ..nvrtc.compiler import Ptx
+from .compile.modules import KernelInfo, Lowered
+from .launch import Execution
+from .plan import LIMITS, Packer, Plan
+from .variants import Batch, Wanted
+
+if TYPE_CHECKING:
+    from .device import Module
+
+MOST_PLANS = 64  # of a kernel that are kept
+
+
+def kernel_called(name: str, compiled: Ptx, lowered: Lowered) -> str:
+    """The PTX name of a kernel. LaunchError if there is none; a text may seem to have one, in a comment."""
+    symbol = compiled.find(name)
+    if symbol not in lowered.kernels:
+        raise LaunchError(f"there is no kernel called {name}", "cudaErrorInvalidDeviceFunction")
+    return symbol
+
+
+class Kernel:
+    """A kernel, called like CuPy's RawKernel. params: bytes of each parameter."""
+
+    def __init__(self, module: Module, symbol: str, name: str):
+        self.module, self._symbol, self.name = module, symbol, name
+        self.params = tuple(p.size for p in self.info.params)
+        self.max_dynamic_shared_size_bytes = LIMITS.shared_per_block - self.info.shared_static
+        self.pack = Packer(self)
+        self._plans: dict[tuple, Plan] = {}
+
+    def plan(self, grid, block, shared_mem: int) -> Plan:
+        """Of launches as the device is set now. Errors: LaunchError."""
+        key = grid, block, shared_mem, self.max_dynamic_shared_size_bytes, self.module.device.settings
+        found = self._plans.get(key)
+        if found is None or found.executable is not self.module.executable:
+            if found or len(self._plans) == MOST_PLANS:
+                self._plans.clear()
+            found = self._plans[key] = Plan(self, grid, block, shared_mem)
+        return found
+
+    def request(self, grid, block, args, shared_mem: int) -> bytes:
+        """The parameters of a launch in a graph. Errors: LaunchError."""
+        self.plan(grid, block, shared_mem)
+        return self.pack(args)
+
+    @property
+    def info(self) -> KernelInfo:
+        """The address in the currently loaded code."""
+        return self.module.lowered.kernels[self._symbol]
+
+    def fixed(self, args) -> Kernel:
+        """The kernel compiled for these values of its integer parameters: faster, with bit-identical results.
+
+        Later calls pass the same integers. A kernel is returned unchanged if its file has variables in global
+        memory, which belong to all kernels of the file, or if it comes from a PTX text.
+        """
+        if not self.module.request or self.module.lowered.shared_by_kernels:
+            return self
+        values = tuple(int(a) if isinstance(a, np.integer) else None for a in args)
+        return self.module.device._compile(self.module.request, (self.info.name, values)).get_function(
+            self.name
+        )
+
+    def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch | LaunchNode:
+        """Launch and wait; while a graph is recorded: a LaunchNode of it. Errors: LaunchError, KernelFault (further faults of
+        the run in `.more`)."""
+        grid, block = triple(grid, "grid"), triple(block, "block")
+        module, device = self.module, self.module.device
+        if device.recording:
+            return device.recording.add(LaunchNode(self, grid, block, args, shared_mem))
+        with device.launching:
+            device.arena.settle()
+            module.optimise_when_due()
+            started = time.perf_counter()
+            try:
+                return Execution(self, grid, block, args, shared_mem).go()
+            finally:
+                module.seconds += time.perf_counter() - started
+
+    def variants(
+        self,
+        constant: str,
+        rows,
+        grid,
+        block,
+        args,
+        outputs: Sequence[Wanted],
+        shared_mem: int = 0,
+        seconds: float = 1.0,
+        apart: bool = False,
+    ) -> np.ndarray:
+        """Launch once for each of the rows, which go into a __constant__ variable; zeros there stand for the kernel as it
+        is. Each launch begins with the memory as it is now, and that is how it is left.
+
+        apart: no element of an output gets its value from several threads or blocks. Returns FAULTS, WRONG or RIGHT for
+        each launch, fewer than rows where `seconds` were not enough. Nothing is diagnosed. Errors: LaunchError.
+        """
+        grid, block = triple(grid, "grid"), triple(block, "block")
+        refuse_while_recording(self.module.device)
+        with self.module.device.launching:
+            self.module.device.arena.settle()
+            execution = Execution(self, grid, block, args, shared_mem)
+            return Batch(execution, constant, outputs, apart).run(rows, seconds)
