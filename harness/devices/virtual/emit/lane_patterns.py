@@ -1,4 +1,5 @@
-"""Loads and stores of lanes by their access pattern: all at one address, in a row, four numbers each, or wherever they are.
+"""Loads and stores of lanes by their access pattern: all at one address, in a row or two, four numbers each, or wherever
+they are.
 
 Where each lane reads four numbers in a row, these are loaded as one and transposed.
 """
@@ -71,26 +72,77 @@ class Patterns:
             yield from self._by_row(elements, place, stores)
 
     def _by_row(self, elements: list[Element], place: Place, stores: list[str]) -> Iterator[list[str]]:
-        """In a row, if they are, or wherever they are."""
+        """In a row, if they are; loads in two rows, or from one address that was not known before; or wherever they are."""
         e, size = self.e, elements[0].ins.op.nbytes
         if elements[0].ins.op.vector == 1:
             row, spread = e.fresh_label("row"), e.fresh_label("spread")
-            begin, ends = self._first_in_row(place.rest, size)
+            begin, by, ends = self._first_in_row(place.rest, size)
             e.branch(ends, row, spread)
             e.label(row)
             pointer = e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {begin}")
             found = Place(pointer, "0", "0", place.rest, place.each, size)
             yield self._in_a_row(elements, found, stores)
             e.label(spread)
+            if not place.low and not stores:
+                yield from self._from_one(elements, place, begin, by)
+            if not stores:
+                yield from self._in_two_rows(elements, place, begin, by, size)
         yield self._spread(elements, place, stores)
 
-    def _first_in_row(self, rest: str, size: int) -> tuple[str, str]:
-        """(the first of them, whether each lane's is `size` behind the one before)"""
+    def _from_one(self, elements: list[Element], place: Place, begin: str, by: str) -> Iterator[list[str]]:
+        """Loads from the first lane's address, if it is that of all. by: how far behind it the others are."""
+        e, text, vector = self.e, self.text, self.text.type("i64")
+        same, other = e.fresh_label("same"), e.fresh_label("other")
+        equal = text.vector(f"icmp eq {vector} {by}, zeroinitializer")
+        some = text.reduced("or", self._mask(), "i1")  # or the address is nobody's
+        e.branch(e.op("and i1", some, text.reduced("and", equal, "i1")), same, other)
+        e.label(same)
+        pointer = e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {begin}")
+        results = self._at_one(elements, Place(pointer, "0", "0", "", "", 0), [])
+        yield [text.spread(r, llvm_type(x.ins.op.type)) for r, x in zip(results, elements, strict=True)]
+        e.label(other)
+
+    def _in_two_rows(
+        self, elements: list[Element], place: Place, begin: str, by: str, size: int
+    ) -> Iterator[list[str]]:
+        """Loads where each lane that takes part is in a row with the first lane or with the last one."""
+        e, text, mask, vector = self.e, self.text, self.values.mask, self.text.type("i64")
+        rows, spread = e.fresh_label("rows"), e.fresh_label("spread")
+        row = text.row(64, size)
+        last = text.plainly_once(f"extractelement {vector} {by}, i64 {self.width - 1}")
+        behind = e.op("sub i64", last, size * (self.width - 1))  # where the last lane's row would begin
+        first = text.vector(f"icmp eq {vector} {by}, {row}")
+        shifted = text.vector(f"add {vector} {row}, {text.spread(behind, 'i64')}")
+        second = text.vector(f"icmp eq {vector} {by}, {shifted}")
+        known = e.op("or i1", first, second)
+        if mask:
+            known = e.op("or i1", known, e.op("xor i1", mask, "true"))
+        e.branch(text.reduced("and", known, "i1"), rows, spread)
+        e.label(rows)
+        second = e.op("xor i1", first, "true")
+        if mask:
+            first, second = (e.op("and i1", part, mask) for part in (first, second))
+        yield [self._from_two(x, place, begin, behind, first, second) for x in elements]
+        e.label(spread)
+
+    def _from_two(self, x: Element, place: Place, begin: str, behind: str, first: str, second: str) -> str:
+        """A load of two rows. first, second: the lanes of each."""
+        e, t, align = self.e, llvm_type(x.ins.op.type), f"align {x.ins.op.nbytes}"
+        start = e.op("add i64", begin, x.offset) if x.offset else begin
+        one = e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {start}")
+        two = e.emit(f"getelementptr i8, ptr {one}, i64 {behind}")
+        low = self._intrinsic("load", t, f"ptr {align} {one}", first)
+        high = self._intrinsic("load", t, f"ptr {align} {two}", second)
+        vector = self.text.type(t)
+        return self.text.vector(f"select {self.text.type('i1')} {first}, {vector} {low}, {vector} {high}")
+
+    def _first_in_row(self, rest: str, size: int) -> tuple[str, str, str]:
+        """(the first of them, how far behind it each is, whether each lane's is `size` behind the one before)"""
         text, vector = self.text, self.text.type("i64")
         begin = text.plainly_once(f"extractelement {vector} {rest}, i64 0")
         by = text.vector(f"sub {vector} {rest}, {text.spread(begin, 'i64')}")
         equal = text.vector(f"icmp eq {vector} {by}, {text.row(64, size)}")
-        return begin, text.reduced("and", equal, "i1")
+        return begin, by, text.reduced("and", equal, "i1")
 
     def _at_one(self, elements: list[Element], place: Place, stores: list[str]) -> list[str]:
         """All lanes access the same: loads are done once, of stores the last one stays."""

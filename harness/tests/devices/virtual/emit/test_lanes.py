@@ -57,6 +57,21 @@ BODIES = {
     "not a number": f"""{I} float a = __int_as_float(j[i] % 5 == 0 ? 0x7fc01234 + i : j[i] % 7 == 0 ? 0x7f800000 : j[i] << 23);
         out[i] = fminf(a, x[i]) + fmaxf(a, 1); out[64 + i] = a * x[i]; out[128 + i] = a; ((int*)out)[192 + i] = (int)a;""",
     "choices": f"{I} int k = i & 1 ? n : i; bool p = x[i] > 0, q = (i ^ n) & 4; out[i] = (p && !q ? k : -k) + (p ^ q); out[64 + i] = max(k, j[i]) << (k & 3);",
+    "two rows": f"""{I} const short* h = (const short*)j; const double* d = (const double*)x; const char* c = (const char*)j;
+        int at = i / 12 * 20 + i % 12; if (i < 61) out[i] = x[at] + j[at + 1] + h[at] * c[at] + d[at % 127]; out[64 + i] = x[at + 2] + c[at + 1];""",
+    "rows with edges": f"""{I} float s = 0;
+        for (int r = 0; r < 3; r++) for (int k = 0; k < 3; k++) {{
+            int p = i / 12 - r, q = i % 12 - k;
+            if (p < 0 || p >= 4 || q < 0 || q >= 10) continue;
+            s += x[p * 10 + q] * x[i / 32 * 9 + 3 * r + k];
+        }}
+        out[i] = s;""",
+    "addresses of nobody": f"""{I} float s = 0;
+        for (int k = 0; k < n; k++) {{
+            if (j[i] + k < 900) continue;
+            s += x[(long long)(j[i] / 1000) - (1ll << 42)] + x[(long long)(i / 7) + (1ll << 42)];
+        }}
+        out[i] = s + 1;""",
     "overlapping": f"{I} if (i < 40) {{ out[i + 1] = x[i]; out[i + 2] = x[i + 1]; }}",
     "rows of a block": f"{I} int c = i % 8, r = i / 8; out[r * 8 + c] = x[c * 8 + r + blockDim.x] + x[c];",
 }
