@@ -55,7 +55,7 @@
         array.axes ? element(array, flat) : `word ${array.word(flat)}, bank ${flat % BANKS}`;
       const text = array.values?.[flat];
       let label = null;
-      if (text && side >= 22 && text.length <= 5) {
+      if (text && side >= 22 && text.length <= 6) {
         label = svg.appendChild(document.createElementNS(SVG, "text"));
         label.setAttribute("x", (x + 0.5) * side);
         label.setAttribute("y", (y + 0.5) * side);

@@ -108,7 +108,7 @@ def extents(size: int | tuple[int, ...]) -> list[int]:
 
 def array_view(parameter, values: np.ndarray) -> dict:
     numbers = values.astype(np.float64).ravel()
-    texts = ["" if not np.isfinite(v) else f"{v:.3g}" for v in numbers] if values.size <= SMALL else []
+    texts = [number(v) for v in numbers] if values.size <= SMALL else []
     return {
         "name": parameter.name,
         "axes": parameter.letters,
@@ -116,6 +116,14 @@ def array_view(parameter, values: np.ndarray) -> dict:
         "values": texts,
         "written": parameter.is_output and not parameter.is_input,
     }
+
+
+def number(value: float) -> str:
+    """In as many digits as fit a cell; "" for NaN, which is in what nothing has been written to."""
+    if np.isnan(value):
+        return ""
+    texts = [f"{value:.{digits}g}" for digits in (3, 2, 1)]
+    return next((text for text in texts if len(text) <= 5), texts[-1])
 
 
 def touched(found: CountedRun, kernel: Kernel, r: Request) -> list[tuple[int, list, int]]:
