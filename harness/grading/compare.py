@@ -83,7 +83,7 @@ def expectations(
 ) -> tuple[Expected, ...]:
     """What every output of `kernel` should be for the inputs `arrays`."""
     dims = puzzle.full_dims(case)
-    values = outputs_of(kernel, kernel.reference(reference_arrays(arrays), dict(dims)), dims)
+    values = right_outputs(kernel, arrays, dims)
     sizes = {n: np.abs(a) for n, a in reference_arrays(arrays).items()}
     magnitudes = outputs_of(kernel, (kernel.magnitude or kernel.reference)(sizes, dict(dims)), dims)
     return tuple(
@@ -96,6 +96,13 @@ def expectations(
         )
         for p in kernel.outputs
     )
+
+
+def right_outputs(
+    kernel: Kernel, arrays: Mapping[str, np.ndarray], dims: Mapping[str, int]
+) -> dict[str, np.ndarray]:
+    """What the reference makes of these inputs, by output name."""
+    return outputs_of(kernel, kernel.reference(reference_arrays(arrays), dict(dims)), dims)
 
 
 def outputs_of(kernel: Kernel, result: object, dims: Mapping[str, int]) -> dict[str, np.ndarray]:

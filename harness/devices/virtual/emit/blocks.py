@@ -10,50 +10,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
   ret void
 }}
 """
-_BLOCK = """
-define void @"{name}.block"(i64 %env) nounwind {{
-entry:
-  %envp = inttoptr i64 %env to ptr
-  %la = getelementptr i8, ptr %envp, i64 {launch}
-  %launch = load ptr, ptr %la, !invariant.load !1
-  %ta = getelementptr i8, ptr %envp, i64 {threads}
-  %threads = load i64, ptr %ta, !invariant.load !1
-  %na = getelementptr i8, ptr %launch, i64 {count}
-  %n = load i32, ptr %na, !invariant.load !1
-  %oa = getelementptr i8, ptr %launch, i64 {order}
-  %order = load ptr, ptr %oa, !invariant.load !1
-  %ka = getelementptr i8, ptr %launch, i64 {factor_field}
-  %k = load i32, ptr %ka, !invariant.load !1
-  %together = icmp ugt i32 %k, 1
-  br label %some
-some:
-  %first = phi i32 [ 0, %entry ], [ %after, %several ], [ %stop, %one ]
-  %after = add i32 %first, {factor}
-  %left = icmp ule i32 %after, %n
-  %enough = and i1 %left, %together
-  br i1 %enough, label %several, label %rest
-several:
-{several}
-  br i1 %went, label %some, label %alone
-rest:
-  %any = icmp ult i32 %first, %n
-  br i1 %any, label %alone, label %done
-alone:
-  %stop = phi i32 [ %after, %several ], [ %n, %rest ]
-  br label %one
-one:
-  %i = phi i32 [ %first, %alone ], [ %next, %one ]
-{address}
-  call void @"{name}.thread"(i64 %env, i64 %thr)
-  %next = add i32 %i, 1
-  %more = icmp ult i32 %next, %stop
-  br i1 %more, label %one, label %some
-done:
-  ret void
-}}
-"""
-
-_OF_LANES = """
+_HEAD = """
 define void @"{name}.block"(i64 %env) nounwind {{
 entry:
   %envp = inttoptr i64 %env to ptr
@@ -67,9 +24,40 @@ entry:
   %order = load ptr, ptr %oa, !invariant.load !1
   %ka = getelementptr i8, ptr %launch, i64 {factor_field}
   %factor = load i32, ptr %ka, !invariant.load !1
+  %several = icmp ugt i32 %factor, 1
+"""
+_OF_THREADS = """\
+  br label %some
+some:
+  %first = phi i32 [ 0, %entry ], [ %after, %together ], [ %stop, %one ]
+  %after = add i32 %first, {factor}
+  %left = icmp ule i32 %after, %n
+  %enough = and i1 %left, %several
+  br i1 %enough, label %together, label %rest
+together:
+{together}
+  br i1 %went, label %some, label %alone
+rest:
+  %any = icmp ult i32 %first, %n
+  br i1 %any, label %alone, label %done
+alone:
+  %stop = phi i32 [ %after, %together ], [ %n, %rest ]
+  br label %one
+one:
+  %i = phi i32 [ %first, %alone ], [ %next, %one ]
+{address}
+  call void @"{name}.thread"(i64 %env, i64 %thr)
+  %next = add i32 %i, 1
+  %more = icmp ult i32 %next, %stop
+  br i1 %more, label %one, label %some
+done:
+  ret void
+}}
+"""
+
+_OF_LANES = """\
   %groups = udiv i32 %n, {width}
-  %some = icmp ugt i32 %factor, 1
-  %whole = select i1 %some, i32 %groups, i32 0
+  %whole = select i1 %several, i32 %groups, i32 0
   %inside = mul i32 %whole, {width}
   %rest = sub i32 %n, %inside
   %count = add i32 %whole, %rest
@@ -110,24 +98,24 @@ def of_coroutines(name: str) -> str:
 
 def of_lanes(name: str, width: int) -> str:
     """The function that runs a block of threads, as lanes where their groups are whole."""
-    offsets = {
-        "launch": abi.offset("Env", "launch"),
-        "threads": abi.offset("Env", "threads"),
-        "count": abi.offset("Launch", "threads"),
-        "order": abi.offset("Launch", "order"),
-        "factor_field": abi.offset("Launch", "coarsening"),
-    }
     thread = abi.DTYPES["Thread"].itemsize
-    return _OF_LANES.format(name=name, width=width, thread=thread, address=_address("%i", ""), **offsets)
+    return _head(name) + _OF_LANES.format(name=name, width=width, thread=thread, address=_address("%i", ""))
 
 
 def of_threads(name: str, factor: int) -> str:
     """The function that runs a block of threads, `factor` at a time where they are coarsened."""
-    several = "  %went = icmp ugt i32 %first, %after"  # never comes here
+    together = "  %went = icmp ugt i32 %first, %after"  # never comes here
     if factor > 1:
         lines = [f"  %i.{i} = add i32 %first, {i}\n" + _address(f"%i.{i}", f".{i}") for i in range(factor)]
         arguments = ", ".join(f"i64 %thr.{i}" for i in range(factor))
-        several = "\n".join([*lines, f'  %went = call i1 @"{name}.threads"(i64 %env, {arguments})'])
+        together = "\n".join([*lines, f'  %went = call i1 @"{name}.threads"(i64 %env, {arguments})'])
+    return _head(name) + _OF_THREADS.format(
+        name=name, factor=factor, together=together, address=_address("%i", "")
+    )
+
+
+def _head(name: str) -> str:
+    """The beginning, up to whether several threads run together in this launch."""
     offsets = {
         "launch": abi.offset("Env", "launch"),
         "threads": abi.offset("Env", "threads"),
@@ -135,7 +123,7 @@ def of_threads(name: str, factor: int) -> str:
         "order": abi.offset("Launch", "order"),
         "factor_field": abi.offset("Launch", "coarsening"),
     }
-    return _BLOCK.format(name=name, factor=factor, several=several, address=_address("%i", ""), **offsets)
+    return _HEAD.format(name=name, **offsets)
 
 
 def _address(number: str, suffix: str) -> str:

@@ -53,22 +53,8 @@ class Patterns:
         elif not place.low:
             yield from self._by_row(elements, place, stores)
         else:
-            e, same, other = self.e, self.e.fresh_label("same"), self.e.fresh_label("other")
-            e.branch(e.op("icmp eq i64", place.low, place.high), same, other)
-            e.label(same)
-            pointer = e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {place.low}")
-            found = Place(pointer, "0", "0", "", "", 0)
-            results = self._at_one(elements, found, stores)
-            loads = not stores
-            yield (
-                [
-                    self.text.spread(r, llvm_type(x.ins.op.type))
-                    for r, x in zip(results, elements, strict=True)
-                ]
-                if loads
-                else []
-            )
-            e.label(other)
+            alike = self.e.op("icmp eq i64", place.low, place.high)
+            yield from self._from_one(elements, place, place.low, alike, stores)
             yield from self._by_row(elements, place, stores)
 
     def _by_row(self, elements: list[Element], place: Place, stores: list[str]) -> Iterator[list[str]]:
@@ -79,28 +65,34 @@ class Patterns:
             begin, by, ends = self._first_in_row(place.rest, size)
             e.branch(ends, row, spread)
             e.label(row)
-            pointer = e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {begin}")
+            pointer = self._behind(place.pointer, begin)
             found = Place(pointer, "0", "0", place.rest, place.each, size)
             yield self._in_a_row(elements, found, stores)
             e.label(spread)
             if not place.low and not stores:
-                yield from self._from_one(elements, place, begin, by)
+                yield from self._from_one(elements, place, begin, self._alike(by), stores)
             if not stores:
                 yield from self._in_two_rows(elements, place, begin, by, size)
         yield self._spread(elements, place, stores)
 
-    def _from_one(self, elements: list[Element], place: Place, begin: str, by: str) -> Iterator[list[str]]:
-        """Loads from the first lane's address, if it is that of all. by: how far behind it the others are."""
-        e, text, vector = self.e, self.text, self.text.type("i64")
-        same, other = e.fresh_label("same"), e.fresh_label("other")
-        equal = text.vector(f"icmp eq {vector} {by}, zeroinitializer")
-        some = text.reduced("or", self._mask(), "i1")  # or the address is nobody's
-        e.branch(e.op("and i1", some, text.reduced("and", equal, "i1")), same, other)
+    def _from_one(
+        self, elements: list[Element], place: Place, at: str, alike: str, stores: list[str]
+    ) -> Iterator[list[str]]:
+        """All at one address, behind the place's pointer, if they are alike (an i1)."""
+        e, same, other = self.e, self.e.fresh_label("same"), self.e.fresh_label("other")
+        e.branch(alike, same, other)
         e.label(same)
-        pointer = e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {begin}")
-        results = self._at_one(elements, Place(pointer, "0", "0", "", "", 0), [])
-        yield [text.spread(r, llvm_type(x.ins.op.type)) for r, x in zip(results, elements, strict=True)]
+        pointer = self._behind(place.pointer, at)
+        results = self._at_one(elements, Place(pointer, "0", "0", "", "", 0), stores)
+        loaded = zip(results, [] if stores else elements, strict=True)
+        yield [self.text.spread(r, llvm_type(x.ins.op.type)) for r, x in loaded]
         e.label(other)
+
+    def _alike(self, by: str) -> str:
+        """Whether all lanes are at the first one's address, and it is that of one that takes part. by: behind the first."""
+        equal = self.text.vector(f"icmp eq {self.text.type('i64')} {by}, zeroinitializer")
+        some = self.text.reduced("or", self._mask(), "i1")
+        return self.e.op("and i1", some, self.text.reduced("and", equal, "i1"))
 
     def _in_two_rows(
         self, elements: list[Element], place: Place, begin: str, by: str, size: int
@@ -127,10 +119,9 @@ class Patterns:
 
     def _from_two(self, x: Element, place: Place, begin: str, behind: str, first: str, second: str) -> str:
         """A load of two rows. first, second: the lanes of each."""
-        e, t, align = self.e, llvm_type(x.ins.op.type), f"align {x.ins.op.nbytes}"
-        start = e.op("add i64", begin, x.offset) if x.offset else begin
-        one = e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {start}")
-        two = e.emit(f"getelementptr i8, ptr {one}, i64 {behind}")
+        t, align = llvm_type(x.ins.op.type), f"align {x.ins.op.nbytes}"
+        one = self._behind(self._behind(place.pointer, begin), x.offset)
+        two = self._behind(one, behind)
         low = self._intrinsic("load", t, f"ptr {align} {one}", first)
         high = self._intrinsic("load", t, f"ptr {align} {two}", second)
         vector = self.text.type(t)
@@ -149,11 +140,7 @@ class Patterns:
         e, results = self.e, []
         for i, x in enumerate(elements):
             t = llvm_type(x.ins.op.type)
-            where = (
-                e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {x.offset}")
-                if x.offset
-                else place.pointer
-            )
+            where = self._behind(place.pointer, x.offset)
             if not stores:
                 results.append(e.emit(f"load {t}, ptr {where}, align {x.ins.op.nbytes}"))
                 continue
@@ -174,15 +161,11 @@ class Patterns:
         return e.cast("zext", t, e.op(f"sub {t}", 31, behind), "i64")
 
     def _in_a_row(self, elements: list[Element], place: Place, stores: list[str]) -> list[str]:
-        e, text, mask, results = self.e, self.text, self.values.mask, []
+        text, mask, results = self.text, self.values.mask, []
         for i, x in enumerate(elements):
             t, align = llvm_type(x.ins.op.type), f"align {x.ins.op.nbytes}"
             vector = text.type(t)
-            where = (
-                e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {x.offset}")
-                if x.offset
-                else place.pointer
-            )
+            where = self._behind(place.pointer, x.offset)
             if stores:
                 value = text.spread(stores[i], t)
                 if mask:
@@ -224,8 +207,7 @@ class Patterns:
         rows = []
         for lane in range(n):
             by = text.plainly_once(f"extractelement {text.type('i64')} {place.each}, i64 {lane}")
-            base = e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {by}")
-            where = e.emit(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
+            where = self._behind(self._behind(place.pointer, by), offset)
             rows.append(e.emit(f"load <4 x {t}>, ptr {where}, align 4"))
         # the rows of lanes 0, 4, 8 ... side by side, and so on: then fours are transposed within a vector
         sides = [self._side_by_side(rows[k::4], t) for k in range(4)]
@@ -265,9 +247,10 @@ class Patterns:
 
     # -- lane by lane -----------------------------------------------------------------------------------------
 
-    def pointers(self, pointer: str, rest: str, by: int = 0) -> str:
-        if by:
-            pointer = self.e.emit(f"getelementptr i8, ptr {pointer}, i64 {by}")
+    def _behind(self, pointer: str, by: str | int) -> str:
+        return self.e.emit(f"getelementptr i8, ptr {pointer}, i64 {by}") if by else pointer
+
+    def pointers(self, pointer: str, rest: str) -> str:
         return self.text.vector(f"getelementptr i8, ptr {pointer}, {self.text.type('i64')} {rest}")
 
     def lanewise(self, elements: list[Element], pointers: str, stores: list[str]) -> list[str]:
