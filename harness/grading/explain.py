@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 
@@ -105,11 +104,11 @@ def added_up(
     small = summed.most_telling(puzzle, kernel)
     cases = [case for case in small if case.name not in out]
     cases = (cases or [case for case in small if leaves_an_array(out[case.name])])[:TRIED]
-    end = time.process_time() + summed.SECONDS
+    over = summed.time_is_over()
     tries = [*((case, False) for case in cases), *((case, True) for case in cases[:1])]
     if not shown.error and shares.adds_together(kernel, source):
         trial = begun(puzzle, shown.case, kernel, t, seed)
-        if says := trial.launch and shares.told(trial, setup, end):
+        if says := trial.launch and shares.told(trial, setup, over):
             return f"In this case, {says}"
     some = []
     for case, alone in tries:
@@ -119,7 +118,7 @@ def added_up(
         this = case is shown.case
         where = "In this case" if this else f"In case {case.name}{options(kernel, trial.dims)}"
         where += ", among the threads that stay within the arrays" * (case.name in out)
-        says, pairs = in_letters(trial, summed.launches(trial, setup), alone, end)
+        says, pairs = in_letters(trial, summed.launches(trial, setup, over), alone, over)
         if says:
             return f"{where}, {says}"
         some += [f"{where}, {text}" for pair in pairs if (text := formulas.told(*pair))]
@@ -132,12 +131,12 @@ def begun(puzzle: Puzzle, case: Case, kernel: Kernel, t: Tunables, seed: int) ->
     return trial
 
 
-def in_letters(trial: Trial, run: summed.Run, alone: bool, end: float) -> tuple[str, list]:
+def in_letters(trial: Trial, run: summed.Run, alone: bool, over: Callable[[], bool]) -> tuple[str, list]:
     """What the kernel adds up, or what its output changes with, in the letters of the axes; and the terms that are only
     good for examples."""
     kernel, told, pairs = trial.outcome.kernel, [], []
     given = kernel, trial.dims, trial.arrays, run
-    for want, got in summed.sums_of(*given, alone, end):
+    for want, got in summed.sums_of(*given, alone, over):
         pairs.append((want, got))
         if says := formulas.general(want, got):
             told.append(says)
@@ -145,7 +144,7 @@ def in_letters(trial: Trial, run: summed.Run, alone: bool, end: float) -> tuple[
                 break
     told.sort(key=lambda text: "nothing of" not in text)
     if not told and not pairs and not alone:
-        told = [dependences.told(*given, end)]
+        told = [dependences.told(*given, over)]
     return told[0] if told else "", pairs
 
 

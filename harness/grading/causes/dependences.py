@@ -6,8 +6,7 @@ what, however it is written.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -20,8 +19,8 @@ from .summed import MOST, Arrays, Run, Terms, located
 MOST_SHOWN = 6  # elements that are listed one by one
 
 
-def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, end: float) -> str:
-    """Where an output changes with other elements than it should; "" if it does not. end: of time.process_time."""
+def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, over: Callable[[], bool]) -> str:
+    """Where an output changes with other elements than it should; "" if it does not. over: see `time_is_over`."""
 
     def right(inputs: Arrays) -> Arrays:
         with np.errstate(all="ignore"):
@@ -31,15 +30,17 @@ def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, end:
         for a in kernel.arrays:
             if a.role != "in" or a.dtype != "float32" or not 1 < arrays[a.name].size <= MOST:
                 continue
-            ways = changing(output, a, arrays, right, 1, end), changing(output, a, arrays, right, -1, end)
+            ways = changing(output, a, arrays, right, 1, over), changing(output, a, arrays, right, -1, over)
             sign = 1 if ways[0] and ways[1] and len(ways[0].at) >= len(ways[1].at) else -1
-            want, got = ways[sign < 0], changing(output, a, arrays, run, sign, end)
+            want, got = ways[sign < 0], changing(output, a, arrays, run, sign, over)
             if want and got and len(want.at) and len(got.at) and (says := different(want, got)):
                 return says
     return ""
 
 
-def changing(output: Array, array: Array, arrays: Arrays, run: Run, sign: int, end: float) -> Terms | None:
+def changing(
+    output: Array, array: Array, arrays: Arrays, run: Run, sign: int, over: Callable[[], bool]
+) -> Terms | None:
     """The pairs of elements of which one changes where the other becomes very large, or very small."""
     x, name = arrays[array.name], output.name
     far = sign * np.float32(2 * np.abs(x).max() + 1)
@@ -49,7 +50,7 @@ def changing(output: Array, array: Array, arrays: Arrays, run: Run, sign: int, e
     for i in range(x.size):
         changed = x.copy()
         changed.flat[i] = far
-        done = run({**arrays, array.name: changed}) if time.process_time() < end else None
+        done = run({**arrays, array.name: changed}) if not over() else None
         if done is None:
             return None
         same = np.isclose(done[name], first[name], rtol=1e-6, atol=0)

@@ -6,8 +6,7 @@ what arrives in the output is what becomes of the share of the thread that reads
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -25,15 +24,15 @@ WARP = 32
 MOST_STEPS = 1 << 18  # of the launch that is noted
 
 
-def told(trial: Trial, setup: Setup, end: float) -> str:
-    """The sentence; "" where all shares arrive, or nothing is known of them. end: of time.process_time."""
+def told(trial: Trial, setup: Setup, over: Callable[[], bool]) -> str:
+    """The sentence; "" where all shares arrive, or nothing is known of them. over: see `time_is_over`."""
     kernel, block = trial.outcome.kernel, triple(trial.launch.block, "block")
     if block[0] == 1 or block[1:] != (1, 1):
         return ""
-    run = launches(trial, setup)
+    run = launches(trial, setup, over)
     for a in (a for a in kernel.arrays if a.role == "in" and a.dtype == "float32"):
         shares = shares_of(a, trial, setup)
-        arrived = shares and arrivals(kernel, trial.dims, a, trial.arrays, shares, run, end)
+        arrived = shares and arrivals(kernel, trial.dims, a, trial.arrays, shares, run)
         if arrived and (says := described(arrived, kernel.outputs[0].name)):
             return says
     return ""
@@ -80,7 +79,6 @@ def arrivals(
     arrays: Arrays,
     shares: Mapping[int, list[int]],
     run: Run,
-    end: float,
 ) -> dict[int, float]:
     """How often the share of a thread is added, by thread; {} where the right result is no sum, or no thread's share is
     treated as one."""
@@ -102,7 +100,7 @@ def arrivals(
             single = zero.copy()
             single.flat[element] = 1
             inputs = {**arrays, **others, array.name: single}
-            done = run(inputs) if time.process_time() < end else None
+            done = run(inputs)
             want = right(inputs)
             if done is None or (done[name][want == 0] != 0).any() or not want.any():
                 return {}

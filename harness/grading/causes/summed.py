@@ -8,7 +8,6 @@ with which, and where it adds the product.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -17,13 +16,14 @@ import numpy as np
 
 from ...course.declare import Case, Kernel, Puzzle
 from ...course.parameters import Array, Scalar
+from ...devices.child import Child
 from ...errors import BackwarpError, KernelFault
 from ..compare import right_outputs
 from ..runs import Setup, Trial, place, start
 
 MOST = 240  # launches
 MOST_TERMS = 20000
-SECONDS = 3.0  # of the processor, for all that is tried
+SECONDS = 3.0  # of processor time, for all that is tried
 LEAST = 1 << 20  # the numbers of the other array: whole, and twice that at most
 OFTEN = (1, 2, -1, 3, 4, 5, 6, 7, 8, 16, 32)  # so many times such a number are exact
 
@@ -89,11 +89,11 @@ def sums_of(
     arrays: Arrays,
     run: Run,
     alone: bool = False,
-    end: float = np.inf,
+    over: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[Terms, Terms]]:
     """(what the right kernel adds up, what this one does) for every pair of arrays that are multiplied, and every array
     that is added; nothing where the right result is no such sum, or this one is not. run: one launch. alone: where the
-    elements of two arrays cannot be told apart, those of one. end: of time.process_time."""
+    elements of two arrays cannot be told apart, those of one. over: see `time_is_over`."""
 
     def right(inputs: Arrays) -> Arrays:
         with np.errstate(all="ignore"):
@@ -116,7 +116,7 @@ def sums_of(
                 if others[used[0].name].size > MOST:
                     continue
                 inputs = {**others, **{a.name: numbers[a.name] for a in used[1:]}}
-                want, got = (terms(output, used, inputs, each, end) for each in (right, run))
+                want, got = (terms(output, used, inputs, each, over) for each in (right, run))
                 if want and got and is_sum(got, inputs, run):
                     there = ~np.isin(want.flat(0), got.stopped)
                     yield want.only(there).apart(dims), got.apart(dims)
@@ -160,7 +160,9 @@ def parts_of(
     return [*pairs, *single] if linear and not np.any(right(zeros)[name]) else []
 
 
-def terms(output: Array, chosen: list[Array], inputs: Arrays, run: Run, end: float) -> Terms | None:
+def terms(
+    output: Array, chosen: list[Array], inputs: Arrays, run: Run, over: Callable[[], bool]
+) -> Terms | None:
     """What a kernel adds up; None where it is something else, or takes too long. chosen: the array of the single 1, and
     the one, if any, that has the numbers."""
     one, *others = chosen
@@ -177,7 +179,7 @@ def terms(output: Array, chosen: list[Array], inputs: Arrays, run: Run, end: flo
     for i in range(zeros.size):
         single = zeros.copy()
         single.flat[i] = 1
-        done = run({**inputs, one.name: single}) if time.process_time() < end else None
+        done = run({**inputs, one.name: single}) if not over() else None
         if done is None:
             return None
         got = done[output.name].astype(np.float64).ravel()
@@ -244,12 +246,21 @@ class Numbers:
 # -- the launches --------------------------------------------------------------------------------------------
 
 
-def launches(trial: Trial, setup: Setup) -> Run:
-    """How the kernel of a trial is launched on other inputs; a launch that fails gives None. Where all that is wrong is
+def time_is_over() -> Callable[[], bool]:
+    """Says whether SECONDS have been used from now on, by this process and by the one that runs the kernels."""
+    end = Child.spent_by_all() + SECONDS
+    return lambda: Child.spent_by_all() >= end
+
+
+def launches(trial: Trial, setup: Setup, over: Callable[[], bool]) -> Run:
+    """How the kernel of a trial is launched on other inputs; a launch that fails, or comes too late,
+    gives None. Where all that is wrong is
     that threads are stopped because they leave an array, there are the results of the others, and STOPPED."""
     kernel = trial.outcome.kernel
 
     def run(arrays: Arrays) -> Arrays | None:
+        if over():
+            return None
         own = replace(
             trial, arrays={n: np.ascontiguousarray(x, trial.arrays[n].dtype) for n, x in arrays.items()}
         )

@@ -2,6 +2,7 @@
 
 import operator
 import threading
+import time
 
 from harness.devices.child import attach, serve
 from harness.errors import DeviceError
@@ -11,12 +12,20 @@ def fail(text: str) -> None:
     raise DeviceError(text)
 
 
+def work(seconds: float) -> None:
+    """Uses so much processor time."""
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
 channel = attach()
 serve(
     channel,
     {
         "divide": operator.truediv,
         "fail": fail,
+        "work": work,
         "wait": threading.Event().wait,
         "ask": lambda verb, value: channel.ask(verb, (value,)),
     },

@@ -60,3 +60,11 @@ def test_a_child_that_only_waits_is_given_no_more_time(child):
     child.ask("divide", (1, 4), 60)
     with pytest.raises(TimeoutError):
         child.ask("wait", (), 0.01)
+
+
+def test_the_time_of_all_includes_that_of_children_that_run_and_that_have_ended():
+    other, before = Child("harness.tests.devices.a_child"), Child.spent_by_all()
+    other.ask("work", (0.2,), 60)
+    while_it_runs = Child.spent_by_all()
+    other.end()
+    assert while_it_runs - before > 0.15 and Child.spent_by_all() - before > 0.15

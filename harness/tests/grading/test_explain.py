@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from harness.grading.causes import summed
 from harness.grading.grade import Options, grade_file
 from harness.maintain import check
 
@@ -29,8 +30,8 @@ POINTERS = """(const float* grad_output, const float* input, float* grad_weights
 """
 
 
-def test_what_is_added_up_is_told(tmp_path):
-    """Positions are used as places in the input, whose rows are longer."""
+def test_what_is_added_up_is_told(tmp_path, monkeypatch):
+    """Positions are used as places in the input, whose rows are longer. A slow kernel is not run again and again."""
     puzzle = PUZZLES["21_weights_block"]
     text = puzzle.solution_path.read_text(encoding="utf-8")
     name = "void conv2d_backward_weights"
@@ -38,7 +39,7 @@ def test_what_is_added_up_is_told(tmp_path):
     body = re.sub(r"\{", "{\n    __shared__ float slot[32];", POINTERS, count=1)
     path = tmp_path / "kernel.cu"
     path.write_text(text[:start] + body, encoding="utf-8")
-    verdict = grade_file(puzzle, path, Options("cpu", 0), check.impatient)
-    assert re.search(
-        r"In case .*, a step along p moves by (\d+) in input; it should move by (\d+)", str(verdict.lines)
-    )
+    said = r"In case .*, a step along p moves by (\d+) in input; it should move by (\d+)"
+    assert re.search(said, str(grade_file(puzzle, path, Options("cpu", 0), check.impatient).lines))
+    monkeypatch.setattr(summed, "SECONDS", 0.0)
+    assert "In case" not in str(grade_file(puzzle, path, Options("cpu", 0), check.impatient).lines)
