@@ -1,4 +1,5 @@
-"""How fast the virtual GPU runs: `python -m harness.maintain.bench_virtual [--only NAME] [--json FILE|-]`.
+"""How fast the virtual GPU runs: `python -m harness.maintain.bench_virtual [--only NAME] [--target avx2]
+[--json FILE|-]`.
 
 Multiply-adds per second of kernels on one core and on all, with "memory" and "full" checks and compiled
 for their sizes, as kernels are that run for seconds (memory checks too), and how much longer "full" takes than
@@ -6,7 +7,7 @@ for their sizes, as kernels are that run for seconds (memory checks too), and ho
 run, where there is a C compiler, the same loops in C (-O3 -march=native), and where PyTorch is installed, its
 operator, both on one core. Each figure is the best of several launches, the
 variants taken in turn; what runs on one core is measured in the processor's time, so that little else counts.
-Inputs are read-only, as the grader's are.
+Inputs are read-only, as the grader's are. --target avx2: what a machine without AVX-512 would run, in C as well.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ WORKLOADS = {
 class OnVirtualGPU:
     """One workload on one device; `run()` gives the (wall, processor) seconds of its launches."""
 
-    def __init__(self, work: Workload, checks: str, cores: int):
+    def __init__(self, work: Workload, checks: str, cores: int, target: str = ""):
         """checks: those of the device, or "sizes": "memory", and the kernels compiled for their sizes."""
         device = VirtualGPU("memory" if checks == "sizes" else checks, cores=cores)
-        device.time_limit = 120
+        device.time_limit, device.target = 120, target
         module, job = device.compile(work.source, include_dirs=work.include_dirs), work.job
         self.arrays = {name: device.array(x, name=name, readonly=True) for name, x in job.inputs.items()}
         self.arrays |= {name: device.empty(x.shape, x.dtype, name=name) for name, x in job.outputs.items()}
@@ -128,7 +129,7 @@ class InPyTorch:
         return {name: values.numpy() for name, values in self.found.items()}
 
 
-def compile_c() -> ctypes.CDLL | None:
+def compile_c(target: str = "") -> ctypes.CDLL | None:
     """The C loops as a library, or None where there is no C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if not compiler:
@@ -140,6 +141,7 @@ def compile_c() -> ctypes.CDLL | None:
             compiler,
             "-O3",
             "-march=native",
+            *["-mno-avx512f"] * (target == "avx2"),
             "-shared",
             "-fPIC",
             str(source),
@@ -152,15 +154,15 @@ def compile_c() -> ctypes.CDLL | None:
         return ctypes.CDLL(str(library))
 
 
-def measure(work: Workload, cores: int, library: ctypes.CDLL | None) -> dict:
+def measure(work: Workload, cores: int, library: ctypes.CDLL | None, target: str = "") -> dict:
     """Seconds of every variant, giga multiply-adds per second where it makes them, and their ratios."""
     runners = {
-        (checks, count): OnVirtualGPU(work, checks, count)
+        (checks, count): OnVirtualGPU(work, checks, count, target)
         for checks in ("memory", "full")
         for count in (1, cores)
     }
     if work.multiply_adds:
-        runners |= {("sizes", count): OnVirtualGPU(work, "sizes", count) for count in (1, cores)}
+        runners |= {("sizes", count): OnVirtualGPU(work, "sizes", count, target) for count in (1, cores)}
     if library and work.function:
         runners["C", 1] = InC(work, library)
     if work.torch:
@@ -247,19 +249,20 @@ def others(row: dict) -> list[str]:
 @click.option(
     "--only", multiple=True, type=click.Choice(list(WORKLOADS)), help="Measure this; may be repeated."
 )
+@click.option("--target", default="", type=click.Choice(["", "avx2"]), help="Do without AVX-512.")
 @click.option(
-    "--json", "target", metavar="FILE|-", help="Write the figures as JSON to FILE, or to standard output."
+    "--json", "to", metavar="FILE|-", help="Write the figures as JSON to FILE, or to standard output."
 )
-def main(only: tuple[str, ...], target: str | None) -> None:
+def main(only: tuple[str, ...], target: str, to: str | None) -> None:
     """Measure the virtual GPU on this machine."""
     cores = available_cores()
-    library, rows = compile_c(), []
-    if target != "-":
+    library, rows = compile_c(target), []
+    if to != "-":
         print(f"10^9 multiply-adds per second, best of {REPEAT}; {cores} cores")
     for name, work in WORKLOADS.items():
         if not only or name in only:
-            rows.append(measure(work(), cores, library))
-            if target != "-":
+            rows.append(measure(work(), cores, library, target))
+            if to != "-":
                 print(
                     "\n".join(lines(rows[-1], rows[0].get("c"))),
                     flush=True,
@@ -267,15 +270,16 @@ def main(only: tuple[str, ...], target: str | None) -> None:
     report = {
         "machine": platform.processor() or platform.machine(),
         "cores": cores,
+        "target": target,
         "unit": "10^9 multiply-adds/s",
         "python": platform.python_version(),
         "rows": rows,
     }
-    if target == "-":
+    if to == "-":
         json.dump(report, sys.stdout, indent=2)
         print()
-    elif target:
-        Path(target).write_text(json.dumps(report, indent=2) + "\n")
+    elif to:
+        Path(to).write_text(json.dumps(report, indent=2) + "\n")
 
 
 if __name__ == "__main__":

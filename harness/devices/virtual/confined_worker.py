@@ -39,7 +39,7 @@ class Handles:
     def open(self, number: int, checks: str) -> None:
         self.devices[number] = device = VirtualGPU(checks)
         # the parent builds: the compilers run in another process, and this one has no access to the cache
-        device.build = lambda *_, quick, tracking, lanes: self.channel.ask("build", (quick, tracking))
+        device.build = lambda *_, quick, tracking, lanes, target: self.channel.ask("build", (quick, tracking))
 
     def close(self, number: int) -> None:
         device = self.devices[number]

@@ -58,8 +58,9 @@ class VirtualGPU:
         self.checks, self.recipe = checks, RECIPES[checks]
         self.schedule, self.quick = seed, False
         self.lanes = (
-            0  # threads that run as lanes of vectors in optimised code; 0: as many as suit the machine
+            0  # threads that run as lanes of vectors in optimised code; 0: as many as suit the target
         )
+        self.target = ""  # the processor that optimised code is made for, see compile/targets
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
         self.sample_blocks = 0  # of a launch: how many blocks run, spread over the grid; 0: all, as on a GPU
         # with full checks: other threads intervene between a thread's read of shared data and its next step
@@ -167,7 +168,9 @@ class VirtualGPU:
         source, name = request[:2]
         quick = self.quick and not fixed
         try:
-            built = self.build(*request, self.checks, self.arena.size, fixed, quick, lanes=self.lanes)
+            built = self.build(
+                *request, self.checks, self.arena.size, fixed, quick, lanes=self.lanes, target=self.target
+            )
         except CompileError as error:
             raise with_source(error, source, name) from None
         return Module(self, source, name, built, request, quick)
@@ -176,9 +179,8 @@ class VirtualGPU:
         """PTX text -> Module, for tests of single instructions."""
         compiled = Ptx(text, {n: n for n in re.findall(r"\.entry\s+([\w$]+)", text)})
         try:
-            built = build_ptx(
-                compiled, name, self.checks, self.arena.size, quick=self.quick, lanes=self.lanes
-            )
+            how = dict(quick=self.quick, lanes=self.lanes, target=self.target)
+            built = build_ptx(compiled, name, self.checks, self.arena.size, **how)
         except CompileError as error:
             raise with_source(error, text, name) from None
         return Module(self, text, name, built, quick=self.quick)
@@ -241,7 +243,8 @@ class Module(CompiledFile):
 
     def _build_again(self) -> None:
         checks, size = self.device.checks, self.device.arena.size
-        how = dict(quick=self.quick or self.tracking, tracking=self.tracking, lanes=self.device.lanes)
+        how = dict(quick=self.quick or self.tracking, tracking=self.tracking)
+        how |= dict(lanes=self.device.lanes, target=self.device.target)
         if self.request:
             self._load(self.device.build(*self.request, checks, size, **how))
         else:

@@ -49,13 +49,14 @@ def build(
     quick=False,
     tracking=False,
     lanes=0,
+    target="",
 ) -> Built:
     """Compile a kernel file for the virtual GPU. fixed: the arguments of `specialise.run`, where there are some.
-    quick: for little work, in a sixth of the time. tracking: code that follows unset values. lanes: see `Recipe`.
+    quick: for little work, in a sixth of the time. tracking: code that follows unset values. lanes, target: see `Recipe`.
 
     Errors: CompileError; Unsupported; DeviceError when the compilers cannot be started.
     """
-    how = checks, arena_size, fixed, quick, tracking, lanes
+    how = checks, arena_size, fixed, quick, tracking, lanes, target
     job, flavour = gather(source, name, include_dirs, name_expressions, options), RECIPES[checks].ptx
     key = digest(job.key(), *map(str, how), link.own_text(), machine())
     if data := _store.get(key):
@@ -98,11 +99,12 @@ def build_ptx(
     quick=False,
     tracking=False,
     lanes=0,
+    target="",
     longest=0,
 ) -> Built:
     from . import pipeline
 
-    how = recipe(checks, quick, tracking, lanes), arena_size, fixed, longest
+    how = recipe(checks, quick, tracking, lanes, target), arena_size, fixed, longest
     return Built(compiled, *pipeline.compile_ptx(compiled.text, name, *how))
 
 

@@ -11,6 +11,7 @@ import llvmlite.binding as llvm
 
 from ....errors import Unsupported
 from .recipes import Recipe
+from .targets import target
 
 _HUGE = 16_000  # lines of LLVM in a function above which optimising takes too long
 _RESUME = re.compile(r'^(define [^@\n]*@\S+\.resume"?\(ptr )', re.MULTILINE)
@@ -35,7 +36,7 @@ def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
     unroll = "!llvm.loop " in text
     if recipe.own_frames and not plain and (unroll or " presplitcoroutine " in text):
         module = llvm.parse_assembly(_with_own_frames(_split(module, unroll)))
-    machine, builder = _prepared(module, level, plain, simple)
+    machine, builder = _prepared(module, level, plain, simple, recipe.target)
     builder.getModulePassManager().run(module, builder)
     if plain and not huge:
         passes = llvm.create_new_module_pass_manager()
@@ -44,9 +45,9 @@ def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
     return machine.emit_object(module)
 
 
-def _prepared(module, level: int, plain: bool = False, simple: bool = False):
+def _prepared(module, level: int, plain: bool = False, simple: bool = False, for_: str = ""):
     """(target machine, pass builder) for a module, which is told of its target."""
-    machine = target_machine(level)
+    machine = target_machine(level, for_)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(
@@ -110,12 +111,13 @@ def _initialise() -> None:
     llvm.initialize_native_asmprinter()
 
 
-def target_machine(level: int):
-    """A new one each time, because the caller takes ownership."""
+def target_machine(level: int, for_: str = ""):
+    """A new one each time, because the caller takes ownership. for_: see `targets.target`."""
     _initialise()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=_features(),
+    found = target(for_)
+    return llvm.Target.from_triple(found.triple).create_target_machine(
+        cpu=found.cpu,
+        features=found.features,
         opt=level,
         reloc="pic",
         codemodel="small",
@@ -124,20 +126,9 @@ def target_machine(level: int):
 
 
 @cache
-def lanes() -> int:
-    """How many 32-bit numbers a vector register holds; of SSE and NEON, the smallest, four."""
-    features = llvm.get_host_cpu_features()
-    return 16 if features.get("avx512f") else 8 if features.get("avx2") else 4
-
-
-@cache
-def _features() -> str:
-    return llvm.get_host_cpu_features().flatten()
-
-
-@cache
 def machine() -> str:
     """What object code depends on besides its text."""
-    features = hashlib.sha256(_features().encode()).hexdigest()[:16]
+    own = target()
+    features = hashlib.sha256(own.features.encode()).hexdigest()[:16]
     version = ".".join(map(str, llvm.llvm_version_info))
-    return f"{llvm.get_host_cpu_name()} {features} llvm {version} llvmlite {llvmlite.__version__}"
+    return f"{own.cpu} {features} llvm {version} llvmlite {llvmlite.__version__}"

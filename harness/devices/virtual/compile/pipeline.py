@@ -24,6 +24,7 @@ from ..rewrite import copy_parameters, fragments, inline, predicates, specialise
 from . import llvm
 from .modules import Lowered
 from .recipes import Check, Recipe
+from .targets import target
 
 #: what is inserted beside the program's own instructions, in this order
 _CHECKS = {
@@ -70,7 +71,7 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
         rewrite(module)
     if fixed:
         specialise.run(module, *fixed)
-    width = (recipe.lanes or llvm.lanes()) if recipe.coarsen else 1
+    width = (recipe.lanes or target(recipe.target).lanes) if recipe.coarsen else 1
     facts = ModuleFacts(module, Check.RACES in recipe, not recipe.runtime, width)
     turns.run(facts.waits)
     inline.run(facts.waits)

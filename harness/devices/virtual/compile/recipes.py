@@ -32,8 +32,8 @@ class Recipe:
     """One build.
 
     ptx: a flavour of `nvrtc.compiler`. rewrites: of the whole module, before anything else. coarsen: neighbouring
-    threads run the code together where they can: as lanes of vectors (lanes: so many, 0: as suits this machine, 1: never),
-    else coarsened. llvm: its optimisation level.
+    threads run the code together where they can: as lanes of vectors (lanes: so many, 0: as suits the target, 1: never),
+    else coarsened. target: the processor, see `targets`. llvm: its optimisation level.
     own_frames: pays off in code that accesses memory all the time, see `llvm.compile_object`. runtime: the
     code is the runtime's own, which has no threads and addresses the host's memory.
     """
@@ -44,6 +44,7 @@ class Recipe:
     rewrites: tuple[Callable[[Module], object], ...] = ()
     coarsen: bool = False
     lanes: int = 0
+    target: str = ""
     own_frames: bool = False
     runtime: bool = False
 
@@ -67,11 +68,13 @@ RECIPES = {
 BUILDS = tuple(name for name, recipe in RECIPES.items() if not recipe.runtime)
 
 
-def recipe(checks: str, quick: bool = False, tracking: bool = False, lanes: int = 0) -> Recipe:
+def recipe(
+    checks: str, quick: bool = False, tracking: bool = False, lanes: int = 0, target: str = ""
+) -> Recipe:
     """The recipe of a build. quick: for short runs, compiled in a sixth of the time. tracking: with code that
-    follows unset values, which takes long to optimise. lanes: see `Recipe`.
+    follows unset values, which takes long to optimise. lanes, target: see `Recipe`.
     """
-    found = replace(RECIPES[checks], lanes=lanes)
+    found = replace(RECIPES[checks], lanes=lanes, target=target)
     if tracking:
         followed = found.checks - {Check.REGISTERS, Check.INITIALISED} | {Check.UNSET}
         return replace(found, checks=followed, llvm=0)
