@@ -354,6 +354,16 @@ extern "C" __global__ void flag_that_nobody_sets(const float* a, float* b, int n
   b[threadIdx.x] = 1;
 }
 
+extern "C" __global__ void volatile_of_its_own(const float* a, float* b, int n) {
+  volatile int j = 0;
+  while (j < n) j = j * 2;  // FAULT volatile_of_its_own
+}
+
+__device__ volatile int last_thread;
+extern "C" __global__ void changes_for_ever(const float* a, float* b, int n) {
+  while (last_thread != -1) atomicAdd((int*)&last_thread, 1 + threadIdx.x);  // FAULT changes_for_ever
+}
+
 extern "C" __global__ void time_is_up(const float* a, float* b, int n) {
   for (int j = 0; j < n * 100000000; j++)   // FAULT time_is_up
   b[0] += a[j % n];

@@ -30,7 +30,7 @@ def turns(function: Function, hands_over: Callable[[str], bool], pointers: Point
     body = function.body
     home = [(i, ins) for i, ins in enumerate(body) if isinstance(ins, Instruction) and not ins.at.trusted]
     loads = {i for i, ins in home if _is_ordered_load(ins.op)}
-    found = loads - _own(function, loads, pointers) | {i for i in guesses(body) if not body[i].at.trusted}
+    found = loads - own_reads(function, pointers) | {i for i in guesses(body) if not body[i].at.trusted}
     results = {
         i
         for i, ins in home
@@ -48,9 +48,10 @@ def _returns(call: Instruction, hands_over: Callable[[str], bool]) -> bool:
     return bool(returns) and hands_over(name)
 
 
-def _own(function: Function, loads: set[int], pointers: Pointers) -> set[int]:
-    """Those of the loads that read a volatile variable of the thread's own."""
+def own_reads(function: Function, pointers: Pointers) -> set[int]:
+    """Positions of the loads of a volatile variable of the thread's own, which nobody else changes."""
     mine = {name: v for name, v in function.variables.items() if v.space == "local"}
+    loads = [i for i, x in enumerate(function.body) if isinstance(x, Instruction) and _is_ordered_load(x.op)]
     if not (mine and loads):
         return set()
     roots = rooted(Values(pointers, function).found)

@@ -12,7 +12,7 @@ from ..ptx.callgraph import CallGraph, called, defined, has_loop, spinning_loops
 from ..ptx.ir import Instruction
 from .cooperative_groups import grid_waits
 from .pointers import Pointers
-from .turns import reads_order, turns
+from .turns import own_reads, reads_order, turns
 
 _MOST_EXPANDED = 20_000  # instructions of a function that is expanded only to let others intervene
 
@@ -150,9 +150,13 @@ class Waits:
     def touches_order(self, ins: Instruction) -> bool:
         """An instruction through which one thread can wait for another."""
         if ins.op.waits:
-            return True
+            return ins not in self._own_reads
         callee = called(ins)
         return callee is not None and self.graph.any(callee, lambda op: op.waits)
+
+    @cached_property
+    def _own_reads(self) -> set[Instruction]:
+        return {f.body[i] for f in defined(self.graph.module) for i in own_reads(f, self.pointers)}
 
     def updates_memory(self, name: str) -> bool:
         """Whether a function only makes an atomic update, like the header's functions."""

@@ -43,6 +43,13 @@ static __device__ int await_change(Env* env, Thread* t, u32 site) {
     return 1;
 }
 
+// Whether a thread has waited in this loop, and what it reads there is still the same.
+static __device__ int looks_in_vain(Env* env, Thread* t, u32 site) {
+    if (!env->cells) return 0;
+    Extra* e = extra_of(env, t->linear);
+    return e->patience && e->waited_site == site && value_at(e->watched, e->watched_size) == e->seen;
+}
+
 // Whether a thread waits in this round for memory to change.
 static __device__ int keeps_waiting(Env* env, Thread* t) {
     Launch* launch = launch_of(env);
@@ -92,7 +99,7 @@ EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
     launch->stop = GIVEN_UP;
     u32 why = spent ? TIMEOUT_SPENT : 0;
     if (called) why = TIMEOUT_CALLED;
-    else if (waits) why = spent ? TIMEOUT_WAITED : TIMEOUT_WAITING;
+    else if (waits) why = spent && looks_in_vain(env, thread, site) ? TIMEOUT_WAITED : TIMEOUT_WAITING;
     return rt_fault(env, thread, site, FAULT_TIMEOUT, 0, why);
 }
 

@@ -282,7 +282,15 @@ ZOO = {
     ),
     "flag_that_nobody_sets": Case(
         "Threads wait in this loop for memory to change, and no thread ever changes it.",
-        kind="timeout", block=2, settings={"step_budget": 4194304},
+        kind="timeout", block=2, settings={"step_budget": 4194304}, flavours=FULL,
+    ),
+    "volatile_of_its_own": Case(
+        "does its condition ever become false?",
+        kind="timeout", block=1, settings={"step_budget": 4194304},
+    ),
+    "changes_for_ever": Case(
+        "A thread was in this loop: does it wait for memory that no thread ever changes?",
+        kind="timeout", thread=None, block=2, settings={"step_budget": 4194304},
     ),
     "time_is_up": Case(
         "The launch took too long; when it was stopped, a thread was in this loop.",
