@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 
 from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Case, Kernel, Puzzle
@@ -43,12 +44,14 @@ def explain(
     added: Callable[[bool], str] = lambda examples: "",
 ) -> list[str]:
     """Explains the outcome `shown`, and fills in the fields that hold the explanation as data. added: see `added_up`."""
+    failed = [puzzle.full_dims(o.case) for o in outcomes if o.kind and o.kernel is shown.kernel]
+    of_text = partial(causes, puzzle, shown.kernel, source, failed)
     if isinstance(shown.error, KernelFault):
         verdict.fault = asdict(shown.error)
         solution = puzzle.solution_path.read_text(encoding="utf-8") if puzzle.has_solution else None
         reasons = sentences.returned_early(shown.error, shown.kernel, source)
         reasons += read_unset(shown.error, shown.kernel, source, solution)
-        reasons += causes(puzzle, shown.kernel, source)
+        reasons += of_text()
         short = (
             reasons and shown.error.kind == "uninitialised-read"
         )  # where it ends up matters less than the reasons
@@ -69,7 +72,7 @@ def explain(
     verdict.error_map = wrong_elements(shown)
     lines = sentences.mismatch(shown.mismatches)
     if shown.kind == "schedule":
-        return lines + (list(shown.lines) or causes(puzzle, shown.kernel, source))
+        return lines + (list(shown.lines) or of_text())
     seen = observed(shown, outcomes)
     seen.sort(key=lambda o: o.case is not shown.case)
     if claim := naming.explain(puzzle, shown.kernel, seen, foresee):
@@ -84,7 +87,7 @@ def explain(
     if shown.kind == "unwritten":
         lines += sentences.unwritten(puzzle, shown.kernel, source, shown.mismatches)
         lines += left_in_a_loop(shown.kernel, source)
-    return lines + causes(puzzle, shown.kernel, source)
+    return lines + of_text()
 
 
 def added_up(

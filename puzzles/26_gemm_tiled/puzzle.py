@@ -127,15 +127,15 @@ MISTAKES = (
     Mistake(
         "start missing in A",
         (FILL_A, FILL_A.replace("K + start + x]", "K + x]")),
-        says="Every tile of B meets the first tile of A: the start of the stretch is missing from the index "
-        "of A.",
+        says="Every tile of B meets the first tile of A; in every stretch, it is the tile of the same stretch that "
+        "belongs there.",
         hint=3,
     ),
     Mistake(
         "start missing in B",
         (FILL_B, FILL_B.replace("(start + y) * N", "y * N")),
-        says="Every tile of A meets the first tile of B: the start of the stretch is missing from the index "
-        "of B.",
+        says="Every tile of A meets the first tile of B; in every stretch, it is the tile of the same stretch that "
+        "belongs there.",
         hint=3,
     ),
     Mistake(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -15,7 +15,7 @@ from ...course.cuda_text import CudaText, Function, Piece, Variable, read
 from ...course.declare import Kernel, Puzzle
 from ...course.parameters import Scalar
 from ...course.stubs import stub_text
-from .array_steps import wrong_steps
+from .array_steps import products, wrong_steps
 from .digits import mixed_digits
 from .findings import Slip, reached, shown, sign_of
 from .near_solution import differences
@@ -26,15 +26,17 @@ _OTHER = {"rows": "columns", "columns": "rows"}
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def misuses(puzzle: Puzzle, kernel: Kernel, source: str) -> list[Slip]:
-    """The most telling first."""
+def misuses(
+    puzzle: Puzzle, kernel: Kernel, source: str, failed: Sequence[Mapping[str, int]] = ()
+) -> list[Slip]:
+    """The most telling first. failed: the dimensions of the cases that go wrong."""
     file = read(source)
     own = file.function(kernel.name)
     if own is None:
         return []
     if found := other_order(kernel, own):
         return found
-    found = list(Rows(kernel, own).mixed())
+    found = list(Rows(kernel, own, failed).mixed())
     dims = [puzzle.full_dims(c) for c in puzzle.cases if not c.stress and kernel in puzzle.kernels_of(c)]
     found += wrong_steps(kernel, own, dims)
     found += [slip for function in reached(file, kernel.name) for slip in mixed_digits(function)]
@@ -206,22 +208,27 @@ def no_negative(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator
 
 
 def changed_lines(stub: Use, mine: Use) -> list[Slip]:
-    """The first variable to which the stub gives a value, and the file another one."""
-    own, names = declared(mine), {v.name for v in mine.file.variables}
-    others = [words(v.value) for v in own.values()]
-    for name, given in declared(stub).items():
-        used = {p.code for p in given.value.all("identifier")} & {v.name for v in stub.file.variables}
-        if not used <= names:  # it is not the stub any more
-            continue
-        if name in own and own[name].type != given.type or name in own and words(given.value) not in others:
-            told = [f"{v.type} {name} = {shown(v.value)}" for v in (given, own[name])]
-            return [
-                Slip(
-                    own[name].line,
-                    f"The stub has {told[0]}, line {own[name].line} has {told[1]}: was it meant to change?",
-                )
-            ]
-    return []
+    """The only variable of the stub's that has another value in the file; a text of one's own is not compared."""
+    own, given = declared(mine), declared(stub)
+    if not given.keys() <= own.keys():
+        return []
+    changed = [(v, own[name]) for name, v in given.items() if not says_the_same(v, own[name])]
+    if len(changed) != 1:
+        return []
+    told = [f"{v.type} {v.name} = {shown(v.value)}" for v in changed[0]]
+    line = changed[0][1].line
+    return [Slip(line, f"The stub has {told[0]}, line {line} has {told[1]}: was it meant to change?")]
+
+
+def says_the_same(a: Variable, b: Variable) -> bool:
+    """Whether two declarations have the same type and, but for the order of terms and factors, the same value."""
+    sums = [
+        Counter(
+            (sign, tuple(sorted(names))) for sign, names in products(v.value, lambda e: " ".join(words(e)))
+        )
+        for v in (a, b)
+    ]
+    return a.type == b.type and (words(a.value) == words(b.value) or sums[0] == sums[1])
 
 
 def declared(use: Use) -> dict[str, Variable]:
@@ -255,26 +262,38 @@ def _is_tested(remainder: Piece) -> bool:
 
 @dataclass
 class Rows:
-    """Which names of a kernel go with rows and which with columns: pairs of parameters `stride_h`, `stride_w`, the
-    letters of the arrays' last two axes, and what is computed from one kind only."""
+    """Which names of a kernel go with rows and which with columns: pairs of parameters `stride_h`, `stride_w`, variables
+    that are named and used like the letters of the arrays' last two axes, and what is computed from one kind only.
+
+    failed: the dimensions of the cases that go wrong. Where the parameters of every pair are equal in one of them, one in
+    the place of the other is not why."""
 
     kernel: Kernel
     function: Function
+    failed: Sequence[Mapping[str, int]] = ()
 
     def mixed(self) -> Iterator[Slip]:
         if not self.pairs:
             return
         for e in self._sums():
             sides = self._of_sum(e)
-            if len(set(sides.values())) > 1:
+            if len(set(sides.values())) > 1 and self._explains(sides):
                 yield self._slip(e, sides)
                 return
         for e in self.function.body.all("binary_expression"):
             left, right = e.part("left"), e.part("right")
             a, b = self._side(left), self.pairs.get(right.code)
             if e.part("operator").code in ("/", "%") and left.kind == "identifier" and a and b and a != b:
-                yield self._slip(e, {left.code: a, right.code: b})
-                return
+                if self._explains({right.code: b}):
+                    yield self._slip(e, {left.code: a, right.code: b})
+                    return
+
+    def _explains(self, sides: Mapping[str, str]) -> bool:
+        """Whether another parameter of the same pairs would make a difference in every case that goes wrong."""
+        if len({side for name, side in sides.items() if name not in self.pairs}) > 1:
+            return True
+        stems = {name[:-2] for name in sides if name in self.pairs}
+        return all(any(d.get(s + "_h") != d.get(s + "_w") for s in stems) for d in self.failed)
 
     def _slip(self, e: Piece, told: Mapping[str, str]) -> Slip:
         sides = list(told.values())
@@ -299,6 +318,36 @@ class Rows:
         rows, columns = {letters[-2] for letters in arrays}, {letters[-1] for letters in arrays}
         sides = dict.fromkeys(rows - columns, "rows") | dict.fromkeys(columns - rows, "columns")
         return {k: v for k, v in sides.items() if k not in "kcb"}
+
+    @cached_property
+    def sizes(self) -> dict[str, str]:
+        """The sizes of the rows and of the columns of all arrays, and variables computed from parameters of one side."""
+        found: dict[str, str] = {}
+        for a in self.kernel.arrays:
+            for letter, size in a.axes:
+                if side := self.letters.get(letter):
+                    found[str(size)] = side if found.get(str(size), side) == side else ""
+        for v in self.function.file.variables:
+            value = value_of(v.file, v.name, v.end) if self.function.body.holds(v) else None
+            used = {self.pairs.get(p.code) for p in value.all("identifier")} - {None} if value else set()
+            if len(used) == 1 and v.name not in self.letters:
+                found.setdefault(v.name, used.pop())
+        return found
+
+    def _of_letter(self, name: str, place: int) -> str:
+        """The side of a variable called like an axis, where it is a remainder of a size of that side, or compared with
+        one; "" where it is something else."""
+        side, seen = self.letters.get(name, ""), set()
+        known = self.function.file.names_at(place).get(name)
+        if not side or known is None or known.extents or known.pointer:
+            return ""
+        value = known.value
+        if value and value.kind == "binary_expression" and value.part("operator").code == "%":
+            seen.add(self.sizes.get(value.part("right").code))
+        for e in self.function.body.all("binary_expression"):
+            if sign_of(e) in ("<", ">=", "<=", ">") and e.part("left").code == name and e.start > known.start:
+                seen.add(self.sizes.get(e.part("right").code))
+        return side if seen - {None} == {side} else ""
 
     def _sums(self) -> Iterator[Piece]:
         for e in self.function.body.all("binary_expression"):
@@ -325,7 +374,7 @@ class Rows:
         sizes = {a for p in self.kernel.arrays for _, a in p.axes}
         if any(n in sizes for n in names) or not any(n in self.pairs for n in names):
             return {}
-        return {n: side for n in names if (side := self.pairs.get(n) or self.letters.get(n))}
+        return {n: side for n in names if (side := self.pairs.get(n) or self._of_letter(n, e.end))}
 
     def _side(self, e: Piece) -> str:
         """Of a variable that is a sum of one kind only."""

@@ -14,7 +14,7 @@ from ...course.cuda_text import CudaText, Piece
 from ...course.cuda_tree import LOOPS
 from .array_steps import multiplied_out
 from .findings import Slip, reached, shown
-from .noting import index_of
+from .noting import index_of, value_of
 
 Sum = frozenset  # of (sign, names in alphabetical order)
 
@@ -166,11 +166,18 @@ def strides(bodies: list[Piece]) -> Iterator[tuple[Piece, tuple[str, str], str]]
     for loop in (loop for body in bodies for loop in body.all("for_statement")):
         update, start = loop.part("update"), loop.part("initializer")
         first = next(start.all("init_declarator"), None) if start else None
-        begins = "".join(first.part("value").code.split()) if first and first.part("value") else ""
+        begins = plain(first.part("value")) if first and first.part("value") else ""
         if update and update.kind == "update_expression" and "++" in update.code:
             yield loop, (update.part("argument").code, begins), "1"
         elif update and update.kind == "assignment_expression" and update.part("operator").code == "+=":
-            yield loop, (update.part("left").code, begins), " ".join(update.part("right").code.split())
+            yield loop, (update.part("left").code, begins), plain(update.part("right"))
+
+
+def plain(e: Piece) -> str:
+    """An expression; for a variable that is never changed, its value."""
+    while e.kind == "identifier" and (value := value_of(e.file, e.code, e.start)):
+        e = value
+    return " ".join(e.code.split())
 
 
 def other_names(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:

@@ -109,6 +109,31 @@ def test_a_remainder_of_the_other_side():
     )
 
 
+def test_a_letter_is_no_axis_where_it_counts_something_else():
+    """`r` runs over columns here, and `s` over rows."""
+    edits = [("r < R; r++", "r < S; r++"), ("s < S; s++", "s < R; s++")]
+    edits += [("+ r * dilation_h", "+ s * dilation_h"), ("+ s * dilation_w", "+ r * dilation_w")]
+    assert not [says for says in told("13", *edits) if "mixes" in says]
+
+
+def test_rows_and_columns_are_not_why_a_case_fails_in_which_they_are_alike():
+    puzzle = COURSE.load("13")
+    source = puzzle.solution_path.read_text(encoding="utf-8").replace("- pad_h + r *", "- pad_w + r *", 1)
+    for alike in (0, 1):
+        found = misuses(puzzle, puzzle.kernels[0], source, [{"pad_h": 1, "pad_w": alike}])
+        assert any("mixes" in slip.says for slip in found) != alike
+
+
+def test_the_stub_is_compared_with_itself_only():
+    first, second = (
+        "int idx = blockIdx.x * blockDim.x + threadIdx.x;",
+        "if (idx >= batch * C_out * H_out * W_out) return;",
+    )
+    edits = (first, first.replace("idx", "id")), (second, second.replace("idx", "id") + " int rest = id;")
+    assert not told("14", *edits, ("int q = idx % W_out, p = idx /", "int q = rest % W_out, p = id /"))
+    assert not told("13", ("blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x + blockDim.x * blockIdx.x"))
+
+
 OTHERS = {
     "other names": ("01", [("const float* a,", "const float* x,"), ("a[i] +", "x[i] +")]),
     "a flat loop": (

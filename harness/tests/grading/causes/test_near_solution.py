@@ -23,6 +23,12 @@ SOLUTION = """__global__ void k(const float* x, float* y, int H, int H_out, int 
 """
 
 
+def test_a_step_in_other_words():
+    right = SOLUTION.replace("s++", "s += gridDim.x")
+    named = SOLUTION.replace("s++", "s += blocks").replace("float sum", "int blocks = gridDim.x; float sum")
+    assert not differences(read(named), read(right), "k", ())
+
+
 def told(*edits):
     source = SOLUTION
     for old, new in edits:
