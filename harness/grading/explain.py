@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
@@ -9,14 +10,15 @@ from functools import partial
 from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Case, Kernel, Puzzle
 from ..course.parameters import Scalar
+from ..devices.launching import triple
 from ..errors import KernelFault, LaunchError
 from . import sentences
-from .causes import dependences, formulas, naming, shares, summed
+from .causes import dependences, formulas, integers, naming, orders, shares, summed
 from .causes.text_causes import causes
 from .causes.unset import left_in_a_loop, read_unset
 from .compare import error_map
 from .runs import Outcome, Pace, Setup, Trial
-from .verdict import Verdict
+from .verdict import RUNNABLE, Verdict
 
 TRIED = 3  # cases, for what is added up
 
@@ -44,7 +46,7 @@ def explain(
     added: Callable[[bool], str] = lambda examples: "",
 ) -> list[str]:
     """Explains the outcome `shown`, and fills in the fields that hold the explanation as data. added: see `added_up`."""
-    failed = [puzzle.full_dims(o.case) for o in outcomes if o.kind and o.kernel is shown.kernel]
+    failed = [puzzle.full_dims(o.case) for o in outcomes if o.kernel is shown.kernel and o.kind in RUNNABLE]
     of_text = partial(causes, puzzle, shown.kernel, source, failed)
     if isinstance(shown.error, KernelFault):
         verdict.fault = asdict(shown.error)
@@ -82,7 +84,7 @@ def explain(
             verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
         if claim.name in [m.name for m in puzzle.mistakes]:
             return lines
-    elif told := shown.kind == "wrong" and added(True):
+    elif told := shown.kind == "wrong" and (integers.explain(shown.kernel, seen) or added(True)):
         lines.append(told)
     if shown.kind == "unwritten":
         lines += sentences.unwritten(puzzle, shown.kernel, source, shown.mismatches)
@@ -105,14 +107,17 @@ def added_up(
     kernel, t = shown.kernel, tunables(source)
     out = {o.case.name: o for o in outcomes if o.kernel is kernel and o.kind not in ("wrong", "unwritten")}
     small = summed.most_telling(puzzle, kernel)
+    if all(case.name in out for case in small):
+        small = summed.most_telling(puzzle, kernel, dependences.LARGEST)
     cases = [case for case in small if case.name not in out]
     cases = (cases or [case for case in small if leaves_an_array(out[case.name])])[:TRIED]
     over = summed.time_is_over()
     tries = [*((case, False) for case in cases), *((case, True) for case in cases[:1])]
     if not shown.error and shares.adds_together(kernel, source):
-        trial = begun(puzzle, shown.case, kernel, t, seed)
+        case = busiest(puzzle, shown, outcomes, t)
+        trial = begun(puzzle, case, kernel, t, seed)
         if says := trial.launch and shares.told(trial, setup, over):
-            return f"In this case, {says}"
+            return f"{'In this case' if case is shown.case else f'In case {case.name}'}, {says}"
     some = []
     for case, alone in tries:
         trial = begun(puzzle, case, kernel, t, seed)
@@ -126,6 +131,19 @@ def added_up(
             return f"{where}, {says}"
         some += [f"{where}, {text}" for pair in pairs if (text := formulas.told(*pair))]
     return some[0] if some and examples else ""
+
+
+def busiest(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables) -> Case:
+    """The shown case; if its blocks have more threads than elements, the first other that is wrong and has enough."""
+    wrong = [o.case for o in outcomes if o.kernel is shown.kernel and o.kind == "wrong" and not o.case.stress]
+    for case in (shown.case, *wrong):
+        dims = puzzle.full_dims(case)
+        launch = shown.kernel.launch(dict(dims), t)
+        threads, blocks = (math.prod(triple(x, "")) for x in (launch.block, launch.grid))
+        sizes = [math.prod(a.shape(dims)) for a in shown.kernel.arrays if a.role == "in"]
+        if blocks * threads <= min(sizes, default=0):
+            return case
+    return shown.case
 
 
 def begun(puzzle: Puzzle, case: Case, kernel: Kernel, t: Tunables, seed: int) -> Trial:
@@ -147,7 +165,7 @@ def in_letters(trial: Trial, run: summed.Run, alone: bool, over: Callable[[], bo
                 break
     told.sort(key=lambda text: "nothing of" not in text)
     if not told and not pairs and not alone:
-        told = [dependences.told(*given, over)]
+        told = [dependences.told(*given, over) or orders.told(*given, over)]
     return told[0] if told else "", pairs
 
 

@@ -6,17 +6,20 @@ what, however it is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ...course.declare import Kernel
 from ...course.parameters import Array
-from ..compare import axis_index, either, right_outputs
-from .formulas import described
-from .summed import MOST, Arrays, Run, Terms, located
+from ..compare import axis_index, right_outputs
+from .formulas import alike, described, elements
+from .summed import Arrays, Run, Terms, located
 
-MOST_SHOWN = 6  # elements that are listed one by one
+LARGEST = 1000  # elements of an input
+UP, DOWN = 2.0, -2.0  # by so many times the largest element
+MOVES = (UP, DOWN, 0.1, -0.1, 0.5)
 
 
 def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, over: Callable[[], bool]) -> str:
@@ -26,36 +29,73 @@ def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, over
         with np.errstate(all="ignore"):
             return right_outputs(kernel, inputs, dims)
 
+    arrays = with_no_zeros(kernel, arrays)
     for output in (a for a in kernel.outputs if a.dtype == "float32" and a.role == "out"):
         for a in kernel.arrays:
-            if a.role != "in" or a.dtype != "float32" or not 1 < arrays[a.name].size <= MOST:
+            if a.role != "in" or a.dtype != "float32" or not 1 < arrays[a.name].size <= LARGEST:
                 continue
-            ways = changing(output, a, arrays, right, 1, over), changing(output, a, arrays, right, -1, over)
-            sign = 1 if ways[0] and ways[1] and len(ways[0].at) >= len(ways[1].at) else -1
-            want, got = ways[sign < 0], changing(output, a, arrays, run, sign, over)
+            every = range(arrays[a.name].size)
+            up, down = (changing(output, a, arrays, right, (far,), every, over) for far in (UP, DOWN))
+            move = UP if up and down and len(up.at) >= len(down.at) else DOWN
+            want, got = (up if move is UP else down), changing(output, a, arrays, run, (move,), every, over)
+            if not want or not got or alike(want, got):
+                continue
+            doubtful = sorted(set(changed(want, got)))
+            want, got = (
+                merged(x, changing(output, a, arrays, each, MOVES, doubtful, over))
+                for x, each in ((want, right), (got, run))
+            )
             if want and got and len(want.at) and len(got.at) and (says := different(want, got)):
                 return says
     return ""
 
 
+def with_no_zeros(kernel: Kernel, arrays: Arrays) -> Arrays:
+    """The inputs with other numbers, so that none is lost in a product with 0, or beside a greater one."""
+    rng = np.random.default_rng(2)
+    floats = [a.name for a in kernel.arrays if a.role == "in" and a.dtype == "float32"]
+    return {**arrays, **{n: rng.normal(size=arrays[n].shape).astype(np.float32) for n in floats}}
+
+
 def changing(
-    output: Array, array: Array, arrays: Arrays, run: Run, sign: int, over: Callable[[], bool]
+    output: Array,
+    array: Array,
+    arrays: Arrays,
+    run: Run,
+    moves: Sequence[float],
+    which: Iterable[int],
+    over: Callable[[], bool],
 ) -> Terms | None:
-    """The pairs of elements of which one changes where the other becomes very large, or very small."""
+    """The pairs of elements of which one changes where the other, one of `which`, is moved by any of these."""
     x, name = arrays[array.name], output.name
-    far = sign * np.float32(2 * np.abs(x).max() + 1)
-    first, found = run(arrays), []
+    size = np.float32(np.abs(x).max() + 1)
+    first, found = run(arrays), set()
     if first is None or not np.isfinite(first[name]).all():
         return None
-    for i in range(x.size):
-        changed = x.copy()
-        changed.flat[i] = far
-        done = run({**arrays, array.name: changed}) if not over() else None
-        if done is None:
-            return None
-        same = np.isclose(done[name], first[name], rtol=1e-6, atol=0)
-        found += [(at, i, 0, 1) for at in np.flatnonzero(~same)]
-    return located((output, array), (first[name].shape, x.shape), found)
+    for i in which:
+        for move in moves:
+            moved = x.copy()
+            moved.flat[i] += np.float32(move) * size
+            done = run({**arrays, array.name: moved}) if not over() else None
+            if done is None:
+                return None
+            same = np.isclose(done[name], first[name], rtol=1e-6, atol=0)
+            found |= {(int(at), i, 0, 1) for at in np.flatnonzero(~same)}
+    return located((output, array), (first[name].shape, x.shape), sorted(found))
+
+
+def changed(want: Terms, got: Terms) -> list[int]:
+    """The elements of the input that are in only one of them."""
+    alone = [a.only(~np.isin(a.keys(), b.keys())).flat(1).tolist() for a, b in ((want, got), (got, want))]
+    return alone[0] + alone[1]
+
+
+def merged(known: Terms, more: Terms | None) -> Terms | None:
+    """Both together: what does not change by a long way, such as a share of 1, may by a little."""
+    if more is None:
+        return None
+    both = np.unique(np.concatenate([known.at, more.at]), axis=0)
+    return replace(known, at=both, times=np.ones(len(both)))
 
 
 def different(want: Terms, got: Terms) -> str:
@@ -74,19 +114,3 @@ def different(want: Terms, got: Terms) -> str:
     if not all(sets):
         return ""
     return f"{out}[{place}] changes with {sets[0]}; it should change with {sets[1]}."
-
-
-def elements(terms: Terms) -> str:
-    """`input[b=0,c=0,h=0 to 1,w=2 to 3]` where they fill such a block, else one by one; "" for too many."""
-    array, at = terms.arrays[1], np.unique(terms.at[:, terms.columns(1)], axis=0)
-    if not len(at):
-        return f"nothing of {array.name}"
-    low, high = at.min(0), at.max(0)
-    if np.prod(high - low + 1) == len(at):
-        ranges = [
-            f"{a}={x}{f' to {y}' * int(x < y)}" for a, x, y in zip(array.letters, low, high, strict=True)
-        ]
-        return f"{array.name}[{','.join(ranges)}]"
-    if len(at) > MOST_SHOWN:
-        return ""
-    return either([f"{array.name}[{axis_index(array.letters, row)}]" for row in at], "and")

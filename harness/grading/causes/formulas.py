@@ -19,6 +19,7 @@ from .rules import Column, Linear, Table, View, columns_of, nearest, table, view
 from .summed import Terms
 
 LISTED = 4  # values of a table
+MOST_SHOWN = 6  # elements that are listed one by one
 _ONE = 1 - 1e-6
 
 
@@ -248,7 +249,11 @@ def described(whole: Terms, chosen: np.ndarray) -> str:
     for c in columns:
         values = whole.at[:, c.number]
         touched = np.unique(values[chosen])
-        says = axis_pattern(c.letter, touched, c.size)
+        others = [whole.at[:, o.number] for o in columns if o.letter == c.letter]
+        apart = any((o != values).any() for o in others)  # one letter for two things
+        says = axis_pattern(
+            f"{whole.arrays[c.array].name}'s {c.letter}" if apart else c.letter, touched, c.size
+        )
         if says:
             masks.append((len(touched), says, np.isin(values, touched)))
     for count in (1, 2):
@@ -297,6 +302,11 @@ def one_element(want: Terms, got: Terms) -> str:
                     f"for {place}, {element(less, i, a)} is multiplied by {element(more, j, b)}; it should be by "
                     f"{element(less, j, a)}."
                 )
+    whole = [t.only(t.flat(0) == at) for t in (got, want)]
+    if len(want.arrays) == 2 and place and all(len(t.at) and (t.times == 1).all() for t in whole):
+        sets = [elements(t) for t in whole]
+        if all(sets):
+            return f"{place} is the sum of {sets[0]}; it should be that of {sets[1]}."
     parts = []
     if len(less.at):
         parts.append(f"lacks {product(less)}")
@@ -317,6 +327,28 @@ def product(terms: Terms) -> str:
     ]
     more = len(shown) - 2
     return either(shown[:2], "and") if more < 1 else f"{shown[0]} and {more + 1} more"
+
+
+def elements(terms: Terms) -> str:
+    """`input[b=0,c=0,h=0 to 1,w={0,3}]` where they are all of such a grid, else one by one; "" for too many."""
+    array, at = terms.arrays[1], np.unique(terms.at[:, terms.columns(1)], axis=0)
+    if not len(at):
+        return f"nothing of {array.name}"
+    axes = [np.unique(column).tolist() for column in at.T]
+    if np.prod([len(values) for values in axes]) == len(at):
+        grid = [f"{a}={several(values)}" for a, values in zip(array.letters, axes, strict=True)]
+        return f"{array.name}[{','.join(grid)}]"
+    if len(at) > MOST_SHOWN:
+        return ""
+    return either([f"{array.name}[{axis_index(array.letters, row)}]" for row in at], "and")
+
+
+def several(values: list[int]) -> str:
+    """`2`, `2 to 5` or `{2,4}`."""
+    if len(values) == 1:
+        return str(values[0])
+    whole = values[-1] - values[0] == len(values) - 1
+    return f"{values[0]} to {values[-1]}" if whole else f"{{{','.join(map(str, values))}}}"
 
 
 def other_weight(want: Terms, got: Terms) -> str:

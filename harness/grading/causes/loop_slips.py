@@ -109,26 +109,30 @@ def outside_its_loop(function: Function) -> Iterator[Slip]:
 
 
 def shuffles_too_far(function: Function) -> Iterator[Slip]:
-    """A shuffle by 32 lanes or more, where a warp ends."""
+    """A shuffle by as many lanes as a warp has, or as its last argument says, or by more."""
     for name, call in function.body.calls():
-        if (
-            name not in ("__shfl_down_sync", "__shfl_up_sync", "__shfl_xor_sync")
-            or len(call.part("arguments").parts) < 3
-        ):
+        arguments = call.part("arguments").parts
+        if name not in ("__shfl_down_sync", "__shfl_up_sync", "__shfl_xor_sync") or len(arguments) < 3:
             continue
-        by = call.part("arguments").parts[2]
+        by, width = arguments[2], arguments[3].code if arguments[3:] else "32"
         loops = [
             loop for loop in function.file.around(call.start, "for_statement") if _counter(loop) == by.code
         ]
         start = loops[0].part("initializer").part("declarator").part("value") if loops else by
-        if start.kind == "number_literal" and start.code.isdecimal() and int(start.code) >= 32:
-            what = f"begins at {start.code}" if loops else f"shuffles by {start.code} lanes"
-            line = loops[0].line if loops else call.line
-            yield Slip(
-                line,
-                f"Line {line} {what}; a warp has 32 lanes, and a lane that asks for one outside gets its own value back. "
-                "The furthest step is 16.",
-            )
+        if not (start.code.isdecimal() and width.isdecimal()) or int(start.code) < int(width):
+            continue
+        what = f"begins at {start.code}" if loops else f"shuffles by {start.code} lanes"
+        line = loops[0].line if loops else call.line
+        size = (
+            "a warp has 32 lanes"
+            if width == "32"
+            else f"it takes {width} lanes as a group (its last argument)"
+        )
+        yield Slip(
+            line,
+            f"Line {line} {what}; {size}, and a lane that asks for one outside gets its own value back. The furthest step "
+            f"is {int(width) // 2}.",
+        )
 
 
 def _indent(piece: Piece) -> int:

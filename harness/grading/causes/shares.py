@@ -21,6 +21,7 @@ from ..sentences import is_barrier
 from .summed import Arrays, Run, launches
 
 WARP = 32
+MOST_RANGES = 6  # of threads, that are told one by one
 MOST_STEPS = 1 << 18  # of the launch that is noted
 
 
@@ -118,7 +119,9 @@ def tried(threads: list[int]) -> list[int]:
 def described(arrived: Mapping[int, float], output: str) -> str:
     """`what lanes 16 to 31 of a warp read is lost`, where all shares that are treated wrongly are treated alike."""
     often = {n for n in arrived.values() if n != 1}
-    if len(often) != 1:
+    if len(often) > 1:
+        return one_by_one(arrived, output)
+    if not often:
         return ""
     times = often.pop()
     does = "is lost: it never reaches" if times == 0 else f"is added {times:g} times to"
@@ -145,6 +148,21 @@ def described(arrived: Mapping[int, float], output: str) -> str:
         return min(found)[1]
     some = every(threads, bad) if len(arrived) <= 3 * WARP else ""
     return f"what {some} read {does} {output}." if some else ""
+
+
+def one_by_one(arrived: Mapping[int, float], output: str) -> str:
+    """How often what each thread reads is added; "" for too many different ones."""
+    known, found = np.array(sorted(arrived)), []
+    for n in sorted(set(arrived.values())):
+        ranges = runs_of(np.array([t for t in sorted(arrived) if arrived[t] == n]), known)
+        many = "s" * (len(ranges) > 1 or " to " in ranges[0])
+        often = "not at all" if n == 0 else "once" if n == 1 else f"{n:g} times"
+        found.append((int(ranges[0].split()[0]), len(ranges), f"thread{many} {' and '.join(ranges)} {often}"))
+    if sum(count for _, count, _ in found) > MOST_RANGES:
+        return ""
+    return (
+        f"so often is what a thread reads added to {output}: {'; '.join(text for *_, text in sorted(found))}."
+    )
 
 
 def every(threads: np.ndarray, bad: np.ndarray) -> str:

@@ -113,7 +113,7 @@ def sums_of(
             if alone:
                 ways = [([a], ones) for a in chosen if chosen[1:]]
             for used, others in ways:
-                if others[used[0].name].size > MOST:
+                if others[used[0].name].size > max(MOST, others[chosen[0].name].size):
                     continue
                 inputs = {**others, **{a.name: numbers[a.name] for a in used[1:]}}
                 want, got = (terms(output, used, inputs, each, over) for each in (right, run))
@@ -280,8 +280,8 @@ def launches(trial: Trial, setup: Setup, over: Callable[[], bool]) -> Run:
     return run
 
 
-def most_telling(puzzle: Puzzle, kernel: Kernel) -> list[Case]:
-    """Small cases, those first whose axes are long enough to be told apart."""
+def most_telling(puzzle: Puzzle, kernel: Kernel, most: int = MOST) -> list[Case]:
+    """Small cases, those first whose axes are long enough to be told apart. most: elements of the smallest input."""
     found = []
     for case in puzzle.cases:
         if kernel in puzzle.kernels_of(case) and not case.stress and not case.special:
@@ -289,7 +289,7 @@ def most_telling(puzzle: Puzzle, kernel: Kernel) -> list[Case]:
             sizes = [
                 int(np.prod(a.shape(dims))) for a in kernel.arrays if a.role == "in" and a.dtype == "float32"
             ]
-            if min(sizes, default=MOST + 1) <= MOST:
+            if min(sizes, default=most + 1) <= most:
                 found.append((-long_axes(kernel, dims), min(sizes), len(found), case))
     return [case for *_, case in sorted(found)]
 

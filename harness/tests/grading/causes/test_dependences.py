@@ -34,3 +34,31 @@ def test_a_maximum(wrong, says):
     kernel = Kernel("f", PARAMS, lambda d, t: Launch(1, 1), lambda a, d: largest()(a)["y"])
     x = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
     assert told(kernel, DIMS, {"x": x}, largest(**wrong), lambda: False) == says
+
+
+def test_a_share_of_nearly_one_changes_too():
+    """Beside a far greater element, none of a softmax changes; beside one a little greater, all do."""
+
+    def softmax(a, d=DIMS, rescaled=True):
+        y = np.exp(a["x"] - a["x"].max(1, keepdims=True) * rescaled)
+        return {"y": y / (y.sum(1, keepdims=True) + (not rescaled))}
+
+    kernel = Kernel(
+        "f",
+        (In("x", b="batch", h="H"), Out("y", b="batch", h="H")),
+        lambda d, t: Launch(1, 1),
+        lambda a, d: softmax(a)["y"],
+    )
+    x = np.zeros((2, 4), np.float32)
+    assert told(kernel, DIMS, {"x": x}, lambda a: softmax(a, rescaled=False), lambda: False) == ""
+
+
+def test_elements_of_a_grid():
+    def run(a, d=DIMS, step=2):
+        return {"y": np.stack([a["x"][:, :3:step].max(1)] * 2, 1)}
+
+    kernel = Kernel("f", PARAMS, lambda d, t: Launch(1, 1), lambda a, d: run(a)["y"])
+    x = np.zeros((2, 4), np.float32)
+    assert told(kernel, DIMS, {"x": x}, lambda a: run(a, step=1), lambda: False) == (
+        "y[b=0,p=0] changes with x[b=0,h=0 to 2]; it should change with x[b=0,h={0,2}]."
+    )

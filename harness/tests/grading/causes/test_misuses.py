@@ -119,8 +119,9 @@ def test_a_letter_is_no_axis_where_it_counts_something_else():
 def test_rows_and_columns_are_not_why_a_case_fails_in_which_they_are_alike():
     puzzle = COURSE.load("13")
     source = puzzle.solution_path.read_text(encoding="utf-8").replace("- pad_h + r *", "- pad_w + r *", 1)
+    dims = puzzle.full_dims(puzzle.cases[0]) | {"pad_h": 1}
     for alike in (0, 1):
-        found = misuses(puzzle, puzzle.kernels[0], source, [{"pad_h": 1, "pad_w": alike}])
+        found = misuses(puzzle, puzzle.kernels[0], source, [{**dims, "pad_w": alike}])
         assert any("mixes" in slip.says for slip in found) != alike
 
 
@@ -132,6 +133,20 @@ def test_the_stub_is_compared_with_itself_only():
     edits = (first, first.replace("idx", "id")), (second, second.replace("idx", "id") + " int rest = id;")
     assert not told("14", *edits, ("int q = idx % W_out, p = idx /", "int q = rest % W_out, p = id /"))
     assert not told("13", ("blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x + blockDim.x * blockIdx.x"))
+
+
+def test_an_axis_of_the_launch_that_is_left_out():
+    puzzle = COURSE.load("02")
+    source = puzzle.solution_path.read_text(encoding="utf-8")
+    failed = [{"M": 2, "N": 3, "K": 4, "tx": 2, "ty": 2}]
+    assert not misuses(puzzle, puzzle.kernels[0], source, failed)
+    flat = source.replace("blockIdx.y * blockDim.y + threadIdx.y", "(blockIdx.y + threadIdx.x) / N")
+    assert [slip.says for slip in misuses(puzzle, puzzle.kernels[0], flat, failed)] == [
+        "In this launch, a block has 2 x 2 threads, and matmul never uses threadIdx.y: threads that differ only there "
+        "do the same."
+    ]
+    whole = flat.replace("int row", "dim3 me = threadIdx; int row")
+    assert not misuses(puzzle, puzzle.kernels[0], whole, failed)
 
 
 OTHERS = {

@@ -1,0 +1,131 @@
+"""Wrong integers: places in an input that follow another formula, or that hold an equal value; numbers that are all too
+large, or too small, by the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...course.declare import Kernel
+from ...course.parameters import Array, Scalar
+from ..compare import Expected, axis_index
+from .rules import EXACT, Linear, nearest
+
+if TYPE_CHECKING:
+    from .naming import Observation
+
+LEAST = 4  # elements that tell anything
+
+
+def explain(kernel: Kernel, observations: Sequence[Observation]) -> str:
+    """The sentence on the only output that is wrong, if it holds integers; "" where there is none."""
+    failed = [o for o in observations if o.failed]
+    wrong = {t.array.name for o in failed for t in o.targets if not t.right(o.results[t.array.name]).all()}
+    if len(wrong) != 1:
+        return ""
+    (name,) = wrong
+    seen = [(o, next(t for t in o.targets if t.array.name == name)) for o in failed]
+    if not seen[0][1].array.dtype.startswith("int") or any(left_out(o, t) for o, t in seen):
+        return ""
+    source = counted(kernel, *seen[0])
+    if source:
+        return of_equals(source, seen) or by_a_constant(seen) or other_formula(kernel, source, seen)
+    return by_a_constant(seen)
+
+
+def left_out(o: Observation, target: Expected) -> bool:
+    """Whether an element was never written."""
+    written = o.written.get(target.array.name)
+    return written is not None and not written.all()
+
+
+def counted(kernel: Kernel, o: Observation, target: Expected) -> Array | None:
+    """The input in whose planes all the right integers are places; the output has its leading axes."""
+    if len(target.array.letters) < 4:
+        return None
+    for a in (a for a in kernel.arrays if a.role == "in" and a.dtype == "float32"):
+        same = a.letters[:-2] == target.array.letters[:-2] and len(a.letters) == len(target.array.letters)
+        if same and (target.values >= 0).all() and target.values.max() < plane(a, o):
+            return a
+    return None
+
+
+def plane(a: Array, o: Observation) -> int:
+    return int(np.prod(o.arrays[a.name].shape[-2:]))
+
+
+# -- equal values ----------------------------------------------------------------------------------------------
+
+
+def of_equals(a: Array, seen: Sequence[tuple[Observation, Expected]]) -> str:
+    """Which of several equal elements counts."""
+    signs, first = set(), ""
+    for o, target in seen:
+        got, want = o.results[target.array.name].astype(np.int64), target.values.astype(np.int64)
+        wrong = np.argwhere(got != want)
+        if (got < 0).any() or (got >= plane(a, o)).any():
+            return ""
+        for at in map(tuple, wrong):
+            x = o.arrays[a.name][at[:-2]].ravel()[[got[at], want[at]]]
+            if x[0] != x[1] and not np.isnan(x).all():
+                return ""
+            signs.add((bool(want[at] > got[at]), bool(np.isnan(x).all())))
+            if not first:
+                width = o.arrays[a.name].shape[-1]
+                h, w = a.letters[-2:]
+                places = [f"{h}={n // width},{w}={n % width}" for n in (want[at], got[at])]
+                name = f"{target.array.name}[{axis_index(target.array.letters, at)}]"
+                first = f"{name} should be the place of {places[0]}; it is that of {places[1]}, where {a.name} is {x[0]:g} as well"
+    if len(signs) != 1:
+        return f"{first}." if signs else ""
+    later, nan = signs.pop()
+    return f"{first}: of several {'NaN' if nan else 'equal elements'}, the {'last' if later else 'first'} counts."
+
+
+# -- formulas --------------------------------------------------------------------------------------------------
+
+
+def other_formula(kernel: Kernel, a: Array, seen: Sequence[tuple[Observation, Expected]]) -> str:
+    """The places as sums of multiples of the row, the column and the output's own place, in every case."""
+    letters, told = [*a.letters[-2:], *seen[0][1].array.letters], ""
+    for o, target in seen:
+        width = o.arrays[a.name].shape[-1]
+        want, at = target.values.astype(np.int64).ravel(), np.indices(target.values.shape)
+        base = np.column_stack([want // width, want % width, *(axis.ravel() for axis in at)])
+        right = Linear((Fraction(width), Fraction(1), *[Fraction(0)] * (base.shape[1] - 1)))
+        got = o.results[target.array.name].ravel()
+        if not is_linear(base, got):
+            return ""
+        found = nearest(right, base, got)
+        if told or found is None or found == right:
+            continue
+        name, factor = target.array.name, found.factors[0]
+        of = sized(kernel, o.dims, int(factor)) if factor.denominator == 1 and factor != width else ""
+        told = (
+            f"In case {o.case.name}, {name} is {found.text(letters)}{of}; it should be {right.text(letters)}"
+            f"{sized(kernel, o.dims, width)}, the place of the element in its plane of {a.name}."
+        )
+    return told
+
+
+def is_linear(base: np.ndarray, values: np.ndarray) -> bool:
+    places = np.column_stack([base, np.ones(len(base))])
+    return bool((np.abs(places @ np.linalg.lstsq(places, values, rcond=None)[0] - values) < EXACT).all())
+
+
+def sized(kernel: Kernel, dims: Mapping[str, int], value: int) -> str:
+    """` (W = 5)`, if only one parameter has this value."""
+    names = [p.name for p in kernel.params if isinstance(p, Scalar) and p.resolve(dims) == value]
+    return f" ({names[0]} = {value})" if len(names) == 1 and value > 1 else ""
+
+
+def by_a_constant(seen: Sequence[tuple[Observation, Expected]]) -> str:
+    apart = [o.results[t.array.name].astype(np.int64) - t.values.astype(np.int64) for o, t in seen]
+    apart = np.concatenate([x.ravel() for x in apart])
+    if len(apart) < LEAST or len(np.unique(apart)) != 1:
+        return ""
+    name, by = seen[0][1].array.name, int(apart[0])
+    return f"Every element of {name} is {abs(by)} too {'large' if by > 0 else 'small'}, in all failing cases."

@@ -1,0 +1,53 @@
+"""Whether a kernel is right only where its inputs rise, or only where they fall.
+
+A running maximum, and all that is kept together with it, must stay right when a larger element comes later: where the
+inputs fall along an axis, none does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ...course.declare import Kernel
+from ..compare import right_outputs
+from .dependences import with_no_zeros
+from .summed import Arrays, Run
+
+CLOSE = 1e-3
+
+
+def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, over: Callable[[], bool]) -> str:
+    """The sentence; "" where the order of the elements makes no such difference. over: see `time_is_over`."""
+    arrays = with_no_zeros(kernel, arrays)
+    outputs = [a.name for a in kernel.outputs if a.role == "out"]
+    for a in (a for a in kernel.arrays if a.role == "in" and a.dtype == "float32"):
+        for axis, (letter, _) in enumerate(a.axes):
+            if arrays[a.name].shape[axis] < 3 or over():
+                continue
+            rising = {**arrays, a.name: np.sort(arrays[a.name], axis)}
+            falling = {**arrays, a.name: np.flip(rising[a.name], axis)}
+            wrong = [wrong_output(kernel, dims, inputs, run, outputs) for inputs in (rising, falling)]
+            if wrong[0] is None or wrong[1] is None or bool(wrong[0]) == bool(wrong[1]):
+                continue
+            good, bad = ("smaller", "larger") if wrong[0] else ("larger", "smaller")
+            return (
+                f"{wrong[0] or wrong[1]} is right where every {letter} of {a.name} is {good} than the one before, and wrong "
+                f"where it is {bad}: does all that has been computed so far stay right when a {bad} element comes?"
+            )
+    return ""
+
+
+def wrong_output(
+    kernel: Kernel, dims: Mapping[str, int], inputs: Arrays, run: Run, outputs: list[str]
+) -> str | None:
+    """The first output that is wrong; "" if none is, None where that is not known."""
+    done, right = run(inputs), right_outputs(kernel, inputs, dims)
+    if done is None:
+        return None
+    for name in outputs:
+        room = CLOSE * (np.abs(right[name]).max(initial=0.0) + 1)
+        if not np.allclose(done[name], right[name], rtol=0, atol=room):
+            return name
+    return ""
