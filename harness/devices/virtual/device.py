@@ -215,7 +215,7 @@ class Module(CompiledFile):
         names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
         names += [f"{k.name}.start" for k in self.lowered.kernels.values() if k.coroutine]
         names += [
-            f"{k.name}.together" for k in self.lowered.kernels.values() if k.coroutine and k.coarsening > 1
+            f"{k.name}.together" for k in self.lowered.kernels.values() if k.coroutine and k.together > 1
         ]
         self.executable = Executable(built.code, names, self.lowered.whole_runtime)
         lines = [(at.file, at.line) for at, _ in self.lowered.sites]

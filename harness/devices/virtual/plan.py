@@ -35,8 +35,8 @@ class Plan:
         self.executable, self.run, self.deep = module.executable, module.executable.run, info.recursive
         self.grid_sync, self.threads, self.blocks = info.grid_sync, prod(block), prod(grid)
         self.slots = self._slots(device, info)
-        together = max(info.coarsening, info.lanes)
-        in_a_row = info.lanes > 1 and block[0] == self.threads >= together  # those left over run one by one
+        together, one_row = info.together, block[0] == self.threads >= info.together
+        in_a_row = info.lanes > 1 and one_row and not info.coroutine  # those left over run one by one
         self.coarsening = together if block[0] % together == 0 or in_a_row else 1
         by_groups = info.coroutine or info.lanes > 1
         order = thread_order(self.threads, device.schedule, self.coarsening if by_groups else 1)

@@ -50,7 +50,8 @@ class Batch:
         self.targets = self._targets(outputs)
         marks = {Check.INITIALISED, Check.RACES, Check.SEGMENTS}
         self.fresh_state = bool(self.device.recipe.checks & marks)  # each launch needs
-        self.alone = execution.kernel.info.lanes > 1  # each thread: parts are of single ones
+        info = execution.kernel.info
+        self.alone = info.lanes > 1 and not info.coroutine  # each thread: parts are of single ones
         self.together = not apart or bool(execution.kernel.info.resident)
 
     def run(self, rows: np.ndarray, seconds: float) -> np.ndarray:

@@ -22,14 +22,14 @@ class Barriers:
     def may_meet(self, ins: Instruction) -> bool:
         """Whether all threads of the block may have to wait there."""
         if _is_block_barrier(ins):
-            return not _counts_threads(ins) or _of_any_number(ins)
+            return not counts_threads(ins) or _of_any_number(ins)
         callee = called(ins)
         return callee in self.graph.functions and self.block_barriers(callee)
 
     def must_meet(self, ins: Instruction) -> bool:
         """Whether they must, if they get there."""
         callee = called(ins)
-        if ins.pred or not self.may_meet(ins) or _counts_threads(ins):
+        if ins.pred or not self.may_meet(ins) or counts_threads(ins):
             return False
         return callee is None or not self._passes_freely(callee)
 
@@ -63,7 +63,7 @@ class Barriers:
     def _symmetry(self, name: str) -> int:
         if not self.graph.functions[name].entry or self.ordered(name):
             return 0
-        if any(map(_counts_threads, self.graph.those(name, lambda op: op.collective == "block"))):
+        if any(map(counts_threads, self.graph.those(name, lambda op: op.collective == "block"))):
             return SYMMETRIC_BLOCKS
         if self.graph.any(name, lambda op: op.collective not in ("", "block")):
             return SYMMETRIC_BLOCKS | SYMMETRIC_WARPS
@@ -79,7 +79,7 @@ def _of_any_number(ins: Instruction) -> bool:
     return not _counts_arrivals(ins) and isinstance(ins.named["a"], Register)
 
 
-def _counts_threads(ins: Instruction) -> bool:
+def counts_threads(ins: Instruction) -> bool:
     """Whether a barrier counts the threads that arrive, so that not all of the block need to take part."""
     if not _is_block_barrier(ins):
         return False

@@ -86,7 +86,7 @@ class Facts:
         waits, name = self.known.waits, self.function.name
         # not where one thread may hold what another waits for
         if coarsened and self.function.entry and not waits.spins(name):
-            if self.known.width > 1 and not waits.may_wait(name) and self.find_lanes():
+            if self.known.width > 1 and self.find_lanes():
                 self.lanes = True
             else:
                 self.coarsening = coarsening(self.function, waits.may_wait(name))

@@ -9,6 +9,7 @@ numbers: `a[i]` of neighbouring threads lies 4 bytes apart, and the loop over `j
 
 Where lanes part, the code up to the place where they meet again (a `Region`) is run block by block, each for the lanes
 that take it. A branch by which some of them leave the kernel (an exit) needs no region: those lanes are dead from then on.
+A barrier of the block is where all that are alive wait as one, so there is none in a region.
 
 Source: Allen, Kennedy, Porterfield and Warren, "Conversion of control dependence to data dependence", POPL 1983;
 Karrenberg and Hack, "Whole-function vectorization", CGO 2011; Moll and Hack, "Partial control-flow linearization",
@@ -25,12 +26,15 @@ from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label, Operand, Register, Special, Symbol
 from ..runtime.abi import holds_bounds
 from .anchors import anchors
+from .barriers import counts_threads
 from .dataflow import dominators, reached
 from .pointers import Origin, Origins
 from .strides import COUNTERS, LINEAR, Strides
+from .uniformity import sums
 
 _EXIT = -1
 _MOST_BLOCKS = 300
+_MOST_SUMS = 32  # vectors that a processor has registers for
 _MARKS = ("check", "note", "fetch", "slice")
 
 
@@ -90,11 +94,14 @@ class _Analysis:
     def __init__(self, function: Function, origins: dict[str, Origins]):
         self.function, self.body = function, function.body
         self.found, self.strides = Lanes({}), Strides(function)
+        self.waits = any(isinstance(i, Instruction) and i.op.collective for i in self.body)
         self._look(origins)
         self.blocks = basic_blocks(self.body, function.tables)
         if len(self.blocks) > _MOST_BLOCKS:
             raise _Refused
         self.loops = find_loops(self.blocks)
+        if sums(self.body, self.blocks, self.loops) > _MOST_SUMS:
+            raise _Refused
         self.leaving = {b for b, (end, _) in self.blocks.items() if self._only_returns(b, end)}
         self.writers: dict[str, list[int]] = {}
         self.readers: dict[str, list[int]] = {}
@@ -131,14 +138,16 @@ class _Analysis:
         """Errors: _Refused."""
         if not holds_bounds(p.size for p in self.function.params):
             raise _Refused
-        if any(v.space in ("local", "shared") for v in self.function.variables.values()):
+        if any(v.space == "local" for v in self.function.variables.values()):
             raise _Refused
         for ins in (i for i in self.body if isinstance(i, Instruction)):
             op = ins.op
             if ins.base in _MARKS:
                 continue
             alone = op.takes_carry or op.leaves_carry or op.asynchronous or op.own or op.geometry or op.orders
-            if op.flow not in ("", "branch", "return") or op.collective or alone or op.is_fence:
+            if op.flow not in ("", "branch", "return") or alone or op.is_fence:
+                raise _Refused
+            if op.collective and not _is_for_all(ins):
                 raise _Refused
             if not all(_is_known(name) for o in ins.operands for name in o.registers):
                 raise _Refused
@@ -152,7 +161,7 @@ class _Analysis:
         if (
             op.memory not in ("load", "store")
             or op.ordering
-            or op.space not in ("global", "const", "generic")
+            or op.space not in ("global", "const", "generic", "shared")
         ):
             raise _Refused
         base = ins.address.base
@@ -231,6 +240,8 @@ class _Analysis:
 
     def _region(self, start: int, end: int) -> Region:
         """Checked: only its first block is entered from outside, or the one behind the branch before it."""
+        if any(isinstance(i, Instruction) and i.op.collective for i in self.body[start:end]):
+            raise _Refused
         inside = sorted(b for b in self.blocks if start <= b < end)
         if not inside:
             return Region(start, end, (), ())
@@ -295,7 +306,12 @@ class _Analysis:
             for target in follow:
                 before[target].append(b)
         earlier = (i for b in reached([block], before.__getitem__) for i in self.body[b : self.blocks[b][0]])
-        return not any(isinstance(i, Instruction) and i.op.writes_memory for i in earlier)
+        return not self.waits and not any(isinstance(i, Instruction) and i.op.writes_memory for i in earlier)
+
+
+def _is_for_all(ins: Instruction) -> bool:
+    """Whether it is a barrier of the whole block, as __syncthreads() or __syncthreads_count()."""
+    return ins.op.collective == "block" and not counts_threads(ins)
 
 
 def _is_known(name: str) -> bool:

@@ -38,7 +38,8 @@ class Strides:
                 for name in ins.writes:
                     if strides.get(name, 0) is None:
                         continue
-                    stride = 0 if name.startswith(COUNTERS) else self._result(ins, name)
+                    same = name.startswith(COUNTERS) or ins.op.collective
+                    stride = 0 if same else self._result(ins, name)
                     if stride is _OPEN:
                         continue
                     if name in strides and strides[name] != stride:

@@ -8,8 +8,7 @@ to the place where they reconverge (a `Region`); or, at a branch before anything
 are compared, and start again one by one if they disagree (a guard).
 
 Every thread executes its own instructions in order, so its results are the same to the last bit. This is for kernels
-with barriers, and for those without that cannot run as lanes of vectors (see `lanes`): as they update memory atomically,
-say.
+that cannot run as lanes of vectors (see `lanes`): as they update memory atomically, say.
 """
 
 from __future__ import annotations
@@ -106,29 +105,13 @@ class _Coarsener:
                 return None
             if any(isinstance(i, Instruction) and _may_wait(i) for i in self.body[a.start : a.end]):
                 return None
-        if self._sums() > _MOST_SUMS or not self._pays(inside):
+        if sums(self.body, self.blocks, self.loops) > _MOST_SUMS or not self._pays(inside):
             return None
         factor = FACTOR_WITH_BARRIERS if self.waits and len(self.serial) <= _FEW else FACTOR
         at = dict(enumerate(self.body))
         regions = {at[r.start]: at.get(r.end) for r in inside}
         serial, guards = frozenset(map(at.get, self.serial)), frozenset(map(at.get, self.guards))
         return Coarsening(factor, frozenset(self.varying), serial, guards, regions)
-
-    def _sums(self) -> int:
-        """Floating-point registers that a loop adds to, which have to stay in the processor's registers."""
-        return len(
-            {
-                item.operands[0]
-                for p, item in enumerate(self.body)
-                if isinstance(item, Instruction)
-                and _computes_floats(item)
-                and item.operands[0] in item.operands[1:]
-                and any(self._in(p, loop) for loop in self.loops)
-            }
-        )
-
-    def _in(self, position: int, loop: Loop) -> bool:
-        return any(start <= position < self.blocks[start][0] for start in loop.blocks)
 
     def _pays(self, regions: list[Region]) -> bool:
         """Whether most of the floating-point arithmetic is where threads run together. A loop is assumed to
@@ -249,6 +232,24 @@ class _Coarsener:
     def _reached(self, starts: list[int], end: int) -> set[int]:
         """These blocks and those that can be reached from them, except `end`."""
         return reached(starts, lambda block: (t for t in self._follow(block) if t not in (end, _EXIT)))
+
+
+def sums(body, blocks: Blocks, loops: list[Loop]) -> int:
+    """Floating-point registers that a loop adds to, which have to stay in the processor's registers."""
+    inside = (
+        item
+        for start in {b for loop in loops for b in loop.blocks}
+        for item in body[start : blocks[start][0]]
+    )
+    return len(
+        {
+            item.operands[0]
+            for item in inside
+            if isinstance(item, Instruction)
+            and _computes_floats(item)
+            and item.operands[0] in item.operands[1:]
+        }
+    )
 
 
 def _may_wait(ins: Instruction) -> bool:

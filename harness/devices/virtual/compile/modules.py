@@ -41,6 +41,11 @@ class KernelInfo:
     lanes: int = 1
     coarsening: int = 1  # else: threads that may run coarsened, in blocks whose rows are a multiple of this
 
+    @property
+    def together(self) -> int:
+        """Threads that run together, in one way or the other."""
+        return max(self.coarsening, self.lanes)
+
     def bounds(self, name: str) -> int:
         """Where the bounds are of the array that a parameter points to, behind the parameters."""
         number = [p.name for p in self.params].index(name)

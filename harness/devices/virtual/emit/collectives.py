@@ -57,7 +57,7 @@ def _barrier(e, ins) -> None:
         wait(e, "barrier", "barrier", ins, mask=number)  # __syncthreads()
     else:
         name = f"barrier_{op.operation}" if op.has_result else "barrier_count"
-        wait(e, "barrier", name, ins, [count, e.cast("zext", "i1", predicate, "i64")], number)
+        wait(e, "barrier", name, ins, [count, e.values.votes(predicate, op.operation)], number)
         if op.has_result:
             _results(e, named["d"], op.type)
 

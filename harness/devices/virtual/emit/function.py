@@ -5,7 +5,7 @@ Source: LLVM Coroutines (switched-resume lowering).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ....errors import Unsupported
 from ..compile.modules import KernelInfo, Parameter
@@ -44,14 +44,15 @@ def _kernel(f: Function, unit: Unit) -> str:
     several = ""
     if found:
         together = Emitter(f, unit, site, coroutine, found)
-        several = _coroutine(together, "together") if coroutine else _together(together)
+        several = _coroutine(together, "together", body.emit) if coroutine else _together(together)
         info.coarsening = found.factor
+    elif unit.facts.of(f).lanes and (several := _lanes(f, unit, site, coroutine)):
+        info.lanes = unit.facts.width
     e = Emitter(f, unit, site, coroutine)
     if coroutine:
-        return _coroutine(e, "start") + several + blocks.of_coroutines(f.name)
-    if unit.facts.of(f).lanes and (text := _lanes(f, unit, site)):
-        info.lanes = unit.facts.width
-        return _plain(e) + text + blocks.of_lanes(f.name, info.lanes)
+        return _coroutine(e, "start", body.emit) + several + blocks.of_coroutines(f.name)
+    if info.lanes > 1:
+        return _plain(e) + several + blocks.of_lanes(f.name, info.lanes)
     return _plain(e) + several + blocks.of_threads(f.name, info.coarsening)
 
 
@@ -122,14 +123,17 @@ def _together(e: Emitter) -> str:
     return _defined(e, f'internal i1 @"{e.function.name}.threads"(i64 %env, {arguments})')
 
 
-def _lanes(f: Function, unit: Unit, site: str) -> str:
-    """The code that a group of threads runs as lanes of vectors; "" where there is none. It returns whether it was worth it."""
+def _lanes(f: Function, unit: Unit, site: str, coroutine: bool) -> str:
+    """The code that a group of threads runs as lanes of vectors; "" where there is none. A coroutine goes through with it; else
+    it returns whether it was worth it."""
     facts, checked = unit.facts.of(f), any(isinstance(i, Instruction) and i.base == "check" for i in f.body)
     found = facts.find_lanes()
     if found is None:
         return ""
-    e = Emitter(f, unit, site, lanes=found, width=unit.facts.width)
+    e = Emitter(f, unit, site, coroutine, lanes=found, width=unit.facts.width)
     try:
+        if coroutine:
+            return _coroutine(e, "together", lambda e: lane_body.emit(e, found, checked))
         _start(e)
         lane_body.emit(e, found, checked)
     except Unliftable:
@@ -140,14 +144,14 @@ def _lanes(f: Function, unit: Unit, site: str) -> str:
     return _defined(e, f'internal i1 @"{f.name}.lanes"(i64 %env, i64 %thr)')
 
 
-def _coroutine(e: Emitter, kind: str) -> str:
+def _coroutine(e: Emitter, kind: str, emit_body: Callable[[Emitter], None]) -> str:
     """kind: what the function is called, after the kernel's name."""
     if e.threads.coarsening:
         for lane in e.threads.each():
             e.text.first(f"{e.threads.address} = add i64 %thr, {lane * abi.DTYPES['Thread'].itemsize}")
     _start(e)
     frame = [
-        "  %id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)",
+        f"  %id = call token @llvm.coro.id(i32 {abi.CACHE_LINE}, ptr null, ptr null, ptr null)",
         "  %size = call i64 @llvm.coro.size.i64()",
         "  %frame = call i64 @rt_frame(i64 %env, i64 %thr, i64 %size)",
         "  %fits = icmp ne i64 %frame, 0",
@@ -163,9 +167,9 @@ def _coroutine(e: Emitter, kind: str) -> str:
     e.module.declare("rt_frame")
     e.module.declare("rt_block")
     e.state.store("Thread", "handle", e.emit("ptrtoint ptr %handle to i64"))
-    body.emit(e)
+    emit_body(e)
     e.text.raw("return:", "  br label %finish", f"{DEAD}:")
-    if e.threads.coarsening:  # the dead one may not be the first
+    if kind == "together":  # the dead one may not be the first
         e.state.store("Thread", "dead", abi.DEAD_FAULT)
     e.text.raw("  br label %finish", "finish:")
     e.state.store("Thread", "wait", abi.WAIT["exited"])

@@ -7,6 +7,7 @@ all the time; where it does not, the runtime decides exactly, one lane after the
 from __future__ import annotations
 
 from ..analyse.lanes import Lanes
+from ..analyse.pointers import Origin
 from ..instrument.bounds import info
 from ..ptx.ir import Instruction
 from ..runtime import abi
@@ -47,7 +48,7 @@ done:
 class Checks:
     def __init__(self, e, lanes: Lanes, checked: bool):
         self.e, self.text, self.values, self.lanes, self.checked = e, e.text, e.values, lanes, checked
-        self._bounds: dict[tuple[str, str, bool], tuple[str, str]] = {}
+        self._bounds: dict[tuple, tuple[str, str]] = {}
         self._has_room = False  # for the addresses of lanes
 
     def allowed(self, ins: Instruction, place: Place, start: str, span: int) -> str:
@@ -87,20 +88,28 @@ class Checks:
 
     def _array(self, ins: Instruction) -> tuple[str, str]:
         """Where the array begins, and where what may be accessed of it ends."""
-        e, root, writes = self.e, self.lanes.roots[ins.address.base], ins.op.memory == "store"
-        key = root.kind, root.name, writes
+        root, writes = self.lanes.roots[ins.address.base], ins.op.memory == "store"
+        key = root, writes, ins.op.space == "shared"
         if key not in self._bounds:
             with self.text.at_entry():
-                if root.kind == "param":
-                    at = e.module.kernels[e.function.name].bounds(root.name)
-                    self._bounds[key] = self._parameter(at), self._parameter(at + (16 if writes else 8))
-                else:
-                    variable = e.variables.find(root.name)
-                    offset = e.module.variables[root.name][0]
-                    size = 0 if writes and variable.space == "const" else variable.size
-                    ends = (f"add i64 %globals, {offset + n}" for n in (0, size))
-                    self._bounds[key] = tuple(map(e.emit, ends))
+                self._bounds[key] = self._found(*key)
         return self._bounds[key]
+
+    def _found(self, root: Origin, writes: bool, window: bool) -> tuple[str, str]:
+        """window: as offsets in the shared window."""
+        e = self.e
+        if root.kind == "param":
+            at = e.module.kernels[e.function.name].bounds(root.name)
+            return self._parameter(at), self._parameter(at + (16 if writes else 8))
+        variable = e.variables.find(root.name)
+        size = "0" if writes and variable.space == "const" else str(variable.size)
+        if variable.space == "shared":
+            begin = e.op("add i64", "0" if window else "%sharedbase", e.variables.shared_offset(variable))
+            if variable.extern:
+                size = e.cast("zext", "i32", e.state.load("Launch", "shared_dynamic", invariant=True), "i64")
+        else:
+            begin = e.op("add i64", "%globals", e.module.variables[root.name][0])
+        return begin, e.op("add i64", begin, size)
 
     def _parameter(self, at: int) -> str:
         e = self.e

@@ -11,7 +11,7 @@ from ..analyse.access_groups import access_groups
 from ..analyse.lanes import Lanes
 from ..instrument.bounds import is_checked
 from ..ptx.ir import Instruction, Symbol, operand
-from ..ptx.types import llvm_type
+from ..ptx.types import BITS, llvm_type
 from .lane_checks import Checks
 from .lane_patterns import Element, Patterns, Place
 
@@ -43,10 +43,12 @@ class Accesses:
         base, offsets = ins.address.base, [m.address.offset for m in members]
         first, last = min(offsets), max(offsets) + ins.op.width
         elements = _elements(members, first)
-        start, rest, stride = self._address(base)
+        shared = ins.op.space == "shared"
+        memory = "%shared" if shared else "%arena"
+        start, rest, stride = self._address(base, shared)
         if first:
             start = e.op("add i64", start, first)
-        place = self._place(start, rest, stride)
+        place = self._place(memory, start, rest, stride)
         slow, good, exact, met = (e.fresh_label(hint) for hint in ("slow", "good", "exact", "met"))
         stores: list[str] = []
         if ins.op.memory == "store":
@@ -58,7 +60,7 @@ class Accesses:
             self.checks.each(members, addresses, first, exact)
             e.label(exact)
             if rest:
-                pointers = self.patterns.pointers("%arena", addresses)
+                pointers = self.patterns.pointers(memory, addresses)
                 arrived.append((exact, self.patterns.lanewise(elements, pointers, stores)))
             e.line(f"br label %{met if rest else good}")
         e.label(good)
@@ -88,16 +90,24 @@ class Accesses:
             k = sum(y.ins is x.ins for y in elements[:i])
             self.loaded[x.ins, k] = value
 
-    def _address(self, base) -> tuple[str, str, int | None]:
-        """The address of the first lane, what is to be added in each, and how far apart these are."""
+    def _address(self, base, shared: bool) -> tuple[str, str, int | None]:
+        """The address of the first lane, what is to be added in each, and how far apart these are. shared: in the shared
+        window, as numbers of 32 bits, whose sum is right where it is in an array."""
         if type(base) is Symbol:
-            return self.e.variables.symbol(base.name, False), "", 0
-        start, rest = self.values.pair(operand(base), "u64")
-        return start, rest, self.lanes.strides.get(base, 0)
+            return self.e.variables.symbol(base.name, shared), "", 0
+        stride, narrow = self.lanes.strides.get(base, 0), BITS[self.values.types[base]] == 32
+        start, rest = self.values.pair(operand(base), "u32" if narrow else "u64")
+        if narrow:
+            start = self.text.once(f"sext i32 {start} to i64")
+            if stride is not None:
+                rest = self.text.row(64, stride) if stride else ""
+            else:
+                rest = self._once(f"sext {self.text.type('i32')} {rest} to {self.text.type('i64')}")
+        return start, rest, stride
 
-    def _place(self, start: str, rest: str, stride: int | None) -> Place:
+    def _place(self, memory: str, start: str, rest: str, stride: int | None) -> Place:
         e, text, mask = self.e, self.text, self.values.mask
-        pointer = e.emit(f"getelementptr i8, ptr %arena, i64 {start}")
+        pointer = e.emit(f"getelementptr i8, ptr {memory}, i64 {start}")
         if stride == 0:
             return Place(pointer, "0", "0", "", "", 0)
         if not mask:
@@ -127,6 +137,8 @@ class Accesses:
         if not rest:
             return self.text.spread(start, "i64")
         whole = self.values.read(base)
+        if BITS[self.values.types[base]] == 32:
+            whole = self.e.cast("sext", "i32", whole, "i64")
         return self.e.op("add i64", whole, first) if first else whole
 
 

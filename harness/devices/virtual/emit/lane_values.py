@@ -68,11 +68,23 @@ class LaneValues(Values):
 
     def bits(self) -> str:
         """The mask as an i32."""
+        return self._bits(self.mask) if self.mask else str((1 << self.text.width) - 1)
+
+    def _bits(self, mask: str) -> str:
         width = self.text.width
-        if not self.mask:
-            return str((1 << width) - 1)
-        bits = self.text.plainly_once(f"bitcast {self.text.type('i1')} {self.mask} to i{width}")
+        bits = self.text.plainly_once(f"bitcast {self.text.type('i1')} {mask} to i{width}")
         return self.text.cast("zext", f"i{width}", bits, "i32")
+
+    def votes(self, predicate: str, operation: str) -> str:
+        text, alive = self.text, self.mask or "splat (i1 true)"
+        predicate = text.named(text.spread(predicate, "i1"), "i1")
+        if operation == "and":  # the barrier counts groups
+            dead = text.op("xor i1", text.named(alive, "i1"), "true")
+            return text.cast(
+                "zext", "i1", text.reduced("and", text.op("or i1", predicate, dead), "i1"), "i64"
+            )
+        bits = self._bits(text.op("and i1", predicate, alive))
+        return text.cast("zext", "i32", text.emit(f"call i32 @llvm.ctpop.i32(i32 {bits})"), "i64")
 
     # -- as one value ---------------------------------------------------------------------------------------
 

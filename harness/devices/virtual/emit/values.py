@@ -67,6 +67,10 @@ class Values:
         value = self.text.cast("trunc" if a > b else "zext", f"i{a}", value, f"i{b}")
         return value if want == f"i{b}" else self.text.cast("bitcast", f"i{b}", value, want)
 
+    def votes(self, predicate: str, operation: str) -> str:
+        """What is added up at a barrier of which the predicate decides the result, as an i64."""
+        return self.text.cast("zext", "i1", predicate, "i64")
+
     # -- registers ----------------------------------------------------------------------------
 
     def declare(self, function: Function) -> None:

@@ -91,5 +91,19 @@ def test_what_runs_one_by_one():
     assert (
         found("ld.global.u64 %rd2, [%rd1]; ld.global.f32 %f1, [%rd2];") is None
     )  # an array that nobody names
-    assert found("bar.sync 0;") is None
+    assert (
+        found("bar.sync 1;") is None
+        and found("bar.sync 0, 32;") is None
+        and found("bar.warp.sync -1;") is None
+    )
+    assert found("setp.ge.s32 %p1, %r5, %r1; @%p1 bra $on; bar.sync 0; $on: add.u32 %r6, %r5, 1;") is None
     assert found("ld.volatile.global.u32 %r6, [%rd1];") is None
+
+
+def test_lanes_that_have_waited_cannot_begin_again():
+    """What a barrier tells of all is the same for all."""
+    made = found("""
+        setp.ge.s32 %p1, %r5, %r1; @%p1 bra $out; bar.red.popc.u32 %r6, 0, %p1; bar.red.and.pred %p2, 0, %p1;
+        st.global.u32 [%rd1], %r6; $out:
+    """)
+    assert made.exits and not made.early and (made.strides["%r6"], made.strides["%p2"]) == (0, 0)

@@ -1,0 +1,145 @@
+"""Lanes that wait at barriers: the bits of one thread at a time, shared memory of every kind, and the same faults."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from harness.errors import KernelFault
+from harness.tests.devices.virtual.emit.test_lanes import opened
+from harness.tests.devices.virtual.launches import K, line_of
+
+WIDTHS = (4, 8, 16)
+N, DYNAMIC = 61, 512
+I = "int t = threadIdx.y * blockDim.x + threadIdx.x, T = blockDim.x * blockDim.y, i = blockIdx.x * T + t;"
+#: bodies of `(const float* x, const int* j, float* out, int n)`: 256 elements each, those of j in 0..255; two blocks of 32
+BODIES = {
+    "a neighbour's": f"{I} __shared__ float s[33]; s[t] = x[i]; __syncthreads(); out[i] = s[(t + 1) % T] - s[t ^ 1] + s[T - 1 - t];",
+    "a sum by halves": f"""{I} __shared__ float s[32]; s[t] = x[i]; __syncthreads();
+        for (int d = T / 2; d > 0; d /= 2) {{ if (t < d) s[t] += s[t + d]; __syncthreads(); }}
+        if (t == 0) out[blockIdx.x] = s[0];""",
+    "a tile": f"""{I} __shared__ float a[8][9], b[8][9]; int row = t / 8, column = t % 8; float sum = 0;
+        for (int k = 0; k < n; k += 8) {{
+            a[row][column] = k + column < n ? x[i + k] : 0; b[row][column] = b[row + 4][column] = k & 8 ? x[k + column] : i;
+            __syncthreads();
+            for (int m = 0; m < 8; m++) sum += a[row][m] * b[m][column];
+            __syncthreads();
+        }}
+        out[i] = sum;""",
+    "rows of the block": f"""{I} __shared__ float a[16][33]; float sum = x[i];
+        for (int k = 0; k < 3; k++) {{
+            a[threadIdx.y][threadIdx.x] = sum; __syncthreads();
+            for (int m = 0; m < blockDim.x; m++) sum += a[threadIdx.y][m] * (k + a[m % blockDim.y][threadIdx.x]);
+            __syncthreads();
+        }}
+        out[i] = sum;""",
+    "some have left": f"""{I} if (i >= n) return; __shared__ float s[32]; s[t] = x[i]; __syncthreads();
+        out[i] = s[t / 2]; __syncthreads(); if (x[i] < 0) return; s[t] = i; __syncthreads(); out[i] += s[t];""",
+    "all have left": f"{I} if (i >= 32 + n % 2) return; __shared__ float s[32]; s[t] = x[i]; __syncthreads(); out[i] = s[0] + s[t];",
+    "twice in a row": f"{I} __shared__ int s[32]; s[t] = i; __syncthreads(); __syncthreads(); int k = s[T - 1 - t] > 40; __syncthreads(); __syncthreads(); s[t] += k; out[i] = s[t];",
+    "elements of 1, 2, 8 and 16 bytes": f"""{I} __shared__ unsigned char b[96]; __shared__ short h[32]; __shared__ double d[33]; __shared__ float4 f[32];
+        b[t] = j[i]; b[3 * t % 32 + 32] = t; h[t] = -j[i]; d[t] = x[i] / 3.0; f[t] = make_float4(t, x[i], i, 4); __syncthreads();
+        float4 v = f[T - 1 - t]; out[i] = b[t + 32] + b[j[i] % 64] * h[(t + 5) % T] + d[t ^ 3] * v.y + v.z - v.x + f[t].w; """,
+    "dynamic": f"""{I} extern __shared__ float s[]; int* k = (int*)s + T; double* d = (double*)(s + 2 * T); s[t] = x[i]; k[t] = j[i]; d[t] = x[i + 1];
+        __syncthreads(); out[i] = s[k[t] % T] + k[T - 1 - t] + d[t / 3];""",
+    "before the first": f"{I} __shared__ float s[40]; s[t + 4] = x[i]; if (t < 4) s[t] = 0; __syncthreads(); out[i] = s[t] + s[t + 3] + s[(unsigned)(t - 1) % 33u];",
+    "gathers and scatters": f"""{I} __shared__ float s[64]; s[7 * t % 32 + 32] = x[i]; s[t] = x[i + 1]; __syncthreads();
+        float sum = 0; for (int k = 0; k < 5; k++) sum = sum * 2 + s[(j[i] + k) % 64]; __syncthreads(); if (j[i] & 1) s[t] = sum; __syncthreads(); out[i] = s[t] + s[j[i] % 32];""",
+    "lengths": f"""{I} __shared__ float s[32]; float sum = 0;
+        for (int r = 0; r < 3; r++) {{
+            s[t] = i + r; __syncthreads();
+            for (int k = 0; k < j[i] % 7; k++) {{ if (k == t) continue; sum += s[(t + k) % T]; if (sum > 300) break; }}
+            __syncthreads();
+        }}
+        out[i] = sum;""",
+    "until all agree": f"""{I} __shared__ int s[1]; int k = j[i] % 16, rounds = 0; if (t == 0) s[0] = 0; __syncthreads();
+        while (s[0] < 20) {{ __syncthreads(); if (t == 0) s[0] += 3; rounds += k; __syncthreads(); }}
+        out[i] = rounds;""",
+    "votes": f"""{I} if (i >= n) return; int k = j[i] % 8;
+        out[i] = __syncthreads_count(k > 3) + 100 * __syncthreads_or(k == t) + 200 * __syncthreads_and(k < 8) + 400 * __syncthreads_and(k < 7);
+        out[i] += 1000 * __syncthreads_count(n > 3) + 7 * __syncthreads_or(n < 3) + 9 * __syncthreads_and(n) + __syncthreads_count(1);""",
+    "some rows wait more": f"""{I} __shared__ float s[32]; s[t] = x[i]; __syncthreads(); float sum = s[T - 1 - t];
+        for (int k = 0; k < 1 + blockIdx.x; k++) {{ __syncthreads(); s[t] = sum + k; __syncthreads(); sum += s[t ^ 1]; }}
+        out[i] = sum;""",
+    "through a pointer": f"{I} __shared__ float s[64]; float* p = s + n % 2 * 8; p[t] = x[i]; __syncthreads(); const float* q = p + t; out[i] = *q + q[-(t > 3)];",
+    "nobody waits": f"{I} __shared__ float s[32][3]; for (int k = 0; k < 3; k++) s[t][k] = x[i + k]; float sum = 0; for (int k = 0; k < n; k++) sum += s[t][k % 3]; out[i] = sum;",
+}
+#: as BODIES, but one by one
+ALONE = {
+    "a barrier in one way": f"{I} __shared__ float s[32]; s[t] = x[i]; if (t < 16) {{ __syncthreads(); out[i] = s[t]; }} else {{ __syncthreads(); out[i] = s[t - 16]; }}",
+    "atomics": f"{I} __shared__ int s[4]; if (t < 4) s[t] = 0; __syncthreads(); atomicAdd(&s[j[i] % 4], i); __syncthreads(); out[i] = s[t % 4];",
+    "text": f'{I} __shared__ int s[32]; s[t] = i; __syncthreads(); if (s[t ^ 1] == 9) printf("%d\\n", i); out[i] = s[t];',
+    "either array": f"{I} __shared__ float a[32], b[32]; a[t] = x[i]; b[t] = i; __syncthreads(); float* p = j[i] & 1 ? a : b; out[i] = p[T - 1 - t];",
+    "shuffles": f"{I} __shared__ float s[32]; s[t] = x[i]; __syncthreads(); out[i] = __shfl_xor_sync(~0u, s[t], 3);",
+}
+SOURCE = "\n".join(
+    f"{K}k{n}(const float* x, const int* j, float* out, int n) {{ {body} }}"
+    for n, body in enumerate((BODIES | ALONE).values())
+)
+
+
+@cache
+def bits(checks: str, width: int, block=(32, 1), schedule: int = 0) -> dict[str, bytes]:
+    """What each body leaves in `out`."""
+    dev, rng = opened(checks, width), np.random.default_rng(1)
+    module, found = dev.compile(SOURCE), {}
+    dev.schedule = schedule
+    x = dev.array(rng.standard_normal(256).astype(np.float32), name="x")
+    j = dev.array(rng.integers(0, 256, 256, np.int32), name="j")
+    for n, name in enumerate(BODIES | ALONE):
+        out, kernel = dev.array(np.zeros(256, np.float32), name="out"), module.get_function(f"k{n}")
+        assert kernel.info.lanes == (1 if name in ALONE else width), name
+        kernel(64 // (block[0] * block[1]), block, (x, j, out, np.int32(N)), shared_mem=DYNAMIC)
+        found[name] = out.get().tobytes()
+    return found
+
+
+@pytest.mark.parametrize(("checks", "width"), [("memory", 4), ("memory", 8), ("memory", 16), ("none", 16)])
+def test_lanes_give_the_bits_of_one_thread_at_a_time(checks, width):
+    for block in ((32, 1), (16, 2)):
+        alone = bits("memory", 1, block)
+        for name, found in bits(checks, width, block).items():
+            assert found == alone[name] and any(found), name
+
+
+def test_groups_that_are_not_whole_run_one_by_one_and_schedules_change_their_order():
+    alone = bits("memory", 1)
+    for name, found in bits("memory", 8, schedule=3).items():
+        assert found == alone[name], name
+    for block in ((2, 16), (8, 2)):
+        assert bits("memory", 16, block) == bits("memory", 1, block)
+
+
+#: as BODIES, but something is wrong in the line
+WRONG = {
+    "behind a shared array": f"{I} __shared__ float s[32], r[32]; r[t] = 0; __syncthreads();\ns[t + 20 * (t == 13)] = x[i];  // FAULT\n__syncthreads(); out[i] = s[t] + r[0];",
+    "before it": f"{I} __shared__ float s[32]; s[t] = x[i]; __syncthreads();\nout[i] = s[t - 1];  // FAULT",
+    "behind dynamic memory": f"{I} extern __shared__ float s[]; s[t] = x[i]; __syncthreads();\nout[i] = s[4 * t + 5];  // FAULT",
+    "crooked": f"{I} __shared__ float s[64]; s[t] = x[i]; __syncthreads();\nout[i] = *(float*)((char*)s + 3 * t);  // FAULT",
+    "an array, after a barrier": f"{I} __shared__ float s[32]; s[t] = x[i]; __syncthreads();\nout[i * 5] = s[T - 1 - t];  // FAULT",
+    "in one way": f"{I} __shared__ float s[32]; s[t] = x[i]; __syncthreads();\nif (j[i] % 2) out[i] = s[j[i] + 7];  // FAULT",
+    "for ever": f"{I} __shared__ float s[32]; s[t] = 1;\nfor (int k = 0; k >= 0; k = (k + 1) % 9) {{ __syncthreads(); s[t] += k; }}  // FAULT\nout[i] = s[t];",
+}
+
+
+def fault(name: str, width: int) -> tuple:
+    """What is told first of a wrong kernel, and in which thread."""
+    source = f"{K}k(const float* x, const int* j, float* out, int n) {{\n{WRONG[name]}\n}}"
+    dev = opened("memory", width)
+    x, j = (dev.array(np.arange(256).astype(t), name=n) for t, n in ((np.float32, "x"), (np.int32, "j")))
+    kernel = dev.compile(source).get_function("k")
+    out = dev.array(np.zeros(256, np.float32), name="out", axes="i")
+    assert kernel.info.lanes == width
+    dev.step_budget, dev.schedule = 1 << 14, 0
+    with pytest.raises(KernelFault) as caught:
+        kernel(2, 32, (x, j, out, np.int32(N)), shared_mem=DYNAMIC)
+    told = caught.value
+    assert told.line == line_of(source)
+    return told.kind, told.thread, told.block, told.array, told.index
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_fault_names_the_thread_the_line_and_the_element(name):
+    assert fault(name, 8) == fault(name, 1)
