@@ -1,25 +1,30 @@
 """Loads and stores of lanes: one check for all of them (`lane_checks`), and as few accesses as their addresses allow
 (`lane_patterns`).
 
-Where the check fails, the runtime decides exactly, and what it allows is then done lane by lane. Lanes that do not take part
-are given the address of one that does. Loads at constant distances from one address are done together.
+The check is of all lanes, and so are loads, though some may not take part: often all addresses are those of the round before,
+and only who takes part is not. Where the check fails, those that do are checked alone; where that fails, too, the runtime
+decides exactly. What is allowed is then done lane by lane. Loads at constant distances from one address are done together.
 """
 
 from __future__ import annotations
+
+from functools import reduce
 
 from ..analyse.access_groups import access_groups
 from ..analyse.lanes import Lanes
 from ..instrument.bounds import is_checked
 from ..ptx.ir import Instruction, Symbol, operand
 from ..ptx.types import BITS, llvm_type
+from .control import DEAD
 from .lane_checks import Checks
 from .lane_patterns import Element, Patterns, Place
+from .lane_slow import SlowAccesses
 
 
 class Accesses:
     def __init__(self, e, lanes: Lanes, checked: bool):
         self.e, self.text, self.values, self.lanes = e, e.text, e.values, lanes
-        self.checks, self.patterns = Checks(e, lanes, checked), Patterns(e)
+        self.checks, self.patterns, self.slow = Checks(e, lanes, checked), Patterns(e), SlowAccesses(e)
         self.together = _together(e.function.body)
         self.loaded: dict[tuple[Instruction, int], str] = {}  # what comes next, already
 
@@ -49,7 +54,7 @@ class Accesses:
         if first:
             start = e.op("add i64", start, first)
         place = self._place(memory, start, rest, stride)
-        slow, good, exact, met = (e.fresh_label(hint) for hint in ("slow", "good", "exact", "met"))
+        slow, good, met = (e.fresh_label(hint) for hint in ("slow", "good", "met"))
         stores: list[str] = []
         if ins.op.memory == "store":
             stores = [self.values.value(x.register, x.ins.op.type) for x in elements]
@@ -57,12 +62,11 @@ class Accesses:
         known, arrived = self.text.remembered(), []
         with self.text.out_of_line(slow):
             addresses = self._exact(base, start, rest, first)
-            self.checks.each(members, addresses, first, exact)
-            e.label(exact)
-            if rest:
-                pointers = self.patterns.pointers(memory, addresses)
-                arrived.append((exact, self.patterns.lanewise(elements, pointers, stores)))
-            e.line(f"br label %{met if rest else good}")
+            if not rest:
+                self._check(members, addresses, first, good)
+            else:
+                arrived.append(self._slowly(members, elements, memory, addresses, first, stores))
+                e.line(f"br label %{met}")
         e.label(good)
         for results in self.patterns.ways(elements, place, stores):
             arrived.append((e.fresh_label("done"), results))
@@ -72,6 +76,47 @@ class Accesses:
             self.text.recall(known)
         e.label(met)
         self._join(elements, arrived)
+
+    def _check(self, members: list[Instruction], addresses: str, first: int, good: str) -> None:
+        """Of all lanes, which access the same. Ends the block."""
+        e = self.e
+        if not self.checks.checked:
+            return e.line(f"br label %{good}")
+        right = [self.slow.check(m, self._moved(addresses, m, first)) for m in members]
+        e.branch(self._all(right), good, DEAD)
+
+    def _slowly(
+        self,
+        members: list[Instruction],
+        elements: list[Element],
+        memory: str,
+        addresses: str,
+        first: int,
+        stores: list[str],
+    ) -> tuple[str, list[str]]:
+        """Lane by lane: (the block, the results). addresses: of what is `first` behind the access's base."""
+        e, on = self.e, self.e.fresh_label("exact")
+        if not self.checks.checked:
+            e.line(f"br label %{on}")
+            e.label(on)
+            pointers = self.patterns.pointers(memory, addresses)
+            return on, self.patterns.lanewise(elements, pointers, stores, self.values.mask)
+        right, results = [], []
+        for member in members:
+            limits, moved = self.checks.limits_of_each(member), self._moved(addresses, member, first)
+            one, found = self.slow.access(member, moved, memory, limits, stores)
+            right.append(one)
+            results += found
+        e.branch(self._all(right), on, DEAD)
+        e.label(on)
+        return on, results
+
+    def _moved(self, addresses: str, member: Instruction, first: int) -> str:
+        by = member.address.offset - first
+        return self.e.op("add i64", addresses, by) if by else addresses
+
+    def _all(self, right: list[str]) -> str:
+        return reduce(lambda a, b: self.e.op("and i1", a, b), right)
 
     def _join(self, elements: list[Element], arrived: list[tuple[str, list[str]]]) -> None:
         """All ways have led here. arrived: (block, results) of each."""
@@ -102,35 +147,18 @@ class Accesses:
             if stride is not None:
                 rest = self.text.row(64, stride) if stride else ""
             else:
-                rest = self._once(f"sext {self.text.type('i32')} {rest} to {self.text.type('i64')}")
+                rest = self.text.vector(f"sext {self.text.type('i32')} {rest} to {self.text.type('i64')}")
         return start, rest, stride
 
     def _place(self, memory: str, start: str, rest: str, stride: int | None) -> Place:
-        e, text, mask = self.e, self.text, self.values.mask
-        pointer = e.emit(f"getelementptr i8, ptr {memory}, i64 {start}")
+        pointer = self.e.emit(f"getelementptr i8, ptr {memory}, i64 {start}")
         if stride == 0:
-            return Place(pointer, "0", "0", "", "", 0)
-        if not mask:
-            if stride is None:
-                low, high = (text.reduced(how, rest, "i64") for how in ("smin", "smax"))
-            else:
-                low, high = map(str, sorted((0, stride * (self.text.width - 1))))
-            return Place(pointer, low, high, rest, rest, stride)
-        if (
-            self.values.merging and stride is None
-        ):  # each block has a mask of its own, so nothing would be reused
-            return Place(pointer, "", "", rest, rest, None)
-        vector = text.type("i64")
-        chosen = f"select {text.type('i1')} {mask}, {vector} {rest}, {vector} "
-        largest = self._once(f"{chosen}splat (i64 {(1 << 63) - 1})")
-        low = text.reduced("smin", largest, "i64")
-        each = self._once(chosen + text.spread(low, "i64"))
-        return Place(pointer, low, text.reduced("smax", each, "i64"), rest, each, stride)
-
-    def _once(self, instruction: str) -> str:
-        if not self.text.knows(instruction):
-            self.text.know(instruction, self.text.vector(instruction))
-        return self.text.knows(instruction)
+            return Place(pointer, "0", "0", "", 0)
+        if stride is None:
+            low, high = (self.text.reduced(how, rest, "i64") for how in ("smin", "smax"))
+        else:
+            low, high = map(str, sorted((0, stride * (self.text.width - 1))))
+        return Place(pointer, low, high, rest, stride)
 
     def _exact(self, base, start: str, rest: str, first: int) -> str:
         """The address of each lane."""

@@ -26,14 +26,12 @@ class Element:
 
 @dataclass
 class Place:
-    """Where the lanes access: pointer + rest, of bytes. low, high: of the rest of lanes that take part; each: of all lanes,
-    those that do not take part at one that does."""
+    """Where the lanes access: pointer + rest, of bytes. low, high: of the rest of all lanes. All of them may load there."""
 
     pointer: str
     low: str
     high: str
     rest: str
-    each: str
     stride: int | None
 
 
@@ -50,15 +48,13 @@ class Patterns:
         elif place.stride is not None:
             row = one and place.stride == size
             yield self._in_a_row(elements, place, stores) if row else self._spread(elements, place, stores)
-        elif not place.low:
-            yield from self._by_row(elements, place, stores)
         else:
             alike = self.e.op("icmp eq i64", place.low, place.high)
             yield from self._from_one(elements, place, place.low, alike, stores)
             yield from self._by_row(elements, place, stores)
 
     def _by_row(self, elements: list[Element], place: Place, stores: list[str]) -> Iterator[list[str]]:
-        """In a row, if they are; loads in two rows, or from one address that was not known before; or wherever they are."""
+        """In a row, if they are; loads in two rows; or wherever they are."""
         e, size = self.e, elements[0].ins.op.nbytes
         if elements[0].ins.op.vector == 1:
             row, spread = e.fresh_label("row"), e.fresh_label("spread")
@@ -66,11 +62,9 @@ class Patterns:
             e.branch(ends, row, spread)
             e.label(row)
             pointer = self._behind(place.pointer, begin)
-            found = Place(pointer, "0", "0", place.rest, place.each, size)
+            found = Place(pointer, "0", "0", place.rest, size)
             yield self._in_a_row(elements, found, stores)
             e.label(spread)
-            if not place.low and not stores:
-                yield from self._from_one(elements, place, begin, self._alike(by), stores)
             if not stores:
                 yield from self._in_two_rows(elements, place, begin, by, size)
         yield self._spread(elements, place, stores)
@@ -83,22 +77,16 @@ class Patterns:
         e.branch(alike, same, other)
         e.label(same)
         pointer = self._behind(place.pointer, at)
-        results = self._at_one(elements, Place(pointer, "0", "0", "", "", 0), stores)
+        results = self._at_one(elements, Place(pointer, "0", "0", "", 0), stores)
         loaded = zip(results, [] if stores else elements, strict=True)
         yield [self.text.spread(r, llvm_type(x.ins.op.type)) for r, x in loaded]
         e.label(other)
 
-    def _alike(self, by: str) -> str:
-        """Whether all lanes are at the first one's address, and it is that of one that takes part. by: behind the first."""
-        equal = self.text.vector(f"icmp eq {self.text.type('i64')} {by}, zeroinitializer")
-        some = self.text.reduced("or", self._mask(), "i1")
-        return self.e.op("and i1", some, self.text.reduced("and", equal, "i1"))
-
     def _in_two_rows(
         self, elements: list[Element], place: Place, begin: str, by: str, size: int
     ) -> Iterator[list[str]]:
-        """Loads where each lane that takes part is in a row with the first lane or with the last one."""
-        e, text, mask, vector = self.e, self.text, self.values.mask, self.text.type("i64")
+        """Loads where each lane is in a row with the first lane or with the last one."""
+        e, text, vector = self.e, self.text, self.text.type("i64")
         rows, spread = e.fresh_label("rows"), e.fresh_label("spread")
         row = text.row(64, size)
         last = text.plainly_once(f"extractelement {vector} {by}, i64 {self.width - 1}")
@@ -106,14 +94,9 @@ class Patterns:
         first = text.vector(f"icmp eq {vector} {by}, {row}")
         shifted = text.vector(f"add {vector} {row}, {text.spread(behind, 'i64')}")
         second = text.vector(f"icmp eq {vector} {by}, {shifted}")
-        known = e.op("or i1", first, second)
-        if mask:
-            known = e.op("or i1", known, e.op("xor i1", mask, "true"))
-        e.branch(text.reduced("and", known, "i1"), rows, spread)
+        e.branch(text.reduced("and", e.op("or i1", first, second), "i1"), rows, spread)
         e.label(rows)
         second = e.op("xor i1", first, "true")
-        if mask:
-            first, second = (e.op("and i1", part, mask) for part in (first, second))
         yield [self._from_two(x, place, begin, behind, first, second) for x in elements]
         e.label(spread)
 
@@ -172,19 +155,17 @@ class Patterns:
                     self._intrinsic("store", t, f"ptr {align} {where}", mask, value)
                 else:
                     text.line(f"store {vector} {value}, ptr {where}, {align}")
-            elif mask:
-                results.append(self._intrinsic("load", t, f"ptr {align} {where}", mask))
             else:
                 results.append(text.vector(f"load {vector}, ptr {where}, {align}"))
         return results
 
     def _spread(self, elements: list[Element], place: Place, stores: list[str]) -> list[str]:
-        pointers = ""
+        pointers = self.pointers(place.pointer, place.rest)
         if stores:
-            return self.lanewise(elements, self.pointers(place.pointer, place.rest), stores)
+            return self.lanewise(elements, pointers, stores, self.values.mask)
         at = {x.offset: i for i, x in enumerate(elements)}
         results: list[str] = [""] * len(elements)
-        in_fours = BYTES[elements[0].ins.op.type] == 4 and place.low
+        in_fours = BYTES[elements[0].ins.op.type] == 4
         for offset in sorted(at):
             run = [at.get(offset + 4 * k) for k in range(_FOUR)]
             if results[at[offset]]:
@@ -194,9 +175,8 @@ class Patterns:
                 for i, value in zip(run, self._fours(place, offset, t), strict=True):
                     results[i] = value
                 continue
-            pointers = pointers or self.pointers(place.pointer, place.each)
             x = elements[at[offset]]
-            (results[at[offset]],) = self.lanewise([x], pointers, [])
+            (results[at[offset]],) = self.lanewise([x], pointers, [], "")
         for i, x in enumerate(elements):  # the same address again
             results[i] = results[i] or results[at[x.offset]]
         return results
@@ -206,7 +186,7 @@ class Patterns:
         e, text, n = self.e, self.text, self.width
         rows = []
         for lane in range(n):
-            by = text.plainly_once(f"extractelement {text.type('i64')} {place.each}, i64 {lane}")
+            by = text.plainly_once(f"extractelement {text.type('i64')} {place.rest}, i64 {lane}")
             where = self._behind(self._behind(place.pointer, by), offset)
             rows.append(e.emit(f"load <4 x {t}>, ptr {where}, align 4"))
         # the rows of lanes 0, 4, 8 ... side by side, and so on: then fours are transposed within a vector
@@ -253,45 +233,26 @@ class Patterns:
     def pointers(self, pointer: str, rest: str) -> str:
         return self.text.vector(f"getelementptr i8, ptr {pointer}, {self.text.type('i64')} {rest}")
 
-    def lanewise(self, elements: list[Element], pointers: str, stores: list[str]) -> list[str]:
-        """A gather or a scatter of each element."""
+    def lanewise(self, elements: list[Element], pointers: str, stores: list[str], mask: str) -> list[str]:
+        """A gather or a scatter of each element. mask: the lanes that take part, "" for all."""
         results = []
         for i, x in enumerate(elements):
             where = pointers
             if x.offset:
                 vector = self.text.type("ptr")
                 where = self.text.vector(f"getelementptr i8, {vector} {pointers}, i64 {x.offset}")
-            results.append(self._scattered(x, where, stores[i]) if stores else self._gathered(x, where))
+            t, what = llvm_type(x.ins.op.type), "scatter" if stores else "gather"
+            where = f"{self.text.type('ptr')} align {x.ins.op.nbytes} {where}"
+            value = self.text.spread(stores[i], t) if stores else ""
+            results.append(self._intrinsic(what, t, where, mask or "splat (i1 true)", value))
         return results
-
-    def _gathered(self, x: Element, pointers: str) -> str:
-        t = llvm_type(x.ins.op.type)
-        return self._intrinsic(
-            "gather", t, f"{self.text.type('ptr')} align {x.ins.op.nbytes} {pointers}", self._mask()
-        )
-
-    def _scattered(self, x: Element, pointers: str, value: str) -> str:
-        t = llvm_type(x.ins.op.type)
-        where = f"{self.text.type('ptr')} align {x.ins.op.nbytes} {pointers}"
-        return self._intrinsic("scatter", t, where, self._mask(), self.text.spread(value, t))
-
-    def _mask(self) -> str:
-        return self.values.mask or "splat (i1 true)"
 
     def _intrinsic(self, what: str, t: str, where: str, mask: str, value: str = "") -> str:
         """llvm.masked.load, store, gather or scatter."""
         text = self.text
-        vector, kind = text.type(t), f"v{self.width}{'f' * (t[0] != 'i')}{_bits_of(t)}"
-        pointers = where.startswith("<")
-        name = f"llvm.masked.{what}.{kind}.{f'v{self.width}' * pointers}p0"
-        pointer_type, bools = (text.type("ptr") if pointers else "ptr"), text.type("i1")
+        vector, bools = text.type(t), text.type("i1")
+        name = text.masked(what, t, where.startswith("<"))
         if value:
-            text.unit.declare(name, "void", f"{vector} x, {pointer_type} x, {bools} x")
             text.line(f"call void @{name}({vector} {value}, {where}, {bools} {mask})")
             return ""
-        text.unit.declare(name, vector, f"{pointer_type} x, {bools} x, {vector} x")
         return text.vector(f"call {vector} @{name}({where}, {bools} {mask}, {vector} zeroinitializer)")
-
-
-def _bits_of(t: str) -> int:
-    return {"half": 16, "float": 32, "double": 64}.get(t) or int(t[1:])

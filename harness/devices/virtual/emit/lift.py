@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..ptx.types import LLVM_BITS
 from .text import Text
 from .unit import Unit
 
@@ -84,6 +85,17 @@ class LaneText(Text):
         name, t = f"llvm.vector.reduce.{how}.v{self.width}{scalar}", self.type(scalar)
         self.unit.declare(name, scalar, f"{t} x")
         return self.plainly_once(f"call {scalar} @{name}({t} {value})")
+
+    def masked(self, what: str, t: str, pointers: bool) -> str:
+        """The name of llvm.masked.load, store, gather or scatter of lanes, declared. pointers: each lane has its own."""
+        vector, kind = self.type(t), f"v{self.width}{'f' * (t[0] != 'i')}{LLVM_BITS.get(t) or int(t[1:])}"
+        name = f"llvm.masked.{what}.{kind}.{f'v{self.width}' * pointers}p0"
+        pointer, bools = (self.type("ptr") if pointers else "ptr"), self.type("i1")
+        if what in ("store", "scatter"):
+            self.unit.declare(name, "void", f"{vector} x, {pointer} x, {bools} x")
+        else:
+            self.unit.declare(name, vector, f"{pointer} x, {bools} x, {vector} x")
+        return name
 
     def plainly_once(self, instruction: str) -> str:
         """As it stands: a scalar made of vectors."""

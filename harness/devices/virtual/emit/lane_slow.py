@@ -1,0 +1,162 @@
+"""Accesses of lanes whose check failed: functions that the kernels of a module share, so that their code is small.
+
+Lanes that take part may access, though others, which were checked with them, may not; that is found out for each lane. What the
+runtime then does not allow either is a fault.
+"""
+
+from __future__ import annotations
+
+from ..instrument.bounds import info
+from ..ptx.ir import Instruction
+from ..ptx.types import BYTES, llvm_type
+from ..runtime import abi
+from .lift import LaneText
+
+_CHECK = """
+define internal i1 @lanes.check(i64 %env, i64 %thread, ptr %addresses, i32 %mask, i32 %site, i32 %info) cold noinline {{
+entry:
+  br label %lane
+lane:
+  %i = phi i64 [ 0, %entry ], [ %next, %on ]
+  %good = phi i1 [ true, %entry ], [ %still, %on ]
+  %narrow = trunc i64 %i to i32
+  %shifted = lshr i32 %mask, %narrow
+  %takes.part = trunc i32 %shifted to i1
+  br i1 %takes.part, label %check, label %on
+check:
+  %offset = mul i64 %i, {thread}
+  %own = add i64 %thread, %offset
+  %place = getelementptr i64, ptr %addresses, i64 %i
+  %address = load i64, ptr %place
+  %allowed = call i32 @rt_check(i64 %env, i64 %own, i64 %address, i32 %site, i32 %info, i64 0)
+  %right = icmp ne i32 %allowed, 0
+  %both = and i1 %good, %right
+  br label %on
+on:
+  %still = phi i1 [ %good, %lane ], [ %both, %check ]
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, {width}
+  br i1 %more, label %lane, label %done
+done:
+  ret i1 %still
+}}
+"""
+# begin, bound: see `Checks.limits`, of one lane
+_ACCESS = """
+define internal i1 @{name}(i64 %env, i64 %thread, ptr %memory, ptr %room, i32 %mask, i32 %site, i32 %info, i64 %begin, i64 %bound) cold noinline {{
+  %bits = trunc i32 %mask to i{width}
+  %lanes = bitcast i{width} %bits to {bools}
+  %addresses = load {vector}, ptr %room, align 64
+  %begin.0 = insertelement {vector} poison, i64 %begin, i64 0
+  %begins = shufflevector {vector} %begin.0, {vector} poison, <{width} x i32> zeroinitializer
+  %bound.0 = insertelement {vector} poison, i64 %bound, i64 0
+  %bounds = shufflevector {vector} %bound.0, {vector} poison, <{width} x i32> zeroinitializer
+  %behind = sub {vector} %addresses, %begins
+  %at = call {vector} @llvm.fshr.v{width}i64({vector} %behind, {vector} %behind, {vector} splat (i64 {shift}))
+  %inside = icmp ult {vector} %at, %bounds
+  %idle = xor {bools} %lanes, splat (i1 true)
+  %each = or {bools} %inside, %idle
+  %all = call i1 @llvm.vector.reduce.and.v{width}i1({bools} %each)
+  br i1 %all, label %access, label %ask
+ask:
+  %allowed = call i1 @lanes.check(i64 %env, i64 %thread, ptr %room, i32 %mask, i32 %site, i32 %info)
+  br i1 %allowed, label %access, label %wrong
+wrong:
+  ret i1 false
+access:
+  %pointers = getelementptr i8, ptr %memory, {vector} %addresses
+{accesses}
+  ret i1 true
+}}
+"""
+
+
+class SlowAccesses:
+    def __init__(self, e):
+        self.e, self.text, self.values = e, e.text, e.values
+        self.room = ""  # for the addresses of lanes, and what they load or store
+
+    def check(self, ins: Instruction, addresses: str) -> str:
+        """Whether the runtime allows an access of the lanes that take part; an i1."""
+        self._needs_check()
+        self._put(addresses, "i64", 0)
+        return self._call("lanes.check", ins, "")
+
+    def access(
+        self, ins: Instruction, addresses: str, memory: str, limits: tuple[str, str], stores: list[str]
+    ):
+        """The same, and do it. Returns what was loaded."""
+        t, n, size = llvm_type(ins.op.type), ins.op.vector, BYTES[ins.op.type]
+        places = [8 * self.text.width + k * size * self.text.width for k in range(n)]
+        self._put(addresses, "i64", 0)
+        for value, place in zip(stores, places, strict=False):
+            self._put(self.text.spread(value, t), t, place)
+        name = self._needs_access("store" if stores else "load", t, n, size)
+        begin, bound = limits
+        right = self._call(name, ins, f"ptr {memory}, ", f", i64 {begin}, i64 {bound}")
+        if stores:
+            return right, []
+        vector = self.text.type(t)
+        return right, [
+            self.text.vector(f"load {vector}, ptr {self._at(place)}, align 64") for place in places
+        ]
+
+    def _call(self, name: str, ins: Instruction, memory: str, limits: str = "") -> str:
+        e, right = self.e, self.e.fresh("right")
+        what = f"i32 {self.values.bits()}, i32 {e.sites.of(ins)}, i32 {info(ins)}"
+        given = f"i64 %env, i64 {e.threads.address}, {memory}ptr {self.room}, {what}{limits}"
+        e.line(f"{right} = call i1 @{name}({given})")
+        return right
+
+    def _put(self, value: str, t: str, place: int) -> None:
+        if not self.room:
+            self.room = "%lanes.room"
+            self.text.first(f"{self.room} = alloca [{5 * 8 * self.text.width} x i8], align 64")
+        self.e.line(f"store {self.text.type(t)} {value}, ptr {self._at(place)}, align 8")
+
+    def _at(self, place: int) -> str:
+        return self.text.plainly(f"getelementptr i8, ptr {self.room}, i64 {place}") if place else self.room
+
+    def _needs_check(self) -> None:
+        self.e.module.declare("rt_check")
+        thread, width = abi.DTYPES["Thread"].itemsize, self.text.width
+        self.e.module.helpers["lanes.check"] = _CHECK.format(thread=thread, width=width)
+
+    def _needs_access(self, what: str, t: str, n: int, size: int) -> str:
+        name, text = f"lanes.{what}.{t}.{n}", self.text
+        if name not in self.e.module.helpers:
+            self._needs_check()
+            vector, width, bools = text.type("i64"), text.width, text.type("i1")
+            text.unit.declare(f"llvm.fshr.v{width}i64", vector, f"{vector} x, {vector} x, {vector} x")
+            text.unit.declare(f"llvm.vector.reduce.and.v{width}i1", "i1", f"{bools} x")
+            accesses = "\n".join(_element(text, what, t, k, size) for k in range(n))
+            self.e.module.helpers[name] = _ACCESS.format(
+                name=name,
+                width=width,
+                vector=vector,
+                bools=bools,
+                shift=(n * size).bit_length() - 1,
+                accesses=accesses,
+            )
+        return name
+
+
+def _element(text: LaneText, what: str, t: str, k: int, size: int) -> str:
+    """The text that moves one number of each lane between memory and the room."""
+    width, vector, pointers = text.width, text.type(t), f"%pointers.{k}"
+    lines = [
+        f"{pointers} = getelementptr i8, {text.type('ptr')} %pointers, i64 {k * size}",
+        f"%place.{k} = getelementptr i8, ptr %room, i64 {8 * width + k * size * width}",
+    ]
+    where = f"{text.type('ptr')} align {size} {pointers}"
+    if what == "load":
+        name = text.masked("gather", t, True)
+        lines.append(
+            f"%v.{k} = call {vector} @{name}({where}, {text.type('i1')} %lanes, {vector} zeroinitializer)"
+        )
+        lines.append(f"store {vector} %v.{k}, ptr %place.{k}, align 8")
+    else:
+        name = text.masked("scatter", t, True)
+        lines.append(f"%v.{k} = load {vector}, ptr %place.{k}, align 8")
+        lines.append(f"call void @{name}({vector} %v.{k}, {where}, {text.type('i1')} %lanes)")
+    return "\n".join(f"  {line}" for line in lines)

@@ -1,0 +1,244 @@
+"""Kernels as lanes of vectors, compared bit by bit with one thread at a time.
+
+`python -m harness.tests.soak.lanes [--part NAME] [--only NAME] [--width N]` runs the course's solutions and the mistakes that
+it declares, the samples, the rows of the conformance tests, and kernels that make it hard for lanes (lane_attacks.py). It
+prints what differs and ends with status 1 where that was anything but the order in which threads race, or which of several
+wrong threads is told first.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import click
+import numpy as np
+
+from harness.course.checkout import open_course
+from harness.course.cuda_values import tunables
+from harness.devices.virtual.device import VirtualGPU
+from harness.errors import BackwarpError, CompileError, KernelFault
+from harness.grading.runs import Outcome, Pace, Setup, Trial, run_once
+from harness.tests import samples
+from harness.tests.conformance import (
+    ptx_rows,
+    test_comparisons,
+    test_conversions,
+    test_floats,
+    test_half,
+    test_integers,
+)
+from harness.tests.soak import lane_attacks
+
+WIDTHS = (4, 8, 16)
+_ROWS = (test_comparisons, test_conversions, test_floats, test_half, test_integers)
+
+
+@dataclass
+class Subject:
+    """What is run: on a device, given a module, each step gives bits, or tells a fault."""
+
+    name: str
+    load: Callable[[VirtualGPU], object]
+    steps: dict[str, Callable[[VirtualGPU, object], dict[str, bytes]]]
+
+
+@dataclass
+class Tally:
+    """runs: of how many steps the bits were compared. differences: a line for each."""
+
+    counts: Counter = field(default_factory=Counter)
+    differences: list[str] = field(default_factory=list)
+
+
+# -- what is run ---------------------------------------------------------------------------------------------
+
+
+def solutions() -> Iterator[Subject]:
+    for puzzle in open_course().puzzles():
+        if not puzzle.program:
+            yield _of_puzzle(puzzle, puzzle.id, puzzle.solution_path.read_text(encoding="utf-8"))
+
+
+def mistakes() -> Iterator[Subject]:
+    for puzzle in open_course().puzzles():
+        if not puzzle.program:
+            source = puzzle.solution_path.read_text(encoding="utf-8")
+            for mistake in puzzle.mistakes:
+                yield _of_puzzle(puzzle, f"{puzzle.id} {mistake.name}", mistake.apply(source))
+
+
+def _of_puzzle(puzzle, name: str, source: str) -> Subject:
+    def step(case, kernel):
+        def run(device, module):
+            trial = Trial(Outcome(case, kernel), Pace())
+            trial.begin(puzzle, tunables(source), 1)
+            if not trial.launch:
+                return {"no launch": str(trial.outcome.lines).encode()}
+            setup = Setup(device, (0,), (), module, {kernel.name: module.get_function(kernel.name)})
+            found = run_once(trial, setup, 0)
+            if found is not None:
+                return {array: values.tobytes() for array, values in found.results.items()}
+            if isinstance(trial.outcome.error, KernelFault):
+                raise trial.outcome.error
+            return {"outcome": str((trial.outcome.kind, trial.outcome.lines)).encode()}
+
+        return run
+
+    steps = {f"{c.name} {k.name}": step(c, k) for c in puzzle.cases for k in puzzle.kernels_of(c)}
+    return Subject(
+        name, lambda device: device.compile(source, "kernel.cu", include_dirs=puzzle.include_dirs), steps
+    )
+
+
+def sample_files() -> Iterator[Subject]:
+    for entry in samples.SAMPLES.values():
+
+        def step(case, entry=entry):
+            return lambda device, module: _bits(samples.run(entry.job(case), device, module)[0])
+
+        steps = {str(case): step(case) for case in entry.cases}
+        yield Subject(entry.name, lambda device, entry=entry: samples.compile_sample(device, entry), steps)
+
+
+def rows() -> Iterator[Subject]:
+    for tests in _ROWS:
+        for group, cases in tests.GROUPS.items():
+            made = [(o, batch, ptx_rows.values(o)) for o, batch in ptx_rows.batches(cases)]
+            kernels = [ptx_rows.kernel(f"k{i}", b, len(v), o) for i, (o, b, v) in enumerate(made)]
+
+            def step(i, made=made):
+                def run(device, module):
+                    operands, batch, inputs = made[i]
+                    out = device.empty((len(batch), len(inputs)), np.uint64)
+                    ptx_rows.launch(device, module.get_function(f"k{i}"), operands, inputs, out)
+                    return {case.line: row.tobytes() for case, row in zip(batch, out.get(), strict=True)}
+
+                return run
+
+            yield Subject(
+                f"{tests.__name__.rpartition('.')[2]} {group}",
+                lambda device, kernels=kernels: device.load_ptx(ptx_rows.module(kernels)),
+                {f"k{i}": step(i) for i in range(len(made))},
+            )
+
+
+def attacks() -> Iterator[Subject]:
+    for name, source, launches in lane_attacks.subjects():
+        steps = {
+            label: lambda device, module, launch=launch: _bits(launch(device, module))
+            for label, launch in launches.items()
+        }
+        yield Subject(name, lambda device, source=source: device.compile(source), steps)
+
+
+PARTS = {
+    "solutions": solutions,
+    "mistakes": mistakes,
+    "samples": sample_files,
+    "rows": rows,
+    "attacks": attacks,
+}
+
+
+def _bits(arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
+    return {name: values.tobytes() for name, values in arrays.items()}
+
+
+# -- how it is compared --------------------------------------------------------------------------------------
+
+
+def compare(subject: Subject, devices: dict[int, VirtualGPU], tally: Tally) -> None:
+    """devices: by how many lanes they have; the first has one."""
+    modules = {}
+    for width, device in devices.items():
+        try:
+            modules[width] = subject.load(device)
+        except CompileError as error:
+            modules[width] = str(error)
+    alone, *others = modules.items()
+    if isinstance(alone[1], str):
+        tally.counts["files that are refused"] += 1
+        if any(module != alone[1] for _, module in others):
+            tally.differences.append(f"{subject.name}: {dict(modules)}")
+        return
+    infos = {w: m.lowered.kernels.values() for w, m in modules.items() if not isinstance(m, str)}
+    tally.counts["kernels"] += len(infos[1])
+    tally.counts["kernels as lanes"] += sum(k.lanes > 1 for k in infos[others[-1][0]])
+    if not any(kernel.lanes > 1 for kernels in infos.values() for kernel in kernels):
+        return
+    tally.counts["files"] += 1
+    for label, step in subject.steps.items():
+        expected = _run(step, devices[1], alone[1])
+        for width, module in others:
+            got = _run(step, devices[width], module)
+            tally.counts["runs"] += 1
+            if got == expected:
+                continue
+            if isinstance(got, KernelFault) and isinstance(expected, KernelFault):
+                told = [(e.kind, e.line, e.thread, e.block, e.array, e.index) for e in (got, expected)]
+                if told[0][0] == told[1][0]:
+                    tally.counts["faults told of another thread"] += told[0] != told[1]
+                    continue
+            if _races(subject, step):
+                tally.counts["runs that depend on the order of threads"] += 1
+                continue
+            names = (
+                [n for n in expected if got.get(n) != expected[n]]
+                if isinstance(got, dict) and isinstance(expected, dict)
+                else (_told(got), _told(expected))
+            )
+            tally.differences.append(f"{subject.name}, {label}, {width} lanes: {names}")
+
+
+def _told(found) -> str:
+    return str(found).splitlines()[0] if isinstance(found, BackwarpError) else "ran"
+
+
+def _run(step, device: VirtualGPU, module):
+    try:
+        return step(device, module)
+    except BackwarpError as error:
+        return error
+
+
+def _races(subject: Subject, step) -> bool:
+    with VirtualGPU("full", cores=1) as device:
+        device.quick, device.time_limit = True, 60
+        error = _run(step, device, subject.load(device))
+        return isinstance(error, KernelFault) and error.kind == "race"
+
+
+@click.command()
+@click.option(
+    "--part", "parts", multiple=True, type=click.Choice(list(PARTS)), help="Only this; several times."
+)
+@click.option("--only", default="", help="What the names contain.")
+@click.option("--width", "widths", multiple=True, type=int, help="How many lanes; several times.")
+@click.option("--target", default="", help="The processor, see compile/targets.")
+@click.option("--checks", default="memory", type=click.Choice(["memory", "none"]))
+def main(parts: tuple[str, ...], only: str, widths: tuple[int, ...], target: str, checks: str) -> None:
+    """Compare lanes of vectors with single threads."""
+    devices = {}
+    for width in (1, *(widths or WIDTHS)):
+        devices[width] = VirtualGPU(checks, cores=1)
+        devices[width].lanes, devices[width].target = width, target
+        devices[width].step_budget = 1 << 22
+    wrong = 0
+    for part in parts or PARTS:
+        tally = Tally()
+        for subject in PARTS[part]():
+            if only in subject.name:
+                before = len(tally.differences)
+                compare(subject, devices, tally)
+                for line in tally.differences[before:]:
+                    click.echo(line)
+        wrong += len(tally.differences)
+        click.echo(f"{part}: " + ", ".join(f"{n} {what}" for what, n in tally.counts.items()))
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
