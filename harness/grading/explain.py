@@ -114,10 +114,10 @@ def added_up(
     over = summed.time_is_over()
     tries = [*((case, False) for case in cases), *((case, True) for case in cases[:1])]
     if not shown.error and shares.adds_together(kernel, source):
-        case = busiest(puzzle, shown, outcomes, t)
-        trial = begun(puzzle, case, kernel, t, seed)
-        if says := trial.launch and shares.told(trial, setup, over):
-            return f"{'In this case' if case is shown.case else f'In case {case.name}'}, {says}"
+        for case in busy(puzzle, shown, outcomes, t)[:TRIED]:
+            trial = begun(puzzle, case, kernel, t, seed)
+            if says := trial.launch and shares.told(trial, setup, over):
+                return f"{'In this case' if case is shown.case else f'In case {case.name}'}, {says}"
     some = []
     for case, alone in tries:
         trial = begun(puzzle, case, kernel, t, seed)
@@ -133,17 +133,18 @@ def added_up(
     return some[0] if some and examples else ""
 
 
-def busiest(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables) -> Case:
-    """The shown case; if its blocks have more threads than elements, the first other that is wrong and has enough."""
+def busy(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables) -> list[Case]:
+    """The cases that are wrong, the shown one first; those last whose blocks have more threads than elements."""
     wrong = [o.case for o in outcomes if o.kernel is shown.kernel and o.kind == "wrong" and not o.case.stress]
-    for case in (shown.case, *wrong):
+
+    def idle(case: Case) -> bool:
         dims = puzzle.full_dims(case)
-        launch = shown.kernel.launch(dict(dims), t)
-        threads, blocks = (math.prod(triple(x, "")) for x in (launch.block, launch.grid))
-        sizes = [math.prod(a.shape(dims)) for a in shown.kernel.arrays if a.role == "in"]
-        if blocks * threads <= min(sizes, default=0):
-            return case
-    return shown.case
+        threads = math.prod(triple(shown.kernel.launch(dict(dims), t).block, "block"))
+        return threads > max(
+            (math.prod(a.shape(dims)) for a in shown.kernel.arrays if a.role == "in"), default=0
+        )
+
+    return sorted([shown.case, *(case for case in wrong if case is not shown.case)], key=idle)
 
 
 def begun(puzzle: Puzzle, case: Case, kernel: Kernel, t: Tunables, seed: int) -> Trial:

@@ -47,7 +47,7 @@ def adds_together(kernel: Kernel, source: str) -> bool:
 
 
 def shares_of(array: Array, trial: Trial, setup: Setup) -> dict[int, list[int]]:
-    """The elements that the threads of block 0 read, and no other thread, by thread; {} where that is not known."""
+    """The elements that one thread reads, in block 0 and perhaps in others, by thread; {} where that is not known."""
     kernel, device = trial.outcome.kernel, setup.device
     handles = {p.name: place(device, p, trial) for p in kernel.passed}
     handles[array.name] = device.array(trial.arrays[array.name], name=array.name, axes=array.letters)
@@ -68,7 +68,7 @@ def shares_of(array: Array, trial: Trial, setup: Setup) -> dict[int, list[int]]:
         readers.setdefault((row[0] - at) // 4, set()).add(row[1:])
     found: dict[int, list[int]] = {}
     for element, by in sorted(readers.items()):
-        if len(by) == 1 and min(by)[0] == 0:
+        if len({thread for _, thread in by}) == 1 and min(by)[0] == 0:
             found.setdefault(min(by)[1], []).append(element)
     return found
 

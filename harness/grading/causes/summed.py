@@ -22,10 +22,13 @@ from ..compare import right_outputs
 from ..runs import Setup, Trial, place, start
 
 MOST = 240  # launches
-MOST_TERMS = 20000
+MOST_TERMS = 40000
 SECONDS = 3.0  # of processor time, for all that is tried
 LEAST = 1 << 20  # the numbers of the other array: whole, and twice that at most
+SHORT = 1 << 10  # the same, for numbers of 11 bits, which half and TF32 have
 OFTEN = (1, 2, -1, 3, 4, 5, 6, 7, 8, 16, 32)  # so many times such a number are exact
+HEAVY = 8000  # elements of all arrays of a case, above which a launch takes long
+FLOATS = ("float32", "float16")
 
 STOPPED = "threads that left an array"
 Arrays = Mapping[str, np.ndarray]
@@ -99,10 +102,13 @@ def sums_of(
         with np.errstate(all="ignore"):
             return right_outputs(kernel, inputs, dims)
 
-    floats = [a for a in kernel.arrays if a.is_input and a.dtype == "float32"]
+    floats = [a for a in kernel.arrays if a.is_input and a.dtype in FLOATS]
     zeros = {**arrays, **{a.name: np.zeros_like(arrays[a.name]) for a in floats}}
     rng = np.random.default_rng(1)
-    numbers = {a.name: numbered(rng, arrays[a.name]) for a in floats}
+    numbers = {
+        a.name: numbered(rng, arrays[a.name], SHORT if a.dtype == "float16" else LEAST) for a in floats
+    }
+    short = {a.name: numbered(rng, arrays[a.name], SHORT) for a in floats if arrays[a.name].size <= SHORT}
     for output in (a for a in kernel.outputs if a.dtype == "float32"):
         for part in parts_of(right, zeros, numbers, floats, output.name):
             chosen = sorted(part, key=lambda a: arrays[a.name].size)
@@ -113,21 +119,29 @@ def sums_of(
             if alone:
                 ways = [([a], ones) for a in chosen if chosen[1:]]
             for used, others in ways:
-                if others[used[0].name].size > max(MOST, others[chosen[0].name].size):
+                if len(used) > 1 and others[used[0].name].size > max(MOST, others[chosen[0].name].size):
                     continue
-                inputs = {**others, **{a.name: numbers[a.name] for a in used[1:]}}
-                want, got = (terms(output, used, inputs, each, over) for each in (right, run))
+                for given in (numbers, short):
+                    if not set(given).issuperset(a.name for a in used[1:]):
+                        continue
+                    inputs = {**others, **{a.name: given[a.name] for a in used[1:]}}
+                    want, got = (terms(output, used, inputs, each, over) for each in (right, run))
+                    if got or not used[1:]:
+                        break
                 if want and got and is_sum(got, inputs, run):
                     there = ~np.isin(want.flat(0), got.stopped)
                     yield want.only(there).apart(dims), got.apart(dims)
                     break
 
 
-def numbered(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
-    """Different whole numbers; of a small array, no two pairs have the same sum."""
-    numbers = list(dict.fromkeys(rng.integers(LEAST, 2 * LEAST, 8 * array.size).tolist()))
+def numbered(rng: np.random.Generator, array: np.ndarray, least: int = LEAST) -> np.ndarray:
+    """Different whole numbers; of a small array, no two pairs have the same sum, if they are long enough."""
+    if least == SHORT:
+        numbers = (least + rng.permutation(least)[np.arange(array.size) % least]).tolist()
+    else:
+        numbers = list(dict.fromkeys(rng.integers(least, 2 * least, 8 * array.size).tolist()))
     sums: set[int] = set()
-    if array.size > MOST:
+    if array.size > MOST or least == SHORT:
         return np.reshape(numbers[: array.size], array.shape).astype(np.float32)
     chosen: list[int] = []
     for number in numbers:
@@ -166,6 +180,8 @@ def terms(
     """What a kernel adds up; None where it is something else, or takes too long. chosen: the array of the single 1, and
     the one, if any, that has the numbers."""
     one, *others = chosen
+    if not others and (copied := elements_of(output, one, inputs, run)):
+        return copied
     zeros = np.zeros_like(inputs[one.name])
     first = run({**inputs, one.name: zeros})
     if first is None:
@@ -197,6 +213,24 @@ def terms(
     return replace(known, stopped=tuple(stopped))
 
 
+def elements_of(output: Array, one: Array, inputs: Arrays, run: Run) -> Terms | None:
+    """The terms of a kernel that adds up one array, from one launch, if no element of its output has more than two."""
+    if inputs[one.name].size > MOST_TERMS:
+        return None
+    numbers = numbered(np.random.default_rng(3), inputs[one.name])
+    done = run({**inputs, one.name: numbers})
+    if done is None or STOPPED in done or not np.isfinite(done[output.name]).all():
+        return None
+    known, found = Numbers(numbers), []
+    got = done[output.name].astype(np.float64).ravel()
+    for at in np.flatnonzero(got):
+        factors = known.made_of(got[at])
+        if not factors:
+            return None
+        found += [(at, i, 0, times) for i, times in factors]
+    return located((output, one), (done[output.name].shape, numbers.shape), found)
+
+
 def is_sum(found: Terms, inputs: Arrays, run: Run) -> bool:
     """Whether a kernel adds up these terms for other numbers, too."""
     one, *others = (a.name for a in found.arrays[1:])
@@ -226,7 +260,8 @@ class Numbers:
     def __init__(self, array: np.ndarray):
         self.values = array.ravel().astype(np.int64)
         self.single: dict[int, tuple[int, int]] = {}
-        for often in reversed(OFTEN):
+        self.short = bool((self.values < 2 * SHORT).all())
+        for often in (-1, 1) if self.short else reversed(OFTEN):
             self.single |= {int(v) * often: (j, often) for j, v in enumerate(self.values)}
         self.pairs: dict[int, tuple[int, int] | None] = {}
 
@@ -236,7 +271,7 @@ class Numbers:
             return []
         if int(number) in self.single:
             return [self.single[int(number)]]
-        if not self.pairs and len(self.values) <= MOST:
+        if not self.pairs and len(self.values) <= MOST and not self.short:
             for i, j in combinations(range(len(self.values)), 2):
                 both = int(self.values[i] + self.values[j])
                 self.pairs[both] = None if both in self.pairs else (i, j)
@@ -281,16 +316,17 @@ def launches(trial: Trial, setup: Setup, over: Callable[[], bool]) -> Run:
 
 
 def most_telling(puzzle: Puzzle, kernel: Kernel, most: int = MOST) -> list[Case]:
-    """Small cases, those first whose axes are long enough to be told apart. most: elements of the smallest input."""
+    """Small cases, light ones first, and of these those whose axes are long enough to be told apart. most: elements of the smallest input."""
     found = []
     for case in puzzle.cases:
         if kernel in puzzle.kernels_of(case) and not case.stress and not case.special:
             dims = puzzle.full_dims(case)
             sizes = [
-                int(np.prod(a.shape(dims))) for a in kernel.arrays if a.role == "in" and a.dtype == "float32"
+                int(np.prod(a.shape(dims))) for a in kernel.arrays if a.role == "in" and a.dtype in FLOATS
             ]
             if min(sizes, default=most + 1) <= most:
-                found.append((-long_axes(kernel, dims), min(sizes), len(found), case))
+                heavy = sum(int(np.prod(a.shape(dims))) for a in kernel.arrays) > HEAVY
+                found.append((heavy, -long_axes(kernel, dims), min(sizes), len(found), case))
     return [case for *_, case in sorted(found)]
 
 

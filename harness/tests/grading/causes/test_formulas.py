@@ -222,3 +222,29 @@ def test_what_is_no_sum():
     assert said(lambda arrays: {"y": RIGHT(arrays)["y"] ** 2 / 3}) == []
     squared = Kernel("f", KERNEL.params, KERNEL.launch, lambda a, d: RIGHT(a)["y"] ** 2)
     assert said(RIGHT, squared) == []
+
+
+def test_a_product_of_numbers_of_11_bits():
+    """As tensor cores round them."""
+
+    def rounded(x):
+        return (x.view(np.int32) & ~0xFFF).view(np.float32)
+
+    def run(arrays):
+        return convolution(w="q")({n: rounded(x) for n, x in arrays.items()})
+
+    assert said(run)[0].endswith("in x, w should be q + s, not q.")
+
+
+def test_what_one_launch_tells_of_a_large_array():
+    dims = {**DIMS, "K": 5000}
+    params = (In("bias", k="K"), Out("y", b="batch", k="K"))
+    kernel = Kernel("f", params, lambda d, t: Launch(1, 1), lambda a, d: np.stack([a["bias"]] * 2))
+    launches = []
+
+    def run(arrays):
+        launches.append(1)
+        return {"y": np.stack([arrays["bias"][np.arange(5000) % 128]] * 2)}
+
+    assert said(run, kernel, dims) == ["for k = 128, it uses bias's k = 0; it should be 128."]
+    assert len(launches) == 2

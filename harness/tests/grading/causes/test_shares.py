@@ -37,3 +37,9 @@ def test_a_tree_that_reaches_too_far(tmp_path):
     """Of an odd number of parts, the one in the middle is added to itself."""
     lines = said(tmp_path, "19", ("if (tid < n / 2) part", "if (tid < half) part"))
     assert "is added 2 times to grad_bias." in lines
+
+
+def test_a_warp_that_is_left_out(tmp_path):
+    """Of a block of one warp everything is lost: a larger block is looked at."""
+    lines = said(tmp_path, "22", ("int w = 0; w < blockDim.x", "int w = 1; w < blockDim.x"))
+    assert "what warp 0 reads is lost: it never reaches partial." in lines
