@@ -20,12 +20,22 @@ for _words in (*_DIRECTIONS, *_OTHERS):
 
 
 def are_counterparts(one: str, other: str) -> bool:
-    """`pad_h * H` and `pad_w * W`: the same text but for the direction."""
-    a, b = _PART.findall(one), _PART.findall(other)
-    if len(a) != len(b):
+    """`pad_h * H` and `pad_w * W`: the same text but for the direction. Rows are quotients, columns remainders: `i / S`
+    and `i % S`."""
+    if one == other:
         return False
-    differ = [(x, y) for x, y in zip(a, b) if x != y]
-    return bool(differ) and all(y in _COUNTERPARTS.get(x, ()) for x, y in differ)
+    a, b = (_PART.findall(text.replace("%", "/")) for text in (one, other))
+    return len(a) == len(b) and all(x == y or y in _COUNTERPARTS.get(x, ()) for x, y in zip(a, b))
+
+
+def are_akin(one: str, other: str) -> bool:
+    """`C_in` and `C_out`, `W` and `W_out`, `blockDim.x` and `threadIdx.x`: names that share a part."""
+    return bool(_words(one) & _words(other))
+
+
+@cache
+def _words(name: str) -> frozenset[str]:
+    return frozenset(part for part in _PART.findall(name) if part.isalpha())
 
 
 def of_one_direction(one: str, other: str) -> bool:

@@ -116,6 +116,8 @@ ASSIGN = (
 )
 EXCHANGE = Operation("exchanged", "two that are exchanged", 0.8)  # the names of two declarations
 MOVED = Operation("moved", "where it stands", 1.2)  # out of a loop
+TURNED = Operation("turned", MOVED.says, 0.9)  # with a neighbour
+ZEROED = Operation("zeroed", "a first value", 0.95)
 STORE = Operation("to[a] = b", "a store", 1.2)
 ATOMIC = Operation("atomicAdd(&l, L(r))", "how it is stored", 1.3)
 BARRIERS = (Operation("__syncthreads();", "a barrier", 1.0), Operation("__syncwarp();", "a barrier", 1.4))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...course.cuda_text import Piece, Variable
+from ...course.cuda_text import Piece, Variable, read
 from .kinds import kind_of
 
 
@@ -38,3 +38,20 @@ def sets(statement: Piece, variable: Variable | None) -> bool:
         for e in statement.all("assignment_expression", "update_expression")
     )
     return variable is not None and (statement.holds(variable) or variable.name in [c.code for c in changed])
+
+
+def setters(source: str, line: int, most: float) -> dict[int, float]:
+    """A line, and those that set what is used in it, and what is used in these: half as much each time."""
+    file = read(source)
+    function = next(
+        (f for f in file.functions if f.whole.node.start_point[0] < line <= f.whole.node.end_point[0] + 1),
+        None,
+    )
+    found, now = {line: most}, {line}
+    while function and now and (most := most / 2) > 0.04:
+        tokens = [t for t in function.body.all("identifier") if t.line in now]
+        names = {t.code for t in tokens}
+        sets_ = [*function.body.all("init_declarator"), *function.body.all("assignment_expression")]
+        now = {p.line for p in sets_ if (p.part("declarator") or p.part("left")).code in names} - found.keys()
+        found |= dict.fromkeys(now, most)
+    return found

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, takewhile
 
+from ...course.cuda_text import Piece
 from .directions import are_counterparts, of_one_direction
 from .edits import BINARY, EXCHANGE, FLOAT_BINARY
 from .sites import MOST_TOGETHER, Choice, Site
 
 #: a pair of edits costs as much as its dearer one and this
 MORE = 0.25
+RENAMED = 1.3
 NEAR = 2  # lines between two that are exchanged
 ALIKE = 8  # lines between two edits of one kind, or of one factor
 
@@ -24,8 +26,14 @@ def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
         for second, other in named[i + 1 :]:
             if second.piece.line - first.piece.line > NEAR:
                 break
-            if own != other and first.pool is second.pool and own in second.here and other in first.here:
-                swap = first.replaced_by(other), second.replaced_by(own)
+            if (
+                own != other
+                and first.pool is second.pool
+                and own in second.is_here
+                and other in first.is_here
+            ):
+                cost = _apart(first, second)
+                swap = first.replaced_by(other, cost), second.replaced_by(own, cost)
                 yield swap
                 if first.is_index and second.is_index:  # a[y][k] * b[k][x]
                     yield from (
@@ -44,6 +52,24 @@ def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
                 )
 
 
+def _apart(one: Site, other: Site) -> float:
+    """What it costs that their names are exchanged: those of one index or one call are mistaken sooner."""
+    a, b = one.piece, other.piece
+    unlike = 0.3 if one.pool[one.own].varies != other.pool[other.own].varies else 0.0
+    unlike += 0.0 if are_counterparts(a.code, b.code) else 0.2
+    if (one.is_index and other.is_index and a.line == b.line) or _statement(a) == _statement(b):
+        return 0.1 + unlike
+    return (0.3 if a.line == b.line else 0.5) + unlike
+
+
+def _statement(e: Piece) -> int:
+    """The place of the term, argument or comparison that a name stands in, which is one of several."""
+    while e.outer is not None and e.outer.kind in ("binary_expression", "parenthesized_expression"):
+        e = e.outer
+    e = e.outer or e
+    return e.start
+
+
 def everywhere(named: Sequence[tuple[Site, int]]) -> Iterator[tuple[Choice, ...]]:
     """Two names exchanged in all lines of a stretch, each alone or as that of rows and that of columns: `h * stride_w`
     and `w * stride_h`, `p * dilation_h + r * stride_h` and the same for columns."""
@@ -59,6 +85,19 @@ def everywhere(named: Sequence[tuple[Site, int]]) -> Iterator[tuple[Choice, ...]
                 chosen = [s.replaced_by(e) for s, e in chosen if e is not None and e in s.is_here]
                 if 2 < len(chosen) <= MOST_TOGETHER:
                     yield tuple(chosen)
+
+
+def renamed(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
+    """A name that stands several times in a line, with another in all these places."""
+    alike: dict[tuple[int, str], list[Site]] = {}
+    for site in sites:
+        if site.own is not None:
+            alike.setdefault((site.piece.line, site.piece.code), []).append(site)
+    for group in alike.values():
+        if 1 < len(group) <= MOST_TOGETHER and len({id(s.pool) for s in group}) == 1:
+            for c in group[0].choices(most=RENAMED):
+                if c.operation == 0 and all(c.a in s.is_here for s in group):
+                    yield tuple(s.replaced_by(c.a, c.cost - MORE / 2) for s in group)
 
 
 def carried(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:

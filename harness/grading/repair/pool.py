@@ -14,6 +14,7 @@ from .kinds import BUILTINS, Kinds, kind_of, kind_of_type
 
 TERMS = 1000  # the code of the first term
 MOST_TERMS = 60
+FAR_FETCHED = 9.0  # the rank of what stands only for a number like it
 MOST_DIVIDED = 3  # names of which quotients are taken
 MOST_INDICES = 8  # names that places of elements are made of
 
@@ -36,6 +37,12 @@ class Entry:
     arrays: tuple[Variable, ...] = ()
     rank: float = 0.0
     is_size: bool = False
+
+
+def numbers_near(text: str) -> set[int]:
+    """What may be meant by a number: twice as many, the next one."""
+    n = int(text) if text.isdecimal() else 0
+    return {2 * n, 4 * n, n // 2, n // 4, n - 1, n + 1} if n > 1 else set()
 
 
 def are_named_alike(index: str, extent: str) -> bool:
@@ -157,6 +164,7 @@ class Pool(Kinds):
                 unused = -0.6 if self._uses(array.name) < 2 else 0.3
                 texts += [(f"{array.name}[{t}]", unused, False) for t in terms.places(array, *self._indices)]
         texts += [(e.text, 0.6, False) for e in self._direct if e.variable and not e.varies]
+        texts += [(f"{v.name}[0]", 0.4, False) for v in self.kept if kind_of_type(v.type) == "float"]
         return Entries(numbered + self._terms(texts, terms.FLOATS_OF))
 
     @cached_property
@@ -173,6 +181,8 @@ class Pool(Kinds):
         found += self._constants
         literals = {int(t) for t in self._literals if re.fullmatch(r"\d{1,6}", t)} | {0, 1, 2}
         found += [Entry(str(n), known=n) for n in sorted(literals)]
+        near = {n for t in literals if t > 1 for n in numbers_near(str(t))} - literals
+        found += [Entry(str(n), known=n, rank=FAR_FETCHED) for n in sorted(near)]
         return [replace(e, code=i) for i, e in enumerate(found)]
 
     @cached_property

@@ -4,12 +4,13 @@ left on the others, and what is left then is applied to the text and graded like
 from __future__ import annotations
 
 import math
+import re
 import time
 from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import chain, pairwise, zip_longest
 from pathlib import Path
 
@@ -22,7 +23,8 @@ from ..runs import given
 from ..verdict import PASSED, Verdict
 from . import texts
 from .edits import Edit, joined
-from .pairs import MORE, Families, Guards, both_guards, carried, declared, exchanged, moved
+from .neighbours import setters
+from .pairs import MORE, Families, Guards, both_guards, carried, declared, exchanged, moved, renamed
 from .sites import Choice, Site
 from .variants import FEW_LARGE, Combination, Variants, has_barriers, with_small_blocks
 
@@ -33,8 +35,9 @@ MOST = 3  # repairs that are looked for, each in a line of its own
 AS_LIKELY = 0.3  # what a repair may cost more than the best and is said as well
 MOST_GRADED = 8
 #: costs of edits that are tried together: nothing dearer is tried where a cheaper one is found
-TIERS = (-9.0, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3.2, 3.5, 4.0, 9.0)
+TIERS = (-9.0, 0.45, 0.65, 0.85, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3.2, 3.5, 4.0, 9.0)
 PLAUSIBLE = (1.75, 2.25, 2.65)  # operations that cost less are all tried before the others
+SUSPECTED = 0.2  # by which what is wrong is likelier to be in a line that the verdict names
 LATER = 0.35  # by which they wait longer
 PAIRS_LATER = 0.25  # and those of several edits
 LAST_BUILD = 0.4  # of the time is kept for it
@@ -164,6 +167,8 @@ class Search:
                 return [repair]
         end = self.end
         for checks, later in zip_longest(self.builds, self.builds[1:]):
+            if self.left < 0:
+                break
             self.end = end - (LAST_BUILD * self.left if later else 0.0)
             with ExitStack() as stack:
                 devices = self.devices(checks, stack)
@@ -231,7 +236,7 @@ class Search:
         whole = cache(lambda: make(self.source, devices=self.devices("memory", stack)))
         if text != self.source:
             small = make(text, devices=devices)
-            if found := self.found_by(small, whole):
+            if (found := self.found_by(small, whole)) or self.left < 0:
                 return found
         return self.found_by(make(self.source, devices=devices) if text == self.source else whole())
 
@@ -266,18 +271,30 @@ class Search:
         fault = self.verdict.fault or {}
         return fault["line"] if fault.get("kind") in ("out-of-bounds", "invalid-address") else 0
 
+    @cached_property
+    def suspected(self) -> dict[int, float]:
+        """By which edits of a line are likelier: the verdict names it, or it sets what is used in the line of a fault."""
+        named = re.findall(r"(?i)\blines? (\d+)", " ".join(self.verdict.lines))
+        found = dict.fromkeys(map(int, named), SUSPECTED)
+        if self.verdict.fault:
+            found |= setters(self.source, self.verdict.fault["line"], SUSPECTED)
+        return found
+
     def tiers(self, sites: Sequence[Site]) -> Iterator[list[Combination]]:
         """What is tried together; nothing dearer is tried where something cheaper is found. The choices of operations that
         cost more are not made before they are needed."""
         if ordering := [(c,) for s in sites if s.orders for c in s.choices() if c.is_plain]:
             yield sorted(ordering, key=cost_of)
             yield [*moved(sites)]
+        for site in sites:
+            site.suspect = self.suspected.get(site.piece.line, 0.0)
         near = [s for s in sites if self.strays_in and s.may_stop(self.strays_in)]
         families, guards = Families(sites), Guards(near)
+        others = cache(lambda: [*exchanged(sites), *renamed(sites), *declared(sites), *carried(sites)])
         steps = [*enumerate(pairwise((-math.inf, *PLAUSIBLE, math.inf)))]
         alone = {step: cache(partial(self._alone, sites, *costs, early=not step)) for step, costs in steps}
         order = [
-            (max(low, 1.0) + LATER * step + after, step, i, after > 0)
+            (max(low, 0.25) + LATER * step + after, step, i, after > 0)
             for step in alone
             for i, low in enumerate(TIERS[:-1])
             for after in (0.0, PAIRS_LATER)
@@ -285,7 +302,7 @@ class Search:
         for _, step, i, together in sorted(order):
             choices = alone[step]()
             if together:
-                yield sorted(self._together(choices, i, sites, families, first=not step), key=cost_of)
+                yield sorted(self._together(choices, i, families, () if step else others()), key=cost_of)
             else:
                 yield sorted(((c,) for c in choices[i]), key=cost_of)
             if i == step == 0 and near and not together:
@@ -294,15 +311,15 @@ class Search:
 
     @staticmethod
     def _together(
-        choices: list[list[Choice]], i: int, sites: Sequence[Site], families: Families, first: bool
+        choices: list[list[Choice]], i: int, families: Families, others: Sequence[Combination]
     ) -> list[Combination]:
-        """The combinations that belong to a tier."""
+        """The combinations that belong to a tier; of the others, those that cost so much."""
         low, high = TIERS[i : i + 2]
-        found: list[Combination] = []
+        found = [c for c in others if low <= cost_of(c) < high]
         for c in chain(choices[i], choices[i - 1] if i else ()):
             if low <= c.cost + MORE < high:
                 found += [*families.of(c), *both_guards(c)]
-        return found + [*exchanged(sites), *declared(sites), *carried(sites)] if first and not i else found
+        return found
 
     def _alone(self, sites: Sequence[Site], least: float, most: float, early: bool) -> list[list[Choice]]:
         """The choices of operations that cost so much, by tiers. early: with those that are likely, whatever they cost."""

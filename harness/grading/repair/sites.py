@@ -7,20 +7,36 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
 from ...course.cuda_text import Piece
-from .directions import of_one_direction
-from .edits import BARRIERS, CONDITION, GUARD, STORE, Edit, Operation, replaced
-from .pool import Entries
+from .directions import are_akin, are_counterparts, of_one_direction
+from .edits import BARRIERS, CONDITION, GUARD, INTEGER, STORE, Edit, Operation, replaced
+from .pool import FAR_FETCHED, Entries, numbers_near
 
 UNLIKE = 0.3
 PARTNERS = 0.8  # by which an index and its extent are
 MISSING = 0.5  # by which what an index lacks is more likely
+SIZES = 1.2  # what it costs that a product is one of two other extents
 PLAIN = 0.15  # by which edits that put nothing in, which are few, are tried sooner
+CONFUSED = 0.3  # by which a sign that is often mistaken for another is likelier
 NEAR = 6  # lines between a condition and what it keeps from running
 MOST_TOGETHER = 8  # edits of one variant
 _SIGNS = (" < ", " >= ", " == ", " != ")
+_MISTAKEN = {
+    "+": "-",
+    "-": "+",
+    "/": "%",
+    "%": "/",
+    "<": "<=",
+    "<=": "<",
+    ">": ">=",
+    ">=": ">",
+    "=": "+=",
+    "+=": "=",
+}
+_MISTAKEN |= {"&&": "||", "||": "&&", "==": "!=", "!=": "=="}
 _ANY = ("a", "e + a", "e - a", "e * a", "e / a")  # where a may be a term
 
 
@@ -76,6 +92,7 @@ class Site:
     made: Callable[[Choice], Edit | tuple[Edit, ...]] | None = None
     others: tuple[str, ...] = ()  # arrays that may be named in its place
     missing: frozenset[str] = frozenset()  # names of an array's axes and sizes that its index does not have
+    suspect: float = 0.0  # by which its edits are likelier
 
     @property
     def replaces(self) -> bool:
@@ -88,6 +105,12 @@ class Site:
             outermost = self.piece.outer.outer.kind == "function_definition"
             return self.piece.line == line or outermost and self.piece.line < line
         return self.operations is CONDITION and line - NEAR <= self.piece.line <= line
+
+    @cached_property
+    def _mistaken_for(self) -> str:
+        """The operation with the sign that is most often meant where its own stands."""
+        sign = self.piece.part("operator")
+        return f"l {_MISTAKEN.get(sign.code, '')} r" if sign else ""
 
     @property
     def orders(self) -> bool:
@@ -108,8 +131,8 @@ class Site:
     def own(self) -> int | None:
         return self.entry_of(self.piece.code) if self.replaces else None
 
-    def replaced_by(self, entry: int) -> Choice:
-        return Choice(self, 0, entry, cost=0.7)
+    def replaced_by(self, entry: int, cost: float = 0.7) -> Choice:
+        return Choice(self, 0, entry, cost=cost - self.suspect)
 
     def choices(self, least: float = -math.inf, most: float = math.inf) -> Iterator[Choice]:
         """Its edits by operations that cost at least and less than so much."""
@@ -118,33 +141,35 @@ class Site:
                 yield from self._choices(number, o)
 
     def _choices(self, number: int, o: Operation) -> Iterator[Choice]:
-        wanted = o.operands & {"a", "b", "c"}
+        wanted, cost = o.operands & {"a", "b", "c"}, o.cost - self.suspect
         if not wanted:
-            choice = Choice(self, number, cost=o.cost - PLAIN)
+            confused = CONFUSED if o.code == self._mistaken_for else 0.0
+            choice = Choice(self, number, cost=cost - PLAIN - confused)
             if choice.edit.after != self.piece.code:
                 yield choice
         elif wanted == {"a"}:
             here = self.here if o.code in _ANY or self.made else self.plain
             if o.code == "a" and self.own is not None:  # extents stand for extents, indices for indices
                 for a in here:
-                    other = UNLIKE if self.pool[a].varies != self.pool[self.own].varies else 0.0
+                    unlike = self.operations is INTEGER and self.pool[a].varies != self.pool[self.own].varies
+                    other = UNLIKE if unlike else 0.0
                     if a != self.own and not self.pool[a].is_size:
-                        yield Choice(self, number, a, cost=o.cost + self._far(a) + other)
+                        yield Choice(self, number, a, cost=cost + self._far(a) + other)
                 return
             fitting = self._fitting(o.code)
             for a in here:
                 if not self.pool[a].is_size:
                     fits = self.pool[a].text in fitting
                     more = -PARTNERS if fits else PARTNERS if o.code == "max(e, a)" else 0.0
-                    yield Choice(self, number, a, cost=o.cost + self._far(a) + more)
+                    yield Choice(self, number, a, cost=cost + self._far(a) + more)
         elif wanted == {"a", "b"}:
             pairs = self._compared if any(sign in o.code for sign in _SIGNS) else self._multiplied
             pairs = self._stored if o.code == STORE.code else pairs
             if len(re.findall(r"\ba\b", o.code)) > 1:  # both bounds of an index
                 pairs = [pair for pair in pairs if self.pool.are_partners(*pair[:2])]
-            yield from (Choice(self, number, a, b, o.cost + rank) for a, b, rank in pairs)
+            yield from (Choice(self, number, a, b, cost + rank) for a, b, rank in pairs)
         elif self.is_index or self.piece.kind == "identifier":
-            cost = o.cost if self.is_index else o.cost + 0.8
+            cost += 0.0 if self.is_index else 0.8
             varying, extents = [i for i in self.plain if self.pool[i].varies], self._extents
             yield from (
                 Choice(self, number, a, b, cost, c)
@@ -157,16 +182,41 @@ class Site:
     def _fitting(self, code: str) -> Collection[str]:
         """What is likely to be put in by an operation."""
         own = self.pool.partners.get(self.piece.code, ())
-        return {"a - 1 - e": own, "e % a": self.extents, "max(e, a)": ("0",), "min(e, a)": own}.get(code, ())
+        fitting = {"a - 1 - e": own, "e % a": self.extents, "max(e, a)": ("0",), "min(e, a)": own}
+        return fitting.get(code, self._of_bound if code == "e * a" else ())
+
+    @cached_property
+    def _of_bound(self) -> set[str]:
+        """Of what a loop starts at: the factors of its bound, `last * H_out * W_out`."""
+        outer = self.piece.outer
+        while outer is not None and outer.kind != "for_statement":
+            outer = outer.outer
+        start, condition = (outer.part(name) if outer else None for name in ("initializer", "condition"))
+        if not start or not condition or not start.holds(self.piece):
+            return set()
+        products = [e for e in condition.all("binary_expression") if e.part("operator").code == "*"]
+        return {text for e in products for text in (e.part("right").code, _tail(e))}
 
     @property
     def likely(self) -> Iterator[Choice]:
-        """Of a condition, what compares something that it speaks of already, or asks for a remainder."""
+        """Of a condition, what compares something that it speaks of already, or asks for a remainder; of an extent times
+        another, other extents."""
+        if self.operations is INTEGER and self._is_size:
+            product = next(i for i, o in enumerate(INTEGER) if o.code == "a * b")
+            yield from (
+                Choice(self, product, a, b, SIZES - self.suspect) for a, b in combinations(self._extents, 2)
+            )
         for number, o in enumerate(self.operations if self.operations is CONDITION else ()):
             if any(sign in o.code for sign in _SIGNS):
                 yield from (
                     Choice(self, number, a, b, o.cost + rank) for a, b, rank in self._compared if rank < -0.2
                 )
+
+    @property
+    def _is_size(self) -> bool:
+        sides = [self.piece.part(side) for side in ("left", "right")]
+        extents = {self.pool[i].text for i in self._extents}
+        return all(sides) and self.piece.part("operator").code == "*" and {s.code for s in sides} <= extents
 
     @cached_property
     def _multiplied(self) -> list[tuple[int, int, float]]:
@@ -238,7 +288,7 @@ class Site:
 
     @cached_property
     def plain(self) -> list[int]:
-        return [i for i in self.here if not self.pool[i].of]
+        return [i for i in self.here if not self.pool[i].of and self.pool[i].rank < FAR_FETCHED]
 
     @cached_property
     def _extents(self) -> list[int]:
@@ -262,9 +312,46 @@ class Site:
         near += MISSING * (entry.text.rpartition(" % ")[2] in self.extents)
         if entry.text == self.piece.code:
             near -= MISSING
+        elif self.own is not None:
+            near += self._akin(entry.text)
         if self.piece.kind == "number_literal" and entry.known is not None:
-            return entry.rank
+            return (
+                0.2
+                if entry.rank >= FAR_FETCHED and entry.known in numbers_near(self.piece.code)
+                else entry.rank
+            )
         return entry.rank - near + (0.0 if entry.variable or entry.of or entry.known in (None, 0, 1) else 0.4)
+
+    def _akin(self, text: str) -> float:
+        """By how much likelier it is that a name is meant where another stands: `w` for `h`, `C_in` for `C_out`, and what
+        rows of the index beside it hold: `(…) * W + w`."""
+        own = self.piece.code
+        if not text.isdigit() and are_counterparts(own, text):
+            return 0.3
+        if text in self._wanted:
+            return 0.4
+        return 0.2 if are_akin(own, text) else 0.0
+
+    @cached_property
+    def _wanted(self) -> set[str]:
+        """In `(…) * e + w`: the extents of w; in `(…) * W + e`: the indices of W."""
+        product = self.piece.outer
+        if product is None or product.kind != "binary_expression":
+            return set()
+        sign, outer = product.part("operator").code, product.outer
+        if sign == "+" and product.part("right") == self.piece:
+            left = product.part("left")
+            extent = left.part("right").code if left.kind == "binary_expression" else ""
+            return {index for index, extents in self.pool.partners.items() if extent in extents}
+        if (
+            sign == "*"
+            and product.part("right") == self.piece
+            and outer is not None
+            and outer.part("left") == product
+        ):
+            if outer.kind == "binary_expression" and outer.part("operator").code == "+":
+                return set(self.pool.partners.get(outer.part("right").code, ()))
+        return set()
 
     @cached_property
     def extents(self) -> set[str]:
@@ -278,3 +365,8 @@ class Site:
             return self.made(choice)
         names = (self.pool[i].text if self.pool else "" for i in (choice.a, choice.b, choice.c))
         return replaced(self.piece, self.operations[choice.operation], *names)
+
+
+def _tail(product: Piece) -> str:
+    """`b * c` of `a * b * c`."""
+    return product.code.partition("*")[2].strip()

@@ -9,9 +9,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ...course.cuda_text import Function, Piece, Variable
-from .edits import ASSIGN, ATOMIC, BARRIERS, EXCHANGE, GUARD, MOVED, STORE, Edit, Operation
+from .edits import ASSIGN, ATOMIC, BARRIERS, EXCHANGE, GUARD, STORE, Edit, Operation
 from .expressions import Expressions
 from .kinds import kind_of
+from .moves import Moves
 from .neighbours import as_soon_as_known, may_be_exchanged, sets
 from .pool import Entries, Pool
 from .sites import Choice
@@ -22,10 +23,11 @@ _LEFT_OUT = ("constexpr", "static", "extern", "__shared__", "__constant__", "__d
 _HEADS = ("if_statement", "for_statement", "while_statement", "do_statement", "for_range_loop")
 
 
-class Writer(Expressions):
+class Writer(Moves, Expressions):
     """Writes one function. schemata: the Schemata that it belongs to."""
 
     def __init__(self, schemata, function: Function):
+        super().__init__()
         self.schemata, self.function = schemata, function
         self.pool = Pool(schemata.file, function, schemata.programs, schemata.arrays_of(function))
         self.integers, self.floats = self.pool.integers, self.pool.floats
@@ -36,7 +38,6 @@ class Writer(Expressions):
         self.kept |= {v.node.id: f"backwarp_q[{i}]" for i, v in enumerate(self.pool.kept)}
         self.stored = Entries([*self.integers, *self.floats], len(self.integers))
         self.loops = 0
-        self.moved: dict[int, int] = {}  # statements that may be moved, and the numbers of their sites
         self.assign = ASSIGN if schemata.races is None else (*ASSIGN, ATOMIC)
         self.leaves = function.part("type") is not None and function.part("type").code == "void"
 
@@ -85,11 +86,13 @@ class Writer(Expressions):
     def _compound_statement(self, p: Piece) -> str:
         """With the barriers that may stand before its statements and at its end."""
         text, at = "", p.start
+        before, after = self._turned(p)
         for node in p.node.children:
             child = Piece(p.file, node)
             barrier = self._barrier(child) if self.schemata.races is not None and node.type != "{" else ""
             stores = self._stores_before(child) if node.type == "}" else ""
-            text += p.file.text[at : child.start] + barrier + stores + self.write(child)
+            text += p.file.text[at : child.start] + barrier + stores + before.get(node.id, "")
+            text += self.write(child) + after.get(node.id, "")
             at = child.end
         return text + p.file.text[at : p.end]
 
@@ -138,38 +141,6 @@ class Writer(Expressions):
     def _expression_statement(self, p: Piece) -> str:
         return self._guarded(p, self._inside(p), self._kept_after(p))
 
-    def _moved_out(self, loop: Piece) -> tuple[str, str]:
-        """Statements of a loop that should perhaps be run once, before or after it: what runs them there."""
-        body, before, after = loop.part("body"), "", ""
-        for p in body.parts if body.kind == "compound_statement" else ():
-            if p.kind not in ("expression_statement", "if_statement") or not self._means_the_same(
-                p, loop.start
-            ):
-                continue
-            where = loop.start, loop.end
-
-            def made(choice: Choice, p=p, where=where) -> tuple[Edit, ...]:
-                place = where[choice.operation]
-                text = f" {p.code}" if choice.operation else f"{p.code} "
-                return Edit(p.start, p.end, "", MOVED.says), Edit(place, place, text, MOVED.says)
-
-            if (
-                "__sync" not in p.code
-                and (number := self.schemata.add(p, (MOVED, MOVED), made=made)) is not None
-            ):
-                self.moved[p.node.id] = number
-                once = f"if ({asked(number)} && backwarp_edit({number}).operation == %d) {{ {p.code} }} "
-                before, after = before + once % 0, after + once % 1
-        return before, after
-
-    def _means_the_same(self, p: Piece, place: int) -> bool:
-        """Whether every name in a statement stands for the same at another place."""
-        names = [n for n in p.all("identifier") if self.schemata.file.named(n.code, n.start)]
-        return all(
-            self.schemata.file.named(n.code, n.start) == self.schemata.file.named(n.code, place)
-            for n in names
-        )
-
     def _if_statement(self, p: Piece) -> str:
         text = self._inside(p, condition=self._condition)
         return self._guarded(p, text + self._else_zero(p))
@@ -203,8 +174,7 @@ class Writer(Expressions):
         outer = p.outer
         if outer is None or outer.kind not in ("compound_statement", *_HEADS, "else_clause"):
             return text
-        if moved := self.moved.get(p.node.id):
-            text = f"if (!{asked(moved)}) {{ {text} }}"
+        text = self._unless_moved(p, text)
         number = self._guard_site(p)
         if number is None:
             return f"{{ {text} {after}}}" if after else text
@@ -333,14 +303,15 @@ class Writer(Expressions):
         head = [x for x in (p.part("initializer"), p.part("update")) if x]
         variables = [v for v in self.pool.locals if head and head[0].holds(v)]
         after = self._stores(variables) + "".join(self._kept_after(x) for x in head)
-        before, last = self._moved_out(p)
+        before, last = self._around(p)
         text = self._inside(p, condition=self._condition, body=self._loop_body(after))
         return self._guarded(p, f'{before}_Pragma("unroll 1") {text} {last}')
 
     def _while_statement(self, p: Piece) -> str:
         kept = self._kept_after(p.part("condition"))
+        before, last = self._around(p)
         text = self._inside(p, condition=self._condition, body=self._loop_body(kept))
-        return self._guarded(p, f'_Pragma("unroll 1") {text}')
+        return self._guarded(p, f'{before}_Pragma("unroll 1") {text} {last}')
 
     def _do_statement(self, p: Piece) -> str:
         return '_Pragma("unroll 1") ' + self._inside(p, body=self._loop_body(""))
@@ -348,8 +319,8 @@ class Writer(Expressions):
     def _loop_body(self, first: str) -> Callable[[Piece], str]:
         def body(p: Piece) -> str:
             self.loops += 1
-            reset = self._resets(p)
-            text = f"{{ {first}{reset}{self.write(p)} }}"
+            start, end = self.into.get(p.node.id, ("", ""))
+            text = f"{{ {first}{self._resets(p)}{start}{self.write(p)} {end}}}"
             self.loops -= 1
             return text
 

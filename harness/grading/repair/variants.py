@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from itertools import repeat
 
 import numpy as np
 
@@ -30,7 +31,7 @@ FEW_SLOW = 16  # with all checks
 FEW_LARGE, LARGE = 4, 1 << 12  # in a case that takes so much
 STEPS = 1 << 15  # of a thread, and more in larger cases: calls count as well
 BUDGETS, MORE_STEPS = (
-    (1 << 12, 1 << 14),
+    (1 << 9, 1 << 12, 1 << 14),
     8,
 )  # or so many times what the kernel takes as it is, which has no calls
 REQUEST = 2048  # variants in one request
@@ -69,6 +70,7 @@ class Variants:
         self.setups: list[Setup] = []
         self.budgets: dict[str, int] = {}
         self.schemata = self._compiled(races)
+        self.order: list[int] = []
         wrong = (i for i, case in enumerate(self.cases) if not self.right_in(case, [()]))
         first = next(wrong, None)
         self.is_wrong = first is not None
@@ -171,17 +173,24 @@ class Variants:
         if len(choices) > REQUEST // 4 and len(self.setups) == 1:
             self._open(self.schemata)
         case = trial.outcome.case.name
+        patient = len(choices) <= FEW and not self._is_first(case)
+        if not patient and case not in self.budgets:
+            self.budgets[case] = self._budget(trial)
         if len(choices) <= FEW or len(self.setups) == 1:
-            if len(choices) > FEW and case not in self.budgets:
-                self.budgets[case] = self._budget(trial)
-            return self._launched_on(self.setups[0], trial, choices)
+            return self._launched_on(self.setups[0], trial, choices, patient)
         with ThreadPoolExecutor(len(self.setups)) as pool:
             parts = [choices[i :: len(self.setups)] for i in range(len(self.setups))]
-            halves = list(pool.map(lambda *on: self._launched_on(on[0], trial, on[1]), self.setups, parts))
+            halves = list(
+                pool.map(lambda *on: self._launched_on(*on, patient), self.setups, repeat(trial), parts)
+            )
         found = [False] * len(choices)
         for i, half in enumerate(halves):
             found[i :: len(self.setups)] = half
         return found
+
+    def _is_first(self, case: str) -> bool:
+        """Whether a case is the one that edits are tried in first, where many never end."""
+        return bool(self.order) and self.cases[self.order[0]].name == case
 
     def _budget(self, trial: Trial) -> int:
         """Steps of a thread: some times those that the kernel takes as it is, if it ends."""
@@ -194,11 +203,11 @@ class Variants:
         """Whether they end without a fault."""
         return [what != FAULTS for what in self._run(setup, trial, choices, steps, LONG)]
 
-    def _launched_on(self, setup: Setup, trial: Trial, choices: Sequence[Combination]) -> list[bool]:
-        few = len(choices) <= FEW
-        default = STEPS + 4 * self._size(trial.outcome.case)
-        steps = 1 << 24 if few else self.budgets.get(trial.outcome.case.name, default)
-        limit = LONG if few or setup.device.checks == "full" else LAUNCH
+    def _launched_on(
+        self, setup: Setup, trial: Trial, choices: Sequence[Combination], patient: bool
+    ) -> list[bool]:
+        steps = 1 << 24 if patient else self.budgets[trial.outcome.case.name]
+        limit = LONG if patient or setup.device.checks == "full" else LAUNCH
         right = [what == RIGHT for what in self._run(setup, trial, choices, steps, limit)]
         return right + [False] * (len(choices) - len(right))
 
@@ -274,13 +283,15 @@ def with_small_blocks(source: str, kernel: Kernel, dims: dict[str, int]) -> str:
             return 0
         return math.prod(block) if isinstance(block, tuple) else block
 
+    taken: dict[int, int] = {}  # what numbers have become: two that differ go on to differ
     for name, value in before.items():
         number = re.compile(rf"(\bconstexpr\s+int\s+{name}\s*=\s*){value}(?=\s*;)")
         least = SMALL
         while least < value:
             smaller = number.sub(lambda m, least=least: m[1] + str(least).ljust(len(str(value))), text)
-            if FEWEST <= threads(smaller) < threads(text) and threads(smaller) % whole == 0:
-                text = smaller
+            differs = taken.get(least, value) == value
+            if differs and FEWEST <= threads(smaller) < threads(text) and threads(smaller) % whole == 0:
+                text, taken[least] = smaller, value
                 break
             least *= 2
     return text

@@ -1,0 +1,156 @@
+"""The sites of statements that should perhaps stand elsewhere: before a neighbour, in a loop, or out of one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ...course.cuda_text import Piece
+from .edits import MOVED, TURNED, ZEROED, Edit
+from .sites import Choice
+from .support import asked
+
+LONGEST = 240  # characters of a statement that is moved, as it is compiled twice
+_LOOPS = ("for_statement", "while_statement", "do_statement")
+_MOVED = ("expression_statement", "if_statement", *_LOOPS)
+_LEAVES = ("return_statement", "continue_statement", "break_statement")
+
+
+class Moves:
+    """Writes what stands around statements; statements.py writes the statements themselves."""
+
+    def __init__(self):
+        self.moved: dict[int, list[int]] = defaultdict(list)  # by node: the sites by which it is left out
+        self.into: dict[
+            int, list[str]
+        ] = {}  # by the body of a loop: what is run at its start, and at its end
+
+    def _unless_moved(self, p: Piece, text: str) -> str:
+        unless = " && ".join(f"!{asked(number)}" for number in self.moved.get(p.node.id, ()))
+        return f"if ({unless}) {{ {text} }}" if unless else text
+
+    def _moved_to(self, p: Piece, operation, places: list[tuple[int, str]]) -> list[str]:
+        """What runs a statement at each of these places of the text instead of its own, where it is written in this form."""
+
+        def made(choice: Choice) -> tuple[Edit, ...]:
+            place, form = places[choice.operation]
+            return Edit(p.start, p.end, "", MOVED.says), Edit(place, place, form % p.code, MOVED.says)
+
+        number = self.schemata.add(p, (operation,) * len(places), made=made) if places else None
+        if number is None:
+            return [""] * len(places)
+        self.moved[p.node.id].append(number)
+        code = " ".join(token.code for token in p.tokens)
+        which = f"{asked(number)} && backwarp_edit({number}).operation =="
+        return [f"if ({which} {i}) {{ {code} }} " for i in range(len(places))]
+
+    def _around(self, loop: Piece) -> tuple[str, str]:
+        """What is run before a loop, or after it: what is in it and should perhaps be run once, and sums set to 0."""
+        body, before, after = loop.part("body"), self._zeroed(loop), ""
+        for p in body.parts if body.kind == "compound_statement" else ():
+            if p.kind in ("expression_statement", "if_statement") and self._fits(p, loop.start):
+                places = [(loop.start, "%s "), (loop.end, " %s")]
+                first, last = self._moved_to(p, MOVED, places)
+                before, after = before + first, after + last
+        return before, after
+
+    def _turned(self, block: Piece) -> tuple[dict[int, str], dict[int, str]]:
+        """Of a block, by node: what is run before a statement, or after it, if it changes places with a neighbour. A
+        statement beside a loop should perhaps be run in every turn."""
+        before: dict[int, str] = defaultdict(str)
+        after: dict[int, str] = defaultdict(str)
+        for one, other in pairwise(p for p in block.parts if p.kind != "comment"):
+            if self._fits(other, one.start) and (
+                one.kind == "declaration" or len(other.code) <= len(one.code)
+            ):
+                mover, beside, place, form, where = other, one, one.start, "%s ", before
+            elif self._fits(one, one.start) and not _is_named_in(one, other):
+                mover, beside, place, form, where = one, other, other.end, " %s", after
+            else:
+                continue
+            body = beside.part("body") if beside.kind in _LOOPS else None
+            places = [(place, form)] if _matters(mover, beside) else []
+            inside = (
+                body is not None
+                and body.kind == "compound_statement"
+                and mover.kind == "expression_statement"
+            )
+            if inside:
+                places.append((body.end - 1, "%s ") if mover is other else (body.start + 1, " %s"))
+            texts = self._moved_to(mover, TURNED, places)
+            if inside:
+                self.into.setdefault(body.node.id, ["", ""])[mover is other] += texts.pop()
+            where[beside.node.id] += "".join(texts)
+        return before, after
+
+    def _zeroed(self, loop: Piece) -> str:
+        """`x[i] += …` in a loop should perhaps begin with 0."""
+        if loop.outer is None or loop.outer.kind != "compound_statement":
+            return ""
+        return "".join(self._zero(target, loop) for target in dict.fromkeys(self._sums(loop)))
+
+    def _sums(self, loop: Piece) -> Iterator[str]:
+        for e in loop.part("body").all("assignment_expression"):
+            target = e.part("left")
+            plain = target.kind in ("subscript_expression", "pointer_expression")
+            if e.part("operator").code == "+=" and plain and self._means_the_same(target, loop.start):
+                if self.pool.kind(target) in ("float", "integer"):
+                    yield target.code
+
+    def _zero(self, target: str, loop: Piece) -> str:
+        text = f"{target} = 0; "
+        number = self.schemata.add(
+            loop, (ZEROED,), made=lambda _: Edit(loop.start, loop.start, text, ZEROED.says)
+        )
+        return "" if number is None else f"if ({asked(number)}) {{ {text}}} "
+
+    def _fits(self, p: Piece, place: int) -> bool:
+        """Whether a statement may be run at another place."""
+        plain = p.kind in _MOVED and len(p.code) <= LONGEST and "__sync" not in p.code and "#" not in p.code
+        return plain and self._means_the_same(p, place)
+
+    def _means_the_same(self, p: Piece, place: int) -> bool:
+        """Whether every name in a statement stands for the same at another place."""
+        names = [n for n in p.all("identifier") if self.schemata.file.named(n.code, n.start)]
+        return all(
+            self.schemata.file.named(n.code, n.start) == self.schemata.file.named(n.code, place)
+            for n in names
+        )
+
+
+def _is_named_in(one: Piece, other: Piece) -> bool:
+    """Whether a declaration gives a name of a statement another meaning."""
+    declared = (
+        {d.part("declarator").code for d in other.all("init_declarator")}
+        if other.kind == "declaration"
+        else set()
+    )
+    return bool(declared & {n.code for n in one.all("identifier")})
+
+
+def _matters(one: Piece, other: Piece) -> bool:
+    """Whether their order does: one sets what the other names, calls a function for what it does, or leaves."""
+    if any(next(p.all(*_LEAVES), None) or _calls(p) for p in (one, other)):
+        return True
+    names = [{n.code for n in p.all("identifier")} for p in (one, other)]
+    return bool(_set_in(one) & names[1] or _set_in(other) & names[0])
+
+
+def _calls(p: Piece) -> bool:
+    return any(s.parts and s.parts[0].kind == "call_expression" for s in _statements(p))
+
+
+def _statements(p: Piece) -> Iterator[Piece]:
+    if p.kind == "expression_statement":
+        yield p
+    yield from p.all("expression_statement")
+
+
+def _set_in(p: Piece) -> set[str]:
+    """Names of variables and arrays that get a value."""
+    targets = [
+        e.part("left") or e.part("argument") for e in p.all("assignment_expression", "update_expression")
+    ]
+    found = {d.part("declarator").code for d in p.all("init_declarator")}
+    return found | {next((n.code for n in t.all("identifier")), t.code) for t in targets if t}
