@@ -40,7 +40,7 @@ PLAUSIBLE = (1.75, 2.25, 2.65)  # operations that cost less are all tried before
 SUSPECTED = 0.2  # by which what is wrong is likelier to be in a line that the verdict names
 LATER = 0.35  # by which they wait longer
 PAIRS_LATER = 0.25  # and those of several edits
-LAST_BUILD = 0.4  # of the time is kept for it
+LAST_BUILD = 0.4  # of the time is kept for it, in which more edits can be tried
 
 
 @dataclass
@@ -169,7 +169,7 @@ class Search:
         for checks, later in zip_longest(self.builds, self.builds[1:]):
             if self.left < 0:
                 break
-            self.end = end - (LAST_BUILD * self.left if later else 0.0)
+            self.end = end - (LAST_BUILD * self.left if later == "memory" else 0.0)
             with ExitStack() as stack:
                 devices = self.devices(checks, stack)
                 make = partial(

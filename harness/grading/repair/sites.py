@@ -148,20 +148,20 @@ class Site:
             if choice.edit.after != self.piece.code:
                 yield choice
         elif wanted == {"a"}:
-            here = self.here if o.code in _ANY or self.made else self.plain
+            here, far = self.here if o.code in _ANY or self.made else self.plain, self._far
             if o.code == "a" and self.own is not None:  # extents stand for extents, indices for indices
                 for a in here:
                     unlike = self.operations is INTEGER and self.pool[a].varies != self.pool[self.own].varies
                     other = UNLIKE if unlike else 0.0
                     if a != self.own and not self.pool[a].is_size:
-                        yield Choice(self, number, a, cost=cost + self._far(a) + other)
+                        yield Choice(self, number, a, cost=cost + far[a] + other)
                 return
             fitting = self._fitting(o.code)
             for a in here:
                 if not self.pool[a].is_size:
                     fits = self.pool[a].text in fitting
                     more = -PARTNERS if fits else PARTNERS if o.code == "max(e, a)" else 0.0
-                    yield Choice(self, number, a, cost=cost + self._far(a) + more)
+                    yield Choice(self, number, a, cost=cost + far[a] + more)
         elif wanted == {"a", "b"}:
             pairs = self._compared if any(sign in o.code for sign in _SIGNS) else self._multiplied
             pairs = self._stored if o.code == STORE.code else pairs
@@ -303,7 +303,12 @@ class Site:
     def is_index(self) -> bool:
         return self.piece.outer is not None and self.piece.outer.kind == "subscript_argument_list"
 
-    def _far(self, a: int) -> float:
+    @cached_property
+    def _far(self) -> dict[int, float]:
+        """How far-fetched it is that an entry is put in."""
+        return {a: self._far_fetched(a) for a in self.here}
+
+    def _far_fetched(self, a: int) -> float:
         """Literals that occur elsewhere are less likely than variables, 0 and 1; what is used nowhere, and what is of
         the same direction, is more likely."""
         entry = self.pool[a]
