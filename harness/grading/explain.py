@@ -114,10 +114,15 @@ def added_up(
     over = summed.time_is_over()
     tries = [*((case, False) for case in cases), *((case, True) for case in cases[:1])]
     if not shown.error and shares.adds_together(kernel, source):
-        for case in busy(puzzle, shown, outcomes, t)[:TRIED]:
+        found = []
+        for case in busy(puzzle, shown, outcomes, t):
             trial = begun(puzzle, case, kernel, t, seed)
-            if says := trial.launch and shares.told(trial, setup, over):
-                return f"{'In this case' if case is shown.case else f'In case {case.name}'}, {says}"
+            known, says = shares.told(trial, setup, over) if trial.launch else (0, "")
+            found += [
+                (known, f"In {'this case' if case is shown.case else f'case {case.name}'}, {says}")
+            ] * bool(says)
+        if found:
+            return max(found, key=lambda f: f[0])[1]
     some = []
     for case, alone in tries:
         trial = begun(puzzle, case, kernel, t, seed)
@@ -134,17 +139,18 @@ def added_up(
 
 
 def busy(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables) -> list[Case]:
-    """The cases that are wrong, the shown one first; those last whose blocks have more threads than elements."""
-    wrong = [o.case for o in outcomes if o.kernel is shown.kernel and o.kind == "wrong" and not o.case.stress]
+    """The shown case, and small ones that are wrong and have something to do for each thread of the launch; for want of
+    these, of a block."""
 
-    def idle(case: Case) -> bool:
+    def idle(case: Case) -> int:
         dims = puzzle.full_dims(case)
-        threads = math.prod(triple(shown.kernel.launch(dict(dims), t).block, "block"))
-        return threads > max(
-            (math.prod(a.shape(dims)) for a in shown.kernel.arrays if a.role == "in"), default=0
-        )
+        launch = shown.kernel.launch(dict(dims), t)
+        block, grid = (math.prod(triple(x, "")) for x in (launch.block, launch.grid))
+        elements = max((math.prod(a.shape(dims)) for a in shown.kernel.arrays if a.role == "in"), default=0)
+        return (elements < block) + (elements < block * grid)
 
-    return sorted([shown.case, *(case for case in wrong if case is not shown.case)], key=idle)
+    wrong = [o.case for o in outcomes if o.kernel is shown.kernel and o.kind == "wrong" and not o.case.stress]
+    return [shown.case, *sorted((case for case in wrong if case is not shown.case), key=idle)][:TRIED]
 
 
 def begun(puzzle: Puzzle, case: Case, kernel: Kernel, t: Tunables, seed: int) -> Trial:

@@ -4,9 +4,11 @@ an index with the steps of another array. Facts about its text beside the puzzle
 
 from __future__ import annotations
 
+import operator
+import random
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -16,13 +18,21 @@ from ...course.declare import Kernel, Launch, Puzzle
 from ...course.parameters import Scalar
 from ...course.stubs import stub_text
 from ...devices.launching import triple
-from .array_steps import products, wrong_steps
+from .array_steps import wrong_steps
 from .digits import mixed_digits
 from .findings import Slip, reached, shown, sign_of
 from .near_solution import differences
-from .noting import value_of
+from .noting import index_of, value_of
 from .rows_columns import Rows
 
+TRIED = 8  # values of the names of an expression
+SIGNS: Mapping[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.floordiv,
+    "%": operator.mod,
+}
 _RANKS = re.compile(r"thread_rank|thread_index|group_index|block_rank|block_index|asm")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -244,14 +254,37 @@ def changed_lines(stub: Use, mine: Use) -> list[Slip]:
 
 
 def says_the_same(a: Variable, b: Variable) -> bool:
-    """Whether two declarations have the same type and, but for the order of terms and factors, the same value."""
-    sums = [
-        Counter(
-            (sign, tuple(sorted(names))) for sign, names in products(v.value, lambda e: " ".join(words(e)))
-        )
-        for v in (a, b)
-    ]
-    return a.type == b.type and (words(a.value) == words(b.value) or sums[0] == sums[1])
+    """Whether two declarations have the same type and always the same value, as far as that can be computed."""
+    if a.type != b.type:
+        return False
+    numbers = random.Random(1)
+    known: dict[str, int] = defaultdict(lambda: numbers.randint(1, 40))
+    for _ in range(TRIED):
+        worth = [computed(v.value, known) for v in (a, b)]
+        if None in worth or worth[0] != worth[1]:
+            return words(a.value) == words(b.value)
+        known.clear()
+    return True
+
+
+def computed(e: Piece, known: Mapping[str, int]) -> int | None:
+    """The value of an integer expression, or the place that a pointer points to. known: of what is not computed here."""
+    if e.kind in ("identifier", "field_expression"):
+        value = value_of(e.file, e.code, e.start) if e.kind == "identifier" else None
+        worth = computed(value, known) if value else None
+        return known[e.code] if worth is None else worth
+    if e.kind == "pointer_expression" and e.parts[0].kind == "subscript_expression" and index_of(e.parts[0]):
+        both = [computed(p, known) for p in (e.parts[0].parts[0], index_of(e.parts[0]))]
+        return None if None in both else sum(both)
+    if e.kind == "parenthesized_expression" and len(e.parts) == 1:
+        return computed(e.parts[0], known)
+    if e.kind == "number_literal":
+        return int(e.code) if e.code.isdecimal() else None
+    sign = sign_of(e)
+    if sign not in SIGNS:
+        return None
+    left, right = (computed(e.part(side), known) for side in ("left", "right"))
+    return None if left is None or right is None or sign in "/%" and not right else SIGNS[sign](left, right)
 
 
 def declared(use: Use) -> dict[str, Variable]:

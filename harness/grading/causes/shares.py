@@ -6,7 +6,7 @@ what arrives in the output is what becomes of the share of the thread that reads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -25,18 +25,19 @@ MOST_RANGES = 6  # of threads, that are told one by one
 MOST_STEPS = 1 << 18  # of the launch that is noted
 
 
-def told(trial: Trial, setup: Setup, over: Callable[[], bool]) -> str:
-    """The sentence; "" where all shares arrive, or nothing is known of them. over: see `time_is_over`."""
+def told(trial: Trial, setup: Setup, over: Callable[[], bool]) -> tuple[int, str]:
+    """(of how many threads something is known, the sentence); "" where all shares arrive, or nothing is known of them.
+    over: see `time_is_over`."""
     kernel, block = trial.outcome.kernel, triple(trial.launch.block, "block")
-    if block[0] == 1 or block[1:] != (1, 1):
-        return ""
+    if block[0] == 1 or block[1:] != (1, 1) and block[0] % WARP:
+        return 0, ""
     run = launches(trial, setup, over)
     for a in (a for a in kernel.arrays if a.role == "in" and a.dtype == "float32"):
         shares = shares_of(a, trial, setup)
         arrived = shares and arrivals(kernel, trial.dims, a, trial.arrays, shares, run)
         if arrived and (says := described(arrived, kernel.outputs[0].name)):
-            return says
-    return ""
+            return len(arrived), says
+    return 0, ""
 
 
 def adds_together(kernel: Kernel, source: str) -> bool:
@@ -92,8 +93,9 @@ def arrivals(
         a.name: np.ones_like(arrays[a.name]) for a in kernel.arrays if a.role == "in" and a.dtype == "float32"
     }
     zero, numbers = np.zeros_like(arrays[array.name]), arrays[array.name]
-    once, thrice = (right({**arrays, **others, array.name: n * numbers}) for n in (1, 3))
-    if right({**arrays, **others, array.name: zero}).any() or not np.allclose(thrice, 3 * once, rtol=1e-4):
+    rest, once, thrice = (right({**arrays, **others, array.name: n * numbers}) for n in (0, 1, 3))
+    own = run({**arrays, **others, array.name: zero})
+    if own is None or not np.allclose(thrice - rest, 3 * (once - rest), rtol=1e-4, atol=1e-5):
         return {}
     found: dict[int, float] = {}
     for thread in tried(sorted(shares)):
@@ -102,10 +104,11 @@ def arrivals(
             single.flat[element] = 1
             inputs = {**arrays, **others, array.name: single}
             done = run(inputs)
-            want = right(inputs)
-            if done is None or (done[name][want == 0] != 0).any() or not want.any():
+            want = right(inputs) - rest
+            got = None if done is None else done[name] - own[name]
+            if got is None or (got[want == 0] != 0).any() or not want.any():
                 return {}
-            times = np.unique(np.round(done[name][want != 0] / want[want != 0], 4))
+            times = np.unique(np.round(got[want != 0] / want[want != 0], 4))
             if len(times) != 1 or found.setdefault(thread, float(times[0])) != times[0]:
                 return {}
     return found
@@ -114,6 +117,12 @@ def arrivals(
 def tried(threads: list[int]) -> list[int]:
     """All, or in large blocks those of the first warp, and one of each other."""
     return threads if len(threads) <= 3 * WARP else [t for t in threads if t < WARP or t % WARP == 0]
+
+
+def is_whole(threads: Iterable[int]) -> bool:
+    """Whether these are all threads that read something, not those that are `tried` of a large block."""
+    later = [t for t in threads if t > WARP]
+    return not later or any(t % WARP for t in later)
 
 
 def described(arrived: Mapping[int, float], output: str) -> str:
@@ -128,7 +137,7 @@ def described(arrived: Mapping[int, float], output: str) -> str:
     threads = np.array(sorted(arrived))
     bad = np.array([arrived[t] != 1 for t in threads])
     if bad.all():
-        return f"what any thread reads {does} {output}." if times else ""
+        return f"what any thread reads {does} {output}." if times and len(set(threads % WARP)) > 1 else ""
     found = []
     for name, of, values in (
         ("warp", "", threads // WARP),
@@ -137,7 +146,7 @@ def described(arrived: Mapping[int, float], output: str) -> str:
     ):
         touched = np.unique(values[bad])
         ranges = runs_of(touched, np.unique(values))
-        complete = name != "thread" or len(arrived) <= 3 * WARP
+        complete = name != "thread" or is_whole(arrived)
         if (np.isin(values, touched) == bad).all() and len(ranges) <= 2 and complete and values.any():
             one = len(touched) == 1
             text = (
@@ -146,23 +155,33 @@ def described(arrived: Mapping[int, float], output: str) -> str:
             found.append((len(touched) * (1 + (name == "thread")), text))
     if found:
         return min(found)[1]
-    some = every(threads, bad) if len(arrived) <= 3 * WARP else ""
+    some = every(threads, bad) if is_whole(arrived) else ""
     return f"what {some} read {does} {output}." if some else ""
 
 
 def one_by_one(arrived: Mapping[int, float], output: str) -> str:
-    """How often what each thread reads is added; "" for too many different ones."""
+    """How often what each thread reads is added, in a large block those of warp 0; "" for too many different ones."""
+    of = "" if is_whole(arrived) else " of warp 0"
+    arrived = {t: n for t, n in arrived.items() if t < WARP or not of}
     known, found = np.array(sorted(arrived)), []
     for n in sorted(set(arrived.values())):
-        ranges = runs_of(np.array([t for t in sorted(arrived) if arrived[t] == n]), known)
-        many = "s" * (len(ranges) > 1 or " to " in ranges[0])
+        chosen = np.array([arrived[t] == n for t in known.tolist()])
+        ranges = runs_of(known[chosen], known)
+        names = " and ".join(ranges)
+        if len(ranges) > 3 and any(repeats(known, chosen, period) for period in (2, 4, 8, 16)):
+            ranges, names = ranges[:2], f"{', '.join(ranges[:2])}, ..."
         often = "not at all" if n == 0 else "once" if n == 1 else f"{n:g} times"
-        found.append((int(ranges[0].split()[0]), len(ranges), f"thread{many} {' and '.join(ranges)} {often}"))
+        found.append(
+            (int(known[chosen][0]), len(ranges), f"thread{'s' * int(chosen.sum() > 1)} {names} {often}")
+        )
     if sum(count for _, count, _ in found) > MOST_RANGES:
         return ""
-    return (
-        f"so often is what a thread reads added to {output}: {'; '.join(text for *_, text in sorted(found))}."
-    )
+    return f"so often is what a thread{of} reads added to {output}: {'; '.join(text for *_, text in sorted(found))}."
+
+
+def repeats(threads: np.ndarray, chosen: np.ndarray, period: int) -> bool:
+    """Whether a thread is chosen wherever the one a period before it is."""
+    return all(len(set(chosen[threads % period == i].tolist())) < 2 for i in range(period))
 
 
 def every(threads: np.ndarray, bad: np.ndarray) -> str:

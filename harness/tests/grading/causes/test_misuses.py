@@ -133,6 +133,8 @@ def test_the_stub_is_compared_with_itself_only():
     edits = (first, first.replace("idx", "id")), (second, second.replace("idx", "id") + " int rest = id;")
     assert not told("14", *edits, ("int q = idx % W_out, p = idx /", "int q = rest % W_out, p = id /"))
     assert not told("13", ("blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x + blockDim.x * blockIdx.x"))
+    assert not told("05", ("= logits + b * classes", "= &logits[b * classes]"))
+    assert told("05", ("= logits + b * classes", "= &logits[b * batch]"))
 
 
 def test_an_axis_of_the_launch_that_is_left_out():

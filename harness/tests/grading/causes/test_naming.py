@@ -7,7 +7,7 @@ import pytest
 
 from harness.course.declare import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle
 from harness.course.inputs import make_inputs
-from harness.grading.causes.naming import Observation, explain
+from harness.grading.causes.naming import Observation, explain, offset
 from harness.grading.compare import expectations
 
 CASES = (
@@ -186,3 +186,18 @@ def test_a_size_that_only_some_cases_have_is_no_factor():
     cases = (Case("a", {"B": 2, "N": 2, "M": 3, "D": 4}), Case("b", {"B": 5, "N": 3, "M": 2}))
     assert claim(lambda a, d: total(a, d) * d["M"], cases=cases) == "multiplied"
     assert claim(lambda a, d: total(a, d) * d.get("D", 7), cases=cases) == "factor"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (lambda d: np.log(d["N"] + d["B"] - 1.0) + 2, "Every element of y is 3.3863 too large."),
+        (lambda d: -np.log(d["M"]), "Every element of y is log(M) = 1.3863 too small."),
+        (lambda d: d["B"] + 0.0, "Every element of y is B = 1 too large."),
+        (lambda d: np.arange(d["M"]), ""),
+    ],
+)
+def test_a_number_too_many(more, says):
+    puzzle = make_puzzle(cases=CASES)
+    seen = [see(puzzle, case, lambda a, d: total(a, d) + more(d)) for case in CASES]
+    assert offset([o for o in seen if o.failed]) == says

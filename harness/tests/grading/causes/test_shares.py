@@ -31,6 +31,15 @@ def test_a_share_that_is_lost_or_doubled():
         "so often is what a thread reads added to y: thread 0 once; thread 1 3 times; threads 2 to 3 not at all."
     )
     assert described({t: float(t % 3) for t in range(9)}, "y") == ""
+    pairs = {t: 2.0 * (t & 4 == 0) for t in range(32)}
+    assert described(pairs, "y").endswith(
+        ": threads 0 to 3, 8 to 11, ... 2 times; threads 4 to 7, 12 to 15, ... not at all."
+    )
+    first_of_each = pairs | {t: 2.0 for t in range(32, 512, 32)}
+    assert described(first_of_each, "y").startswith(
+        "so often is what a thread of warp 0 reads added to y: threads 0 to 3,"
+    )
+    assert described({0: 2.0, 32: 2.0}, "y") == ""
 
 
 def test_a_tree_that_reaches_too_far(tmp_path):
