@@ -115,6 +115,31 @@ def is_size(by: float, dim: str, says: str, o: Observation) -> bool:
     return bool(worth and abs(abs(by) - worth) < 1e-3 * worth)
 
 
+def predicts(values: Mapping[str, np.ndarray] | None, seen: Observation) -> bool:
+    """Is that what was written? Where a value is not finite, or nothing was written, the same must be true."""
+    if values is None:
+        return False
+    for target in seen.targets:
+        foreseen, got = values[target.array.name], seen.results[target.array.name]
+        if not agree(foreseen, got, slack(target, foreseen)):
+            return False
+        if (~np.isfinite(foreseen) & ~unset(target, seen) & (got != foreseen)).any():
+            return False
+    return True
+
+
+def differs(values: Mapping[str, np.ndarray], seen: Observation) -> bool:
+    """Does what a mistake writes differ here from the right answer?"""
+    for target in seen.targets:
+        if target.array.name in values:
+            foreseen = values[target.array.name]
+            if not agree(foreseen, target.values, slack(target, foreseen)):
+                return True
+            if (~np.isfinite(foreseen) & (foreseen != target.values) & ~np.isnan(target.values)).any():
+                return True
+    return False
+
+
 def unset(target: Expected, seen: Observation) -> np.ndarray:
     """The elements that hold no number, or nothing but what was there before the kernel ran."""
     name = target.array.name
