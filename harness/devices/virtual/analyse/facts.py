@@ -24,10 +24,10 @@ from .waits import Waits
 
 
 class ModuleFacts:
-    """interleaved, threads: as in `Waits`. width: how many threads run as lanes of a vector."""
+    """interleaved, threads: as in `Waits`. width: how many threads run as lanes of a vector. masks: see `targets.Target`."""
 
-    def __init__(self, module: Module, interleaved: bool, threads: bool, width: int = 1):
-        self.width = width
+    def __init__(self, module: Module, interleaved: bool, threads: bool, width: int = 1, masks: str = "i1"):
+        self.width, self.masks = width, masks
         self.module, self.graph = module, CallGraph(module)
         self.barriers = Barriers(self.graph)
         self.waits = Waits(self.graph, interleaved, threads)

@@ -71,8 +71,9 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
         rewrite(module)
     if fixed:
         specialise.run(module, *fixed)
-    width = (recipe.lanes or target(recipe.target).lanes) if recipe.coarsen else 1
-    facts = ModuleFacts(module, Check.RACES in recipe, not recipe.runtime, width)
+    processor = target(recipe.target)
+    width = (recipe.lanes or processor.lanes) if recipe.coarsen else 1
+    facts = ModuleFacts(module, Check.RACES in recipe, not recipe.runtime, width, processor.masks)
     turns.run(facts.waits)
     inline.run(facts.waits)
     for function in facts.emitted:

@@ -12,12 +12,15 @@ _BEYOND_AVX2 = ("avx512", "avx10", "evex512", "amx")
 
 @dataclass(frozen=True)
 class Target:
-    """As LLVM calls them. lanes: how many 32-bit numbers a vector register holds."""
+    """As LLVM calls them. lanes: how many threads are a vector. masks: what says in vectors which lanes take part: a bit, where
+    there are registers for that, else a number of all bits or none.
+    """
 
     triple: str
     cpu: str
     features: str
     lanes: int
+    masks: str
 
 
 @cache
@@ -26,10 +29,13 @@ def target(name: str = "") -> Target:
     if name == "neon":
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
-        return Target("aarch64-unknown-linux-gnu", "generic", "+neon", 4)
+        return Target("aarch64-unknown-linux-gnu", "generic", "+neon", 4, "i32")
     features = llvm.get_host_cpu_features()
     if name == "avx2":
         for feature in features:
             features[feature] &= not feature.startswith(_BEYOND_AVX2)
-    lanes = 16 if features.get("avx512f") else 8 if features.get("avx2") else 4
-    return Target(llvm.get_default_triple(), llvm.get_host_cpu_name(), features.flatten(), lanes)
+    wide = features.get("avx512f")
+    # two vectors of AVX2, side by side: while one waits for a product, the other goes on
+    lanes = 16 if wide or features.get("avx2") else 4
+    names = llvm.get_default_triple(), llvm.get_host_cpu_name(), features.flatten()
+    return Target(*names, lanes, "i1" if wide else "i32")

@@ -42,7 +42,7 @@ class _Body:
             for i in self.body[region.start : region.end]
         )
         if self.dies:
-            self._slot(_LIVE, "splat (i1 true)")
+            self._slot(_LIVE, self.e.text.all_lanes)
 
     def _slot(self, name: str, start: str = "zeroinitializer") -> None:
         self.e.text.first(f"{name} = alloca {self.mask_type}", f"store {self.mask_type} {start}, ptr {name}")
@@ -114,23 +114,20 @@ class _Body:
 
     def _unless_alone(self, alive: str) -> None:
         """A single thread begins again: as a lane it would take as long as many."""
-        e, width, enough = self.e, self.e.text.width, self.e.fresh_label("enough")
-        bits = e.cast(
-            "zext", f"i{width}", e.text.plainly(f"bitcast {self.mask_type} {alive} to i{width}"), "i32"
-        )
-        count = e.emit(f"call i32 @llvm.ctpop.i32(i32 {bits})")
+        e, enough = self.e, self.e.fresh_label("enough")
+        count = e.emit(f"call i32 @llvm.ctpop.i32(i32 {e.text.bits(alive)})")
         e.branch(e.op("icmp eq i32", count, 1), ALONE, enough, unlikely=True)
         e.label(enough)
 
     def _any(self, mask: str) -> str:
-        return self.e.text.reduced("or", mask, "i1")
+        return self.e.text.any(mask)
 
     def _part(self, ins: Instruction, position: int) -> bool:
         """The lanes go to the first blocks of the region that begins here; nothing to do where they meet at once."""
         region = self.starts.get(position + 1)
         if region is None:  # nothing in between
             return False
-        mask = self.values.mask or "splat (i1 true)"
+        mask = self.values.mask or self.e.text.all_lanes
         self.entered.append(region)
         self._prepare(region)
         self._split(ins, mask, position + 1, region)
@@ -155,7 +152,7 @@ class _Body:
         elif ended:
             e.text.block(e.fresh_label("around"))
         self._all_alive()
-        self._wait(region.start, self.values.mask or "splat (i1 true)")
+        self._wait(region.start, self.values.mask or self.e.text.all_lanes)
         for n, (start, end) in enumerate(region.blocks):
             next_ = _at(region.blocks[n + 1][0]) if n + 1 < len(region.blocks) else ""
             ends = [loop for loop in region.loops if max(region_end(loop, region)) == end]

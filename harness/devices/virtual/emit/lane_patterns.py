@@ -88,35 +88,34 @@ class Patterns:
         """Loads where each lane is in a row with the first lane or with the last one."""
         e, text, vector = self.e, self.text, self.text.type("i64")
         rows, spread = e.fresh_label("rows"), e.fresh_label("spread")
-        row = text.row(64, size)
+        row = text.named(text.row(64, size), "i64")
         last = text.plainly_once(f"extractelement {vector} {by}, i64 {self.width - 1}")
         behind = e.op("sub i64", last, size * (self.width - 1))  # where the last lane's row would begin
-        first = text.vector(f"icmp eq {vector} {by}, {row}")
+        first = e.op("icmp eq i64", by, row)
         shifted = text.vector(f"add {vector} {row}, {text.spread(behind, 'i64')}")
-        second = text.vector(f"icmp eq {vector} {by}, {shifted}")
-        e.branch(text.reduced("and", e.op("or i1", first, second), "i1"), rows, spread)
+        e.branch(text.all(e.op("or i1", first, e.op("icmp eq i64", by, shifted))), rows, spread)
         e.label(rows)
-        second = e.op("xor i1", first, "true")
-        yield [self._from_two(x, place, begin, behind, first, second) for x in elements]
+        yield [self._from_two(x, place, begin, behind, first) for x in elements]
         e.label(spread)
 
-    def _from_two(self, x: Element, place: Place, begin: str, behind: str, first: str, second: str) -> str:
-        """A load of two rows. first, second: the lanes of each."""
-        t, align = llvm_type(x.ins.op.type), f"align {x.ins.op.nbytes}"
+    def _from_two(self, x: Element, place: Place, begin: str, behind: str, first: str) -> str:
+        """A load of two rows. first: the lanes of the first one. What other lanes load of a row is near an array's ends, where
+        there is memory; nobody looks at it."""
+        text, t = self.text, llvm_type(x.ins.op.type)
         one = self._behind(self._behind(place.pointer, begin), x.offset)
-        two = self._behind(one, behind)
-        low = self._intrinsic("load", t, f"ptr {align} {one}", first)
-        high = self._intrinsic("load", t, f"ptr {align} {two}", second)
-        vector = self.text.type(t)
-        return self.text.vector(f"select {self.text.type('i1')} {first}, {vector} {low}, {vector} {high}")
+        vector, align = text.type(t), f"align {x.ins.op.nbytes}"
+        low, high = (
+            text.vector(f"load {vector}, ptr {where}, {align}") for where in (one, self._behind(one, behind))
+        )
+        return text.vector(f"select {text.bools} {text.condition(first)}, {vector} {low}, {vector} {high}")
 
     def _first_in_row(self, rest: str, size: int) -> tuple[str, str, str]:
         """(the first of them, how far behind it each is, whether each lane's is `size` behind the one before)"""
         text, vector = self.text, self.text.type("i64")
         begin = text.plainly_once(f"extractelement {vector} {rest}, i64 0")
         by = text.vector(f"sub {vector} {rest}, {text.spread(begin, 'i64')}")
-        equal = text.vector(f"icmp eq {vector} {by}, {text.row(64, size)}")
-        return begin, by, text.reduced("and", equal, "i1")
+        equal = self.e.op("icmp eq i64", by, text.named(text.row(64, size), "i64"))
+        return begin, by, text.all(equal)
 
     def _at_one(self, elements: list[Element], place: Place, stores: list[str]) -> list[str]:
         """All lanes access the same: loads are done once, of stores the last one stays."""
@@ -152,7 +151,7 @@ class Patterns:
             if stores:
                 value = text.spread(stores[i], t)
                 if mask:
-                    self._intrinsic("store", t, f"ptr {align} {where}", mask, value)
+                    self._intrinsic("store", t, f"ptr {align} {where}", text.condition(mask), value)
                 else:
                     text.line(f"store {vector} {value}, ptr {where}, {align}")
             else:
@@ -244,13 +243,14 @@ class Patterns:
             t, what = llvm_type(x.ins.op.type), "scatter" if stores else "gather"
             where = f"{self.text.type('ptr')} align {x.ins.op.nbytes} {where}"
             value = self.text.spread(stores[i], t) if stores else ""
-            results.append(self._intrinsic(what, t, where, mask or "splat (i1 true)", value))
+            lanes = self.text.condition(mask) if mask else "splat (i1 true)"
+            results.append(self._intrinsic(what, t, where, lanes, value))
         return results
 
     def _intrinsic(self, what: str, t: str, where: str, mask: str, value: str = "") -> str:
         """llvm.masked.load, store, gather or scatter."""
         text = self.text
-        vector, bools = text.type(t), text.type("i1")
+        vector, bools = text.type(t), text.bools
         name = text.masked(what, t, where.startswith("<"))
         if value:
             text.line(f"call void @{name}({vector} {value}, {where}, {bools} {mask})")

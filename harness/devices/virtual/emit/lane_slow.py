@@ -126,7 +126,7 @@ class SlowAccesses:
         name, text = f"lanes.{what}.{t}.{n}", self.text
         if name not in self.e.module.helpers:
             self._needs_check()
-            vector, width, bools = text.type("i64"), text.width, text.type("i1")
+            vector, width, bools = text.type("i64"), text.width, text.bools
             text.unit.declare(f"llvm.fshr.v{width}i64", vector, f"{vector} x, {vector} x, {vector} x")
             text.unit.declare(f"llvm.vector.reduce.and.v{width}i1", "i1", f"{bools} x")
             accesses = "\n".join(_element(text, what, t, k, size) for k in range(n))
@@ -152,11 +152,11 @@ def _element(text: LaneText, what: str, t: str, k: int, size: int) -> str:
     if what == "load":
         name = text.masked("gather", t, True)
         lines.append(
-            f"%v.{k} = call {vector} @{name}({where}, {text.type('i1')} %lanes, {vector} zeroinitializer)"
+            f"%v.{k} = call {vector} @{name}({where}, {text.bools} %lanes, {vector} zeroinitializer)"
         )
         lines.append(f"store {vector} %v.{k}, ptr %place.{k}, align 8")
     else:
         name = text.masked("scatter", t, True)
         lines.append(f"%v.{k} = load {vector}, ptr %place.{k}, align 8")
-        lines.append(f"call void @{name}({vector} %v.{k}, {where}, {text.type('i1')} %lanes)")
+        lines.append(f"call void @{name}({vector} %v.{k}, {where}, {text.bools} %lanes)")
     return "\n".join(f"  {line}" for line in lines)

@@ -46,7 +46,7 @@ class LaneValues(Values):
             else:
                 t = llvm_type(self.types[name])
                 poison = POISON.get(t) or str(0x7F7F7F7F7F7F7F7F & (1 << TYPES[self.types[name]][1]) - 1)
-                self._place(f"{name}:v", self.text.type(t), f"splat ({t} {poison})")
+                self._place(f"{name}:v", self.text.type(t), self.text.spread(poison, t))
 
     def _place(self, key: str, type_: str, start: str) -> None:
         self._slots[key] = f'%"{key}"'
@@ -68,22 +68,15 @@ class LaneValues(Values):
 
     def bits(self) -> str:
         """The mask as an i32."""
-        return self._bits(self.mask) if self.mask else str((1 << self.text.width) - 1)
-
-    def _bits(self, mask: str) -> str:
-        width = self.text.width
-        bits = self.text.plainly_once(f"bitcast {self.text.type('i1')} {mask} to i{width}")
-        return self.text.cast("zext", f"i{width}", bits, "i32")
+        return self.text.bits(self.mask) if self.mask else str((1 << self.text.width) - 1)
 
     def votes(self, predicate: str, operation: str) -> str:
-        text, alive = self.text, self.mask or "splat (i1 true)"
+        text, alive = self.text, self.mask or self.text.all_lanes
         predicate = text.named(text.spread(predicate, "i1"), "i1")
         if operation == "and":  # the barrier counts groups
             dead = text.op("xor i1", text.named(alive, "i1"), "true")
-            return text.cast(
-                "zext", "i1", text.reduced("and", text.op("or i1", predicate, dead), "i1"), "i64"
-            )
-        bits = self._bits(text.op("and i1", predicate, alive))
+            return text.cast("zext", "i1", text.all(text.op("or i1", predicate, dead)), "i64")
+        bits = text.bits(text.op("and i1", predicate, alive))
         return text.cast("zext", "i32", text.emit(f"call i32 @llvm.ctpop.i32(i32 {bits})"), "i64")
 
     # -- as one value ---------------------------------------------------------------------------------------
@@ -126,7 +119,7 @@ class LaneValues(Values):
         vector = self.text.type(t)
         before = self.text.spread(self.read(register), t)
         return self.text.vector(
-            f"select {self.text.type('i1')} {self.mask}, {vector} {value}, {vector} {before}"
+            f"select {self.text.bools} {self.text.condition(self.mask)}, {vector} {value}, {vector} {before}"
         )
 
     # -- as a pair ------------------------------------------------------------------------------------------

@@ -33,15 +33,19 @@ class Unliftable(Exception):
 
 
 class LaneText(Text):
-    """width: how many lanes."""
+    """width: how many lanes. masks: a truth in each lane is an i1, or an i32 of all bits or none: LLVM would squeeze vectors of
+    i1 into bytes, and back, wherever the processor has no registers for them.
+    """
 
-    def __init__(self, unit: Unit, width: int):
+    def __init__(self, unit: Unit, width: int, masks: str = "i1"):
         super().__init__(unit)
-        self.width = width
+        self.width, self.masks = width, masks
+        self.bools = f"<{width} x i1>"
+        self.all_lanes = "splat (i1 true)" if masks == "i1" else "splat (i32 -1)"
         self.vectors: set[str] = set()  # the values that are
 
     def type(self, scalar: str) -> str:
-        return f"<{self.width} x {scalar}>"
+        return f"<{self.width} x {self.masks if scalar == 'i1' else scalar}>"
 
     def row(self, bits: int, stride: int) -> str:
         """The constant 0, stride, 2 * stride ..."""
@@ -65,8 +69,12 @@ class LaneText(Text):
 
     def spread(self, value: str, scalar: str) -> str:
         """An operand as a vector: itself, or the same in all lanes."""
-        if value in self.vectors or value[0] in "<s":
+        if value in self.vectors or value[0] in "<sz":
             return value
+        if scalar == "i1" and self.masks != "i1":
+            if value[0] != "%":
+                return self.all_lanes if value in ("true", "1") else "zeroinitializer"
+            scalar, value = self.masks, self.once(f"sext i1 {value} to {self.masks}")
         if value[0] != "%":
             return f"splat ({scalar} {value})"
         t = self.type(scalar)
@@ -86,11 +94,44 @@ class LaneText(Text):
         self.unit.declare(name, scalar, f"{t} x")
         return self.plainly_once(f"call {scalar} @{name}({t} {value})")
 
+    # -- truths in lanes ----------------------------------------------------------------------------------
+
+    def condition(self, mask: str) -> str:
+        """A mask as <N x i1>."""
+        if self.masks == "i1":
+            return mask
+        return self.plainly_once(f"icmp slt {self.type('i1')} {mask}, zeroinitializer")
+
+    def _truth(self, instruction: str) -> str:
+        """The last instruction of what makes a mask of one that gives <N x i1>. A fence keeps LLVM from undoing it."""
+        if self.masks == "i1":
+            return instruction
+        bits, numbers = self.type("i32"), self.type("float")
+        wide = self.plainly(f"sext {self.bools} {self.plainly(instruction)} to {bits}")
+        name = f"llvm.arithmetic.fence.v{self.width}f32"
+        self.unit.declare(name, numbers, f"{numbers} x")
+        given = self.plainly(f"bitcast {bits} {wide} to {numbers}")
+        return f"bitcast {numbers} {self.plainly(f'call {numbers} @{name}({numbers} {given})')} to {bits}"
+
+    def any(self, mask: str) -> str:
+        """Whether it holds in some lane; a scalar i1."""
+        found = self.reduced("or", mask, self.masks)
+        return found if self.masks == "i1" else self.plainly_once(f"icmp ne i32 {found}, 0")
+
+    def all(self, mask: str) -> str:
+        found = self.reduced("and", mask, self.masks)
+        return found if self.masks == "i1" else self.plainly_once(f"icmp ne i32 {found}, 0")
+
+    def bits(self, mask: str) -> str:
+        """A bit of each lane, as an i32."""
+        bits = self.plainly_once(f"bitcast {self.bools} {self.condition(mask)} to i{self.width}")
+        return self.cast("zext", f"i{self.width}", bits, "i32")
+
     def masked(self, what: str, t: str, pointers: bool) -> str:
         """The name of llvm.masked.load, store, gather or scatter of lanes, declared. pointers: each lane has its own."""
         vector, kind = self.type(t), f"v{self.width}{'f' * (t[0] != 'i')}{LLVM_BITS.get(t) or int(t[1:])}"
         name = f"llvm.masked.{what}.{kind}.{f'v{self.width}' * pointers}p0"
-        pointer, bools = (self.type("ptr") if pointers else "ptr"), self.type("i1")
+        pointer, bools = (self.type("ptr") if pointers else "ptr"), self.bools
         if what in ("store", "scatter"):
             self.unit.declare(name, "void", f"{vector} x, {pointer} x, {bools} x")
         else:
@@ -120,15 +161,20 @@ class LaneText(Text):
             return self._division(*match.groups())
         if (match := _BINARY.fullmatch(instruction)) and match[1].split()[0] in _BINARIES:
             head, t, a, b = match.groups()
-            return f"{head} {self.type(t)} {self.spread(a, t)}, {self.spread(b, t)}"
+            lifted = f"{head} {self.type(t)} {self.spread(a, t)}, {self.spread(b, t)}"
+            return self._truth(lifted) if "cmp" in head else lifted
         if match := _SELECT.fullmatch(instruction):
             c, t, a, b = match.groups()
-            condition = f"{self.type('i1')} {c}" if c in self.vectors else f"i1 {c}"
+            condition = f"{self.bools} {self.condition(c)}" if c in self.vectors else f"i1 {c}"
             return (
                 f"select {condition}, {self.type(t)} {self.spread(a, t)}, {self.type(t)} {self.spread(b, t)}"
             )
         if match := _CAST.fullmatch(instruction):
             op, t, a, to = match.groups()
+            if t == "i1":
+                return f"{op} {self.bools} {self.condition(a)} to {self.type(to)}"
+            if to == "i1":
+                return self._truth(f"{op} {self.type(t)} {a} to {self.bools}")
             return f"{op} {self.type(t)} {a} to {self.type(to)}"
         if match := _NEGATION.fullmatch(instruction):
             return f"fneg {self.type(match[1])} {match[2]}"
@@ -145,8 +191,10 @@ class LaneText(Text):
             types.append(t if flag else self.type(t))
             given.append(argument if flag else f"{self.type(t)} {self.spread(value, t)}")
         lifted = name + re.sub(r"\.", f".v{self.width}", suffix)
-        self.unit.declare(lifted, self.type(returns), ", ".join(f"{t} x" for t in types))
-        return f"call {self.type(returns)} @{lifted}({', '.join(given)})"
+        type_ = self.bools if returns == "i1" else self.type(returns)
+        self.unit.declare(lifted, type_, ", ".join(f"{t} x" for t in types))
+        call = f"call {type_} @{lifted}({', '.join(given)})"
+        return self._truth(call) if returns == "i1" else call
 
     def _division(self, sign: str, kind: str, a: str, b: str) -> str:
         """In double, whose quotient of 32-bit numbers, cut off, is exact: processors do not divide vectors of integers.
