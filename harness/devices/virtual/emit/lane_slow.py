@@ -13,7 +13,7 @@ from ..runtime import abi
 from .lift import LaneText
 
 _CHECK = """
-define internal i1 @lanes.check(i64 %env, i64 %thread, ptr %addresses, i32 %mask, i32 %site, i32 %info) cold noinline {{
+define internal preserve_mostcc i1 @lanes.check(i64 %env, i64 %thread, ptr %addresses, i32 %mask, i32 %site, i32 %info) cold noinline {{
 entry:
   br label %lane
 lane:
@@ -43,7 +43,7 @@ done:
 """
 # begin, bound: see `Checks.limits`, of one lane
 _ACCESS = """
-define internal i1 @{name}(i64 %env, i64 %thread, ptr %memory, ptr %room, i32 %mask, i32 %site, i32 %info, i64 %begin, i64 %bound) cold noinline {{
+define internal preserve_mostcc i1 @{name}(i64 %env, i64 %thread, ptr %memory, ptr %room, i32 %mask, i32 %site, i32 %info, i64 %begin, i64 %bound) cold noinline {{
   %bits = trunc i32 %mask to i{width}
   %lanes = bitcast i{width} %bits to {bools}
   %addresses = load {vector}, ptr %room, align 64
@@ -59,7 +59,7 @@ define internal i1 @{name}(i64 %env, i64 %thread, ptr %memory, ptr %room, i32 %m
   %all = call i1 @llvm.vector.reduce.and.v{width}i1({bools} %each)
   br i1 %all, label %access, label %ask
 ask:
-  %allowed = call i1 @lanes.check(i64 %env, i64 %thread, ptr %room, i32 %mask, i32 %site, i32 %info)
+  %allowed = call preserve_mostcc i1 @lanes.check(i64 %env, i64 %thread, ptr %room, i32 %mask, i32 %site, i32 %info)
   br i1 %allowed, label %access, label %wrong
 wrong:
   ret i1 false
@@ -105,7 +105,7 @@ class SlowAccesses:
         e, right = self.e, self.e.fresh("right")
         what = f"i32 {self.values.bits()}, i32 {e.sites.of(ins)}, i32 {info(ins)}"
         given = f"i64 %env, i64 {e.threads.address}, {memory}ptr {self.room}, {what}{limits}"
-        e.line(f"{right} = call i1 @{name}({given})")
+        e.line(f"{right} = call preserve_mostcc i1 @{name}({given})")
         return right
 
     def _put(self, value: str, t: str, place: int) -> None:
