@@ -73,7 +73,7 @@ class LaneText(Text):
             return value
         if scalar == "i1" and self.masks != "i1":
             if value[0] != "%":
-                return self.all_lanes if value in ("true", "1") else "zeroinitializer"
+                return "zeroinitializer" if value in ("false", "0") else self.all_lanes
             scalar, value = self.masks, self.once(f"sext i1 {value} to {self.masks}")
         if value[0] != "%":
             return f"splat ({scalar} {value})"

@@ -84,7 +84,10 @@ SOURCE = "__constant__ float weights[4] = {1, 2, 3, 4};\n__device__ float table[
 @cache
 def opened(checks: str, width: int) -> VirtualGPU:
     made = VirtualGPU(checks, cores=1)
-    made.lanes = width
+    made.lanes, made.target = (
+        width,
+        "" if width == 16 else "avx2",
+    )  # whose masks are other than those of AVX-512
     return made
 
 
