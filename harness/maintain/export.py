@@ -32,6 +32,7 @@ STAYS += (".github/verdict.svg",)  # it shows wrong kernels, which say much of t
 STATE = ("__pycache__", ".backwarp", ".ipynb_checkpoints", "*.bak-*", "*.egg-info", "*.pyc", ".stubs")
 LEAST_TELLING = 24  # characters without spaces: shorter lines are anybody's
 LEAST_OWN = 12  # in the folder of the puzzle itself
+WITHIN = re.compile(r"(?<=\W)\w+(?=\W)")  # words of a line that are whole wherever it stands
 
 Files = Mapping[str, bytes]  # by path in the course
 
@@ -190,11 +191,13 @@ def revealed(course: Course, files: Files) -> Iterator[str]:
     What checks a puzzle that is solved in Python may say the same as its solution.
     """
     texts = {name: squeezed(data.decode("utf-8", "replace")) for name, data in files.items()}
+    words = {name: set(re.findall(r"\w+", text)) for name, text in texts.items()}
     anywhere = set(telling_anywhere(course))
     for puzzle in course.puzzles():
         own = (f"puzzles/{puzzle.id}/", f"{PRISTINE.as_posix()}/{puzzle.id}/")
         here = {name: text for name, text in texts.items() if name.startswith(own)}
         for line in telling_lines(puzzle, LEAST_OWN):
+            within = set(WITHIN.findall(line))  # few texts have these words, and only those are searched
             for name, text in (texts if line in anywhere and not puzzle.program else here).items():
-                if line in text:
+                if within <= words[name] and line in text:
                     yield f"{name} has a line of the solution of {puzzle.id} ({line})"

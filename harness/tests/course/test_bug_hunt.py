@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 import harness
 from harness.course.checkout import Course
 from harness.course.stubs import stub_text
-from harness.grading.grade import Options, grade_file
+from harness.grading.grade import Options
+from harness.maintain.check import graded
 
 PUZZLE = Course(Path(harness.__file__).resolve().parent.parent).load("12")
 FINDINGS = {
@@ -21,9 +23,9 @@ FINDINGS = {
 }
 
 
-def grade(tmp_path, text):
-    (tmp_path / "kernel.cu").write_text(text, encoding="utf-8")
-    return grade_file(PUZZLE, tmp_path / "kernel.cu", Options("cpu"))
+@cache
+def grade(text):
+    return graded(PUZZLE, text, Options("cpu"))
 
 
 def parts(text):
@@ -39,27 +41,27 @@ def repaired(*names):
     return "".join(b if is_right else a for a, b, is_right in zip(stub, solution, right, strict=True))
 
 
-def test_the_untouched_stub_is_graded_and_all_four_kernels_fail(tmp_path):
-    verdict = grade(tmp_path, stub_text(PUZZLE))
+def test_the_untouched_stub_is_graded_and_all_four_kernels_fail():
+    verdict = grade(stub_text(PUZZLE))
     assert verdict.kind == "wrong" and verdict.kernel == "bias_gradient"
     assert {c.kernel for c in verdict.cases if c.status == "failed"} == set(FINDINGS)
 
 
 @pytest.mark.parametrize("count", range(len(FINDINGS)))
-def test_repaired_in_order_the_next_kernel_is_explained(tmp_path, count):
-    verdict = grade(tmp_path, repaired(*list(FINDINGS)[:count]))
+def test_repaired_in_order_the_next_kernel_is_explained(count):
+    verdict = grade(repaired(*list(FINDINGS)[:count]))
     assert (verdict.kernel, verdict.diagnosis) == list(FINDINGS.items())[count]
     assert not {c.kernel for c in verdict.cases if c.status == "failed"} & set(list(FINDINGS)[:count])
 
 
 @pytest.mark.parametrize("name", FINDINGS)
-def test_each_mistake_alone_has_its_finding(tmp_path, name):
-    verdict = grade(tmp_path, repaired(*(set(FINDINGS) - {name})))
+def test_each_mistake_alone_has_its_finding(name):
+    verdict = grade(repaired(*(set(FINDINGS) - {name})))
     assert (verdict.kernel, verdict.diagnosis) == (name, FINDINGS[name])
 
 
-def test_the_second_mistake_is_told_by_its_pattern(tmp_path):
-    verdict = grade(tmp_path, repaired("bias_gradient"))
+def test_the_second_mistake_is_told_by_its_pattern():
+    verdict = grade(repaired("bias_gradient"))
     assert verdict.lines[1] == "Wrong: exactly the elements with p=1 (the last)."
 
 
@@ -68,6 +70,6 @@ def test_stub_and_solution_differ_in_one_line_a_kernel():
     assert solution.count("// BEGIN SOLUTION") == 4 and solution.count("// BEGIN STUB") == 3
 
 
-def test_the_report_in_the_lesson_is_that_of_the_stub(tmp_path):
+def test_the_report_in_the_lesson_is_that_of_the_stub():
     lesson = PUZZLE.lesson_path.read_text(encoding="utf-8")
-    assert all(line in lesson for line in grade(tmp_path, stub_text(PUZZLE)).lines)
+    assert all(line in lesson for line in grade(stub_text(PUZZLE)).lines)
