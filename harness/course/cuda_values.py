@@ -231,16 +231,21 @@ class Tunables(dict):
 
 def tunables(source: str) -> Tunables:
     """The `constexpr int NAME = value;` lines of a kernel file, those outside of functions before the others."""
-    declared, others = _declared(source)
-    found = Tunables(declared)
-    found.others = others
+    found = Tunables(_declared(source) if "constexpr" in source else {})
+    found.others = lambda name: _values(source).named(name)
     return found
 
 
 @lru_cache(maxsize=16)
-def _declared(source: str) -> tuple[dict[str, int], Callable[[str], int | None]]:
-    """The tunables of a text, which are asked for with every launch, and what finds others."""
-    values, found = Values(file := read(source)), {}
+def _values(source: str) -> Values:
+    return Values(read(source))
+
+
+@lru_cache(maxsize=256)
+def _declared(source: str) -> dict[str, int]:
+    """The tunables of a text, which are asked for with every launch of it and of all mistakes."""
+    values, found = _values(source), {}
+    file = values.file
     declared = [
         v for v in file.variables if "constexpr" in v.words and v.scope.type != "field_declaration_list"
     ]
@@ -248,7 +253,7 @@ def _declared(source: str) -> tuple[dict[str, int], Callable[[str], int | None]]
         plain = _INTEGERS.issuperset(v.type.split()) and not v.extents and not v.pointer
         if plain and (value := values.integer(v.value)) is not None:
             found.setdefault(v.name, value)
-    return found, values.named
+    return found
 
 
 def _literal(text: str) -> int:
