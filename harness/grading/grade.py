@@ -43,6 +43,7 @@ class Options:
     patience: seconds for all cases after the first that fails. given: makes the inputs and the right
     results. foresee: what mistakes write, see naming; if None, they are compiled for this file.
     again: a fault is run once more, for the values behind it or the steps of a race.
+    optimised: what is right in the build with all checks runs in the optimised build as well.
     within: the folder of other people's files that this one lies in. It is graded only where kernels can be confined,
     unless they are `trusted`; no link in the folder is followed; and the processes that it was compiled and run in
     end with it, so that no file can touch the verdict on another.
@@ -55,6 +56,7 @@ class Options:
     given: Callable = given
     foresee: naming.Foresee | None = None
     again: bool = True
+    optimised: bool = True
     within: Path | None = None
     trusted: bool = False
 
@@ -250,13 +252,16 @@ def through_gates(
 
 
 def open_setups(options: Options, opener: Callable, stack: ExitStack) -> list[Setup]:
-    """The requested device; both builds on the virtual GPU. An odd and an even schedule differ the most."""
+    """The requested device; on the virtual GPU in both builds, if they are asked for. An odd and an even schedule differ the most."""
     first = stack.enter_context(opener(options.device, checks="full", seed=options.seed))
     odd, even = 2 * options.seed + 1, 2 * options.seed + 2
     if first.kind == "gpu":
         return [Setup(first, (odd, even))]
+    first.quick = True  # cases are small
+    if not options.optimised:
+        return [Setup(first, (odd,), (even,))]
     second = stack.enter_context(opener("cpu", checks="memory", seed=options.seed))
-    first.quick = second.quick = True  # cases are small
+    second.quick = True
     return [Setup(first, (odd,), (even,)), Setup(second, (odd, even))]
 
 

@@ -167,10 +167,10 @@ def declared(puzzle: Puzzle) -> Iterator[str]:
             yield f"mistake {m.name!r} expects {', '.join(unknown)}, which there is not"
 
 
-def wrong_kernels(puzzle: Puzzle, kernel: Kernel) -> Iterator[str]:
-    """The mistakes of one kernel."""
+def wrong_kernels(puzzle: Puzzle, kernel: Kernel, shortly: bool = False) -> Iterator[str]:
+    """The mistakes of one kernel. shortly: each is run in one build only, see Examination."""
     if own := puzzle.mistakes_of(kernel):
-        with Examination(puzzle, kernel) as examination:
+        with Examination(puzzle, kernel, shortly) as examination:
             for m in own:
                 yield from examination.problems(m)
 
@@ -209,19 +209,23 @@ def finding(puzzle: Puzzle, source: str, device: object, program: Program, first
 class Examination(WrongKernels):
     """All mistakes of one kernel, compiled together once a build, and graded one by one, alone.
 
-    Inputs, what is right and what mistakes write are found once for all of them.
+    Inputs, what is right and what mistakes write are found once for all of them. shortly: what is named by its output is
+    run in the build in which outputs are foreseen, and what is slow in the one that counts; so it is not seen there
+    whether all checks are silent on them.
     """
 
-    def __init__(self, puzzle: Puzzle, kernel: Kernel):
+    def __init__(self, puzzle: Puzzle, kernel: Kernel, shortly: bool = False):
         solution = solution_text(puzzle)
         super().__init__(puzzle, kernel, solution)
+        self.shortly = shortly
         self.devices: dict[str, object] = {}  # by checks
         self.modules: dict[str, object] = {}
         self.made: dict[tuple, tuple] = {}  # inputs, and what is right
         self.stack = ExitStack()
         others = [k.name for k in puzzle.kernels if k is not kernel]
         self.own = {m.name: m for m in puzzle.mistakes_of(kernel)}
-        self.plain = {name: without_kernels(m.apply(solution), others) for name, m in self.own.items()}
+        alone = without_kernels(solution, others)
+        self.plain = {name: m.apply(alone) for name, m in self.own.items()}
         _, before = together(list(self.plain.values()))
         # so many lines stand before it in the file of all: messages name the same lines
         self.texts = {name: "\n" * n + self.plain[name] for n, name in zip(before, self.own, strict=True)}
@@ -253,17 +257,18 @@ class Examination(WrongKernels):
         usual = tuple(c for c in in_order(puzzle) if not c.stress)
         if "slow" in mistake.expected:
             tries = [(replace(puzzle, cases=usual), 0)]
-        elif set(mistake.expected) <= FAULTS | KINDS:
+        elif not is_named(mistake):
             tries = [(puzzle, 0)]
         else:
             some = [usual[:SMALLEST], usual][: 1 + (len(usual) > SMALLEST)]
             tries = [(replace(puzzle, cases=cases, gates=()), options.patience) for cases in some]
+        options = replace(options, optimised=not (self.shortly or is_named(mistake)))
         for tried, patience in tries:
             found = self.grade(tried, mistake, text, replace(options, patience=patience))
-            if found and found.diagnosis in mistake.expected and mistake.line in "\n".join(found.lines):
+            if found.diagnosis in mistake.expected and mistake.line in "\n".join(found.lines):
                 return found
         # as a student's file is: it may take long
-        return graded(puzzle, text, replace(options, again=True), impatient)
+        return graded(puzzle, text, replace(options, again=True, optimised=True), impatient)
 
     def alone(self, mistake: Mistake) -> tuple[Puzzle, str]:
         """The puzzle and the text with nothing but the kernel that is wrong: the others are right."""
@@ -279,13 +284,10 @@ class Examination(WrongKernels):
             mistake.name
         ]
 
-    def grade(self, puzzle: Puzzle, mistake: Mistake, text: str, options: Options) -> Verdict | None:
-        """None if a mistake with a sentence of its own shows in none of the cases in the first build."""
+    def grade(self, puzzle: Puzzle, mistake: Mistake, text: str, options: Options) -> Verdict:
         if text == self.texts[mistake.name]:
             try:
                 return graded(puzzle, text, options, self.opener(mistake))
-            except Hidden:
-                return None
             except Alone:
                 return graded(puzzle, text, options, following)
         return graded(puzzle, text, options, impatient)
@@ -301,9 +303,16 @@ class Examination(WrongKernels):
         """An open_device whose devices have compiled all mistakes that need it."""
 
         def opener(kind: str, checks: str = "full", seed: int = 0) -> Shared:
-            return Shared(self.opened(checks), lambda: self.variant(mistake.name, checks))
+            build = self.first_build(mistake) if checks == "full" else checks
+            return Shared(self.opened(build), lambda: self.variant(mistake.name, build))
 
         return opener
+
+    def first_build(self, mistake: Mistake) -> str:
+        """The one that a mistake is run in before any other."""
+        if self.shortly and "slow" in mistake.expected:
+            return "count"
+        return "draft" if self.shortly and is_named(mistake) else "full"
 
     def opened(self, checks: str):
         """A device that stays open."""
@@ -313,35 +322,36 @@ class Examination(WrongKernels):
 
     def variant(self, name: str, checks: str = "draft") -> Variant | None:
         """A mistake in the module of all that need this build; None if it does not."""
-        if not needs(self.own[name], checks):
-            if checks == "memory" and self.own[name].says:
-                raise Hidden
+        if not self.needs(self.own[name], checks):
             return None
         if checks not in self.modules:
-            texts = [text if needs(self.own[n], checks) else blank(text) for n, text in self.plain.items()]
+            texts = [
+                text if self.needs(self.own[n], checks) else blank(text) for n, text in self.plain.items()
+            ]
             module = compiled(together(texts)[0], self.opened(checks), self.puzzle)
             module.track = alone
             self.modules[checks] = module
         return Variant(self.modules[checks], f"m{list(self.own).index(name)}")
+
+    def needs(self, mistake: Mistake, checks: str) -> bool:
+        """Is the mistake sure to be run in this build? Most are found in the first."""
+        if "compile" in mistake.expected:
+            return False
+        others = bool(mistake.says) if checks == "draft" else checks != "full" and "slow" in mistake.expected
+        return others or checks == self.first_build(mistake)
 
     def outputs(self, mistake: Mistake, seen: Observation) -> dict | None:
         self.device = self.opened("draft")
         return super().outputs(mistake, seen)
 
 
-def needs(mistake: Mistake, checks: str) -> bool:
-    """Is the mistake sure to be run in this build? Most are found in the first."""
-    if "compile" in mistake.expected:
-        return False
-    return checks == "full" or (bool(mistake.says) if checks == "draft" else "slow" in mistake.expected)
+def is_named(mistake: Mistake) -> bool:
+    """Whether it is expected to be known by its output."""
+    return not set(mistake.expected) <= FAULTS | KINDS
 
 
 class Alone(Exception):
     """A kernel that reads unset values is compiled again, and has to be alone in its file."""
-
-
-class Hidden(Exception):
-    """The first build has found nothing, so the next one is asked for."""
 
 
 def alone() -> None:

@@ -134,12 +134,15 @@ class Use:
 
     def by(self, sign: str, name: str) -> list[Piece]:
         """The expressions whose right side is a name, behind this sign."""
-        return [
-            e
-            for body in self.bodies
-            for e in body.all("binary_expression")
-            if e.part("operator").code == sign and e.part("right").code == name
-        ]
+        return self._by.get((sign, name), [])
+
+    @cached_property
+    def _by(self) -> dict[tuple[str, str], list[Piece]]:
+        found: dict[tuple[str, str], list[Piece]] = {}
+        for body in self.bodies:
+            for e in body.all("binary_expression"):
+                found.setdefault((e.part("operator").code, e.part("right").code), []).append(e)
+        return found
 
     def times(self, name: str) -> int:
         """How often something is multiplied by a name."""

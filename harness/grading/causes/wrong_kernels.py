@@ -111,11 +111,10 @@ class WrongKernels:
         from ...devices import open_device
 
         solution, own = self.puzzle.solution_path.read_text(encoding="utf-8"), tunables(self.source)
-        others = [k.name for k in self.puzzle.kernels if k is not self.kernel]
+        solution = without_kernels(solution, [k.name for k in self.puzzle.kernels if k is not self.kernel])
         for m in self.puzzle.mistakes_of(self.kernel):
             if m.says:
-                text = with_tunables(m.apply(solution), solution, own)
-                self.texts[m.name] = without_kernels(text, others)
+                self.texts[m.name] = with_tunables(m.apply(solution), solution, own)
         self.device = open_device("cpu", checks="draft", seed=self.seed)
         self.device.step_budget = STEPS
         # with the student's tunables some may not compile

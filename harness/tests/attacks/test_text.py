@@ -151,7 +151,7 @@ def test_damaged_sections_for_debuggers_say_nothing(change):
         )
     text = code + mark + "\n".join(lines)
     variables = debuginfo.variables(parse.parse(text).debug)
-    assert isinstance(variables, list) and isinstance(debuginfo.in_registers(parse.parse(text).debug), dict)
+    assert isinstance(variables, tuple) and isinstance(debuginfo.in_registers(parse.parse(text).debug), dict)
     try:
         lowered = pipeline.lower(text, "kernel.cu", recipe("full"), 1 << 32)
         llvm.parse_assembly(lowered.text).verify()

@@ -49,7 +49,8 @@ def test_mistakes_change_the_solution_and_expect_what_there_is(puzzle):
 
 @pytest.mark.parametrize(("puzzle", "kernel"), KERNELS)
 def test_every_mistake_fails_with_its_diagnosis(puzzle, kernel):
-    assert [*check.wrong_kernels(puzzle, kernel)] == []
+    """In the build that finds it; every night `backwarp check` runs it in all, as a student's file."""
+    assert [*check.wrong_kernels(puzzle, kernel, shortly=True)] == []
 
 
 @pytest.mark.parametrize("puzzle", PROGRAMS, ids=lambda p: p.id)
@@ -77,8 +78,16 @@ SUM = "a[i] + b[i];"
     ids=["passes", "another", "faults", "line"],
 )
 def test_a_mistake_that_is_not_what_it_says_is_a_problem(mistake, problem):
-    (found,) = check.wrong_kernels(mistake, mistake.kernels[0])
-    assert found.startswith("mistake 'new'") and problem in found
+    for shortly in (False, True):
+        (found,) = check.wrong_kernels(mistake, mistake.kernels[0], shortly)
+        assert found.startswith("mistake 'new'") and problem in found
+
+
+def test_only_all_builds_tell_what_checks_find_in_a_mistake_that_is_named_by_its_output():
+    look = adding(SUM, "b[i]; if (i && c[i - 1] == 1.5e30f) c[i] = 0.0f;", says="a is missing.")
+    assert [*check.wrong_kernels(look, ADD.kernels[0], shortly=True)] == []
+    (found,) = check.wrong_kernels(look, ADD.kernels[0])
+    assert "found 'race', expected 'new'" in found
 
 
 def test_two_mistakes_with_one_output_must_have_one_sentence():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 _COMPILE_UNIT, _ARRAY, _SUBRANGE, _VARIABLE, _SUBPROGRAM = 17, 1, 33, 52, 46
 _POINTERS = {15, 16, 66}  # pointer, reference, rvalue reference
@@ -39,12 +40,13 @@ class _Entry:
     children: list[_Entry] = field(default_factory=list)
 
 
-def variables(text: str) -> list[Declared]:
-    """Variables with a place in memory; an empty list for PTX whose debugging sections are missing or
-    unusual."""
-    return _read(text, _Reader.variables)
+@lru_cache(maxsize=4)
+def variables(text: str) -> tuple[Declared, ...]:
+    """Variables with a place in memory; none for PTX whose debugging sections are missing or unusual."""
+    return tuple(_read(text, _Reader.variables))
 
 
+@lru_cache(maxsize=4)
 def in_registers(text: str) -> dict[tuple[str, str], str]:
     """(function, register) -> the variable that it holds, if it only ever holds one."""
     found: dict[tuple[str, str], set[str]] = {}

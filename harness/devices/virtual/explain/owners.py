@@ -13,17 +13,19 @@ from ..analyse.pointers import Likely, Origin, calls
 from ..ptx import parse as ptx
 from ..ptx.callgraph import align_up
 from ..ptx.ir import Instruction
+from ..ptx.statements import of_kernel
 from ..rewrite import split_depots
 from ..run.arena import LOCAL_BYTES, Owner
 from ..runtime import abi
 from .declarations import declared_shape, local_arrays
 
-_declarations = lru_cache(maxsize=4)(debuginfo.variables)
 
-
-@lru_cache(maxsize=4)
-def _parse(text: str, name: str, split: bool) -> tuple[ptx.Module, dict[str, debuginfo.Declared]]:
-    module = ptx.parse(text, name)
+@lru_cache(maxsize=16)
+def _parse(
+    text: str, name: str, kernel: str, split: bool
+) -> tuple[ptx.Module, dict[str, debuginfo.Declared]]:
+    """What a kernel of a module consists of. A file may have many."""
+    module = ptx.parse(of_kernel(text, kernel), name)
     return module, split_depots.run(module) if split else {}
 
 
@@ -139,15 +141,15 @@ class Owners:
     @cached_property
     def _parsed(self) -> tuple[ptx.Module, dict[str, debuginfo.Declared]]:
         split = split_depots.run in self.run.device.recipe.rewrites
-        return _parse(self.module.compiled.text, self.module.name, split)
+        return _parse(self.module.compiled.text, self.module.name, self.run.kernel.info.name, split)
 
     @cached_property
-    def declared(self) -> list[debuginfo.Declared]:
-        return _declarations(self.module.compiled.text)
+    def declared(self) -> tuple[debuginfo.Declared, ...]:
+        return debuginfo.variables(self.parsed.debug)
 
     @cached_property
     def _in_registers(self) -> dict[tuple[str, str], str]:
-        return debuginfo.in_registers(self.module.compiled.text)
+        return debuginfo.in_registers(self.parsed.debug)
 
     def variable(self, function: str, register: str) -> str:
         """The name of the variable that a register of a function holds, possibly as a copy; "" if unknown."""

@@ -137,7 +137,7 @@ class _Parser:
             self.function, self.registers = self._header(header), Registers()
             if (before := self.module.functions.get(self.function.name)) and before.body is not None:
                 self._refuse(f"PTX with two functions {before.name}")
-            self.function.body = []
+            self.function.body, self.serial = [], 0
             self.module.functions[self.function.name] = self.function
             self.at, self.at_home = Location(), None
         elif self.function is None:

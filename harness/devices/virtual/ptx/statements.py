@@ -11,11 +11,17 @@ from collections.abc import Iterator
 _DIRECTIVE = re.compile(r"\.(loc|file|version|target|address_size|pragma)\b")
 _SIMPLE = re.compile(r"[^;{}]*;")
 _MARK = re.compile(r"[;{}]")
+_BRACE = re.compile(r"[{}]")
 _FLAT = re.compile(r"[^()\[\]{}]*(?:\[[^,()\[\]{}]*\][^()\[\]{}]*)*")  # operands without a comma in brackets
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.S)  # or a string, which is kept
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _TABLE = (".branchtargets", ".callprototype", ".calltargets")
 HEADER = re.compile(r"^(?:\.(?:visible|weak|extern|common)\s+)*\.(?:entry|func)\b")
+_DEFINITION = re.compile(
+    HEADER.pattern + r"\s*(?:\.noreturn\s*)?(?:\([^()]*\)\s*)?([A-Za-z_$][\w$]*)[^;{}]*(?=\{)", re.M
+)
+_INITIALISER = re.compile(r"=[^;]*;")
+_WORD = re.compile(r"[A-Za-z_$][\w$]*")
 
 
 def statements(text: str, whole: bool) -> Iterator[tuple[str, str]]:
@@ -72,6 +78,49 @@ def statements(text: str, whole: bool) -> Iterator[tuple[str, str]]:
         yield from _labelled(" ".join(buffer), blocks, "unfinished")
     if braces:
         yield "unmatched", ""
+
+
+def of_kernel(text: str, kernel: str) -> str:
+    """The text without the functions that a kernel of it does not reach; as it is if its parts cannot be told apart.
+
+    Reached is what is named in a function that is, or in the value of a variable.
+    """
+    code, section, sections = text.partition("\n\t.section")
+    bodies: dict[str, tuple[int, int]] = {}
+    for found in _DEFINITION.finditer(code):
+        end = _end_of_block(code, found.end())
+        if end is None or found[1] in bodies:
+            return text
+        bodies[found[1]] = found.start(), end
+    if "/*" in code or kernel not in bodies:
+        return text
+    around, at = [], 0
+    for start, end in bodies.values():
+        around.append(code[at:start])
+        at = end
+    named = {
+        word
+        for part in (*around, code[at:])
+        for value in _INITIALISER.findall(part)
+        for word in _WORD.findall(value)
+    }
+    reach, work = set(), [kernel, *(named & bodies.keys())]
+    while work:
+        reach.add(name := work.pop())
+        words = set(_WORD.findall(code[slice(*bodies[name])]))
+        work += (words & bodies.keys()) - reach
+    kept = [code[slice(*span)] if name in reach else "" for name, span in bodies.items()]
+    return "".join(part for pair in zip(around, kept) for part in pair) + code[at:] + section + sections
+
+
+def _end_of_block(text: str, start: int) -> int | None:
+    """Behind the brace that closes the one at `start`."""
+    depth = 0
+    for brace in _BRACE.finditer(text, start):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return brace.end()
+    return None
 
 
 def _labelled(text: str, blocks: int, kind: str = "statement") -> Iterator[tuple[str, str]]:

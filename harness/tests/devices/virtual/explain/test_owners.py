@@ -86,7 +86,7 @@ def test_variables_as_the_compiler_describes_them():
     ],
 )
 def test_no_description_and_a_damaged_one(text):
-    assert debuginfo.variables(text) == []
+    assert debuginfo.variables(text) == ()
 
 
 # --- the source's --------------------------------------------------------------------------------------
