@@ -73,7 +73,11 @@ def short_loops(function: Function, roots: dict[str, str], arrays: set[str]) -> 
     own = {name: function.variables[name] for name in arrays}
     blocks = basic_blocks(body, function.tables)
     loops, left = find_loops(blocks), _MOST_IN_ALL
-    length = {loop.header: _length(body, blocks, loop) for loop in loops}
+    writers: dict[str, list[Instruction]] = {}
+    for i in (i for i in body if isinstance(i, Instruction)):
+        for register in i.writes:
+            writers.setdefault(register, []).append(i)
+    length = {loop.header: _length(body, blocks, loop, writers) for loop in loops}
     unrolled: list[Loop] = []
     for loop in loops:  # an outer one before those inside it
         inside = [
@@ -104,32 +108,34 @@ def _unrolled_size(body, blocks, nest: list[Loop], length: dict[int, int]) -> in
     return total
 
 
-def _length(body, blocks, loop) -> int | None:
-    """Iterations of `for (int i = 0; i < 8; i += 2)`; None if that is not certain.
+def _length(body, blocks, loop, writers: dict[str, list[Instruction]]) -> int | None:
+    """Iterations of `for (int i = 0; i < 8; i += 2)`; None if that is not certain. writers: of each register.
 
     Every iteration begins with code that leaves the loop unless the counter is less than a constant, before
     or after the addition; only the addition of a constant changes the counter. Three registers hold it: where
     the paths join, in the code that follows, and after the addition.
     """
     first, last = _beginning(body, blocks, loop)
-    inside = [
-        i for start in loop.blocks for i in body[start : blocks[start][0]] if isinstance(i, Instruction)
-    ]
+    inside = {i for start in loop.blocks for i in body[start : blocks[start][0]]}
     test, wanted = first.get(last.pred) if last else None, last is not None and not last.negated
     while test and test.op.bitwise == "not":
         test, wanted = _sooner(first, test), not wanted
     if test is None or not _is_less_than(test) or not _small(test.operands[2]):
         return None
-    goal = {item.name: i for i, item in enumerate(body) if isinstance(item, Label)}[last.operands[0]]
-    if (goal in loop.blocks) != wanted:
+    goals = {body[start].name for start in loop.blocks if isinstance(body[start], Label)}
+    if (last.operands[0] in goals) != wanted:
         return None
     tested, bound = test.operands[1], test.operands[2].value
     joined, counter = _sooner(first, test), tested
     if joined and _is_sum(joined):
         joined, counter = _sooner(first, joined), joined.operands[1]
-    if joined is None or not joined.op.is_move or _writes(inside, counter) != [joined]:
+    if (
+        joined is None
+        or not joined.op.is_move
+        or [i for i in writers.get(counter, ()) if i in inside] != [joined]
+    ):
         return None
-    ways = _writes(body, joined.operands[1])
+    ways = writers.get(joined.operands[1], [])
     following, before = [i for i in ways if i in inside], [i for i in ways if i not in inside]
     if (
         len(following) != 1
@@ -138,7 +144,10 @@ def _length(body, blocks, loop) -> int | None:
         or any(i.pred for i in ways)
     ):
         return None
-    start, steps = _constant(body, before[0].operands[1]), _writes(body, following[0].operands[1])
+    start, steps = (
+        _constant(writers, before[0].operands[1]),
+        writers.get(following[0].operands[1], []),
+    )
     if start is None or len(steps) != 1 or not _is_sum(steps[0]) or steps[0].operands[1] != counter:
         return None
     end = _ending(body, blocks, loop)
@@ -212,16 +221,12 @@ def _ending(body, blocks, loop) -> list[Instruction]:
     return found
 
 
-def _writes(body, register: str) -> list[Instruction]:
-    return [i for i in body if isinstance(i, Instruction) and register in i.writes]
-
-
-def _constant(body, operand: str) -> int | None:
+def _constant(writers: dict[str, list[Instruction]], operand: str) -> int | None:
     """The value of a register that is written once, with a constant."""
     for _ in range(4):
         if isinstance(operand, Immediate):
             return operand.value if _small(operand) else None
-        found = _writes(body, operand)
+        found = writers.get(operand, [])
         if len(found) != 1 or not found[0].op.is_move or found[0].pred:
             return None
         operand = found[0].operands[1]

@@ -67,16 +67,19 @@ def has_loop(function: Function) -> bool:
 
 def spinning_loops(function: Function, touches_order) -> set[int]:
     """Positions of backward branches whose loop holds an instruction that `touches_order`."""
-    positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
-    found = set()
+    starts: dict[str, int] = {}
+    loops = []
     for i, item in enumerate(function.body):
-        if isinstance(item, Instruction) and item.op.flow == "branch":
-            start = positions.get(item.operands[0], 1 << 60)
-            if start <= i and any(
-                isinstance(x, Instruction) and touches_order(x) for x in function.body[start:i]
-            ):
-                found.add(i)
-    return found
+        if isinstance(item, Label):
+            starts[item.name] = i
+        elif item.op.flow == "branch" and item.operands[0] in starts:
+            loops.append((starts[item.operands[0]], i))
+    if not loops:
+        return set()
+    first, last = min(start for start, _ in loops), loops[-1][1]
+    inside = enumerate(function.body[first:last], first)
+    touching = [i for i, item in inside if isinstance(item, Instruction) and touches_order(item)]
+    return {end for start, end in loops if any(start <= i < end for i in touching)}
 
 
 class CallGraph:
