@@ -13,11 +13,11 @@ from ..course.parameters import Scalar
 from ..devices.launching import triple
 from ..errors import KernelFault, LaunchError
 from . import sentences
-from .causes import dependences, formulas, integers, naming, orders, shares, summed
+from .causes import dependences, formulas, integers, naming, not_finite, orders, shares, summed
 from .causes.text_causes import causes
 from .causes.unset import left_in_a_loop, read_unset
 from .compare import error_map
-from .runs import Outcome, Pace, Setup, Trial
+from .runs import Outcome, Pace, Setup, Trial, start_text
 from .verdict import RUNNABLE, Verdict
 
 TRIED = 3  # cases, for what is added up
@@ -85,6 +85,8 @@ def explain(
         if claim.name in [m.name for m in puzzle.mistakes]:
             return lines
     elif told := shown.kind == "wrong" and (integers.explain(shown.kernel, seen) or added(True)):
+        if not_finite.ARISES in told:
+            lines = [line for line in lines if not line.startswith(("nan is", "inf is"))]
         lines.append(told)
     if shown.kind == "unwritten":
         lines += sentences.unwritten(puzzle, shown.kernel, source, shown.mismatches)
@@ -105,6 +107,11 @@ def added_up(
     """What the shown kernel adds up, other than it should, in a case that runs to its end; if none is left, in one where
     some threads do. examples: whether terms of one element may be told, where there is no rule."""
     kernel, t = shown.kernel, tunables(source)
+    if shown.mismatches and not math.isfinite(shown.mismatches[0].first.got):
+        trial = begun(puzzle, shown.case, kernel, t, seed)
+        again = partial(start_text, puzzle=puzzle, trial=trial, setup=setup)
+        if trial.launch and (says := not_finite.told(source, kernel.name, setup.device, again)):
+            return f"In this case, {says}"
     out = {o.case.name: o for o in outcomes if o.kernel is kernel and o.kind not in ("wrong", "unwritten")}
     small = summed.most_telling(puzzle, kernel)
     if all(case.name in out for case in small):

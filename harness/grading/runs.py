@@ -226,6 +226,14 @@ def start(trial: Trial, setup: Setup, schedule: int, handles: Mapping):
     )
 
 
+def start_text(text: str, puzzle: Puzzle, trial: Trial, setup: Setup):
+    """The same launch of another text of the file, on fresh memory. Errors: those of compiling and of `start`."""
+    own, kernel = Setup(setup.device, setup.schedules), trial.outcome.kernel
+    own.module = own.device.compile(text, name=setup.module.name, include_dirs=puzzle.include_dirs)
+    own.kernels[kernel.name] = own.module.get_function(kernel.name)
+    return start(trial, own, own.schedules[0], {p.name: place(own.device, p, trial) for p in kernel.passed})
+
+
 def scalar(p: Scalar, dims: dict[str, int]) -> np.generic:
     """A scalar argument in its declared type."""
     return np.dtype(p.dtype).type(p.resolve(dims))

@@ -20,7 +20,7 @@ from ...course.cuda_values import Values, tunables
 from ...course.declare import Puzzle
 from ...devices.launching import triple
 from ...errors import BackwarpError, KernelFault
-from ..runs import Outcome, Pace, Setup, Trial, place, start
+from ..runs import Outcome, Pace, Setup, Trial, start_text
 from ..sentences import ENDS, nth_line
 from .array_steps import products
 from .noting import Probe, element_of, noting, probe_of, value_of
@@ -38,15 +38,7 @@ def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: i
     trial.begin(puzzle, tunables(source), seed)
 
     def launch(noted: str) -> None:
-        own = Setup(setup.device, setup.schedules)
-        own.module = own.device.compile(noted, name=setup.module.name, include_dirs=puzzle.include_dirs)
-        own.kernels[failed.kernel.name] = own.module.get_function(failed.kernel.name)
-        start(
-            trial,
-            own,
-            setup.schedules[0],
-            {p.name: place(own.device, p, trial) for p in failed.kernel.passed},
-        )
+        start_text(noted, puzzle, trial, setup)
 
     shape = triple(trial.launch.grid, "grid"), triple(trial.launch.block, "block")
     fault = failed.error

@@ -1,0 +1,70 @@
+"""Where NaN and infinity arise first: kernels run on the virtual GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.devices import open_device
+from harness.grading.causes.not_finite import told
+
+SOURCE = """
+extern "C" __global__ void finite(const float* x, float* y) {
+    float best = -INFINITY;
+    for (int i = 0; i < 3; i++) best = fmaxf(best, x[i]);
+    y[0] = best;
+}
+extern "C" __global__ void rescaled(const float* x, float* y) {
+    float top = -INFINITY, sum = 0.0f;
+    for (int i = 0; i < 3; i++) {
+        float next = fmaxf(top, x[i]);
+        sum = sum * expf(next - top) + 1;
+        top = next;
+    }
+    y[0] = sum;
+}
+extern "C" __global__ void grows(const float* x, float* y) {
+    float sum = 0;
+    for (int i = 0; i < 3; i++)
+        sum += expf(x[i]);
+    y[0] = logf(sum);
+}
+__device__ float share(float part, float whole) {
+    float quotient = part / whole;
+    return quotient;
+}
+extern "C" __global__ void divides(const float* x, float* y) { y[0] = share(x[0] - 1, x[1] - 2); }
+extern "C" __global__ void given(const float* x, float* y) { y[0] = x[0] > 0 ? x[0] : x[5000]; y[0] += NAN; }
+"""
+
+
+@pytest.fixture(scope="module")
+def device():
+    with open_device("cpu", checks="full") as device:
+        device.quick = True
+        yield device
+
+
+@pytest.mark.parametrize(
+    ("kernel", "says"),
+    [
+        ("finite", ""),
+        (
+            "rescaled",
+            "nan arises first in line 11, sum = sum * expf(next - top) + 1, where sum = 0, next = 1, top = -inf.",
+        ),
+        ("grows", "inf arises first in line 19, sum += expf(x[i]), where sum = 10.107, x[i] = 300."),
+        (
+            "divides",
+            "nan arises first in line 23, float quotient = part / whole, where part = 0, whole = 0.",
+        ),
+        ("given", "nan arises first in line 27, y[0] += NAN, where y[0] = 1."),
+    ],
+)
+def test_the_first_is_told_with_what_it_is_computed_from(device, kernel, says):
+    def launch(text):
+        x = device.array(np.array([1, 2, 300], np.float32), name="x")
+        y = device.empty((1,), np.float32, name="y")
+        device.compile(text, name="kernel.cu").get_function(kernel)(1, 1, (x, y))
+
+    assert told(SOURCE, kernel, device, launch) == says
