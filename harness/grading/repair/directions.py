@@ -9,7 +9,7 @@ from functools import cache
 #: words, and parts of names, that stand for the depth, the rows and the columns
 _DIRECTIONS = """d h w, D H W, o p q, t r s, T R S, z y x, in down right, - P Q, - row col, - row column, - rows cols,
     - rows columns, - height width, - top left, - i j, - y x, - u v, - m n, - M N""".split(",")
-_OTHERS = ("a b", "A B", "first second")
+_OTHERS = ("a b", "A B", "first second", "in out")
 _PART = re.compile(r"[A-Za-z]+|[^A-Za-z]+")
 _COUNTERPARTS: dict[str, dict[str, set[tuple[int, int]]]] = {}
 for _words in (*_DIRECTIONS, *_OTHERS):

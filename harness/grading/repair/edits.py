@@ -69,7 +69,7 @@ BINARY = (
     ),
     *_operations("a term or factor", ("l", 0.9), ("r", 0.9)),
     *_operations("the order of two operands", ("r - l", 1.4), ("r / l", 1.6), ("r % l", 1.6)),
-    *_operations("an operator", ("(l + r - 1) / r", 1.5)),
+    *_operations("an operator", ("(l + r - 1) / r", 1.2)),
 )
 FLOAT_BINARY = tuple(o for o in BINARY if not re.search(r"[%&|^<>]|1", o.code))
 RELATION = (

@@ -16,6 +16,7 @@ from .edits import BARRIERS, CONDITION, GUARD, INTEGER, STORE, Edit, Operation, 
 from .pool import FAR_FETCHED, Entries, numbers_near
 
 UNLIKE = 0.3
+NUMBER = 0.2  # by which 0 and 1 are less likely than names, and other numbers twice as much
 PARTNERS = 0.8  # by which an index and its extent are
 MISSING = 0.5  # by which what an index lacks is more likely
 SIZES = 1.2  # what it costs that a product is one of two other extents
@@ -325,7 +326,10 @@ class Site:
                 if entry.rank >= FAR_FETCHED and entry.known in numbers_near(self.piece.code)
                 else entry.rank
             )
-        return entry.rank - near + (0.0 if entry.variable or entry.of or entry.known in (None, 0, 1) else 0.4)
+        if entry.variable or entry.of or entry.known is None:
+            return entry.rank - near
+        more = 1 if entry.known in (0, 1) else 2
+        return entry.rank - near + NUMBER * (more + 2 * (self.piece.kind == "field_expression"))
 
     def _akin(self, text: str) -> float:
         """By how much likelier it is that a name is meant where another stands: `w` for `h`, `C_in` for `C_out`, and what

@@ -9,9 +9,10 @@ import pytest
 
 from harness.course.cuda_text import read
 from harness.devices.virtual.variants import FAULTS, RIGHT, WRONG, Wanted
-from harness.grading.repair.directions import are_counterparts, of_one_direction, turned
+from harness.grading.repair.directions import are_akin, are_counterparts, of_one_direction, turned
 from harness.grading.repair.edits import BINARY, FLOAT, INTEGER, filled, replaced
-from harness.grading.repair.pairs import Families, carried, exchanged
+from harness.grading.repair.neighbours import setters
+from harness.grading.repair.pairs import Families, carried, exchanged, renamed
 from harness.grading.repair.schemata import Schemata, rows
 from harness.grading.repair.search import Repair
 from harness.tests.devices.virtual.launches import K, Quick
@@ -128,6 +129,54 @@ def test_slips_of_statements_groups_and_calls():
         assert judged(made, [(c,), ()], outputs(repaired[c])) == [RIGHT, WRONG], texts[c]
 
 
+PLACES = """
+extern "C" __global__ void k(const float* a, float* out, int n) {
+    int t = threadIdx.x, at = 0;
+    if (t >= 9) return;
+    float sum = 0.0f;
+    out[t] = n;
+    sum += a[at];
+    at++;
+    while (at < n) {
+        out[t] += a[at + t / 3];
+        sum += at;
+        at++;
+    }
+    out[t] = sum + out[t];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("sum += a[at];\n    at++;", "\n    at++; sum += a[at];"),  # neighbours
+        ("sum += at;\n        at++;", "\n        at++; sum += at;"),
+        ("while (at < n) {", "out[t] = 0; while (at < n) {"),  # a sum that begins with 0
+        ("at++;\n    while (at < n) {", "\n    while (at < n) { at++;"),  # into a loop
+        ("    }\n    out[t] = sum + out[t];", "    out[t] = sum + out[t]; }\n    "),
+    ],
+)
+def test_statements_stand_elsewhere(old, new):
+    made = Schemata(PLACES, "k")
+    wanted = PLACES.replace(old, new)
+    found = [
+        c
+        for s in made.sites
+        if s.operations[0].says in ("where it stands", "a first value")
+        for c in s.choices()
+        if Repair(c.edits, 0.0, PLACES).text.split() == wanted.split()
+    ]
+    results = outputs(wanted)
+    assert judged(made, [(found[0],), ()], results) == [RIGHT, WRONG]
+
+
+def test_a_name_is_another_in_its_whole_line():
+    body = "int i = n / W;\n x[i % W] = i / W + W;"
+    sites = Schemata(f"{K}k(int* x, int n, int W, int H) {{\n{body}\n}}\n", "k").sites
+    assert ("H", "H", "H") in {tuple(c.edit.after for c in some) for some in renamed(sites)}
+
+
 def test_other_kernels_are_left_out_and_lines_keep_their_numbers(schemata):
     lines = schemata.text.split("\n")[schemata.before :]
     assert len(lines) == len(SOURCE.split("\n")) and "void other" not in schemata.text
@@ -207,3 +256,10 @@ def test_names_of_rows_and_columns():
     assert not are_counterparts("p", "p")
     assert of_one_direction("p", "stride_h") and not of_one_direction("p", "stride_w")
     assert list(turned("p * stride_h", {"p", "q", "stride_h", "stride_w"})) == ["q * stride_w"]
+    assert are_counterparts("t / S * pad_h", "t % S * pad_w") and not are_counterparts("t / S", "t / S")
+    assert are_akin("C_in", "C_out") and not are_akin("n", "x")
+
+
+def test_lines_are_suspected_that_set_what_faults():
+    source = f"{K}k(float* x, int n) {{\n int a = n;\n int b = a;\n int c = n;\n x[b] = 0;\n}}\n"
+    assert setters(source, 5, 0.2) == {5: 0.2, 3: 0.1, 2: 0.05}

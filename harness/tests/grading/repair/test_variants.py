@@ -17,6 +17,14 @@ def test_numbers_that_make_blocks_smaller_are_changed_and_places_stay():
     assert with_small_blocks(SOURCE, fixed, {"n": 1}) == SOURCE
 
 
+def test_numbers_that_differ_go_on_to_differ():
+    kernel = Kernel(
+        "k", (Out("x", i="n"),), lambda d, t: Launch(1, (t["DEPTH"], t["TILE"])), reference=lambda a, d: None
+    )
+    small = with_small_blocks(SOURCE, kernel, {"n": 1})
+    assert "TILE = 4 ;" in small and "DEPTH = 8 ;" in small
+
+
 WARPS = """
 constexpr int THREADS = 128;
 extern "C" __global__ void k(float* x) { x[0] = __shfl_down_sync(-1, x[0], 1); }
