@@ -20,11 +20,12 @@ from ...devices.virtual.run.workers import available_cores
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
 from .. import grade
 from ..runs import given
-from ..verdict import PASSED, Verdict
+from ..verdict import FAILED, PASSED, Verdict
 from . import texts
 from .edits import Edit, joined
 from .neighbours import setters
 from .pairs import MORE, Families, Guards, both_guards, carried, declared, exchanged, moved, renamed
+from .reach import is_one_place
 from .sites import Choice, Site
 from .variants import FEW_LARGE, Combination, Variants, has_barriers, with_small_blocks
 
@@ -101,7 +102,8 @@ def repairs(
 ) -> list[Repair]:
     """Single changes that make the kernel right which the verdict calls wrong, best first; none where there is none,
     or not enough time. opener: as for grade_file. tell: called with what is being done."""
-    if not verdict.is_repairable or puzzle.program:
+    failed = {case.kernel for case in verdict.cases if case.status == FAILED}
+    if not verdict.is_repairable or puzzle.program or not is_one_place(source, failed):
         return []
     if opener is None:
         from ...devices import confined_device as opener
