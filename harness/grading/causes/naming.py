@@ -99,14 +99,21 @@ def offset(failed: Sequence[Observation]) -> str:
     ):
         return ""
     by, target, o = found[0]
+    size, which = f"{abs(by):.5g}", "large" if by > 0 else "small"
     names = [
         (d, says)
         for d in o.dims
         for says in (f"log({d})", d)
         if all(is_size(by, d, says, o) for by, _, o in found)
     ]
-    size = f"{names[0][1]} = {abs(by):.5g}" if len(names) == 1 else f"{abs(by):.5g}"
-    return f"Every element of {target.array.name} is {size} too {'large' if by > 0 else 'small'}."
+    if len(names) == 1:
+        return f"Every element of {target.array.name} is {names[0][1]} too {which}: {size} in case {o.case.name}."
+    where = (
+        "all failing cases"
+        if all(abs(x - by) < 1e-3 * abs(by) for x, _, _ in found)
+        else f"case {o.case.name}"
+    )
+    return f"Every element of {target.array.name} is {size} too {which}, in {where}."
 
 
 def is_size(by: float, dim: str, says: str, o: Observation) -> bool:

@@ -191,9 +191,10 @@ def test_a_size_that_only_some_cases_have_is_no_factor():
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (lambda d: np.log(d["N"] + d["B"] - 1.0) + 2, "Every element of y is 3.3863 too large."),
-        (lambda d: -np.log(d["M"]), "Every element of y is log(M) = 1.3863 too small."),
-        (lambda d: d["B"] + 0.0, "Every element of y is B = 1 too large."),
+        (lambda d: np.log(d["N"] + d["B"] - 1.0) + 2, "Every element of y is 3.3863 too large, in case one."),
+        (lambda d: -0.5, "Every element of y is 0.5 too small, in all failing cases."),
+        (lambda d: -np.log(d["M"]), "Every element of y is log(M) too small: 1.3863 in case one."),
+        (lambda d: d["B"] + 0.0, "Every element of y is B too large: 1 in case one."),
         (lambda d: np.arange(d["M"]), ""),
     ],
 )
