@@ -15,7 +15,7 @@ from ..errors import KernelFault, LaunchError
 from . import sentences
 from .causes import dependences, formulas, integers, naming, not_finite, orders, shares, summed
 from .causes.text_causes import causes
-from .causes.unset import left_in_a_loop, read_unset
+from .causes.unset import left_in_a_loop, read_unset, too_few_threads
 from .compare import error_map
 from .runs import Outcome, Pace, Setup, Trial, start_text
 from .verdict import RUNNABLE, Verdict
@@ -91,6 +91,8 @@ def explain(
     if shown.kind == "unwritten":
         lines += sentences.unwritten(puzzle, shown.kernel, source, shown.mismatches)
         lines += left_in_a_loop(shown.kernel, source)
+        launch = shown.kernel.launch(puzzle.full_dims(shown.case), tunables(source))
+        lines += too_few_threads(shown.observation, launch)
     return lines + of_text()
 
 

@@ -39,7 +39,7 @@ def general(want: Terms, got: Terms) -> str:
         return ""
     lacks, more = (~np.isin(a.keys(), b.keys()) for a, b in ((want, got), (got, want)))
     if not more.any():
-        return other_range(want, got) or beginnings(want, got)
+        return other_range(want, got) or beginnings(want, got) or by_number(want, got)
     if not lacks.any():
         return beyond_an_axis(want, got.only(more))
     rules = len(got.at) * 4 >= len(want.at)  # a few terms follow many rules
@@ -218,6 +218,29 @@ def beginnings(want: Terms, got: Terms) -> str:
                 + ("there" if same else f"added {how_often(got.times[0])}")
                 + ", those after them are not"
                 + (". Is a loop left where one turn should be skipped?" if same else ".")
+            )
+    return ""
+
+
+def by_number(want: Terms, got: Terms) -> str:
+    """Terms that are missing by their place in the sum, in the order of an array's axes: every 16th, as of a tile."""
+    chosen, output = ~np.isin(want.keys(), got.keys()), want.arrays[0]
+    if times_of(want, got):
+        return ""
+    for array in range(1, len(want.arrays)):
+        own = [
+            c for c in columns_of(want) if c.array == array and c.letter not in output.letters and c.size > 1
+        ]
+        number = np.zeros(len(want.at), int)
+        for c in own:
+            number = number * c.size + want.at[:, c.number]
+        touched = np.unique(number[chosen])
+        says = axis_pattern("number", touched, int(np.prod([c.size for c in own])))
+        if len(own) > 1 and says and (np.isin(number, touched) == chosen).all():
+            things = "products" if len(want.arrays) > 2 else f"elements of {want.arrays[1].name}"
+            through = either([c.letter for c in own], "and")
+            return (
+                f"the sums of {output.name} lack the {things} with {says}, counted from 0 through {through}."
             )
     return ""
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from math import prod
+from typing import TYPE_CHECKING
+
 from ...course.cuda_text import Piece, read
 from ...course.cuda_tree import LOOPS
-from ...course.declare import Kernel
+from ...course.declare import Kernel, Launch
+from ...devices.launching import triple
 from ...errors import KernelFault
+from ..compare import untouched
+
+if TYPE_CHECKING:
+    from .naming import Observation
 
 
 def read_unset(found: KernelFault, kernel: Kernel, source: str, solution: str | None = "") -> list[str]:
@@ -33,6 +41,20 @@ def read_unset(found: KernelFault, kernel: Kernel, source: str, solution: str | 
             f"Line {stores[0].line} stores into {found.array} only where {test}. If elements are read that it leaves out, "
             "store a 0 there."
         ]
+    return []
+
+
+def too_few_threads(seen: Observation, launch: Launch) -> list[str]:
+    """The first elements have a value, as many as there are threads, and no other."""
+    threads = prod(triple(launch.block, "block")) * prod(triple(launch.grid, "grid"))
+    for target in seen.targets:
+        name = target.array.name
+        left = untouched(target, seen.results[name], seen.before[name], seen.written.get(name)).ravel()
+        if left[threads:].any() and left[threads:].all() and not left[:threads].any():
+            return [
+                f"The launch has {threads} threads, and {name} has {left.size} elements: one each is too few. A thread "
+                "stores several."
+            ]
     return []
 
 

@@ -63,6 +63,10 @@ def said(run, kernel=KERNEL, dims=DIMS, alone=False):
         ({"c": "k"}, "in x, c should be c, not k."),
         ({"c": "(c*c+k)%3"}, "for k=0 and c=2, it uses x at c=1; it should be 2."),
         ({"guard": "r<R-1"}, "the sums of y lack the products with r=1 (the last)."),
+        (
+            {"guard": "(c*R*S+r*S+s)%7!=3"},
+            "the sums of y lack the products with number=3, 10 or 17, counted from 0 through c, r and s.",
+        ),
         ({"guard": "s>0"}, "the sums of y lack the products with s=0 (the first)."),
         ({"guard": "(r+s+p+q+k)%3"}, "the sum for y[b=0,k=0,p=0,q=0] lacks weights"),
         (

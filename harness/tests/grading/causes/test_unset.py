@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from harness.course.declare import In, Kernel, Launch, Out
+import numpy as np
+
+from harness.course.declare import Case, In, Kernel, Launch, Out
 from harness.errors import KernelFault
-from harness.grading.causes.unset import left_in_a_loop, read_unset
+from harness.grading.causes.naming import Observation
+from harness.grading.causes.unset import left_in_a_loop, read_unset, too_few_threads
+from harness.grading.compare import Expected
 
 KERNEL = Kernel("k", (In("a", n="N"), Out("c", n="N")), lambda d, t: Launch(1, 1), lambda a, d: a["a"])
 TEXT = """extern "C" __global__ void k(const float* a, float* c) {
@@ -44,3 +48,18 @@ def test_a_return_in_a_loop():
     )
     assert not left_in_a_loop(KERNEL, TEXT.replace("return;", "continue;"))
     assert not left_in_a_loop(KERNEL, "")
+
+
+def test_a_launch_of_fewer_threads_than_elements():
+    def told(stored, launch):
+        poison, right = np.full((3, 4), np.nan, np.float32), np.zeros((3, 4))
+        got = np.where(np.arange(12).reshape(3, 4) < stored, np.float32(1), poison)
+        target = Expected(KERNEL.outputs[0], right, right, right)
+        return too_few_threads(
+            Observation(Case("c", {}), {}, {}, (target,), {"c": got}, {"c": poison}), launch
+        )
+
+    assert told(8, Launch(2, (2, 2))) == [
+        "The launch has 8 threads, and c has 12 elements: one each is too few. A thread stores several."
+    ]
+    assert not told(7, Launch(2, 4)) and not told(12, Launch(3, 4)) and not told(0, Launch(2, 4))
