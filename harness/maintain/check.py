@@ -21,6 +21,7 @@ from ..devices import open_device
 from ..devices.virtual.device import Module, VirtualGPU
 from ..grading.causes.naming import GENERIC, Observation
 from ..grading.causes.wrong_kernels import Variant, WrongKernels, compiled
+from ..grading.gates import chosen_case, gates_of, names
 from ..grading.grade import Options, grade_file
 from ..grading.programs.program import Program, ProgramError
 from ..grading.runs import given, in_order
@@ -256,7 +257,7 @@ class Examination(WrongKernels):
         options = Options("cpu", 0, given=self.given_once, foresee=self.outputs, again=False)
         usual = tuple(c for c in in_order(puzzle) if not c.stress)
         if "slow" in mistake.expected:
-            tries = [(replace(puzzle, cases=usual), 0)]
+            tries = [(replace(puzzle, cases=self.counted(puzzle, usual) if self.shortly else usual), 0)]
         elif not is_named(mistake):
             tries = [(puzzle, 0)]
         else:
@@ -290,7 +291,13 @@ class Examination(WrongKernels):
                 return graded(puzzle, text, options, self.opener(mistake))
             except Alone:
                 return graded(puzzle, text, options, following)
-        return graded(puzzle, text, options, impatient)
+        return graded(puzzle, text, options, partial(opened_as, self.first_build(mistake)))
+
+    def counted(self, puzzle: Puzzle, cases: tuple[Case, ...]) -> tuple[Case, ...]:
+        """The smallest cases, and those in which a kernel is counted."""
+        pairs = [(puzzle.kernel(name), gate) for gate in gates_of(puzzle) for name in names(gate, puzzle)]
+        chosen = {getattr(chosen_case(puzzle, kernel, gate.case), "name", "") for kernel, gate in pairs}
+        return tuple(c for i, c in enumerate(cases) if i < SMALLEST or c.name in chosen)
 
     def given_once(self, puzzle: Puzzle, case: Case, kernel: Kernel, seed: int):
         """See runs.given."""
@@ -395,6 +402,11 @@ def followed(device: VirtualGPU, source: str, name: str = "kernel.cu", include_d
     module = Module(device, source, name, built, request, quick=True)
     module.tracking = True
     return module
+
+
+def opened_as(first: str, kind: str, checks: str = "full", seed: int = 0):
+    """An impatient device; first: the build in place of the one with all checks."""
+    return impatient(kind, first if checks == "full" else checks, seed)
 
 
 def impatient(kind: str, checks: str = "full", seed: int = 0):

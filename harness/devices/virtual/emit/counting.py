@@ -52,7 +52,7 @@ def _lane(e, ins, mods, entry: str, place: str, holds: str):
 
 
 def _pointer(e, entry: str) -> str:
-    return e.cast("inttoptr", "i64", e.value(entry, "u64"), "ptr")
+    return e.text.once(f"inttoptr i64 {e.value(entry, 'u64')} to ptr")
 
 
 def _add_lane(e, entry: str, field: str, bit: str) -> None:

@@ -12,6 +12,7 @@ class State:
 
     def __init__(self, text: Text, threads: Threads):
         self.text, self.threads = text, threads
+        self._extras: set[str] = set()
 
     def begin(self) -> None:
         """Pointers that everything else needs; LLVM drops unused ones."""
@@ -54,10 +55,16 @@ class State:
         return self.text.emit(f"getelementptr i8, ptr {base}, i64 {abi.offset(struct, name) + offset}")
 
     def _extra(self) -> str:
-        text, extras = self.text, self.load("Env", "extras", invariant=True)
-        linear = text.cast("zext", "i32", self.load("Thread", "linear", invariant=True), "i64")
-        mine = text.op("mul i64", linear, abi.DTYPES["Extra"].itemsize)
-        return text.cast("inttoptr", "i64", text.op("add i64", extras, mine), "ptr")
+        """The thread's Extra, which counting asks for all the time: its place is found once, before everything."""
+        text, name = self.text, f"{self.threads.address}.extra"
+        if name not in self._extras:
+            self._extras.add(name)
+            with text.at_entry():
+                extras = self.load("Env", "extras", invariant=True)
+                linear = text.cast("zext", "i32", self.load("Thread", "linear", invariant=True), "i64")
+                mine = text.op("mul i64", linear, abi.DTYPES["Extra"].itemsize)
+                text.line(f"{name} = inttoptr i64 {text.op('add i64', extras, mine)} to ptr")
+        return name
 
     def load(
         self, struct: str, name: str, invariant: bool = False, volatile: bool = False, offset: int = 0

@@ -223,6 +223,11 @@ def collect(segments, counted, totals, split: int = 0, more: dict[str, int] | No
     first = 0
     for segment, row in zip(segments, counted, strict=False):
         threads, warps = int(row["threads"]), int(row["warps"])
+        if not threads:  # of a file of many kernels, most
+            first += len(segment.accesses)
+            for line, _ in segment.kinds:
+                lines.setdefault(line, Counter())
+            continue
         for (line, kind), amount in segment.kinds.items():
             into = lines.setdefault(line, Counter())
             if kind == "instructions":
@@ -239,15 +244,14 @@ def collect(segments, counted, totals, split: int = 0, more: dict[str, int] | No
                     lines.setdefault(access.line, Counter()).update(_of_access(access, space, total))
         first += len(segment.accesses)
     whole = Counter()
-    for line in lines.values():
+    for line in filter(None, lines.values()):
         _add_flops(line)
         whole.update(line)
     result = {name: whole[name] for name in METRICS} | (more or {})
     result["split"] = split
     result["lines"] = {
-        line: {name: counts[name] for name in METRICS if counts[name]}
+        line: {name: counts[name] for name in METRICS if counts[name]} if counts else {}
         for line, counts in sorted(lines.items())
-        if counts
     }
     return result
 
