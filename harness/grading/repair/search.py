@@ -37,6 +37,7 @@ AS_LIKELY = 0.3  # what a repair may cost more than the best and is said as well
 MOST_GRADED = 8
 #: costs of edits that are tried together: nothing dearer is tried where a cheaper one is found
 TIERS = (-9.0, 0.45, 0.65, 0.85, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3.2, 3.5, 4.0, 9.0)
+GUARDS = 3  # the tier after which those that would stop a fault are tried
 PLAUSIBLE = (1.75, 2.25, 2.65)  # operations that cost less are all tried before the others
 SUSPECTED = 0.2  # by which what is wrong is likelier to be in a line that the verdict names
 LATER = 0.35  # by which they wait longer
@@ -307,7 +308,7 @@ class Search:
                 yield sorted(self._together(choices, i, families, () if step else others()), key=cost_of)
             else:
                 yield sorted(((c,) for c in choices[i]), key=cost_of)
-            if i == step == 0 and near and not together:
+            if i == GUARDS and step == 0 and near and not together:
                 yield from guards.likely()
         yield from guards.others()
 

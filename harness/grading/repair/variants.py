@@ -282,14 +282,14 @@ def with_small_blocks(source: str, kernel: Kernel, dims: dict[str, int]) -> str:
             return 0
         return math.prod(block) if isinstance(block, tuple) else block
 
-    taken: dict[int, int] = {}  # what numbers have become: two that differ go on to differ
-    for name, value in before.items():
+    taken: dict[int, int] = {}  # what numbers have become: of two, the larger one stays larger
+    for name, value in sorted(before.items(), key=lambda item: item[1]):
         number = re.compile(rf"(\bconstexpr\s+int\s+{name}\s*=\s*){value}(?=\s*;)")
         least = SMALL
         while least < value:
             smaller = number.sub(lambda m, least=least: m[1] + str(least).ljust(len(str(value))), text)
-            differs = taken.get(least, value) == value
-            if differs and FEWEST <= threads(smaller) < threads(text) and threads(smaller) % whole == 0:
+            larger = all(least > small or value == own for small, own in taken.items())
+            if larger and FEWEST <= threads(smaller) < threads(text) and threads(smaller) % whole == 0:
                 text, taken[least] = smaller, value
                 break
             least *= 2

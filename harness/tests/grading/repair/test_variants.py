@@ -23,6 +23,8 @@ def test_numbers_that_differ_go_on_to_differ():
     )
     small = with_small_blocks(SOURCE, kernel, {"n": 1})
     assert "TILE = 4 ;" in small and "DEPTH = 8 ;" in small
+    swapped = with_small_blocks(SOURCE.replace("16", "64"), kernel, {"n": 1})
+    assert "TILE = 8 ;" in swapped and "DEPTH = 4 ;" in swapped
 
 
 WARPS = """
