@@ -19,6 +19,7 @@ from .edits import (
     INTEGER,
     LOGICAL,
     RELATION,
+    STEPPED,
     Edit,
     Operation,
 )
@@ -114,9 +115,13 @@ class Expressions:
         return p.code
 
     def _pointer_expression(self, p: Piece) -> str:
-        if p.part("operator").code == "*":
-            return self._value(p, self._inside(p))
-        return self._inside(p, argument=self._target)
+        if p.part("operator").code != "*":
+            return self._inside(p, argument=self._target)
+        pointer, text = p.part("argument"), self._inside(p)
+        if pointer.kind == "identifier" and (v := self.schemata.file.named(pointer.code, p.start)):
+            number = None if v[0].extents else self.schemata.add(p, (STEPPED,), made=_stepped)
+            text = text if number is None else f"({asked(number)} ? *{pointer.code}++ : {text})"
+        return self._value(p, text)
 
     def _unary_expression(self, p: Piece) -> str:
         text = self._inside(p)
@@ -253,6 +258,11 @@ class Expressions:
         first, second = texts[0], texts[-1]
         others = f"backwarp_edit({number}).operation ? {second} : {first}"
         return f"({asked(number)} ? ({others}) : {plain})"
+
+
+def _stepped(choice: Choice) -> Edit:
+    """`*p++` for `*p`."""
+    return Edit(choice.site.piece.end, choice.site.piece.end, "++", STEPPED.says)
 
 
 def _called(choice: Choice) -> Edit:

@@ -34,6 +34,7 @@ KINDS = {
     "a start value": "a variable has to begin with a value there, in every turn of the loop",
     "a first value": "it needs a value to begin with",
     "the step of a loop": "the loop takes another step",
+    "the step of a pointer": "the pointer goes on to the next element there",
     "two that are exchanged": "two of the names in it are to be exchanged",
     "a barrier": "threads have to wait for one another there",
     "a type": "its type is another one",
