@@ -109,10 +109,10 @@ def added_up(
     """What the shown kernel adds up, other than it should, in a case that runs to its end; if none is left, in one where
     some threads do. examples: whether terms of one element may be told, where there is no rule."""
     kernel, t = shown.kernel, tunables(source)
+    begin = partial(begun, puzzle, kernel=kernel, t=t, seed=seed)
     if shown.mismatches and not math.isfinite(shown.mismatches[0].first.got):
-        trial = begun(puzzle, shown.case, kernel, t, seed)
-        again = partial(start_text, puzzle=puzzle, trial=trial, setup=setup)
-        if trial.launch and (says := not_finite.told(source, kernel.name, setup.device, again)):
+        again = partial(start_text, puzzle=puzzle, trial=begin(shown.case), setup=setup)
+        if says := not_finite.told(source, kernel.name, setup.device, again):
             return f"In this case, {says}"
     out = {o.case.name: o for o in outcomes if o.kernel is kernel and o.kind not in ("wrong", "unwritten")}
     small = summed.most_telling(puzzle, kernel)
@@ -123,18 +123,11 @@ def added_up(
     over = summed.time_is_over()
     tries = [*((case, False) for case in cases), *((case, True) for case in cases[:1])]
     if not shown.error and shares.adds_together(kernel, source):
-        found = []
-        for case in busy(puzzle, shown, outcomes, t):
-            trial = begun(puzzle, case, kernel, t, seed)
-            known, says = shares.told(trial, setup, over) if trial.launch else (0, "")
-            found += [
-                (known, f"In {'this case' if case is shown.case else f'case {case.name}'}, {says}")
-            ] * bool(says)
-        if found:
-            return max(found, key=lambda f: f[0])[1]
+        if says := of_shares(shown, list(map(begin, busy(puzzle, shown, outcomes, t))), setup, over):
+            return says
     some = []
     for case, alone in tries:
-        trial = begun(puzzle, case, kernel, t, seed)
+        trial = begin(case)
         if not trial.launch:
             continue
         this = case is shown.case
@@ -145,6 +138,17 @@ def added_up(
             return f"{where}, {says}"
         some += [f"{where}, {text}" for pair in pairs if (text := formulas.told(*pair))]
     return some[0] if some and examples else ""
+
+
+def of_shares(shown: Outcome, trials: list[Trial], setup: Setup, over: Callable[[], bool]) -> str:
+    """What becomes of the threads' shares, in the case that tells of most threads."""
+    found = []
+    for trial in trials:
+        known, says = shares.told(trial, setup, over) if trial.launch else (0, "")
+        case = trial.outcome.case
+        where = "In this case" if case is shown.case else f"In case {case.name}"
+        found += [(known, f"{where}, {says}")] * bool(says)
+    return max(found, key=lambda f: f[0])[1] if found else ""
 
 
 def busy(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables) -> list[Case]:
