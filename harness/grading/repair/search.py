@@ -183,12 +183,10 @@ class Search:
                     given=self.given,
                     left=lambda: self.left,
                     slack=self.slack,
+                    races=self.disordered if checks == "full" else None,
                 )
-                if checks == "full":
-                    found = self.found_by(make(self.source, devices=devices, races=self.disordered))
-                else:
-                    found = self.found_in_small_blocks(make, devices, stack)
-                if found:
+                again = partial(self.devices, checks, stack)
+                if found := self.found_in_small_blocks(make, devices, again):
                     return found
             self.end = end
         return []
@@ -230,13 +228,13 @@ class Search:
             yield stack.enter_context(self.opener("cpu", checks=checks, seed=self.verdict.seed))
 
     def found_in_small_blocks(
-        self, make: Callable[..., Variants], devices: Iterator, stack: ExitStack
+        self, make: Callable[..., Variants], devices: Iterator, again: Callable[[], Iterator]
     ) -> list[Repair]:
         """Blocks of few threads are fast, where the file sets them; what is right in them is tried as it is."""
         cases = [c for c in self.puzzle.cases if self.kernel in self.puzzle.kernels_of(c)]
         smallest = min(cases, key=lambda c: sum(self.puzzle.full_dims(c).values()))
         text = with_small_blocks(self.source, self.kernel, self.puzzle.full_dims(smallest))
-        whole = cache(lambda: make(self.source, devices=self.devices("memory", stack)))
+        whole = cache(lambda: make(self.source, devices=again()))
         if text != self.source:
             small = make(text, devices=devices)
             if (found := self.found_by(small, whole)) or self.left < 0:

@@ -184,7 +184,15 @@ class Site:
         """What is likely to be put in by an operation."""
         own = self.pool.partners.get(self.piece.code, ())
         fitting = {"a - 1 - e": own, "e % a": self.extents, "max(e, a)": ("0",), "min(e, a)": own}
-        return fitting.get(code, self._of_bound if code == "e * a" else ())
+        return fitting.get(code, self._of_bound | self._of_block if code == "e * a" else ())
+
+    @cached_property
+    def _of_block(self) -> set[str]:
+        """Of a block's number: how many threads or elements a block may have."""
+        if not self.piece.code.startswith("blockIdx"):
+            return set()
+        fixed = {e.text for e in self.pool if e.variable and e.known is not None}
+        return fixed | {self.piece.code.replace("Idx", "Dim")}
 
     @cached_property
     def _of_bound(self) -> set[str]:
