@@ -325,17 +325,18 @@ def one_element(want: Terms, got: Terms) -> str:
                     f"for {place}, {element(less, i, a)} is multiplied by {element(more, j, b)}; it should be by "
                     f"{element(less, j, a)}."
                 )
-    whole = [t.only(t.flat(0) == at) for t in (got, want)]
-    if len(want.arrays) == 2 and place and all(len(t.at) and (t.times == 1).all() for t in whole):
-        sets = [elements(t) for t in whole]
-        if all(sets):
-            return f"{place} is the sum of {sets[0]}; it should be that of {sets[1]}."
     parts = []
     if len(less.at):
         parts.append(f"lacks {product(less)}")
     if len(more.at):
         parts.append(f"has {product(more)}, which {'do' if len(more.at) > 1 else 'does'} not belong to it")
-    return f"the sum for {place} {', and '.join(parts)}."
+    says = [f"the sum for {place} {', and '.join(parts)}."]
+    whole = [t.only(t.flat(0) == at) for t in (got, want)]
+    if len(want.arrays) == 2 and place and all(len(t.at) and (t.times == 1).all() for t in whole):
+        sets = [elements(t) for t in whole]
+        if all(sets):
+            says.append(f"{place} is the sum of {sets[0]}; it should be that of {sets[1]}.")
+    return min(says, key=len)
 
 
 def element(terms: Terms, i: int, row: int) -> str:
