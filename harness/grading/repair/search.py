@@ -375,9 +375,13 @@ def cost_of(choices: Combination) -> float:
 
 
 def rank(repair: Repair) -> tuple:
-    """Barriers late rather than early, in the outermost block: at the end of a loop. A `return` early."""
+    """Barriers late rather than early, in the outermost block: at the end of a loop; one that stood elsewhere near there. A
+    `return` early."""
     start, says = repair.edits[0].start, repair.edits[0].says
     length, before = sum(len(e.after) for e in repair.edits), repair.source[:start]
+    others = [e.start for e in repair.edits[1:] if e.says == "a barrier"]
+    if others:
+        return repair.cost, length, min(abs(other - start) for other in others)
     if says == "a barrier":
         return repair.cost, length, before.count("{") - before.count("}"), -start
     return (repair.cost, start, length) if says == "a return" else (repair.cost, length, start)
