@@ -187,7 +187,7 @@ def register(type_: str) -> str:
 
 _PROLOGUE = """
 	.reg .b32 %i, %n, %t;
-	.reg .b64 %p, %o, %x;
+	.reg .b64 %p<5>, %o, %x;
 	.reg .pred %end;
 	mov.u32 %i, %ctaid.x;
 	mov.u32 %n, %ntid.x;
@@ -205,21 +205,22 @@ def kernel(name: str, cases: list[Case], count: int, operands: tuple[str, ...]) 
     for i, (letter, type_) in enumerate(zip("abc", operands, strict=False)):
         lines += [f".reg .{register(type_)} %{letter};", *_point(i, size(type_))]
         if type_ == "pred":
-            lines += ["ld.global.u32 %t, [%p];", f"setp.ne.u32 %{letter}, %t, 0;"]
+            lines += [f"ld.global.u32 %t, [%p{i}];", f"setp.ne.u32 %{letter}, %t, 0;"]
         else:
-            lines.append(f"ld.global.{register(type_)} %{letter}, [%p];")
+            lines.append(f"ld.global.{register(type_)} %{letter}, [%p{i}];")
     lines += _point(len(operands), 8)
     for k, case in enumerate(cases):
         body = re.sub(r"(?<![\w.%])([a-e])(?!\w)", r"%\1", case.line)
         lines += ["{", f".reg .{register(case.result.split('|')[0])} %d, %e;", "mov.u64 %x, 0;", f"{body};"]
-        lines += [*_widen(case.result), f"st.global.u64 [%p+{8 * k * count}], %x;", "}"]
+        lines += [*_widen(case.result), f"st.global.u64 [%p{len(operands)}+{8 * k * count}], %x;", "}"]
     body = _PROLOGUE.format(count=count) + "\t" + "\n\t".join(lines)
     return f".visible .entry {name}({parameters})\n{{{body}\n$L_end:\n\tret;\n}}\n"
 
 
 def _point(parameter: int, nbytes: int) -> list[str]:
-    """%p: the address of element %i of an array."""
-    return [f"ld.param.u64 %p, [p{parameter}];", f"mul.wide.u32 %o, %i, {nbytes};", "add.u64 %p, %p, %o;"]
+    """%pN: the address of element %i of an array."""
+    p = f"%p{parameter}"
+    return [f"ld.param.u64 {p}, [p{parameter}];", f"mul.wide.u32 %o, %i, {nbytes};", f"add.u64 {p}, {p}, %o;"]
 
 
 def _widen(result: str) -> list[str]:

@@ -53,7 +53,7 @@ class Accesses:
         start, rest, stride = self._address(base, shared)
         if first:
             start = e.op("add i64", start, first)
-        place = self._place(memory, start, rest, stride)
+        place = self._place(memory, start, rest, stride, ins.op.nbytes)
         slow, good, met = (e.fresh_label(hint) for hint in ("slow", "good", "met"))
         stores: list[str] = []
         if ins.op.memory == "store":
@@ -150,15 +150,27 @@ class Accesses:
                 rest = self.text.vector(f"sext {self.text.type('i32')} {rest} to {self.text.type('i64')}")
         return start, rest, stride
 
-    def _place(self, memory: str, start: str, rest: str, stride: int | None) -> Place:
+    def _place(self, memory: str, start: str, rest: str, stride: int | None, size: int) -> Place:
         pointer = self.e.emit(f"getelementptr i8, ptr {memory}, i64 {start}")
         if stride == 0:
             return Place(pointer, "0", "0", "", 0)
         if stride is None:
+            if self.values.mask and not self.values.merging:
+                rest = self._of_those_alive(rest, size)
             low, high = (self.text.reduced(how, rest, "i64") for how in ("smin", "smax"))
         else:
             low, high = map(str, sorted((0, stride * (self.text.width - 1))))
         return Place(pointer, low, high, rest, stride)
+
+    def _of_those_alive(self, rest: str, size: int) -> str:
+        """Lanes that have left are given the address of one that has not, unless all are in a row: what follows the last
+        element is mostly in the array, what follows its last row is not."""
+        text, vector = self.text, self.text.type("i64")
+        alive = f"select {text.bools} {text.condition(self.values.mask)}, {vector} {rest}, {vector} "
+        low = text.reduced("smin", text.vector(f"{alive}splat (i64 {(1 << 63) - 1})"), "i64")
+        each = text.vector(alive + text.spread(low, "i64"))
+        in_a_row = self.patterns.first_in_row(rest, size)[2]
+        return text.vector(f"select i1 {in_a_row}, {vector} {rest}, {vector} {each}")
 
     def _exact(self, base, start: str, rest: str, first: int) -> str:
         """The address of each lane."""

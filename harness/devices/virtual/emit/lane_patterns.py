@@ -58,7 +58,7 @@ class Patterns:
         e, size = self.e, elements[0].ins.op.nbytes
         if elements[0].ins.op.vector == 1:
             row, spread = e.fresh_label("row"), e.fresh_label("spread")
-            begin, by, ends = self._first_in_row(place.rest, size)
+            begin, by, ends = self.first_in_row(place.rest, size)
             e.branch(ends, row, spread)
             e.label(row)
             pointer = self._behind(place.pointer, begin)
@@ -109,7 +109,7 @@ class Patterns:
         )
         return text.vector(f"select {text.bools} {text.condition(first)}, {vector} {low}, {vector} {high}")
 
-    def _first_in_row(self, rest: str, size: int) -> tuple[str, str, str]:
+    def first_in_row(self, rest: str, size: int) -> tuple[str, str, str]:
         """(the first of them, how far behind it each is, whether each lane's is `size` behind the one before)"""
         text, vector = self.text, self.text.type("i64")
         begin = text.plainly_once(f"extractelement {vector} {rest}, i64 0")
