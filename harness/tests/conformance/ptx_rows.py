@@ -187,7 +187,7 @@ def register(type_: str) -> str:
 
 _PROLOGUE = """
 	.reg .b32 %i, %n, %t;
-	.reg .b64 %p<5>, %o, %x;
+	.reg .b64 %p<5>, %o<5>, %q<5>;
 	.reg .pred %end;
 	mov.u32 %i, %ctaid.x;
 	mov.u32 %n, %ntid.x;
@@ -211,7 +211,8 @@ def kernel(name: str, cases: list[Case], count: int, operands: tuple[str, ...]) 
     lines += _point(len(operands), 8)
     for k, case in enumerate(cases):
         body = re.sub(r"(?<![\w.%])([a-e])(?!\w)", r"%\1", case.line)
-        lines += ["{", f".reg .{register(case.result.split('|')[0])} %d, %e;", "mov.u64 %x, 0;", f"{body};"]
+        lines += ["{", f".reg .{register(case.result.split('|')[0])} %d, %e;", ".reg .b64 %x;"]
+        lines += ["mov.u64 %x, 0;", f"{body};"]
         lines += [*_widen(case.result), f"st.global.u64 [%p{len(operands)}+{8 * k * count}], %x;", "}"]
     body = _PROLOGUE.format(count=count) + "\t" + "\n\t".join(lines)
     return f".visible .entry {name}({parameters})\n{{{body}\n$L_end:\n\tret;\n}}\n"
@@ -219,8 +220,12 @@ def kernel(name: str, cases: list[Case], count: int, operands: tuple[str, ...]) 
 
 def _point(parameter: int, nbytes: int) -> list[str]:
     """%pN: the address of element %i of an array."""
-    p = f"%p{parameter}"
-    return [f"ld.param.u64 {p}, [p{parameter}];", f"mul.wide.u32 %o, %i, {nbytes};", f"add.u64 {p}, {p}, %o;"]
+    n = parameter
+    return [
+        f"ld.param.u64 %q{n}, [p{n}];",
+        f"mul.wide.u32 %o{n}, %i, {nbytes};",
+        f"add.u64 %p{n}, %q{n}, %o{n};",
+    ]
 
 
 def _widen(result: str) -> list[str]:

@@ -33,6 +33,8 @@ from harness.tests.conformance import (
 from harness.tests.soak import lane_attacks
 
 WIDTHS = (4, 8, 16)
+_TOGETHER = 4  # rows in a kernel: one that cannot be lanes takes few with it
+_VALUES = 640  # of each row
 _ROWS = (test_comparisons, test_conversions, test_floats, test_half, test_integers)
 
 
@@ -106,7 +108,11 @@ def sample_files() -> Iterator[Subject]:
 def rows() -> Iterator[Subject]:
     for tests in _ROWS:
         for group, cases in tests.GROUPS.items():
-            made = [(o, batch, ptx_rows.values(o)) for o, batch in ptx_rows.batches(cases)]
+            made = [
+                (operands, batch[i : i + _TOGETHER], ptx_rows.values(operands)[:_VALUES])
+                for operands, batch in ptx_rows.batches(cases)
+                for i in range(0, len(batch), _TOGETHER)
+            ]
             kernels = [ptx_rows.kernel(f"k{i}", b, len(v), o) for i, (o, b, v) in enumerate(made)]
 
             def step(i, made=made):
