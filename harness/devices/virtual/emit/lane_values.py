@@ -100,7 +100,9 @@ class LaneValues(Values):
         return self.text.knows(key)
 
     def set(self, register: str, value: str, ptx_type: str) -> None:
-        if register == "_" or self.lanes.strides.get(register, 0) == 0:
+        if register == "_":
+            return
+        if self.lanes.strides.get(register, 0) == 0:
             assert value not in self.text.vectors, f"{register} is not uniform"
             return super().set(register, value, ptx_type)
         self.set_full(register, self.converted(register, value, ptx_type))

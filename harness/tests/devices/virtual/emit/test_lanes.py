@@ -72,6 +72,7 @@ BODIES = {
             s += x[(long long)(j[i] / 1000) - (1ll << 42)] + x[(long long)(i / 7) + (1ll << 42)];
         }}
         out[i] = s + 1;""",
+    "a result that nobody wants": f"""{I} int k = j[i]; asm("{{.reg .pred p; setp.lt.s32 _|p, %0, %1; @p add.s32 %0, %0, 7;}}" : "+r"(k) : "r"(i)); out[i] = k;""",
     "overlapping": f"{I} if (i < 40) {{ out[i + 1] = x[i]; out[i + 2] = x[i + 1]; }}",
     "rows of a block": f"{I} int c = i % 8, r = i / 8; out[r * 8 + c] = x[c * 8 + r + blockDim.x] + x[c];",
 }
