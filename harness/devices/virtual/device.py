@@ -213,10 +213,7 @@ class Module(CompiledFile):
     def _load(self, built: Built) -> None:
         self.lowered = built.lowered
         names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
-        names += [f"{k.name}.start" for k in self.lowered.kernels.values() if k.coroutine]
-        names += [
-            f"{k.name}.together" for k in self.lowered.kernels.values() if k.coroutine and k.together > 1
-        ]
+        names += [name for k in self.lowered.kernels.values() for name in k.starts]
         self.executable = Executable(built.code, names, self.lowered.whole_runtime)
         lines = [(at.file, at.line) for at, _ in self.lowered.sites]
         rank = {line: i for i, line in enumerate(sorted(set(lines)))}

@@ -37,9 +37,11 @@ class Plan:
         self.slots = self._slots(device, info)
         together, one_row = info.together, block[0] == self.threads >= info.together
         in_a_row = info.lanes > 1 and one_row and not info.coroutine  # those left over run one by one
-        self.coarsening = together if block[0] % together == 0 or in_a_row else 1
+        in_row = together if block[0] % together == 0 or in_a_row else 1
+        self.rows = info.rows if block[0] % together == 0 and block[1] % info.rows == 0 else 1
+        self.coarsening = in_row * self.rows
         by_groups = info.coroutine or info.lanes > 1
-        order = thread_order(self.threads, device.schedule, self.coarsening if by_groups else 1)
+        order = thread_order(self.threads, device.schedule, in_row if by_groups else 1, self.rows, block[0])
         self.order, self.reversed = order, np.ascontiguousarray(order[::-1])
         self.seconds: float | None = None  # of its last launch
         barriers, races = (check in device.recipe for check in (Check.BARRIERS, Check.RACES))
@@ -80,7 +82,7 @@ class Plan:
         return min(workers.slots, self.blocks) if info.resident else 1
 
     def _functions(self, info: KernelInfo) -> dict[str, int]:
-        start = "start" if self.coarsening == 1 else "together"
+        start = "rows" if self.rows > 1 else "together" if self.coarsening > 1 else "start"
         return {
             "block_function": self.executable.address(f"{info.name}.block"),
             "start_function": self.executable.address(f"{info.name}.{start}") if info.coroutine else 0,

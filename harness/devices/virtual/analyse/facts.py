@@ -14,7 +14,7 @@ from .barriers import Barriers
 from .cas_loops import guesses
 from .cooperative_groups import grid_waits
 from .intervals import Intervals
-from .lanes import Lanes, lanes
+from .lanes import ROWS, Lanes, lanes
 from .leaving import Ways
 from .pointers import Origins, Values, rooted
 from .private_arrays import private, short_loops
@@ -71,6 +71,7 @@ class Facts:
         self.unrolled: frozenset[Instruction] = frozenset()  # back edges of loops over them that LLVM unrolls
         self.coarsening: Coarsening | None = None  # of neighbouring threads that do not run as lanes
         self.lanes = False  # whether they do, of vectors
+        self.rows = 1  # and so many rows of them side by side
 
     def settle(self, accesses: bool, held: bool, coarsened: bool) -> None:
         """Find out now what depends on the code as it is, or takes longer where passes have inserted more.
@@ -88,12 +89,13 @@ class Facts:
         if coarsened and self.function.entry and not waits.spins(name):
             if self.known.width > 1 and self.find_lanes():
                 self.lanes = True
+                self.rows = ROWS if self.find_lanes(ROWS) else 1
             else:
                 self.coarsening = coarsening(self.function, waits.may_wait(name))
 
-    def find_lanes(self) -> Lanes | None:
+    def find_lanes(self, rows: int = 1) -> Lanes | None:
         """How they do, of the code as it is now."""
-        return lanes(self.function, self._origins)
+        return lanes(self.function, self._origins, rows)
 
     def put_before(self, added: dict[Instruction, Instruction]) -> None:
         """An instruction was put before each of these: coarsened threads treat both alike."""

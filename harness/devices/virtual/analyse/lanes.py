@@ -11,6 +11,9 @@ Where lanes part, the code up to the place where they meet again (a `Region`) is
 that take it. A branch by which some of them leave the kernel (an exit) needs no region: those lanes are dead from then on.
 A barrier of the block is where all that are alive wait as one, so there is none in a region.
 
+Several such rows of lanes, which are neighbours in y, may run side by side. Then a register is either the same for all rows or
+there are several, and a row may part from the others as lanes do.
+
 Source: Allen, Kennedy, Porterfield and Warren, "Conversion of control dependence to data dependence", POPL 1983;
 Karrenberg and Hack, "Whole-function vectorization", CGO 2011; Moll and Hack, "Partial control-flow linearization",
 PLDI 2018.
@@ -30,11 +33,13 @@ from .barriers import counts_threads
 from .dataflow import dominators, reached
 from .pointers import Origin, Origins
 from .strides import COUNTERS, LINEAR, Strides
-from .uniformity import sums
+from .uniformity import computes_floats, sums
 
+ROWS = 4  # side by side: as many multiply-adds as a processor works at before the first is done
 _EXIT = -1
 _MOST_BLOCKS = 300
 _MOST_SUMS = 32  # vectors that a processor has registers for
+_ROW = "%tid.y"
 _MARKS = ("check", "note", "fetch", "slice")
 
 
@@ -55,7 +60,9 @@ class Lanes:
     which nothing is written, so that threads may still begin again. parts: branches after which
     lanes go different ways. merged: registers that keep their values in the lanes that do not take part. anchors: the
     instructions whose result may not be an exact sum of a scalar and a vector (see anchors), numbered. anchored:
-    registers -> the anchors they come from. roots: register -> the array that it points into.
+    registers -> the anchors they come from. roots: register -> the array that it points into. dies: whether lanes may
+    leave the kernel before others; thinned: the blocks, by their starts, in which some may have. rows: so many side by side;
+    several: registers, and special ones, that may differ from row to row.
     """
 
     strides: dict[str, int | None]
@@ -67,9 +74,13 @@ class Lanes:
     anchors: dict[Instruction, int] = field(default_factory=dict)
     anchored: dict[str, frozenset[int]] = field(default_factory=dict)
     roots: dict[str, Origin] = field(default_factory=dict)
+    dies: bool = False
+    thinned: set[int] = field(default_factory=set)
+    rows: int = 1
+    several: set[str] = field(default_factory=set)
 
     def varies(self, register: str) -> bool:
-        return self.strides.get(register, 0) is None
+        return self.strides.get(register, 0) is None or register in self.several
 
     def stride(self, given: Operand) -> int | None:
         """Of any operand."""
@@ -82,25 +93,27 @@ class _Refused(Exception):
     """Not as lanes of vectors."""
 
 
-def lanes(function: Function, origins: dict[str, Origins]) -> Lanes | None:
-    """None where threads have to run one by one. origins: `pointers.Values.found`."""
+def lanes(function: Function, origins: dict[str, Origins], rows: int = 1) -> Lanes | None:
+    """None where threads have to run one by one, or there is nothing to gain from so many rows. origins:
+    `pointers.Values.found`."""
     try:
-        return _Analysis(function, origins).lanes()
+        return _Analysis(function, origins, rows).lanes()
     except _Refused:
         return None
 
 
 class _Analysis:
-    def __init__(self, function: Function, origins: dict[str, Origins]):
+    def __init__(self, function: Function, origins: dict[str, Origins], rows: int):
         self.function, self.body = function, function.body
-        self.found, self.strides = Lanes({}), Strides(function)
+        self.found, self.strides = Lanes({}, rows=rows), Strides(function)
         self.waits = any(isinstance(i, Instruction) and i.op.collective for i in self.body)
         self._look(origins)
         self.blocks = basic_blocks(self.body, function.tables)
         if len(self.blocks) > _MOST_BLOCKS:
             raise _Refused
         self.loops = find_loops(self.blocks)
-        if sums(self.body, self.blocks, self.loops) > _MOST_SUMS:
+        adds = rows * sums(self.body, self.blocks, self.loops)
+        if adds > _MOST_SUMS or rows > 1 and not self._has_rows():
             raise _Refused
         self.leaving = {b for b, (end, _) in self.blocks.items() if self._only_returns(b, end)}
         self.writers: dict[str, list[int]] = {}
@@ -114,14 +127,18 @@ class _Analysis:
     def lanes(self) -> Lanes:
         found = self.found
         while True:
+            before = len(found.merged), len(found.several), found.regions, found.thinned
             found.strides = self.strides.find(found.merged)
+            if found.rows > 1:
+                self._find_several()
             parting = [b for b in self.blocks if self._parts(b)]
-            regions = self._regions(parting)
-            merged = {name for region in regions for name in self._merged(region)}
-            if merged <= found.merged:
+            found.regions = self._regions(parting)
+            found.thinned = self._thinned()
+            found.merged |= {name for region in found.regions for name in self._merged(region)}
+            if before == (len(found.merged), len(found.several), found.regions, found.thinned):
                 break
-            found.merged |= merged
-        found.regions = regions
+        if found.rows > 1 and not self._rows_pay():
+            raise _Refused
         found.parts = {self.body[self.blocks[b][0] - 1] for b in parting} - found.exits.keys()
         found.early = {
             self.body[self.blocks[b][0] - 1] for b in parting if self._is_early(b)
@@ -176,6 +193,47 @@ class _Analysis:
         if not (origin.kind == "param" and origin.offset == 0 and whole or origin.kind == "symbol"):
             raise _Refused
         self.found.roots[base] = origin
+
+    # -- rows -------------------------------------------------------------------------------------------
+
+    def _has_rows(self) -> bool:
+        """Whether threads wait, know their rows, and nothing is about their number in the warp or block."""
+        names = {name for i in self.body if isinstance(i, Instruction) for name in i.reads}
+        counted = any(isinstance(i, Instruction) and i.op.collective and i.op.has_result for i in self.body)
+        return self.waits and not counted and _ROW in names and "%laneid" not in names
+
+    def _rows_pay(self) -> bool:
+        """Whether most of the floating-point arithmetic is where all rows are at the same place, in loops that take eight rounds
+        each, say. Where one row parts from the others, or is scattered in memory, all take the longer way."""
+        found, together, apart = self.found, 0, 0
+        if any(region.loops for region in found.regions):
+            return False
+        for start, (end, _) in self.blocks.items():
+            depth = sum(start in loop.blocks for loop in self.loops)
+            work = 8**depth * sum(
+                isinstance(i, Instruction) and computes_floats(i) for i in self.body[start:end]
+            )
+            if start in found.thinned or any(r.start <= start < r.end for r in found.regions):
+                apart += work
+            elif depth:
+                together += work
+        return together > apart
+
+    def _find_several(self) -> None:
+        found = self.found
+        found.several |= {_ROW, *found.merged}
+        spans = [(r.start, r.end) for r in found.regions] + [(b, self.blocks[b][0]) for b in found.thinned]
+        masked = (i for start, end in spans for i in self.body[start:end] if isinstance(i, Instruction))
+        loads = {i for i in masked if i.op.memory == "load" and any(map(found.varies, i.writes))}
+        more = True
+        while more:
+            more = False
+            for ins in self.strides.writing:
+                if ins.writes <= found.several or all(name.startswith(COUNTERS) for name in ins.writes):
+                    continue
+                if ins in loads or not found.several.isdisjoint(ins.reads):
+                    found.several |= ins.writes
+                    more = True
 
     # -- where lanes part -----------------------------------------------------------------------------
 
@@ -264,6 +322,20 @@ class _Analysis:
             if any(start <= t <= b and t not in {loop.header for loop in loops} for t in self.blocks[b][1]):
                 raise _Refused
         return Region(start, end, tuple((b, self.blocks[b][0]) for b in inside), tuple(loops))
+
+    def _thinned(self) -> set[int]:
+        """What comes after an exit, or after a region in which lanes leave the kernel."""
+        found = self.found
+        ways = [t for b in self.blocks if self._last(b) in found.exits for t in self.blocks[b][1]]
+        ways += [r.end for r in found.regions if any(self._leaves(start, r) for start, _ in r.blocks)]
+        found.dies = bool(ways)
+        return reached([b for b in ways if b in self.blocks], lambda b: self.blocks[b][1])
+
+    def _leaves(self, start: int, region: Region) -> bool:
+        """Whether lanes leave the kernel at the end of a block of a region."""
+        last = self._last(start)
+        returns = last is not None and last.op.flow == "return"
+        return returns or any(not region.start <= t <= region.end for t in self.blocks[start][1])
 
     def _merged(self, region: Region) -> Iterator[str]:
         """Registers written there whose values other lanes, or later rounds, may still need."""

@@ -121,7 +121,7 @@ class _Coarsener:
             depth = sum(start in loop.blocks for loop in self.loops)
             for position in range(start, end):
                 item = self.body[position]
-                if isinstance(item, Instruction) and _computes_floats(item):
+                if isinstance(item, Instruction) and computes_floats(item):
                     if any(r.start <= position < r.end for r in regions):
                         serial += 8**depth
                     else:
@@ -246,7 +246,7 @@ def sums(body, blocks: Blocks, loops: list[Loop]) -> int:
             item.operands[0]
             for item in inside
             if isinstance(item, Instruction)
-            and _computes_floats(item)
+            and computes_floats(item)
             and item.operands[0] in item.operands[1:]
         }
     )
@@ -269,7 +269,7 @@ def _is_for_one(ins: Instruction) -> bool:
     return op.flow in ("call", "switch", "exit", "trap") or alone
 
 
-def _computes_floats(ins: Instruction) -> bool:
+def computes_floats(ins: Instruction) -> bool:
     return ins.op.counts in ("add", "mul", "fma", "minmax")
 
 

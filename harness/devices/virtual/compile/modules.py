@@ -39,12 +39,19 @@ class KernelInfo:
     finals: bool = False  # a thread may end after an access while others go on to a barrier
     # threads that run as lanes of vectors, in blocks of one row or whose rows are a multiple of this
     lanes: int = 1
+    rows: int = 1  # of lanes that may run side by side, in blocks that have a multiple of so many
     coarsening: int = 1  # else: threads that may run coarsened, in blocks whose rows are a multiple of this
 
     @property
     def together(self) -> int:
-        """Threads that run together, in one way or the other."""
+        """Neighbouring threads that run together, in one way or the other."""
         return max(self.coarsening, self.lanes)
+
+    @property
+    def starts(self) -> list[str]:
+        """The functions with which threads begin, where they may wait."""
+        kinds = {"start": self.coroutine, "together": self.together > 1, "rows": self.rows > 1}
+        return [f"{self.name}.{kind}" for kind, is_there in kinds.items() if is_there and self.coroutine]
 
     def bounds(self, name: str) -> int:
         """Where the bounds are of the array that a parameter points to, behind the parameters."""

@@ -38,7 +38,7 @@ class Emitter:
         width: int = 1,
     ):
         self.function, self.module, self.facts = function, module, module.facts.of(function)
-        text = self.text = LaneText(module, width, module.facts.masks) if lanes else Text(module)
+        text = self.text = LaneText(module, width, lanes.rows, module.facts.masks) if lanes else Text(module)
         self.threads = Threads(coarsening)
         self.state = State(text, self.threads)
         special = SpecialRegisters(text, self.state, self.threads)

@@ -48,6 +48,8 @@ def _kernel(f: Function, unit: Unit) -> str:
         info.coarsening = found.factor
     elif unit.facts.of(f).lanes and (several := _lanes(f, unit, site, coroutine)):
         info.lanes = unit.facts.width
+        if (rows := unit.facts.of(f).rows) > 1 and (more := _lanes(f, unit, site, coroutine, rows)):
+            several, info.rows = several + more, rows
     e = Emitter(f, unit, site, coroutine)
     if coroutine:
         return _coroutine(e, "start", body.emit) + several + blocks.of_coroutines(f.name)
@@ -123,17 +125,19 @@ def _together(e: Emitter) -> str:
     return _defined(e, f'internal i1 @"{e.function.name}.threads"(i64 %env, {arguments})')
 
 
-def _lanes(f: Function, unit: Unit, site: str, coroutine: bool) -> str:
+def _lanes(f: Function, unit: Unit, site: str, coroutine: bool, rows: int = 1) -> str:
     """The code that a group of threads runs as lanes of vectors; "" where there is none. A coroutine goes through with it; else
     it returns whether it was worth it."""
     facts, checked = unit.facts.of(f), any(isinstance(i, Instruction) and i.base == "check" for i in f.body)
-    found = facts.find_lanes()
+    found = facts.find_lanes(rows)
     if found is None:
         return ""
     e = Emitter(f, unit, site, coroutine, lanes=found, width=unit.facts.width)
     try:
         if coroutine:
-            return _coroutine(e, "together", lambda e: lane_body.emit(e, found, checked))
+            return _coroutine(
+                e, "rows" if rows > 1 else "together", lambda e: lane_body.emit(e, found, checked)
+            )
         _start(e)
         lane_body.emit(e, found, checked)
     except Unliftable:
@@ -169,7 +173,7 @@ def _coroutine(e: Emitter, kind: str, emit_body: Callable[[Emitter], None]) -> s
     e.state.store("Thread", "handle", e.emit("ptrtoint ptr %handle to i64"))
     emit_body(e)
     e.text.raw("return:", "  br label %finish", f"{DEAD}:")
-    if kind == "together":  # the dead one may not be the first
+    if kind != "start":  # the dead one may not be the first
         e.state.store("Thread", "dead", abi.DEAD_FAULT)
     e.text.raw("  br label %finish", "finish:")
     e.state.store("Thread", "wait", abi.WAIT["exited"])

@@ -36,20 +36,17 @@ class _Body:
         self.starts = {region.start: region for region in lanes.regions}
         self.positions = {item.name: i for i, item in enumerate(self.body) if isinstance(item, Label)}
         self.mask_type = e.text.type("i1")
-        self.dies = bool(lanes.exits) or any(
-            isinstance(i, Instruction) and i.op.flow == "return"
-            for region in lanes.regions
-            for i in self.body[region.start : region.end]
-        )
-        if self.dies:
-            self._slot(_LIVE, self.e.text.all_lanes)
+        if lanes.dies:
+            self._slot(_LIVE, e.text.all_lanes)
 
     def _slot(self, name: str, start: str = "zeroinitializer") -> None:
+        if self.lanes.rows > 1:
+            self.e.text.several.add(name)
         self.e.text.first(f"{name} = alloca {self.mask_type}", f"store {self.mask_type} {start}, ptr {name}")
 
     def run(self) -> None:
         e, i, ended = self.e, 0, False
-        self._all_alive()
+        self._all_alive(0)
         while i < len(self.body):
             item = self.body[i]
             if region := self.starts.get(i):
@@ -58,21 +55,23 @@ class _Body:
                 continue
             if isinstance(item, Label):
                 (e.text.block if ended else e.text.join)(e.control.label(item.name))
-                self._all_alive()
+                self._all_alive(i)
                 ended = False
             else:
                 if ended:  # unreachable code after a branch
                     e.text.block(e.fresh_label("unreachable"))
                 ended = self._instruction(item, i)
                 if item.op.flow and not ended:
-                    self._all_alive()
+                    self._all_alive(i + 1)
             i += 1
         if not ended:
             e.control.fall_out()
 
-    def _all_alive(self) -> None:
+    def _all_alive(self, start: int) -> None:
+        # all that have not left the kernel take part in the block that starts there
+        thinned = start in self.lanes.thinned or self.lanes.dies and start >= len(self.body)
         self.values.merging = False
-        self.values.mask = self.e.text.vector(f"load {self.mask_type}, ptr {_LIVE}") if self.dies else ""
+        self.values.mask = self.e.text.vector(f"load {self.mask_type}, ptr {_LIVE}") if thinned else ""
 
     # -- instructions -----------------------------------------------------------------------------------------
 
@@ -98,7 +97,7 @@ class _Body:
         dying = e.value(("!" if ins.negated else "") + ins.pred, "pred")
         if not self.lanes.exits[ins]:
             dying = e.op("xor i1", dying, "true")
-        alive = e.op("and i1", self.values.mask, e.op("xor i1", dying, "true"))
+        alive = e.op("and i1", self.values.everyone(), e.op("xor i1", dying, "true"))
         e.line(f"store {self.mask_type} {alive}, ptr {_LIVE}")
         if ins in self.lanes.early:
             self._unless_alone(alive)
@@ -151,8 +150,8 @@ class _Body:
             (e.text.block if ended else e.text.join)(e.control.label(head.name))
         elif ended:
             e.text.block(e.fresh_label("around"))
-        self._all_alive()
-        self._wait(region.start, self.values.mask or self.e.text.all_lanes)
+        self._all_alive(region.start)
+        self._wait(region.start, self.values.mask or e.text.all_lanes)
         for n, (start, end) in enumerate(region.blocks):
             next_ = _at(region.blocks[n + 1][0]) if n + 1 < len(region.blocks) else ""
             ends = [loop for loop in region.loops if max(region_end(loop, region)) == end]
@@ -167,8 +166,8 @@ class _Body:
     def _behind(self, region: Region) -> bool:
         e = self.e
         e.text.forget()
-        self._all_alive()
-        if self.dies and any(self._may_die(block) for block in region.blocks):
+        self._all_alive(region.end)
+        if self.values.mask and any(self._may_die(block) for block in region.blocks):
             on = e.fresh_label("alive")
             e.branch(self._any(self.values.mask), on, "return")
             e.label(on)

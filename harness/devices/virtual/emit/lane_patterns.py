@@ -38,6 +38,7 @@ class Place:
 class Patterns:
     def __init__(self, e):
         self.e, self.text, self.values, self.width = e, e.text, e.values, e.text.width
+        self._has_nowhere = False
 
     def ways(self, elements: list[Element], place: Place, stores: list[str]) -> Iterator[list[str]]:
         """The results, of each way that the lanes' addresses may lie; each way is a block of its own."""
@@ -122,11 +123,11 @@ class Patterns:
         e, results = self.e, []
         for i, x in enumerate(elements):
             t = llvm_type(x.ins.op.type)
-            where = self._behind(place.pointer, x.offset)
+            value = stores[i] if stores else ""
+            where = self._if_any(self._behind(place.pointer, x.offset), value)
             if not stores:
                 results.append(e.emit(f"load {t}, ptr {where}, align {x.ins.op.nbytes}"))
                 continue
-            value = stores[i]
             if value in self.text.vectors:
                 value = self.text.plainly_once(
                     f"extractelement {self.text.type(t)} {value}, i64 {self._last()}"
@@ -134,12 +135,23 @@ class Patterns:
             e.line(f"store {t} {value}, ptr {where}, align {x.ins.op.nbytes}")
         return results
 
+    def _if_any(self, pointer: str, value: str) -> str:
+        """A pointer, of each row of which any lane takes part; of others, one to where nobody looks."""
+        text, mask = self.text, self.values.mask
+        if mask not in text.several or text.several.isdisjoint((pointer, value)):
+            return pointer
+        if not self._has_nowhere:
+            self._has_nowhere = True
+            text.first("%nowhere = alloca [16 x i8], align 16")
+        some = text.any_of_row(mask)
+        return self.e.emit(f"select i1 {some}, ptr {pointer}, ptr %nowhere")
+
     def _last(self) -> str:
         """The number of the last lane that takes part."""
         if not self.values.mask:
             return str(self.width - 1)
         e, t = self.e, "i32"
-        behind = e.emit(f"call {t} @llvm.ctlz.i32({t} {self.values.bits()}, i1 true)")
+        behind = e.emit(f"call {t} @llvm.ctlz.i32({t} {self.values.bits()}, i1 false)")
         return e.cast("zext", t, e.op(f"sub {t}", 31, behind), "i64")
 
     def _in_a_row(self, elements: list[Element], place: Place, stores: list[str]) -> list[str]:

@@ -10,6 +10,7 @@ from ..instrument.bounds import info
 from ..ptx.ir import Instruction
 from ..ptx.types import BYTES, llvm_type
 from ..runtime import abi
+from .lane_values import ROW
 from .lift import LaneText
 
 _CHECK = """
@@ -74,11 +75,13 @@ access:
 class SlowAccesses:
     def __init__(self, e):
         self.e, self.text, self.values = e, e.text, e.values
-        self.room = ""  # for the addresses of lanes, and what they load or store
+        self.room = ""  # for the addresses of lanes, and what they load or store: the current one
+        self._rooms: set[str] = set()
 
     def check(self, ins: Instruction, addresses: str) -> str:
         """Whether the runtime allows an access of the lanes that take part; an i1."""
         self._needs_check()
+        self._enter(addresses)
         self._put(addresses, "i64", 0)
         return self._call("lanes.check", ins, "")
 
@@ -88,6 +91,7 @@ class SlowAccesses:
         """The same, and do it. Returns what was loaded."""
         t, n, size = llvm_type(ins.op.type), ins.op.vector, BYTES[ins.op.type]
         places = [8 * self.text.width + k * size * self.text.width for k in range(n)]
+        self._enter(addresses, *stores)
         self._put(addresses, "i64", 0)
         for value, place in zip(stores, places, strict=False):
             self._put(self.text.spread(value, t), t, place)
@@ -102,16 +106,24 @@ class SlowAccesses:
         ]
 
     def _call(self, name: str, ins: Instruction, memory: str, limits: str = "") -> str:
-        e, right = self.e, self.e.fresh("right")
+        e = self.e
+        who = ROW if self.room in self.text.several else e.threads.address
         what = f"i32 {self.values.bits()}, i32 {e.sites.of(ins)}, i32 {info(ins)}"
-        given = f"i64 %env, i64 {e.threads.address}, {memory}ptr {self.room}, {what}{limits}"
-        e.line(f"{right} = call preserve_mostcc i1 @{name}({given})")
-        return right
+        given = f"i64 %env, i64 {who}, {memory}ptr {self.room}, {what}{limits}"
+        return self.text.assign(f"call preserve_mostcc i1 @{name}({given})")
+
+    def _enter(self, *values: str) -> None:
+        """A room for these, of each row where they or the lanes that take part differ."""
+        text, several = self.text, self.text.several
+        differ = not several.isdisjoint((*values, self.values.mask))
+        self.room = "%lanes.rooms" if differ else "%lanes.room"
+        if self.room not in self._rooms:
+            self._rooms.add(self.room)
+            if differ:
+                several.add(self.room)
+            text.first(f"{self.room} = alloca [{5 * 8 * text.width} x i8], align 64")
 
     def _put(self, value: str, t: str, place: int) -> None:
-        if not self.room:
-            self.room = "%lanes.room"
-            self.text.first(f"{self.room} = alloca [{5 * 8 * self.text.width} x i8], align 64")
         self.e.line(f"store {self.text.type(t)} {value}, ptr {self._at(place)}, align 8")
 
     def _at(self, place: int) -> str:

@@ -10,12 +10,15 @@ from __future__ import annotations
 from ..analyse.lanes import Lanes
 from ..ptx.ir import Function, Instruction, Operand, Special, operand
 from ..ptx.types import BITS, TYPES, llvm_type
-from .lift import LaneText
+from ..runtime import abi
+from .lift import LaneText, Unliftable
 from .special_registers import SpecialRegisters
+from .state import State
 from .threads import Threads
 from .values import POISON, Values, across_blocks
 
 Pair = tuple[str, str]  # (scalar, vector); "": nothing
+ROW = "%row"  # the state of the first thread of each row
 
 
 class LaneValues(Values):
@@ -25,6 +28,8 @@ class LaneValues(Values):
         super().__init__(text, threads, special)
         self.lanes, self.mask, self.merging = lanes, "", False
         self.anchors = ""  # the table of what anchors keep, see `exact`
+        rows = _Rows()
+        self.of_rows = SpecialRegisters(text, State(text, rows), rows)
 
     def is_pair(self, register: str) -> bool:
         type_ = self.types[register]
@@ -33,6 +38,8 @@ class LaneValues(Values):
     def declare(self, function: Function) -> None:
         """Slots for registers that live across blocks."""
         self.types |= function.regs
+        if self.text.rows > 1:
+            self._find_rows()
         across = across_blocks(function)
         for name in (n for n in function.regs if n in across):
             stride = self.lanes.strides.get(name, 0)
@@ -48,8 +55,27 @@ class LaneValues(Values):
                 poison = POISON.get(t) or str(0x7F7F7F7F7F7F7F7F & (1 << TYPES[self.types[name]][1]) - 1)
                 self._place(f"{name}:v", self.text.type(t), self.text.spread(poison, t))
 
+    def _find_rows(self) -> None:
+        text, nbytes = self.text, abi.DTYPES["Thread"].itemsize
+        with text.at_entry():
+            width = text.cast(
+                "zext", "i32", self.special.state.load("Launch", "block_x", invariant=True), "i64"
+            )
+            row = text.op("mul i64", width, nbytes)
+            for n in range(text.rows):
+                text.line(f"{ROW}.{n} = add i64 {self.threads.address}, {text.op('mul i64', row, n)}")
+                text.line(f"{ROW}.p.{n} = inttoptr i64 {ROW}.{n} to ptr")
+        text.several |= {ROW, f"{ROW}.p"}
+
+    def slot(self, register: str) -> str:
+        if register in self.lanes.several:
+            self.text.several.add(f'%"{register}"')
+        return super().slot(register)
+
     def _place(self, key: str, type_: str, start: str) -> None:
         self._slots[key] = f'%"{key}"'
+        if key.rpartition(":")[0] in self.lanes.several:
+            self.text.several.add(self._slots[key])
         self.text.first(f'%"{key}" = alloca {type_}', f'store {type_} {start}, ptr %"{key}"')
 
     def _load(self, key: str, t: str, is_vector: bool) -> str:
@@ -62,19 +88,29 @@ class LaneValues(Values):
         return self.text.knows(key)
 
     def _store(self, key: str, t: str, value: str) -> None:
+        self._fits(key.rpartition(":")[0], value)
         self.text.know(key, value)
         if key in self._slots:
             self.text.line(f"store {t} {value or 'zeroinitializer'}, ptr {self._slots[key]}")
+
+    def _fits(self, register: str, value: str) -> None:
+        """Errors: Unliftable, for values of several rows that have but one place."""
+        if value in self.text.several and register not in self.lanes.several:
+            raise Unliftable(register)
 
     def bits(self) -> str:
         """The mask as an i32."""
         return self.text.bits(self.mask) if self.mask else str((1 << self.text.width) - 1)
 
+    def everyone(self) -> str:
+        """The mask, as a vector."""
+        return self.mask or self.text.named(self.text.all_lanes, "i1")
+
     def votes(self, predicate: str, operation: str) -> str:
-        text, alive = self.text, self.mask or self.text.all_lanes
+        text, alive = self.text, self.everyone()
         predicate = text.named(text.spread(predicate, "i1"), "i1")
         if operation == "and":  # the barrier counts groups
-            dead = text.op("xor i1", text.named(alive, "i1"), "true")
+            dead = text.op("xor i1", alive, "true")
             return text.cast("zext", "i1", text.all(text.op("or i1", predicate, dead)), "i64")
         bits = text.bits(text.op("and i1", predicate, alive))
         return text.cast("zext", "i32", text.emit(f"call i32 @llvm.ctpop.i32(i32 {bits})"), "i64")
@@ -86,6 +122,8 @@ class LaneValues(Values):
         if isinstance(given, Special) and self.lanes.stride(given):
             first, t = self.special.read(given)
             return self.convert(self._sum(first, self.text.row(32, 1), t), t, llvm_type(ptx_type))
+        if isinstance(given, Special) and given in self.lanes.several:
+            return self.convert(*self.of_rows.read(given), llvm_type(ptx_type))
         return super().value(given, ptx_type)
 
     def read(self, register: str) -> str:
@@ -104,6 +142,7 @@ class LaneValues(Values):
             return
         if self.lanes.strides.get(register, 0) == 0:
             assert value not in self.text.vectors, f"{register} is not uniform"
+            self._fits(register, value)
             return super().set(register, value, ptx_type)
         self.set_full(register, self.converted(register, value, ptx_type))
 
@@ -168,7 +207,7 @@ class LaneValues(Values):
         found = self._sum(first, rest, t)
         if not self.lanes.anchored.get(register):
             return found
-        return self.text.op("add i64", found, self.correction(first))
+        return self.text.op("add i64", found, self.correction(first, register in self.lanes.several))
 
     # -- anchors ----------------------------------------------------------------------------------------------
     #
@@ -184,21 +223,27 @@ class LaneValues(Values):
         text.branch(good, fine, far, likely=True)
         with text.out_of_line(far):
             rest = text.op("sub i64", text.spread(exact(), "i64"), self._sum(mark, pair[1], "i64"))
-            text.line(f"store {vector} {rest}, ptr {self._kept(str(number))}, align 8")
+            for several in (False, True)[rest in text.several : text.rows]:
+                text.line(f"store {vector} {rest}, ptr {self._kept(str(number), several)}, align 8")
             text.line(f"br label %{fine}")
         text.label(fine)
         return text.emit(f"select i1 {good}, i64 {pair[0]}, i64 {mark}"), pair[1]
 
-    def _kept(self, number: str) -> str:
+    def _kept(self, number: str, several: bool) -> str:
+        """several: of each row; what is the same for all of them is kept there, too."""
         vector = self.text.type("i64")
         if not self.anchors:
             self.anchors = "%anchors"
             count = len(self.lanes.anchors) + 1
-            self.text.first(
-                f"%anchors = alloca [{count} x {vector}], align 64",
-                f"store {vector} zeroinitializer, ptr %anchors, align 8",
-            )
-        return self.text.emit(f"getelementptr {vector}, ptr %anchors, i64 {number}")
+            if self.text.rows > 1:
+                self.text.several.add("%anchors.rows")
+            for name in ("%anchors", "%anchors.rows")[: self.text.rows]:
+                self.text.first(
+                    f"{name} = alloca [{count} x {vector}], align 64",
+                    f"store {vector} zeroinitializer, ptr {name}, align 8",
+                )
+        table = "%anchors.rows" if several else "%anchors"
+        return self.text.emit(f"getelementptr {vector}, ptr {table}, i64 {number}")
 
     def anchor_of(self, first: str) -> str:
         """The number of the anchor that a scalar names; 0: none."""
@@ -207,6 +252,12 @@ class LaneValues(Values):
         known = text.op("icmp ule i64", number, len(self.lanes.anchors))
         return text.emit(f"select i1 {known}, i64 {number}, i64 0")
 
-    def correction(self, first: str) -> str:
-        place = self._kept(self.anchor_of(first))
+    def correction(self, first: str, several: bool) -> str:
+        place = self._kept(self.anchor_of(first), several)
         return self.text.vector(f"load {self.text.type('i64')}, ptr {place}, align 8")
+
+
+class _Rows:
+    """Where special registers that differ from row to row are kept."""
+
+    address = ROW

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..ptx.types import LLVM_BITS
-from .text import Text
+from .rows import RowText
 from .unit import Unit
 
 _NAME = re.compile(r"%[\w.$]+")
@@ -32,13 +32,13 @@ class Unliftable(Exception):
     """An instruction that there is not for vectors."""
 
 
-class LaneText(Text):
+class LaneText(RowText):
     """width: how many lanes. masks: a truth in each lane is an i1, or an i32 of all bits or none: LLVM would squeeze vectors of
     i1 into bytes, and back, wherever the processor has no registers for them.
     """
 
-    def __init__(self, unit: Unit, width: int, masks: str = "i1"):
-        super().__init__(unit)
+    def __init__(self, unit: Unit, width: int, rows: int = 1, masks: str = "i1"):
+        super().__init__(unit, rows)
         self.width, self.masks = width, masks
         self.bools = f"<{width} x i1>"
         self.all_lanes = "splat (i1 true)" if masks == "i1" else "splat (i32 -1)"
@@ -89,7 +89,7 @@ class LaneText(Text):
         return value if value in self.vectors else self.vector(f"bitcast {t} {value} to {t}")
 
     def reduced(self, how: str, value: str, scalar: str) -> str:
-        """One number of all lanes. how: the end of the intrinsic's name, as `smin`."""
+        """One number of all lanes, of each row. how: the end of the intrinsic's name, as `smin`."""
         name, t = f"llvm.vector.reduce.{how}.v{self.width}{scalar}", self.type(scalar)
         self.unit.declare(name, scalar, f"{t} x")
         return self.plainly_once(f"call {scalar} @{name}({t} {value})")
@@ -114,12 +114,16 @@ class LaneText(Text):
         return f"bitcast {numbers} {self.plainly(f'call {numbers} @{name}({numbers} {given})')} to {bits}"
 
     def any(self, mask: str) -> str:
-        """Whether it holds in some lane; a scalar i1."""
-        found = self.reduced("or", mask, self.masks)
-        return found if self.masks == "i1" else self.plainly_once(f"icmp ne i32 {found}, 0")
+        """Whether it holds in some lane, of any row; a scalar i1."""
+        return self.any_of_row(self.joined(f"or {self.type('i1')}", mask))
+
+    def any_of_row(self, mask: str) -> str:
+        return self._is_set(self.reduced("or", mask, self.masks))
 
     def all(self, mask: str) -> str:
-        found = self.reduced("and", mask, self.masks)
+        return self._is_set(self.reduced("and", self.joined(f"and {self.type('i1')}", mask), self.masks))
+
+    def _is_set(self, found: str) -> str:
         return found if self.masks == "i1" else self.plainly_once(f"icmp ne i32 {found}, 0")
 
     def bits(self, mask: str) -> str:

@@ -67,6 +67,10 @@ class Text:
         """Emit an instruction with a result; returns the result's name."""
         if instruction.startswith("call ") and (match := _CALL.match(instruction)):
             self.unit.declare(match[2], match[1], match[3])
+        return self.assign(instruction)
+
+    def assign(self, instruction: str) -> str:
+        """Like `emit`, where nothing has to be declared."""
         name = self.fresh()
         self._lines.append(f"  {name} = {instruction}")
         return name

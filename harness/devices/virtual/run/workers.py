@@ -148,10 +148,11 @@ def _zeros(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def thread_order(threads: int, seed: int, together: int = 1) -> np.ndarray:
+def thread_order(threads: int, seed: int, together: int = 1, rows: int = 1, row: int = 1) -> np.ndarray:
     """Linear thread ids of a block in the order they run: warps shuffled, lanes of odd seeds backwards.
 
-    together: threads that run together, represented by the first. Those that make no whole group come last, one by one.
+    together: neighbours that run together, represented by the first. Those that make no whole group come last, one by one.
+    rows: so many rows of neighbours run together, where a row of the block has `row` threads.
     """
     warps = np.arange(-(-threads // 32))
     if seed:
@@ -159,7 +160,7 @@ def thread_order(threads: int, seed: int, together: int = 1) -> np.ndarray:
     lanes = np.arange(32)[:: -1 if seed % 2 else 1]
     order = (warps[:, None] * 32 + lanes).ravel()
     whole = threads // together * together
-    groups = order[(order < whole) & (order % together == 0)]
+    groups = order[(order < whole) & (order % together == 0) & (order // row % rows == 0)]
     order = np.concatenate([groups, order[(order >= whole) & (order < threads)]]).astype(np.uint32)
     order.flags.writeable = False
     return order

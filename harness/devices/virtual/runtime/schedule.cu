@@ -340,6 +340,13 @@ static __device__ int serve_warp(Env* env, Thread* warp, u32 lanes) {
 
 // ---- barriers ---------------------------------------------------------------------------------------------------
 
+static __device__ u32 coroutines(Env* env) { return launch_of(env)->threads / launch_of(env)->coarsening; }
+
+// The thread that has the state of a coroutine.
+static __device__ u32 leader(Env* env, u32 i) {
+    return launch_of(env)->coarsening == 1 ? i : ((u32*)launch_of(env)->order)[i];
+}
+
 EXPORT int rt_arrive(Env* env, Thread* thread, u32 site, u64 barrier, u64 count) {
     env->arrived[barrier & 15] += 1;
     if (env->cells) arrive_at(env, thread, site, (u32)barrier & 15);
@@ -354,8 +361,8 @@ static __device__ void note_absent(Env* env, Thread* t, u32 waiting) {
     Thread* threads = threads_of(env);
     Thread* first = 0;  // the first that went around
     u32 round = 0, returned = 0;
-    for (u32 i = 0; i < launch_of(env)->threads; i += launch_of(env)->coarsening) {
-        Thread* other = &threads[i];
+    for (u32 i = 0; i < coroutines(env); i++) {
+        Thread* other = &threads[leader(env, i)];
         if (other->wait != WAIT_EXITED) continue;
         if (!went_round(env, t, other)) returned++;
         else if (!round++) first = other;
@@ -370,11 +377,11 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
     Launch* launch = launch_of(env);
     Thread* threads = threads_of(env);
     u32* lines = (u32*)launch->site_lines;
-    u32 number = t->mask, waiting = 0, here = 0, bits = 0, n = launch->threads, step = launch->coarsening;
+    u32 number = t->mask, waiting = 0, here = 0, bits = 0, n = coroutines(env);
     u32 wanted = expected(t) ? expected(t) : alive;
     Thread* elsewhere = 0;
-    for (u32 i = 0; i < n; i += step) {
-        Thread* other = &threads[i];
+    for (u32 i = 0; i < n; i++) {
+        Thread* other = &threads[leader(env, i)];
         if (other->wait != WAIT_BARRIER || other->mask != number) continue;
         waiting++;
         if (other->op != OP_BARRIER) bits += (u32)other->arg1;
@@ -393,26 +400,28 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
         else meet_waiting(env, number, t->site);
     }
     env->arrived[number & 15] = 0;
-    for (u32 i = 0; i < n; i += step) {
-        Thread* other = &threads[i];
+    for (u32 i = 0; i < n; i++) {
+        Thread* other = &threads[leader(env, i)];
         if (other->wait != WAIT_BARRIER || other->mask != number) continue;
         if (other->op == OP_BARRIER_AND) other->result0 = bits == waiting;
         else if (other->op == OP_BARRIER_OR) other->result0 = bits != 0;
         else other->result0 = bits;
     }
-    for (u32 i = 0; i < n; i += step)
-        if (threads[i].wait == WAIT_BARRIER && threads[i].mask == number) threads[i].wait = WAIT_READY;
+    for (u32 i = 0; i < n; i++) {
+        Thread* other = &threads[leader(env, i)];
+        if (other->wait == WAIT_BARRIER && other->mask == number) other->wait = WAIT_READY;
+    }
     return 1;
 }
 
 // No thread can continue: report which thread waits where, and which is elsewhere.
-static __device__ void deadlock(Env* env, u32 n) {
+static __device__ void deadlock(Env* env) {
     Thread* threads = threads_of(env);
     Thread* first = 0;
     Thread* other = 0;
     u32 waiting = 0, missing = 0;
-    for (u32 i = 0; i < n; i += launch_of(env)->coarsening) {
-        Thread* t = &threads[i];
+    for (u32 i = 0; i < coroutines(env); i++) {
+        Thread* t = &threads[leader(env, i)];
         if (t->wait == WAIT_EXITED) continue;
         if (!first) {
             first = t;
@@ -445,16 +454,14 @@ static __device__ int serve(Env* env, u32 n, u32 alive) {
         if (waiting) progress |= serve_warp(env, threads + w, lanes);
     }
     u32 seen = 0;  // barrier numbers looked at
-    for (u32 i = 0; i < n && !progress; i += together) {
-        Thread* t = &threads[i];
+    for (u32 i = 0; i < coroutines(env) && !progress; i++) {
+        Thread* t = &threads[leader(env, i)];
         if (t->wait != WAIT_BARRIER || seen >> (t->mask & 15) & 1) continue;
         seen |= 1u << (t->mask & 15);
         progress |= serve_barrier(env, t, alive);
     }
     return progress;
 }
-
-static __device__ u32 coroutines(Env* env) { return launch_of(env)->threads / launch_of(env)->coarsening; }
 
 // All threads have passed a barrier together: let each continue to where it waits next. Returns whether that is the
 // same plain barrier for all of them, so that they can continue again.
@@ -529,7 +536,7 @@ static __device__ int advance(Env* env) {
     if (env->together) {
         if (env->cells) meet_all(env, first->site, first->mask);
     } else if (!serve(env, launch->threads, alive) && !progress) {
-        if (!env->faulted) deadlock(env, launch->threads);  // after a fault the rest only wait for the dead
+        if (!env->faulted) deadlock(env);  // after a fault the rest only wait for the dead
         return 0;
     }
     return 1;
@@ -573,7 +580,7 @@ static __device__ int next_block(Env* env) {
             else shadow[k] = shadow[k] & 15 | (bytes < 4 ? 2 : bytes < 8 ? 4 : 8) << 4;
         }
     if (env->unset) unset_all(env, env->shared_base + SHARED_START, (launch->shared_bytes + 3) & ~3ull);
-    for (u32 k = 0; k < (launch->shared_bytes + 7) / 8; k++) shared[k] = POISON;
+    for (u64* end = shared + (launch->shared_bytes + 7) / 8; shared < end; shared++) *shared = POISON;
     return 1;
 }
 

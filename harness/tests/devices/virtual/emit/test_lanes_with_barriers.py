@@ -7,12 +7,12 @@ from functools import cache
 import numpy as np
 import pytest
 
+from harness.devices.virtual.device import VirtualGPU
 from harness.errors import KernelFault
-from harness.tests.devices.virtual.emit.test_lanes import opened
 from harness.tests.devices.virtual.launches import K, line_of
 
-WIDTHS = (4, 8, 16)
 N, DYNAMIC = 61, 512
+FEW = 8  # kernels of a file, so that it is compiled in time
 I = "int t = threadIdx.y * blockDim.x + threadIdx.x, T = blockDim.x * blockDim.y, i = blockIdx.x * T + t;"
 #: bodies of `(const float* x, const int* j, float* out, int n)`: 256 elements each, those of j in 0..255; two blocks of 32
 BODIES = {
@@ -64,6 +64,13 @@ BODIES = {
         for (int k = 0; k < 1 + blockIdx.x; k++) {{ __syncthreads(); s[t] = sum + k; __syncthreads(); sum += s[t ^ 1]; }}
         out[i] = sum;""",
     "through a pointer": f"{I} __shared__ float s[64]; float* p = s + n % 2 * 8; p[t] = x[i]; __syncthreads(); const float* q = p + t; out[i] = *q + q[-(t > 3)];",
+    "one of all": f"""{I} __shared__ float s[32]; __shared__ int d[1]; s[t] = 1; if (t == T - 3) d[0] = j[i]; __syncthreads();
+        if (t == 22) s[5] = x[i]; if (threadIdx.y != 1) out[i] = n / (int)(threadIdx.y - 1) + d[0];
+        __syncthreads(); out[i] += s[t] + s[5];""",
+    "rows out of bounds": f"""{I} __shared__ float s[32]; int y = threadIdx.y; s[t] = x[i]; __syncthreads(); float sum = 0;
+        if (y != 1) sum = x[((y == 1) << 28) + y] + s[(y == 1) * (1 << 27) + y]; if (y == 2) s[y * 4] = sum; if (y * t == 2) s[y] = x[t];
+        if (y != 1 && t & 1) {{ long long far = (long long)(j[i] / 300) + ((long long)(y == 1) << 45); sum += x[far]; x[far] == 77 ? s[0] = 1 : 0; }}
+        __syncthreads(); out[i] = sum + s[t];""",
     "nobody waits": f"{I} __shared__ float s[32][3]; for (int k = 0; k < 3; k++) s[t][k] = x[i + k]; float sum = 0; for (int k = 0; k < n; k++) sum += s[t][k % 3]; out[i] = sum;",
 }
 #: as BODIES, but one by one
@@ -74,23 +81,39 @@ ALONE = {
     "either array": f"{I} __shared__ float a[32], b[32]; a[t] = x[i]; b[t] = i; __syncthreads(); float* p = j[i] & 1 ? a : b; out[i] = p[T - 1 - t];",
     "shuffles": f"{I} __shared__ float s[32]; s[t] = x[i]; __syncthreads(); out[i] = __shfl_xor_sync(~0u, s[t], 3);",
 }
-SOURCE = "\n".join(
-    f"{K}k{n}(const float* x, const int* j, float* out, int n) {{ {body} }}"
-    for n, body in enumerate((BODIES | ALONE).values())
-)
+#: with this before them, rows run side by side
+WORK = "{ float f = 0;\n#pragma unroll 1\nfor (int k = 0; k < n; k++) f = f * 0.5f + x[k] * threadIdx.y; if (f == 0.12345f) out[0] = f; }"
+#: of BODIES: those that part too much for that, or do not wait
+NO_ROWS = ("lengths", "votes", "nobody waits")
+ROWS = {name: WORK + body for name, body in BODIES.items() if name not in NO_ROWS}
 
 
 @cache
-def bits(checks: str, width: int, block=(32, 1), schedule: int = 0) -> dict[str, bytes]:
+def opened(checks: str, width: int) -> VirtualGPU:
+    made = VirtualGPU(checks, cores=1)
+    made.lanes, made.quick = width, width == 1
+    made.target = "avx2" if width in (4, 8) else ""  # whose masks are other than those of AVX-512
+    return made
+
+
+@cache
+def bits(checks: str, width: int, block=(32, 1), schedule: int = 0, rows: int = 1) -> dict[str, bytes]:
     """What each body leaves in `out`."""
-    dev, rng = opened(checks, width), np.random.default_rng(1)
-    module, found = dev.compile(SOURCE), {}
-    dev.schedule = schedule
+    dev, rng, bodies = opened(checks, width), np.random.default_rng(1), ROWS if rows > 1 else BODIES | ALONE
+    dev.schedule, found = schedule, {}
     x = dev.array(rng.standard_normal(256).astype(np.float32), name="x")
     j = dev.array(rng.integers(0, 256, 256, np.int32), name="j")
-    for n, name in enumerate(BODIES | ALONE):
+    for n, name in enumerate(bodies):
+        if n % FEW == 0:
+            some = enumerate(list(bodies.values())[n : n + FEW], n)
+            module = dev.compile(
+                "\n".join(
+                    f"{K}k{m}(const float* x, const int* j, float* out, int n) {{ {b} }}" for m, b in some
+                )
+            )
         out, kernel = dev.array(np.zeros(256, np.float32), name="out"), module.get_function(f"k{n}")
         assert kernel.info.lanes == (1 if name in ALONE else width), name
+        assert rows == 1 or width == 1 or kernel.info.rows == rows, name
         kernel(64 // (block[0] * block[1]), block, (x, j, out, np.int32(N)), shared_mem=DYNAMIC)
         found[name] = out.get().tobytes()
     return found
@@ -104,12 +127,23 @@ def test_lanes_give_the_bits_of_one_thread_at_a_time(checks, width):
             assert found == alone[name] and any(found), name
 
 
+@pytest.mark.parametrize(
+    ("checks", "width", "block"), [("memory", 4, (8, 4)), ("none", 8, (8, 4)), ("memory", 4, (4, 8))]
+)
+def test_rows_side_by_side_give_them_too(checks, width, block):
+    alone = bits("memory", 1, block, rows=4)
+    for name, found in bits(checks, width, block, schedule=1, rows=4).items():
+        assert found == alone[name] and any(found), name
+
+
 def test_groups_that_are_not_whole_run_one_by_one_and_schedules_change_their_order():
     alone = bits("memory", 1)
     for name, found in bits("memory", 8, schedule=3).items():
         assert found == alone[name], name
     for block in ((2, 16), (8, 2)):
         assert bits("memory", 16, block) == bits("memory", 1, block)
+    for block in ((16, 2), (4, 8), (32, 1)):  # too few rows, or rows too short
+        assert bits("memory", 8, block, rows=4) == bits("memory", 1, block, rows=4)
 
 
 #: as BODIES, but something is wrong in the line
@@ -124,17 +158,20 @@ WRONG = {
 }
 
 
-def fault(name: str, width: int) -> tuple:
+@cache
+def fault(name: str, width: int, rows: int = 1) -> tuple:
     """What is told first of a wrong kernel, and in which thread."""
-    source = f"{K}k(const float* x, const int* j, float* out, int n) {{\n{WRONG[name]}\n}}"
+    source = (
+        f"{K}k(const float* x, const int* j, float* out, int n) {{ {WORK * (rows > 1)}\n{WRONG[name]}\n}}"
+    )
     dev = opened("memory", width)
     x, j = (dev.array(np.arange(256).astype(t), name=n) for t, n in ((np.float32, "x"), (np.int32, "j")))
     kernel = dev.compile(source).get_function("k")
     out = dev.array(np.zeros(256, np.float32), name="out", axes="i")
-    assert kernel.info.lanes == width
+    assert kernel.info.lanes == width and (1 in (width, rows) or kernel.info.rows == rows)
     dev.step_budget, dev.schedule = 1 << 14, 0
     with pytest.raises(KernelFault) as caught:
-        kernel(2, 32, (x, j, out, np.int32(N)), shared_mem=DYNAMIC)
+        kernel(2, (8, 4) if rows > 1 else 32, (x, j, out, np.int32(N)), shared_mem=DYNAMIC)
     told = caught.value
     assert told.line == line_of(source)
     return told.kind, told.thread, told.block, told.array, told.index
@@ -143,3 +180,8 @@ def fault(name: str, width: int) -> tuple:
 @pytest.mark.parametrize("name", WRONG)
 def test_a_fault_names_the_thread_the_line_and_the_element(name):
     assert fault(name, 8) == fault(name, 1)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_fault_in_one_of_several_rows(name):
+    assert fault(name, 4, rows=4) == fault(name, 1, rows=4)
