@@ -14,10 +14,11 @@ from .barriers import Barriers
 from .cas_loops import guesses
 from .cooperative_groups import grid_waits
 from .intervals import Intervals
-from .lanes import ROWS, Lanes, lanes
+from .lanes import Lanes, lanes
 from .leaving import Ways
 from .pointers import Origins, Values, rooted
 from .private_arrays import private, short_loops
+from .rows import ROWS
 from .uniformity import Coarsening, coarsening
 from .unused import unused_results
 from .waits import Waits

@@ -32,14 +32,13 @@ from .anchors import anchors
 from .barriers import counts_threads
 from .dataflow import dominators, reached
 from .pointers import Origin, Origins
+from .rows import find_several, knows_rows, rows_pay
 from .strides import COUNTERS, LINEAR, Strides
-from .uniformity import computes_floats, sums
+from .uniformity import sums
 
-ROWS = 4  # side by side: as many multiply-adds as a processor works at before the first is done
 _EXIT = -1
 _MOST_BLOCKS = 300
 _MOST_SUMS = 32  # vectors that a processor has registers for
-_ROW = "%tid.y"
 _MARKS = ("check", "note", "fetch", "slice")
 
 
@@ -113,7 +112,7 @@ class _Analysis:
             raise _Refused
         self.loops = find_loops(self.blocks)
         adds = rows * sums(self.body, self.blocks, self.loops)
-        if adds > _MOST_SUMS or rows > 1 and not self._has_rows():
+        if adds > _MOST_SUMS or rows > 1 and not knows_rows(self.body):
             raise _Refused
         self.leaving = {b for b, (end, _) in self.blocks.items() if self._only_returns(b, end)}
         self.writers: dict[str, list[int]] = {}
@@ -130,14 +129,14 @@ class _Analysis:
             before = len(found.merged), len(found.several), found.regions, found.thinned
             found.strides = self.strides.find(found.merged)
             if found.rows > 1:
-                self._find_several()
+                find_several(found, self.body, self.blocks, self.strides.writing)
             parting = [b for b in self.blocks if self._parts(b)]
             found.regions = self._regions(parting)
             found.thinned = self._thinned()
             found.merged |= {name for region in found.regions for name in self._merged(region)}
             if before == (len(found.merged), len(found.several), found.regions, found.thinned):
                 break
-        if found.rows > 1 and not self._rows_pay():
+        if found.rows > 1 and not rows_pay(found, self.body, self.blocks, self.loops):
             raise _Refused
         found.parts = {self.body[self.blocks[b][0] - 1] for b in parting} - found.exits.keys()
         found.early = {
@@ -193,47 +192,6 @@ class _Analysis:
         if not (origin.kind == "param" and origin.offset == 0 and whole or origin.kind == "symbol"):
             raise _Refused
         self.found.roots[base] = origin
-
-    # -- rows -------------------------------------------------------------------------------------------
-
-    def _has_rows(self) -> bool:
-        """Whether threads wait, know their rows, and nothing is about their number in the warp or block."""
-        names = {name for i in self.body if isinstance(i, Instruction) for name in i.reads}
-        counted = any(isinstance(i, Instruction) and i.op.collective and i.op.has_result for i in self.body)
-        return self.waits and not counted and _ROW in names and "%laneid" not in names
-
-    def _rows_pay(self) -> bool:
-        """Whether most of the floating-point arithmetic is where all rows are at the same place, in loops that take eight rounds
-        each, say. Where one row parts from the others, or is scattered in memory, all take the longer way."""
-        found, together, apart = self.found, 0, 0
-        if any(region.loops for region in found.regions):
-            return False
-        for start, (end, _) in self.blocks.items():
-            depth = sum(start in loop.blocks for loop in self.loops)
-            work = 8**depth * sum(
-                isinstance(i, Instruction) and computes_floats(i) for i in self.body[start:end]
-            )
-            if start in found.thinned or any(r.start <= start < r.end for r in found.regions):
-                apart += work
-            elif depth:
-                together += work
-        return together > apart
-
-    def _find_several(self) -> None:
-        found = self.found
-        found.several |= {_ROW, *found.merged}
-        spans = [(r.start, r.end) for r in found.regions] + [(b, self.blocks[b][0]) for b in found.thinned]
-        masked = (i for start, end in spans for i in self.body[start:end] if isinstance(i, Instruction))
-        loads = {i for i in masked if i.op.memory == "load" and any(map(found.varies, i.writes))}
-        more = True
-        while more:
-            more = False
-            for ins in self.strides.writing:
-                if ins.writes <= found.several or all(name.startswith(COUNTERS) for name in ins.writes):
-                    continue
-                if ins in loads or not found.several.isdisjoint(ins.reads):
-                    found.several |= ins.writes
-                    more = True
 
     # -- where lanes part -----------------------------------------------------------------------------
 

@@ -22,9 +22,9 @@ KERNEL = """
 """
 
 
-def found(body: str) -> Lanes | None:
+def found(body: str, rows: int = 1) -> Lanes | None:
     made = module(KERNEL.replace("BODY", body))
-    return lanes(made.functions["k"], Values(Pointers(made), made.functions["k"]).found)
+    return lanes(made.functions["k"], Values(Pointers(made), made.functions["k"]).found, rows)
 
 
 def test_how_far_neighbours_are_apart():
@@ -107,3 +107,19 @@ def test_lanes_that_have_waited_cannot_begin_again():
         st.global.u32 [%rd1], %r6; $out:
     """)
     assert made.exits and not made.early and (made.strides["%r6"], made.strides["%p2"]) == (0, 0)
+
+
+def test_what_differs_from_row_to_row():
+    body = """
+        mov.u32 %r6, %tid.y; mad.lo.s32 %r7, %r6, %r1, %r4; mul.lo.s32 %r8, %r4, 4; mov.f32 %f1, 0f00000000; mov.u32 %r9, 0;
+        $loop: ld.global.f32 %f2, [%rd1]; fma.rn.f32 %f1, %f2, %f2, %f1; BARRIER;
+        add.u32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, LENGTH; @%p1 bra $loop; st.global.f32 [%rd1], %f1;
+    """
+    made = found(body.replace("BARRIER", "bar.sync 0").replace("LENGTH", "%r1"), rows=4)
+    assert made.several == {"%tid.y", "%r6", "%r7"} and made.varies("%r6") and not made.regions
+    assert (
+        found(body.replace("BARRIER", "bar.sync 0").replace("LENGTH", "%r6"), rows=4) is None
+    )  # rows part there
+    assert (
+        found(body.replace("BARRIER", "mov.u32 %r10, 0").replace("LENGTH", "%r1"), rows=4) is None
+    )  # nobody waits

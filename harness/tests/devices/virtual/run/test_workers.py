@@ -144,6 +144,12 @@ def test_order_of_threads_is_a_permutation_that_keeps_warps_together(threads):
         assert (np.diff(order.astype(int))[np.diff(warps) == 0] == (-1 if seed % 2 else 1)).all()
 
 
+def test_groups_of_threads_are_ordered_by_their_first():
+    assert thread_order(40, 0, together=16).tolist() == [0, 16, *range(32, 40)]  # those left over one by one
+    assert thread_order(64, 0, together=4, rows=2, row=8).tolist() == [0, 4, 16, 20, 32, 36, 48, 52]
+    assert sorted(thread_order(64, 3, 4, 2, 8).tolist()) == [0, 4, 16, 20, 32, 36, 48, 52]
+
+
 def test_seeds_change_the_order_and_repeat_it():
     with VirtualGPU("memory", cores=1) as dev:
         module = dev.compile(SOURCE)

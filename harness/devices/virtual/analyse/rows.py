@@ -1,0 +1,62 @@
+"""Rows of lanes that run side by side: where that is possible and pays, and what differs from row to row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ptx.cfg import Blocks, Loop
+from ..ptx.ir import Instruction
+from .strides import COUNTERS
+from .uniformity import computes_floats
+
+if TYPE_CHECKING:
+    from .lanes import Lanes
+
+ROWS = 4  # as many multiply-adds as a processor works at before the first is done
+_ROW = "%tid.y"
+
+
+def knows_rows(body) -> bool:
+    """Whether threads wait, know their rows, and nothing is about their number in the warp, or counts them."""
+    found = [i for i in body if isinstance(i, Instruction)]
+    names = {name for i in found for name in i.reads}
+    waiting = [i for i in found if i.op.collective]
+    counted = any(i.op.has_result for i in waiting)
+    return bool(waiting) and not counted and _ROW in names and "%laneid" not in names
+
+
+def rows_pay(lanes: Lanes, body, blocks: Blocks, loops: list[Loop]) -> bool:
+    """Whether most of the floating-point arithmetic is where all rows are at the same place, in loops that take eight rounds
+    each, say. Where one row parts from the others, or is scattered in memory, all take the longer way.
+    """
+    together = apart = 0
+    if any(region.loops for region in lanes.regions):
+        return False
+    for start, (end, _) in blocks.items():
+        depth = sum(start in loop.blocks for loop in loops)
+        work = 8**depth * sum(isinstance(i, Instruction) and computes_floats(i) for i in body[start:end])
+        if start in lanes.thinned or any(r.start <= start < r.end for r in lanes.regions):
+            apart += work
+        elif depth:
+            together += work
+    return together > apart
+
+
+def find_several(lanes: Lanes, body, blocks: Blocks, writing: list[Instruction]) -> None:
+    """Add to the registers of which there are several: what is computed from the row's number, and what is loaded for some of
+    the lanes. writing: the instructions that write registers.
+    """
+    found = lanes.several
+    found |= {_ROW, *lanes.merged}
+    spans = [(r.start, r.end) for r in lanes.regions] + [(b, blocks[b][0]) for b in lanes.thinned]
+    masked = (i for start, end in spans for i in body[start:end] if isinstance(i, Instruction))
+    loads = {i for i in masked if i.op.memory == "load" and any(map(lanes.varies, i.writes))}
+    more = True
+    while more:
+        more = False
+        for ins in writing:
+            if ins.writes <= found or all(name.startswith(COUNTERS) for name in ins.writes):
+                continue
+            if ins in loads or not found.isdisjoint(ins.reads):
+                found |= ins.writes
+                more = True
