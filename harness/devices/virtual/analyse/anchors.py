@@ -12,6 +12,8 @@ from ..ptx.ir import Function, Instruction, Operand
 from ..ptx.types import BITS
 from .strides import Strides, linear
 
+MARKS = ("check", "note", "fetch", "slice")  # inserted instructions
+_WIDE = ("b64", "u64", "s64")
 _MOST = 100
 Numbers = dict[Instruction, int]  # of the anchors, from 1
 Sources = dict[str, frozenset[int]]  # register -> the anchors that it comes from
@@ -27,6 +29,25 @@ def anchors(
     if len(numbers) > _MOST or sources and _is_stale(function.body, blocks, numbers, sources):
         return None
     return numbers, sources
+
+
+def wanted_in_full(function: Function, strides: Strides) -> set[str]:
+    """64-bit registers that are more than addresses: what reads them may get any number, also one that looks like an anchor's."""
+    full: set[str] = set()
+    # what was inserted beside the program's own instructions takes no notice of the value
+    body = [i for i in function.body if isinstance(i, Instruction) and i.base not in MARKS]
+    while True:
+        before = len(full)
+        for ins in body:
+            base = ins.address.base if ins.op.address is not None else None
+            result = ins.operands[0] if ins.op.has_result else None
+            sums = linear(ins) and result in function.regs and BITS[function.regs[result]] == 64
+            if not sums or result in full:
+                stored = ins.op.memory == "store" and any(base in o.registers for o in ins.operands[1:])
+                full |= {name for name in ins.reads if name != base or stored}
+        full = {n for n in full if function.regs.get(n) in _WIDE and strides.of_registers.get(n, 0) != 0}
+        if len(full) == before:
+            return full
 
 
 def _numbered(function: Function, strides: Strides, merged: set[str]) -> tuple[Numbers, Sources]:

@@ -28,7 +28,7 @@ from ..ptx import special
 from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label, Operand, Register, Special, Symbol
 from ..runtime.abi import holds_bounds
-from .anchors import anchors
+from .anchors import MARKS, anchors, wanted_in_full
 from .barriers import counts_threads
 from .dataflow import dominators, reached
 from .pointers import Origin, Origins
@@ -39,7 +39,6 @@ from .uniformity import sums
 _EXIT = -1
 _MOST_BLOCKS = 300
 _MOST_SUMS = 32  # vectors that a processor has registers for
-_MARKS = ("check", "note", "fetch", "slice")
 
 
 @dataclass(frozen=True)
@@ -124,17 +123,18 @@ class _Analysis:
                 self.readers.setdefault(name, []).append(position)
 
     def lanes(self) -> Lanes:
-        found = self.found
+        found, full = self.found, set()
         while True:
-            before = len(found.merged), len(found.several), found.regions, found.thinned
-            found.strides = self.strides.find(found.merged)
+            before = len(full), len(found.merged), len(found.several), found.regions, found.thinned
+            found.strides = self.strides.find(found.merged | full)
             if found.rows > 1:
                 find_several(found, self.body, self.blocks, self.strides.writing)
             parting = [b for b in self.blocks if self._parts(b)]
             found.regions = self._regions(parting)
             found.thinned = self._thinned()
             found.merged |= {name for region in found.regions for name in self._merged(region)}
-            if before == (len(found.merged), len(found.several), found.regions, found.thinned):
+            full |= wanted_in_full(self.function, self.strides)
+            if before == (len(full), len(found.merged), len(found.several), found.regions, found.thinned):
                 break
         if found.rows > 1 and not rows_pay(found, self.body, self.blocks, self.loops):
             raise _Refused
@@ -142,7 +142,7 @@ class _Analysis:
         found.early = {
             self.body[self.blocks[b][0] - 1] for b in parting if self._is_early(b)
         } & found.exits.keys()
-        anchored = anchors(self.function, self.blocks, self.strides, found.merged)
+        anchored = anchors(self.function, self.blocks, self.strides, found.merged | full)
         if anchored is None:
             raise _Refused
         found.anchors, found.anchored = anchored
@@ -158,7 +158,7 @@ class _Analysis:
             raise _Refused
         for ins in (i for i in self.body if isinstance(i, Instruction)):
             op = ins.op
-            if ins.base in _MARKS:
+            if ins.base in MARKS:
                 continue
             alone = op.takes_carry or op.leaves_carry or op.asynchronous or op.own or op.geometry or op.orders
             if op.flow not in ("", "branch", "return") or alone or op.is_fence:
