@@ -87,7 +87,8 @@ def offset(failed: Sequence[Observation]) -> str:
     found = []
     for o in failed:
         target = o.targets[0]
-        apart = o.results[target.array.name].astype(np.float64) - target.values
+        with np.errstate(invalid="ignore"):
+            apart = o.results[target.array.name].astype(np.float64) - target.values
         if len(o.targets) > 1 or not np.isfinite(apart).all():
             return ""
         room = 4 * np.maximum(target.tolerance, RTOL * target.magnitude + ATOL)
