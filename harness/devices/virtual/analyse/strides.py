@@ -31,22 +31,30 @@ class Strides:
     def find(self, varying: Iterable[str]) -> dict[str, int | None]:
         """The least change that all instructions agree with. varying: registers that are no constant apart anyway."""
         strides = self.of_registers = dict.fromkeys(varying)
-        changed = True
-        while changed:
-            changed = False
-            for ins in self.writing:
-                for name in ins.writes:
-                    if strides.get(name, 0) is None:
-                        continue
-                    same = name.startswith(COUNTERS) or ins.op.collective
-                    stride = 0 if same else self._result(ins, name)
-                    if stride is _OPEN:
-                        continue
-                    if name in strides and strides[name] != stride:
-                        stride = None
-                    changed |= name not in strides or strides[name] != stride
-                    strides[name] = stride
-        return strides
+        while True:
+            while self._follow():
+                pass
+            unset = self.written - strides.keys()  # a sum, say, that begins with nothing
+            if not unset:
+                return strides
+            strides |= dict.fromkeys(unset)
+
+    def _follow(self) -> bool:
+        """Whether something has changed."""
+        strides, changed = self.of_registers, False
+        for ins in self.writing:
+            for name in ins.writes:
+                if strides.get(name, 0) is None:
+                    continue
+                same = name.startswith(COUNTERS) or ins.op.collective
+                stride = 0 if same else self._result(ins, name)
+                if stride is _OPEN:
+                    continue
+                if name in strides and strides[name] != stride:
+                    stride = None
+                changed |= name not in strides or strides[name] != stride
+                strides[name] = stride
+        return changed
 
     def of(self, given: Operand):
         """The stride of an operand; _OPEN where that is not known yet."""

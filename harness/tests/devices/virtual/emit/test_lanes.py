@@ -74,6 +74,7 @@ BODIES = {
         out[i] = s + 1;""",
     "a result that nobody wants": f"""{I} int k = j[i]; asm("{{.reg .pred p; setp.lt.s32 _|p, %0, %1; @p add.s32 %0, %0, 7;}}" : "+r"(k) : "r"(i)); out[i] = k;""",
     "an index of 16 bits": f"{I} short k = i + 190; out[i] = x[k]; long long far = ((long long)i + 500) << 50; out[64 + i] = (int)(far >> 51);",
+    "begun with nothing": f"{I} float sum; for (int k = 0; k < n; k++) sum += x[k + i]; out[i] = x[i]; if (n > 100) out[i] = sum;",
     "overlapping": f"{I} if (i < 40) {{ out[i + 1] = x[i]; out[i + 2] = x[i + 1]; }}",
     "rows of a block": f"{I} int c = i % 8, r = i / 8; out[r * 8 + c] = x[c * 8 + r + blockDim.x] + x[c];",
 }
