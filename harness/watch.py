@@ -27,7 +27,7 @@ from .course.checkout import Course, source_hash
 from .course.declare import Puzzle
 from .course.progress import Progress
 from .errors import BackwarpError
-from .grading.repair.telling import where
+from .grading.repair.telling import told
 from .grading.verdict import Verdict
 from .grading.worker import SECONDS, GradingProcess
 from .report.overview import debrief
@@ -316,7 +316,7 @@ class Watcher:
         """What was found after the verdict, if that is still on the screen."""
         if puzzle.id == self.puzzle.id and verdict.source_hash in self.seen:
             self.progress.keep_repair(verdict)
-            show_text([where(verdict)])
+            show_text([told(verdict).paragraph])
             self.foot()
 
     def solved(self, puzzle: Puzzle, first: bool, left: list[str]) -> None:

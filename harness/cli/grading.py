@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +61,7 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
     chosen = chosen_ids(course, progress, ids, everything)
     from ..grading.grade import Options, grade_file
     from ..report.overview import debrief
-    from ..report.text import show_text
+    from ..report.text import show_text, show_verdict_around
     from ..report.ticker import Ticker
 
     for target in (json_path, html_path):
@@ -83,12 +83,16 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
         verdicts.append(verdict)
         context.meta[STATUS] = max(v.exit_status for v in verdicts)
         searched = repair and len(chosen) == 1 and verdict.is_repairable and not puzzle.program
-        if json_path != "-":
-            present(verdict, len(chosen) > 1, more=searched)
+        look = partial(look_for_repair, puzzle, source, verdict, progress)
+        if json_path == "-":
+            if searched:
+                look()
+        elif searched:
+            show_verdict_around(verdict, look)
+        else:
+            present(verdict, len(chosen) > 1)
             if own and verdict.passed and not before and len(chosen) == 1:
                 show_text(debrief(puzzle))
-        if searched:
-            look_for_repair(puzzle, source, verdict, progress, show=json_path != "-")
     if json_path != "-" and len(verdicts) > 1:
         say(f"{sum(v.passed for v in verdicts)} of {len(verdicts)} puzzles pass.")
     if json_path:
@@ -104,18 +108,15 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
         )
 
 
-def look_for_repair(puzzle: Puzzle, path: Path, verdict: Verdict, progress: Progress, show: bool) -> None:
-    """Fills in the repair of a wrong kernel, says where it is, and keeps it for hints."""
-    from ..grading.repair import search, telling
+def look_for_repair(puzzle: Puzzle, path: Path, verdict: Verdict, progress: Progress) -> None:
+    """Fills in the repair of a wrong kernel, and keeps it for hints."""
+    from ..grading.repair import search
     from ..report.ticker import Ticker
 
     with Ticker(delay=0.0) as tell:
         search.look(puzzle, path, verdict, tell=tell)
     if path.resolve() == puzzle.stub_path.resolve():
         progress.keep_repair(verdict)
-    if verdict.repair and show:
-        say(f"  {telling.where(verdict)}")
-        sys.stdout.flush()
 
 
 def chosen_ids(course: Course, progress: Progress, ids: tuple[str, ...], everything: bool) -> list[str]:

@@ -58,11 +58,11 @@ def the_course() -> tuple[Course, Progress]:
     return course, Progress(course.root, lambda line: say(f"note: {line}", err=True))
 
 
-def present(verdict: Verdict, brief: bool = False, more: bool = False) -> None:
-    """The report on one file; with several files (`brief`), an untouched stub gets one line. more: a line may follow."""
-    from ..report.text import MOST_LINES, show_verdict
+def present(verdict: Verdict, brief: bool = False) -> None:
+    """The report on one file; with several files (`brief`), an untouched stub gets one line."""
+    from ..report.text import show_verdict
 
-    show_verdict(verdict, brief=brief and verdict.kind == "untouched", most=MOST_LINES - more)
+    show_verdict(verdict, brief=brief and verdict.kind == "untouched")
     sys.stdout.flush()
 
 

@@ -46,6 +46,7 @@ def explain(
     added: Callable[[bool], str] = lambda examples: "",
 ) -> list[str]:
     """Explains the outcome `shown`, and fills in the fields that hold the explanation as data. added: see `added_up`."""
+    verdict.causes = []
     failed = [puzzle.full_dims(o.case) for o in outcomes if o.kernel is shown.kernel and o.kind in RUNNABLE]
     of_text = partial(causes, puzzle, shown.kernel, source, failed)
     if isinstance(shown.error, KernelFault):
@@ -60,9 +61,11 @@ def explain(
         lines = sentences.fault(replace(shown.error, other=None) if short else shown.error, source)
         lines += sentences.wrong_type(shown.error, shown.kernel)
         launched = puzzle, tunables(source), source
-        lines += sentences.surplus_thread(shown.error, shown.kernel, shown.case, *launched)
+        surplus = sentences.surplus_thread(shown.error, shown.kernel, shown.case, *launched)
         others = elsewhere(puzzle, shown, outcomes, verdict, foresee)
-        lines += others or ([] if shown.timed_out or not (told := added(not reasons)) else [told])
+        others = others or ([] if shown.timed_out or not (told := added(not reasons)) else [told])
+        lines += surplus + others
+        verdict.causes = surplus + others + reasons
         if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
             lines = sentences.repeated(repeated.case.name, repeated.same_writes[0], source) + lines
         return lines + reasons
@@ -74,26 +77,29 @@ def explain(
     verdict.error_map = wrong_elements(shown)
     lines = sentences.mismatch(shown.mismatches)
     if shown.kind == "schedule":
-        return lines + (list(shown.lines) or of_text())
+        verdict.causes = list(shown.lines) or of_text()
+        return lines + verdict.causes
     seen = observed(shown, outcomes)
     seen.sort(key=lambda o: o.case is not shown.case)
     if claim := naming.explain(puzzle, shown.kernel, seen, foresee):
         verdict.mistake, verdict.hint = claim.name, claim.hint
-        lines = [line for line in lines if not line.startswith("Wrong: ")] + [claim.says]
+        verdict.causes = [claim.says]
+        lines = [line for line in lines if not line.startswith("Wrong: ")]
         if claim.hint > 1:
             verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
         if claim.name in [m.name for m in puzzle.mistakes]:
-            return lines
+            return lines + verdict.causes
     elif told := shown.kind == "wrong" and (integers.explain(shown.kernel, seen) or added(True)):
         if not_finite.ARISES in told:
             lines = [line for line in lines if not line.startswith(("nan is", "inf is"))]
-        lines.append(told)
+        verdict.causes = [told]
     if shown.kind == "unwritten":
-        lines += sentences.unwritten(puzzle, shown.kernel, source, shown.mismatches)
-        lines += left_in_a_loop(shown.kernel, source)
+        verdict.causes += sentences.unwritten(puzzle, shown.kernel, source, shown.mismatches)
+        verdict.causes += left_in_a_loop(shown.kernel, source)
         launch = shown.kernel.launch(puzzle.full_dims(shown.case), tunables(source))
-        lines += too_few_threads(shown.observation, launch)
-    return lines + of_text()
+        verdict.causes += too_few_threads(shown.observation, launch)
+    verdict.causes += of_text()
+    return lines + verdict.causes
 
 
 def added_up(

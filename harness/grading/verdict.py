@@ -60,6 +60,7 @@ class Verdict:
     dims: dict[str, int] = field(default_factory=dict)
     kernel: str = ""
     lines: list[str] = field(default_factory=list)
+    causes: list[str] = field(default_factory=list)  # those of the lines that say why
     notes: list[str] = field(default_factory=list)
     next: str = ""
     diagnostics: list[dict[str, Any]] = field(default_factory=list)

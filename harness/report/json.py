@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..grading.repair.telling import cause_removed
 from ..grading.verdict import PASSED, Verdict
 
 FORMAT = 1  # raised when a field changes its meaning
@@ -18,8 +19,13 @@ def document(verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "format": FORMAT,
         "passed": all(v.status == PASSED for v in verdicts),
         "exit_status": max((v.exit_status for v in verdicts), default=0),
-        "verdicts": [plain(v.as_dict()) | {"diagnosis": v.diagnosis} for v in verdicts],
+        "verdicts": [plain(v.as_dict() | {"diagnosis": v.diagnosis, "repair": repairs(v)}) for v in verdicts],
     }
+
+
+def repairs(verdict: Verdict) -> list[dict[str, Any]]:
+    """Each with the cause that it removes, "" where the verdict speaks of other lines only."""
+    return [r | {"cause": cause_removed(verdict.causes, [r])} for r in verdict.repair]
 
 
 def plain(value: Any) -> Any:

@@ -10,13 +10,15 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from typing import TextIO
 
-from ..grading.repair.telling import where
+from ..grading.repair.telling import told
 from ..grading.verdict import ERROR, FAILED, PASSED, SKIPPED, Verdict
 
 MOST_LINES = 12
+LEAST = 3  # lines that are never left out: what is wrong, and where
 MOST_PRINTED = 4  # lines of the kernel's own output
 WIDTH = 100  # if the output is not a terminal
 MARKS = {PASSED: ("ok", "bold green"), FAILED: ("x", "bold red"), ERROR: ("!", "bold yellow")}
@@ -45,19 +47,45 @@ Line = list[Span]
 
 def verdict_lines(verdict: Verdict, width: int = WIDTH, most: int = MOST_LINES) -> list[Line]:
     """The whole report on one file, in at most so many lines."""
+    above, below = parts(verdict, width, most)
+    return above + below
+
+
+def parts(verdict: Verdict, width: int, most: int) -> tuple[list[Line], list[Line]]:
+    """What is wrong and why; and how many cases pass, notes, and what to do next."""
     head = wrapped_spans(headline(verdict), width)
-    body = [line for text in verdict.lines for line in body_lines(text, width)]
     tail = [[("  Next: ", ""), (verdict.next, "bold cyan")]] if verdict.next else []
-    if verdict.repair:
-        tail = body_lines(where(verdict), width) + tail
     room = most - len(head) - len(tail)
-    if len(body) > room:
-        body = [*body[: room - 1], [("  ...", "")]]
+    body = shortened(verdict, width, room)
     body += printed(verdict, room - len(body))
+    room -= len(body)
+    below: list[Line] = []
     for extra in (*tally(verdict, width), notes(verdict, width)):
-        if len(body) + len(extra) <= room:
-            body += extra
-    return head + body + tail
+        if len(below) + len(extra) <= room:
+            below += extra
+    return head + body, below + tail
+
+
+def shortened(verdict: Verdict, width: int, room: int) -> list[Line]:
+    """The sentences of a verdict; where they are too many, those that say why are kept, and the change that mends it."""
+    repair = told(verdict) if verdict.repair else None
+    texts = repair.beside(verdict.lines) if repair else verdict.lines
+    lines = [body_lines(text, width) for text in texts]
+    if sum(map(len, lines)) <= room:
+        return [line for some in lines for line in some]
+    changed = [i for i, text in enumerate(texts) if repair and repair.is_in(text)]
+    causes = [i for i, text in enumerate(texts) if text in verdict.causes]
+    kept: defaultdict[int, list[Line]] = defaultdict(list)
+    left = room - 1
+    for i in dict.fromkeys([*range(len(texts))[:LEAST], *changed, *causes, *range(len(texts))]):
+        if len(lines[i]) <= left:
+            kept[i] = lines[i]
+            left -= len(lines[i])
+        elif i not in causes:
+            kept[i] = lines[i][:left]
+            break
+    kept[min(i for i in range(len(texts)) if kept.get(i) != lines[i])] += [[("  ...", "")]]
+    return [line for i in sorted(kept) for line in kept[i]]
 
 
 def headline(verdict: Verdict) -> Line:
@@ -199,3 +227,16 @@ def show_verdict(verdict: Verdict, stream: TextIO | None = None, brief=False, mo
     """Writes the report on one file, in at most so many lines; brief: its headline only."""
     stream = stream or sys.stdout
     show([headline(verdict)] if brief else verdict_lines(verdict, terminal_width(stream), most), stream)
+
+
+def show_verdict_around(verdict: Verdict, look: Callable[[], None]) -> None:
+    """Writes the report on one file; the change that is looked for meanwhile stands below the causes."""
+    width = terminal_width(sys.stdout)
+    above, below = parts(verdict, width, MOST_LINES - 1)
+    show(above)
+    sys.stdout.flush()
+    look()
+    if verdict.repair:
+        show_text([told(verdict).says])
+    show(below)
+    sys.stdout.flush()

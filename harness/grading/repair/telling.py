@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
@@ -50,18 +52,79 @@ KINDS = {
 }
 
 
-def where(verdict: Verdict) -> str:
-    """`One change in line 37 makes all 12 cases pass.`"""
-    places, cases = sorted({_lines(r) for r in verdict.repair}), verdict.case_total
-    places = [f"in line {a}" if a == b else f"in lines {a} to {b}" for a, b in places]
-    places = f", {', '.join(places[:-1])} or {places[-1]}," if len(places) > 1 else f" {places[0]}"
+@dataclass(frozen=True)
+class Told:
+    """What a verdict says of its repair. cause: the sentence of the verdict that it goes on from, "" for none; unlikely:
+    suspicions of lines that need no change."""
+
+    says: str
+    cause: str = ""
+    unlikely: tuple[str, ...] = ()
+
+    @property
+    def paragraph(self) -> str:
+        """With the cause."""
+        if not self.cause:
+            return self.says
+        plain = self.cause.endswith(".") and ": " not in self.cause
+        return f"{self.cause[:-1]}: o{self.says[1:]}" if plain else f"{self.cause} {self.says}"
+
+    def beside(self, lines: Sequence[str]) -> list[str]:
+        """The lines of the verdict, with this in one paragraph with the cause, or else at their end."""
+        kept = [line for line in lines if line not in self.unlikely]
+        if self.cause not in kept:
+            return [*kept, self.says]
+        return [self.paragraph if line == self.cause else line for line in kept]
+
+    def is_in(self, text: str) -> bool:
+        return text in (self.says, self.paragraph)
+
+
+def told(verdict: Verdict) -> Told:
+    """`One change in line 37 makes all 12 cases pass.`, and the cause that it goes on from."""
     if verdict.kind == "slow":
-        return f"One change{places} makes it fast enough."
-    return f"One change{places} makes {f'all {cases} cases' if cases > 1 else 'the case'} pass."
+        return Told(f"One change {_places(verdict.repair)} makes it fast enough.")
+    causes, place = verdict.causes, _places(verdict.repair)
+    cause = cause_removed(causes, verdict.repair)
+    changed, numbers = _changed(verdict.repair), lines_named(cause)
+    if numbers and numbers >= changed:
+        place = f"in that line, {min(changed)}," if len(numbers) == 1 else place
+    elif causes and not cause:
+        place = f"elsewhere, {place.rstrip(',')},"
+    suspicions = [c for c in causes if c.endswith("?") and lines_named(c)]
+    cases = f"all {verdict.case_total} cases" if verdict.case_total > 1 else "the case"
+    unlikely = tuple(c for c in suspicions if not lines_named(c) & changed)
+    return Told(f"One change {place} makes {cases} pass.", cause, unlikely)
 
 
-def _lines(repair: Mapping) -> tuple[int, int]:
-    return repair["line"], repair["line"] + repair["before"].count("\n")
+def cause_removed(causes: Sequence[str], repairs: Sequence[Mapping]) -> str:
+    """The cause that repairs remove: one that speaks of a line that they change, or else one that speaks of no line, since
+    what the kernel computes is right after them; "" where all speak of other lines."""
+    here = [c for c in causes if lines_named(c) & _changed(repairs)]
+    return next(iter(here + [c for c in causes if not lines_named(c)]), "")
+
+
+def lines_named(sentence: str) -> set[int]:
+    """The lines of the file that a sentence speaks of: `Lines 24 and 25`."""
+    found: set[int] = set()
+    for numbers in re.findall(r"\b[Ll]ines? (\d+(?:(?:, | and | or | to )\d+)*)", sentence):
+        found |= {int(number) for number in re.findall(r"\d+", numbers)}
+    return found
+
+
+def _places(repairs: Sequence[Mapping]) -> str:
+    """`in line 37`, or `in line 37 or in lines 40 to 42,`."""
+    ends = sorted({(lines[0], lines[-1]) for lines in map(_lines, repairs)})
+    places = [f"in line {a}" if a == b else f"in lines {a} to {b}" for a, b in ends]
+    return f"{', '.join(places[:-1])} or {places[-1]}," if len(places) > 1 else places[0]
+
+
+def _lines(repair: Mapping) -> range:
+    return range(repair["line"], repair["line"] + repair["before"].count("\n") + 1)
+
+
+def _changed(repairs: Sequence[Mapping]) -> set[int]:
+    return {line for repair in repairs for line in _lines(repair)}
 
 
 def next_hint(puzzle: Puzzle, progress: Progress, path: Path) -> tuple[int, list[str]]:

@@ -69,18 +69,15 @@ one:
   br i1 %together, label %lanes, label %alone
 lanes:
   %went = call i1 @"{name}.lanes"(i64 %env, i64 %thr)
-  br i1 %went, label %on, label %each
-each:
-  %k = phi i64 [ 0, %lanes ], [ %after, %each ]
-  %offset = mul i64 %k, {thread}
-  %own = add i64 %thr, %offset
-  call void @"{name}.thread"(i64 %env, i64 %own)
-  %after = add i64 %k, 1
-  %others = icmp ult i64 %after, {width}
-  br i1 %others, label %each, label %on
+  br i1 %went, label %on, label %alone
 alone:
-  call void @"{name}.thread"(i64 %env, i64 %thr)
-  br label %on
+  %own = phi i64 [ %thr, %one ], [ %thr, %lanes ], [ %neighbour, %alone ]
+  %left = phi i32 [ 1, %one ], [ {width}, %lanes ], [ %fewer, %alone ]
+  call void @"{name}.thread"(i64 %env, i64 %own)
+  %neighbour = add i64 %own, {thread}
+  %fewer = sub i32 %left, 1
+  %others = icmp ugt i32 %left, 1
+  br i1 %others, label %alone, label %on
 on:
   %next = add i32 %i, 1
   %more = icmp ult i32 %next, %count
