@@ -90,7 +90,7 @@ def told(verdict: Verdict) -> Told:
     if numbers and numbers >= changed:
         place = f"in that line, {min(changed)}," if len(numbers) == 1 else place
     elif causes and not cause:
-        place = f"elsewhere, {place.rstrip(',')},"
+        place = f"elsewhere, {place},"
     suspicions = [c for c in causes if c.endswith("?") and lines_named(c)]
     cases = f"all {verdict.case_total} cases" if verdict.case_total > 1 else "the case"
     unlikely = tuple(c for c in suspicions if not lines_named(c) & changed)
@@ -113,10 +113,10 @@ def lines_named(sentence: str) -> set[int]:
 
 
 def _places(repairs: Sequence[Mapping]) -> str:
-    """`in line 37`, or `in line 37 or in lines 40 to 42,`."""
+    """`in line 37`, or `in line 37 or in lines 40 to 42`."""
     ends = sorted({(lines[0], lines[-1]) for lines in map(_lines, repairs)})
     places = [f"in line {a}" if a == b else f"in lines {a} to {b}" for a, b in ends]
-    return f"{', '.join(places[:-1])} or {places[-1]}," if len(places) > 1 else places[0]
+    return f"{', '.join(places[:-1])} or {places[-1]}" if len(places) > 1 else places[0]
 
 
 def _lines(repair: Mapping) -> range:
