@@ -11,7 +11,6 @@ from harness.devices.virtual.device import VirtualGPU
 from harness.errors import KernelFault
 from harness.tests.devices.virtual.launches import K, line_of
 
-WIDTHS = (4, 8, 16)
 N, BLOCK = 61, 32  # of 64 threads, the last three leave
 I = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
 #: bodies of `(const float* x, const int* j, float* out, int n)`: 256 elements each, those of j in 0..255
@@ -78,31 +77,36 @@ BODIES = {
     "overlapping": f"{I} if (i < 40) {{ out[i + 1] = x[i]; out[i + 2] = x[i + 1]; }}",
     "rows of a block": f"{I} int c = i % 8, r = i / 8; out[r * 8 + c] = x[c * 8 + r + blockDim.x] + x[c];",
 }
-SOURCE = "__constant__ float weights[4] = {1, 2, 3, 4};\n__device__ float table[64];\n" + "\n".join(
-    f"{K}k{n}(const float* x, const int* j, float* out, int n) {{ {body} }}"
-    for n, body in enumerate(BODIES.values())
-)
 
 
 @cache
 def opened(checks: str, width: int) -> VirtualGPU:
     made = VirtualGPU(checks, cores=1)
-    made.lanes, made.target = (
-        width,
-        "" if width == 16 else "avx2",
-    )  # whose masks are other than those of AVX-512
+    made.lanes, made.quick = width, width == 1
+    made.target = "" if width == 16 else "avx2"  # whose masks are other than those of AVX-512
     return made
 
 
+def source(bodies) -> str:
+    """A kernel of each."""
+    return "__constant__ float weights[4] = {1, 2, 3, 4};\n__device__ float table[64];\n" + "\n".join(
+        f"{K}k{n}(const float* x, const int* j, float* out, int n) {{\n{body}\n}}"
+        for n, body in enumerate(bodies)
+    )
+
+
 @cache
-def bits(checks: str, width: int, block: int = BLOCK, schedule: int = 0) -> dict[str, bytes]:
-    """What each body leaves in `out`."""
-    dev, rng = opened(checks, width), np.random.default_rng(1)
-    module, found = dev.compile(SOURCE), {}
+def bits(
+    checks: str, width: int, block: int = BLOCK, schedule: int = 0, part: int | None = None
+) -> dict[str, bytes]:
+    """What each body leaves in `out`. part: of every other one, from this one on."""
+    dev, rng, found = opened(checks, width), np.random.default_rng(1), {}
+    bodies = dict(list(BODIES.items())[part :: 1 if part is None else 2])
+    module = dev.compile(source(bodies.values()))
     dev.schedule = schedule
     x = dev.array(rng.standard_normal(256).astype(np.float32), name="x")
     j = dev.array(rng.integers(0, 256, 256, np.int32), name="j")
-    for n, name in enumerate(BODIES):
+    for n, name in enumerate(bodies):
         out, kernel = dev.array(np.zeros(256, np.float32), name="out"), module.get_function(f"k{n}")
         assert kernel.info.lanes == width, name
         kernel(64 // block, block, (x, j, out, np.int32(N)))
@@ -110,19 +114,27 @@ def bits(checks: str, width: int, block: int = BLOCK, schedule: int = 0) -> dict
     return found
 
 
-@pytest.mark.parametrize(("checks", "width"), [("memory", 4), ("memory", 8), ("memory", 16), ("none", 16)])
-def test_lanes_give_the_bits_of_one_thread_at_a_time(checks, width):
-    alone = bits("memory", 1)
-    for name, found in bits(checks, width).items():
-        assert found == alone[name] and any(found), name
+def compare(checks: str, width: int, block: int, part: int | None, schedule: int = 0) -> None:
+    alone = bits("memory", 1, block)
+    for name, found in bits(checks, width, block, schedule, part).items():
+        assert schedule and name in ("one place", "overlapping") or found == alone[name] and any(found), name
+
+
+#: each body with the masks of AVX2 and with those of AVX-512; every night, each with every width
+WIDTHS = [("memory", 4, 0), ("memory", 8, 1), ("memory", 16, 1), ("none", 16, 0)]
+ALL = [pytest.param(checks, width, None, marks=pytest.mark.soak) for checks, width, _ in WIDTHS]
+
+
+@pytest.mark.parametrize(("checks", "width", "part"), WIDTHS + ALL)
+def test_lanes_give_the_bits_of_one_thread_at_a_time(checks, width, part):
+    compare(checks, width, BLOCK, part)
 
 
 def test_groups_that_are_not_whole_run_one_by_one_and_schedules_change_their_order():
-    alone = bits("memory", 1)
     for block in (2, 48):
-        assert bits("memory", 16, block=block) == bits("memory", 1, block=block)
-    for name, found in bits("memory", 16, schedule=3).items():
-        assert name in ("one place", "overlapping") or found == alone[name], name
+        compare("memory", 16, block, 1)
+        compare("memory", 4, block, 0)
+    compare("memory", 16, BLOCK, 1, schedule=3)
 
 
 #: as BODIES, but something is wrong in the line
@@ -138,16 +150,22 @@ WRONG = {
 }
 
 
+@cache
+def wrong(width: int) -> tuple[str, object]:
+    """All of WRONG in a file, and its module."""
+    text = source(body.replace("FAULT", str(n)) for n, body in enumerate(WRONG.values()))
+    return text, opened("memory", width).compile(text)
+
+
 def fault(name: str, width: int) -> tuple:
     """What is told first of a wrong kernel, and in which thread."""
-    source = f"{K}k(const float* x, const int* j, float* out, int n) {{\n{WRONG[name]}\n}}"
-    dev = opened("memory", width)
+    dev, number, (text, module) = opened("memory", width), list(WRONG).index(name), wrong(width)
     x, j = (
         dev.array(np.arange(256).astype(t), name=n, readonly=True)
         for t, n in ((np.float32, "x"), (np.int32, "j"))
     )
     kernel, out = (
-        dev.compile(source).get_function("k"),
+        module.get_function(f"k{number}"),
         dev.array(np.zeros(256, np.float32), name="out", axes="i"),
     )
     assert kernel.info.lanes == width
@@ -155,7 +173,7 @@ def fault(name: str, width: int) -> tuple:
     with pytest.raises(KernelFault) as caught:
         kernel(2, 32, (x, j, out, np.int32(N)))
     told = caught.value
-    assert told.line == line_of(source)
+    assert told.line == line_of(text, str(number))
     return told.kind, told.thread, told.block, told.array, told.index
 
 
@@ -166,10 +184,10 @@ def test_a_fault_names_the_thread_the_line_and_the_element(name):
 
 def test_what_a_correct_program_may_do_beyond_its_first_array():
     """Another array than the one that the pointer comes from: the runtime decides."""
-    source = f"{K}k(const float* x, const int* j, float* out, int n) {{ {I} out[i] = x[(n - 61) * i + ((float*)j - x)] + 1; }}"
+    text = f"{K}k(const float* x, const int* j, float* out, int n) {{ {I} out[i] = x[(n - 61) * i + ((float*)j - x)] + 1; }}"
     dev = opened("memory", 8)
     kernel, x, j = (
-        dev.compile(source).get_function("k"),
+        dev.compile(text).get_function("k"),
         dev.array(np.zeros(9, np.float32)),
         dev.array(np.arange(4, dtype=np.float32)),
     )

@@ -21,6 +21,7 @@ BODIES = {
         for (int d = T / 2; d > 0; d /= 2) {{ if (t < d) s[t] += s[t + d]; __syncthreads(); }}
         if (t == 0) out[blockIdx.x] = s[0];""",
     "a tile": f"""{I} __shared__ float a[8][9], b[8][9]; int row = t / 8, column = t % 8; float sum = 0;
+        #pragma unroll 1
         for (int k = 0; k < n; k += 8) {{
             a[row][column] = k + column < n ? x[i + k] : 0; b[row][column] = b[row + 4][column] = k & 8 ? x[k + column] : i;
             __syncthreads();
@@ -29,6 +30,7 @@ BODIES = {
         }}
         out[i] = sum;""",
     "rows of the block": f"""{I} __shared__ float a[16][33]; float sum = x[i];
+        #pragma unroll 1
         for (int k = 0; k < 3; k++) {{
             a[threadIdx.y][threadIdx.x] = sum; __syncthreads();
             for (int m = 0; m < blockDim.x; m++) sum += a[threadIdx.y][m] * (k + a[m % blockDim.y][threadIdx.x]);
@@ -61,6 +63,7 @@ BODIES = {
         out[i] = __syncthreads_count(k > 3) + 100 * __syncthreads_or(k == t) + 200 * __syncthreads_and(k < 8) + 400 * __syncthreads_and(k < 7);
         out[i] += 1000 * __syncthreads_count(n > 3) + 7 * __syncthreads_or(n < 3) + 9 * __syncthreads_and(n) + __syncthreads_count(1);""",
     "some rows wait more": f"""{I} __shared__ float s[32]; s[t] = x[i]; __syncthreads(); float sum = s[T - 1 - t];
+        #pragma unroll 1
         for (int k = 0; k < 1 + blockIdx.x; k++) {{ __syncthreads(); s[t] = sum + k; __syncthreads(); sum += s[t ^ 1]; }}
         out[i] = sum;""",
     "through a pointer": f"{I} __shared__ float s[64]; float* p = s + n % 2 * 8; p[t] = x[i]; __syncthreads(); const float* q = p + t; out[i] = *q + q[-(t > 3)];",
@@ -97,21 +100,34 @@ def opened(checks: str, width: int) -> VirtualGPU:
 
 
 @cache
-def bits(checks: str, width: int, block=(32, 1), schedule: int = 0, rows: int = 1) -> dict[str, bytes]:
+def modules(checks: str, width: int, rows: int, part: int | None) -> dict[str, object]:
+    """The kernel of each body. part: of every other one, from this one on."""
+    every = ROWS if rows > 1 else BODIES | ALONE
+    bodies = list(every.items())[part :: 1 if part is None else 2]
+    found = {}
+    for first in range(0, len(bodies), FEW):
+        some = bodies[first : first + FEW]
+        module = opened(checks, width).compile(
+            "\n".join(
+                f"{K}k{m}(const float* x, const int* j, float* out, int n) {{ {body} }}"
+                for m, (_, body) in enumerate(some)
+            )
+        )
+        found |= {name: module.get_function(f"k{m}") for m, (name, _) in enumerate(some)}
+    return found
+
+
+@cache
+def bits(
+    checks: str, width: int, block=(32, 1), schedule: int = 0, rows: int = 1, part: int | None = None
+) -> dict[str, bytes]:
     """What each body leaves in `out`."""
-    dev, rng, bodies = opened(checks, width), np.random.default_rng(1), ROWS if rows > 1 else BODIES | ALONE
-    dev.schedule, found = schedule, {}
+    dev, rng, found = opened(checks, width), np.random.default_rng(1), {}
+    dev.schedule = schedule
     x = dev.array(rng.standard_normal(256).astype(np.float32), name="x")
     j = dev.array(rng.integers(0, 256, 256, np.int32), name="j")
-    for n, name in enumerate(bodies):
-        if n % FEW == 0:
-            some = enumerate(list(bodies.values())[n : n + FEW], n)
-            module = dev.compile(
-                "\n".join(
-                    f"{K}k{m}(const float* x, const int* j, float* out, int n) {{ {b} }}" for m, b in some
-                )
-            )
-        out, kernel = dev.array(np.zeros(256, np.float32), name="out"), module.get_function(f"k{n}")
+    for name, kernel in modules(checks, width, rows, part).items():
+        out = dev.array(np.zeros(256, np.float32), name="out")
         assert kernel.info.lanes == (1 if name in ALONE else width), name
         assert rows == 1 or width == 1 or kernel.info.rows == rows, name
         kernel(64 // (block[0] * block[1]), block, (x, j, out, np.int32(N)), shared_mem=DYNAMIC)
@@ -119,31 +135,43 @@ def bits(checks: str, width: int, block=(32, 1), schedule: int = 0, rows: int = 
     return found
 
 
-@pytest.mark.parametrize(("checks", "width"), [("memory", 4), ("memory", 8), ("memory", 16), ("none", 16)])
-def test_lanes_give_the_bits_of_one_thread_at_a_time(checks, width):
-    for block in ((32, 1), (16, 2)):
-        alone = bits("memory", 1, block)
-        for name, found in bits(checks, width, block).items():
-            assert found == alone[name] and any(found), name
-
-
-@pytest.mark.parametrize(
-    ("checks", "width", "block"), [("memory", 4, (8, 4)), ("none", 8, (8, 4)), ("memory", 4, (4, 8))]
-)
-def test_rows_side_by_side_give_them_too(checks, width, block):
-    alone = bits("memory", 1, block, rows=4)
-    for name, found in bits(checks, width, block, schedule=1, rows=4).items():
+def compare(checks: str, width: int, block: tuple[int, int], part: int | None, **how) -> None:
+    alone = bits("memory", 1, block, rows=how.get("rows", 1))
+    for name, found in bits(checks, width, block, part=part, **how).items():
         assert found == alone[name] and any(found), name
 
 
+#: each body with the masks of AVX2 and with those of AVX-512; every night, each with every width
+WIDTHS = [("memory", 4, 0), ("memory", 8, 1), ("memory", 16, 1), ("none", 16, 0)]
+ALL = [pytest.param(checks, width, None, marks=pytest.mark.soak) for checks, width, _ in WIDTHS]
+
+
+@pytest.mark.parametrize(("checks", "width", "part"), WIDTHS + ALL)
+def test_lanes_give_the_bits_of_one_thread_at_a_time(checks, width, part):
+    for block in ((32, 1), (16, 2)):
+        compare(checks, width, block, part)
+
+
+@pytest.mark.parametrize(
+    ("checks", "width", "part"),
+    [
+        ("memory", 4, 0),
+        ("none", 8, 1),
+        pytest.param("memory", 4, None, marks=pytest.mark.soak),
+        pytest.param("none", 8, None, marks=pytest.mark.soak),
+    ],
+)
+def test_rows_side_by_side_give_them_too(checks, width, part):
+    for block in ((8, 4), (4, 8))[: 8 // width]:
+        compare(checks, width, block, part, schedule=1, rows=4)
+
+
 def test_groups_that_are_not_whole_run_one_by_one_and_schedules_change_their_order():
-    alone = bits("memory", 1)
-    for name, found in bits("memory", 8, schedule=3).items():
-        assert found == alone[name], name
+    compare("memory", 8, (32, 1), 1, schedule=3)
     for block in ((2, 16), (8, 2)):
-        assert bits("memory", 16, block) == bits("memory", 1, block)
-    for block in ((16, 2), (4, 8), (32, 1)):  # too few rows, or rows too short
-        assert bits("memory", 8, block, rows=4) == bits("memory", 1, block, rows=4)
+        compare("memory", 16, block, 1)
+    for block in ((16, 2), (2, 16), (32, 1)):  # too few rows, or rows too short
+        compare("memory", 4, block, 0, rows=4)
 
 
 #: as BODIES, but something is wrong in the line
@@ -159,21 +187,28 @@ WRONG = {
 
 
 @cache
+def wrong(width: int, rows: int) -> tuple[str, object]:
+    """All of WRONG in a file, and its module."""
+    source = "\n".join(
+        f"{K}k{n}(const float* x, const int* j, float* out, int n) {{ {WORK * (rows > 1)}\n{body.replace('FAULT', str(n))}\n}}"
+        for n, body in enumerate(WRONG.values())
+    )
+    return source, opened("memory", width).compile(source)
+
+
+@cache
 def fault(name: str, width: int, rows: int = 1) -> tuple:
     """What is told first of a wrong kernel, and in which thread."""
-    source = (
-        f"{K}k(const float* x, const int* j, float* out, int n) {{ {WORK * (rows > 1)}\n{WRONG[name]}\n}}"
-    )
-    dev = opened("memory", width)
+    dev, number, (source, module) = opened("memory", width), list(WRONG).index(name), wrong(width, rows)
     x, j = (dev.array(np.arange(256).astype(t), name=n) for t, n in ((np.float32, "x"), (np.int32, "j")))
-    kernel = dev.compile(source).get_function("k")
+    kernel = module.get_function(f"k{number}")
     out = dev.array(np.zeros(256, np.float32), name="out", axes="i")
     assert kernel.info.lanes == width and (1 in (width, rows) or kernel.info.rows == rows)
     dev.step_budget, dev.schedule = 1 << 14, 0
     with pytest.raises(KernelFault) as caught:
         kernel(2, (8, 4) if rows > 1 else 32, (x, j, out, np.int32(N)), shared_mem=DYNAMIC)
     told = caught.value
-    assert told.line == line_of(source)
+    assert told.line == line_of(source, str(number))
     return told.kind, told.thread, told.block, told.array, told.index
 
 
