@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -14,6 +15,7 @@ from ..devices.launching import triple
 from ..errors import KernelFault, LaunchError
 from . import sentences
 from .causes import dependences, formulas, integers, naming, not_finite, orders, shares, summed
+from .causes.budget import Budget, Spent
 from .causes.text_causes import causes
 from .causes.unset import left_in_a_loop, read_unset, too_few_threads
 from .compare import error_map
@@ -126,10 +128,10 @@ def added_up(
         small = summed.most_telling(puzzle, kernel, dependences.LARGEST)
     cases = [case for case in small if case.name not in out]
     cases = (cases or [case for case in small if leaves_an_array(out[case.name])])[:TRIED]
-    over = summed.time_is_over()
+    budget = Budget()
     tries = [*((case, False) for case in cases), *((case, True) for case in cases[:1])]
     if not shown.error and shares.adds_together(kernel, source):
-        if says := of_shares(shown, list(map(begin, busy(puzzle, shown, outcomes, t))), setup, over):
+        if says := of_shares(shown, list(map(begin, busy(puzzle, shown, outcomes, t))), setup, budget):
             return says
     some = []
     for case, alone in tries:
@@ -139,21 +141,22 @@ def added_up(
         this = case is shown.case
         where = "In this case" if this else f"In case {case.name}{options(kernel, trial.dims)}"
         where += ", among the threads that stay within the arrays" * (case.name in out)
-        says, pairs = in_letters(trial, summed.launches(trial, setup, over), alone, over)
+        says, pairs = in_letters(trial, summed.launches(trial, setup, budget), budget, alone)
         if says:
             return f"{where}, {says}"
         some += [f"{where}, {text}" for pair in pairs if (text := formulas.told(*pair))]
     return some[0] if some and examples else ""
 
 
-def of_shares(shown: Outcome, trials: list[Trial], setup: Setup, over: Callable[[], bool]) -> str:
+def of_shares(shown: Outcome, trials: list[Trial], setup: Setup, budget: Budget) -> str:
     """What becomes of the threads' shares, in the case that tells of most threads."""
     found = []
-    for trial in trials:
-        known, says = shares.told(trial, setup, over) if trial.launch else (0, "")
-        case = trial.outcome.case
-        where = "In this case" if case is shown.case else f"In case {case.name}"
-        found += [(known, f"{where}, {says}")] * bool(says)
+    with suppress(Spent):
+        for trial in trials:
+            known, says = shares.told(trial, setup, budget) if trial.launch else (0, "")
+            case = trial.outcome.case
+            where = "In this case" if case is shown.case else f"In case {case.name}"
+            found += [(known, f"{where}, {says}")] * bool(says)
     return max(found, key=lambda f: f[0])[1] if found else ""
 
 
@@ -178,20 +181,21 @@ def begun(puzzle: Puzzle, case: Case, kernel: Kernel, t: Tunables, seed: int) ->
     return trial
 
 
-def in_letters(trial: Trial, run: summed.Run, alone: bool, over: Callable[[], bool]) -> tuple[str, list]:
+def in_letters(trial: Trial, run: summed.Run, budget: Budget, alone: bool) -> tuple[str, list]:
     """What the kernel adds up, or what its output changes with, in the letters of the axes; and the terms that are only
     good for examples."""
     kernel, told, pairs = trial.outcome.kernel, [], []
-    given = kernel, trial.dims, trial.arrays, run
-    for want, got in summed.sums_of(*given, alone, over):
-        pairs.append((want, got))
-        if says := formulas.general(want, got):
-            told.append(says)
-            if len(kernel.outputs) == 1:
-                break
+    given = kernel, trial.dims, trial.arrays, run, budget
+    with suppress(Spent):
+        for want, got in summed.sums_of(*given, alone):
+            pairs.append((want, got))
+            if says := formulas.general(want, got):
+                told.append(says)
+                if len(kernel.outputs) == 1:
+                    break
+        if not told and not pairs and not alone:
+            told = [dependences.told(*given) or orders.told(*given)]
     told.sort(key=lambda text: "nothing of" not in text)
-    if not told and not pairs and not alone:
-        told = [dependences.told(*given, over) or orders.told(*given, over)]
     return told[0] if told else "", pairs
 
 

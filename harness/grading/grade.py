@@ -40,7 +40,7 @@ class Options:
 
     seed: of inputs, sizes and schedules; if None, derived from the file's text, so that a file has one
     verdict.
-    patience: seconds for all cases after the first that fails. given: makes the inputs and the right
+    patience: seconds of processor time for all cases after the first that fails. given: makes the inputs and the right
     results. foresee: what mistakes write, see naming; if None, they are compiled for this file.
     again: a fault is run once more, for the values behind it or the steps of a race.
     optimised: what is right in the build with all checks runs in the optimised build as well.
@@ -300,7 +300,7 @@ def run_cases(puzzle: Puzzle, setup: Setup, trials: list[Trial], t: Tunables, op
         list({id(trial.outcome.case): trial.outcome.case for trial in trials}.values()),
     )
     for done, trial in enumerate(trials):
-        if done and time.monotonic() >= pace.deadline:
+        if done and pace.left() <= 0:
             return done
         outcome = trial.outcome
         if options.watch:

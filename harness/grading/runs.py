@@ -6,7 +6,6 @@ Outputs start as poison, inputs must come back unchanged, guard bands intact, an
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +14,7 @@ import numpy as np
 from ..course.cuda_values import Tunables
 from ..course.declare import Array, Case, Kernel, Launch, Puzzle, Scalar
 from ..course.inputs import make_inputs
+from ..devices.child import Child
 from ..errors import BackwarpError, CourseError, KernelFault, LaunchError
 from . import sentences
 from .causes import naming
@@ -22,7 +22,7 @@ from .compare import Expected, Mismatch, axis_index, compare, expectations, same
 
 SMALL = 400_000  # bytes of a case's arrays
 QUICK = 0.5  # seconds that a launch of quickly compiled code may take; then the code is optimised
-PATIENCE = 2.0  # seconds for all cases after the first that fails or has its output cut
+PATIENCE = 8.0  # seconds of processor time for all cases after the first that fails or has its output cut
 
 
 @dataclass
@@ -30,20 +30,24 @@ class Pace:
     """How long a launch may take: less once something has failed, or if the kernel prints endlessly."""
 
     patience: float = PATIENCE
-    deadline: float = math.inf  # of time.monotonic
+    deadline: float = math.inf  # of the processor time of all processes
     printing: bool = False
     repeating: bool = False  # several threads do the same work, so it will not finish in time
 
     def limit(self, nbytes: int) -> float:
         """Seconds for a launch on `nbytes` of arrays."""
         seconds = 1.0 if self.printing else 2.0 if self.repeating else 3.0 if nbytes < SMALL else 10.0
-        return max(0.1, min(seconds, self.deadline - time.monotonic()))
+        return max(0.1, min(seconds, self.left()))
 
     def after(self, outcome: Outcome) -> None:
         self.printing |= outcome.stdout_dropped > 0
         self.repeating |= bool(outcome.same_writes)
         if outcome.kind or self.printing:
-            self.deadline = min(self.deadline, time.monotonic() + self.patience)
+            self.deadline = min(self.deadline, Child.spent_by_all() + self.patience)
+
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return self.deadline - Child.spent_by_all() if self.deadline < math.inf else math.inf
 
 
 @dataclass

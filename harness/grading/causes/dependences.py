@@ -6,43 +6,44 @@ what, however it is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ...course.declare import Kernel
 from ...course.parameters import Array
-from ..compare import axis_index, right_outputs
+from ..compare import axis_index
+from .budget import Budget
 from .formulas import alike, described, elements
-from .summed import Arrays, Run, Terms, located
+from .summed import Arrays, Run, Terms, located, right_results
 
 LARGEST = 1000  # elements of an input
 UP, DOWN = 2.0, -2.0  # by so many times the largest element
 MOVES = (UP, DOWN, 0.1, -0.1, 0.5)
 
 
-def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, over: Callable[[], bool]) -> str:
-    """Where an output changes with other elements than it should; "" if it does not. over: see `time_is_over`."""
-
-    def right(inputs: Arrays) -> Arrays:
-        with np.errstate(all="ignore"):
-            return right_outputs(kernel, inputs, dims)
-
-    arrays = with_no_zeros(kernel, arrays)
+def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, budget: Budget) -> str:
+    """Where an output changes with other elements than it should; "" if it does not. Errors: Spent."""
+    right, arrays = right_results(kernel, dims, budget), with_no_zeros(kernel, arrays)
+    first = run(arrays)
+    if first is None:
+        return ""
     for output in (a for a in kernel.outputs if a.dtype == "float32" and a.role == "out"):
+        if not np.isfinite(first[output.name]).all():
+            continue
         for a in kernel.arrays:
             if a.role != "in" or a.dtype != "float32" or not 1 < arrays[a.name].size <= LARGEST:
                 continue
             every = range(arrays[a.name].size)
-            up, down = (changing(output, a, arrays, right, (far,), every, over) for far in (UP, DOWN))
+            up, down = (changing(output, a, arrays, right, (far,), every) for far in (UP, DOWN))
             move = UP if up and down and len(up.at) >= len(down.at) else DOWN
-            want, got = (up if move is UP else down), changing(output, a, arrays, run, (move,), every, over)
+            want, got = (up if move is UP else down), changing(output, a, arrays, run, (move,), every)
             if not want or not got or alike(want, got):
                 continue
             doubtful = sorted(set(changed(want, got)))
             want, got = (
-                merged(x, changing(output, a, arrays, each, MOVES, doubtful, over))
+                merged(x, changing(output, a, arrays, each, MOVES, doubtful))
                 for x, each in ((want, right), (got, run))
             )
             if want and got and len(want.at) and len(got.at) and (says := different(want, got)):
@@ -64,7 +65,6 @@ def changing(
     run: Run,
     moves: Sequence[float],
     which: Iterable[int],
-    over: Callable[[], bool],
 ) -> Terms | None:
     """The pairs of elements of which one changes where the other, one of `which`, is moved by any of these."""
     x, name = arrays[array.name], output.name
@@ -76,7 +76,7 @@ def changing(
         for move in moves:
             moved = x.copy()
             moved.flat[i] += np.float32(move) * size
-            done = run({**arrays, array.name: moved}) if not over() else None
+            done = run({**arrays, array.name: moved})
             if done is None:
                 return None
             same = np.isclose(done[name], first[name], rtol=1e-6, atol=0)

@@ -6,29 +6,29 @@ inputs fall along an axis, none does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from ...course.declare import Kernel
-from ..compare import right_outputs
+from .budget import Budget
 from .dependences import with_no_zeros
-from .summed import Arrays, Run
+from .summed import Arrays, Run, right_results
 
 CLOSE = 1e-3
 
 
-def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, over: Callable[[], bool]) -> str:
-    """The sentence; "" where the order of the elements makes no such difference. over: see `time_is_over`."""
-    arrays = with_no_zeros(kernel, arrays)
+def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, budget: Budget) -> str:
+    """The sentence; "" where the order of the elements makes no such difference. Errors: Spent."""
+    right, arrays = right_results(kernel, dims, budget), with_no_zeros(kernel, arrays)
     outputs = [a.name for a in kernel.outputs if a.role == "out"]
     for a in (a for a in kernel.arrays if a.role == "in" and a.dtype == "float32"):
         for axis, (letter, _) in enumerate(a.axes):
-            if arrays[a.name].shape[axis] < 3 or over():
+            if arrays[a.name].shape[axis] < 3:
                 continue
             rising = {**arrays, a.name: np.sort(arrays[a.name], axis)}
             falling = {**arrays, a.name: np.flip(rising[a.name], axis)}
-            wrong = [wrong_output(kernel, dims, inputs, run, outputs) for inputs in (rising, falling)]
+            wrong = [wrong_output(run(inputs), right(inputs), outputs) for inputs in (rising, falling)]
             if wrong[0] is None or wrong[1] is None or bool(wrong[0]) == bool(wrong[1]):
                 continue
             good, bad = ("smaller", "larger") if wrong[0] else ("larger", "smaller")
@@ -39,11 +39,8 @@ def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, over
     return ""
 
 
-def wrong_output(
-    kernel: Kernel, dims: Mapping[str, int], inputs: Arrays, run: Run, outputs: list[str]
-) -> str | None:
+def wrong_output(done: Arrays | None, right: Arrays, outputs: list[str]) -> str | None:
     """The first output that is wrong; "" if none is, None where that is not known."""
-    done, right = run(inputs), right_outputs(kernel, inputs, dims)
     if done is None:
         return None
     for name in outputs:

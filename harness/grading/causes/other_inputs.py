@@ -7,8 +7,8 @@ the last of its terms alone. As in naming.py, only the one explanation of all th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from ...course.declare import Kernel
 from ...course.parameters import Array, Scalar
 from ...errors import CourseError
 from ..compare import axis_index, outputs_of, reference_arrays, show_pair
+from .budget import Budget, Spent
 
 if TYPE_CHECKING:
     from .naming import Observation
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 Inputs = Mapping[str, np.ndarray]
 LARGE = 1 << 15  # elements of all arrays of a case
 MOST_TERMS = 256
-SECONDS = 0.5  # of the processor, for all that is tried
+MOST_TRIED = 3000  # results, those of large cases counted as several
+EACH = 2000  # elements of a case, that count as one more
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,6 @@ def explain(
     differs: Callable[[Mapping, Observation], bool],
 ) -> str:
     """The sentence; "" where there is none, or several. fits, differs: see naming.predicts and naming.differs."""
-    end = time.thread_time() + SECONDS
     seen = [o for o in observations if sum(a.size for a in o.arrays.values()) <= LARGE]
     wrong = [t.array for o in seen for t in o.targets if not t.right(o.results[t.array.name]).all()]
     if not wrong:
@@ -54,16 +55,18 @@ def explain(
     seen = [replace(o, targets=tuple(t for t in o.targets if t.array in wrong)) for o in seen]
     failed, out = [o for o in seen if o.failed], next(a for a in kernel.outputs if a in wrong).name
     first, left = failed[0], []
-    for other in candidates(kernel, first, out):
-        if time.thread_time() > end:
-            return ""  # others might fit as well
-        if fits(computed(kernel, first, other), first):
-            left.append(other)
-    rest = [o for o in seen if o is not first]
-    for o in sorted(rest, key=lambda o: not o.failed):
-        if time.thread_time() > end + SECONDS:
-            break
-        left = [other for other in left if fits(computed(kernel, o, other), o)]
+    budget = Budget(MOST_TRIED)
+
+    def explains(other: Other, o: Observation) -> bool:
+        budget.spend(1 + sum(a.size for a in o.arrays.values()) // EACH)
+        return fits(computed(kernel, o, other), o)
+
+    with suppress(Spent):
+        left = [other for other in candidates(kernel, first, out) if explains(other, first)]
+        for o in sorted((o for o in seen if o is not first), key=lambda o: not o.failed):
+            left = [other for other in left if explains(other, o)]
+    if budget.left < 0:
+        return ""  # what is left might not explain the rest, and others might explain all
     left = [other for other in left if differs(computed(kernel, first, other), first)]
     if any("and" not in other.key for other in left):
         left = [other for other in left if "and" not in other.key]

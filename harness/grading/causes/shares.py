@@ -6,7 +6,7 @@ what arrives in the output is what becomes of the share of the thread that reads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -14,24 +14,23 @@ from ...course.cuda_text import read
 from ...course.declare import Kernel
 from ...course.parameters import Array
 from ...devices.launching import triple
-from ...errors import BackwarpError
 from ..compare import right_outputs
-from ..runs import Setup, Trial, place, start
+from ..runs import Setup, Trial, place
 from ..sentences import is_barrier
-from .summed import Arrays, Run, launches
+from .budget import Budget
+from .summed import MOST_STEPS, Arrays, Run, launches, noted
 
 WARP = 32
 MOST_RANGES = 6  # of threads, that are told one by one
-MOST_STEPS = 1 << 18  # of the launch that is noted
 
 
-def told(trial: Trial, setup: Setup, over: Callable[[], bool]) -> tuple[int, str]:
+def told(trial: Trial, setup: Setup, budget: Budget) -> tuple[int, str]:
     """(of how many threads something is known, the sentence); "" where all shares arrive, or nothing is known of them.
-    over: see `time_is_over`."""
+    Errors: Spent."""
     kernel, block = trial.outcome.kernel, triple(trial.launch.block, "block")
     if block[0] == 1 or block[1:] != (1, 1) and block[0] % WARP:
         return 0, ""
-    run = launches(trial, setup, over)
+    run = launches(trial, setup, budget)
     for a in (a for a in kernel.arrays if a.role == "in" and a.dtype == "float32"):
         shares = shares_of(a, trial, setup)
         arrived = shares and arrivals(kernel, trial.dims, a, trial.arrays, shares, run)
@@ -52,16 +51,9 @@ def shares_of(array: Array, trial: Trial, setup: Setup) -> dict[int, list[int]]:
     kernel, device = trial.outcome.kernel, setup.device
     handles = {p.name: place(device, p, trial) for p in kernel.passed}
     handles[array.name] = device.array(trial.arrays[array.name], name=array.name, axes=array.letters)
-    device.keep_steps = MOST_STEPS
-    try:
-        steps = start(trial, setup, setup.schedules[0], handles).steps
-    except BackwarpError:
-        return {}
-    finally:
-        device.keep_steps = 0
-    rows = steps.rows if steps and len(steps.rows) < MOST_STEPS else ()
+    rows = noted(trial, setup, handles)
     at, size = handles[array.name].pointer, trial.arrays[array.name].nbytes
-    if not len(rows):
+    if not 0 < len(rows) < MOST_STEPS:
         return {}
     rows = rows[(rows["address"] >= at) & (rows["address"] < at + size)]
     readers: dict[int, set[tuple[int, int]]] = {}

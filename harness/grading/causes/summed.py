@@ -16,14 +16,14 @@ import numpy as np
 
 from ...course.declare import Case, Kernel, Puzzle
 from ...course.parameters import Array, Scalar
-from ...devices.child import Child
 from ...errors import BackwarpError, KernelFault
 from ..compare import right_outputs
 from ..runs import Setup, Trial, place, start
+from .budget import ACCESSES, FAILED, LAUNCH, RIGHT, Budget
 
 MOST = 240  # launches
 MOST_TERMS = 40000
-SECONDS = 3.0  # of processor time, for all that is tried
+MOST_STEPS = 1 << 18  # of a launch whose accesses are noted
 LEAST = 1 << 20  # the numbers of the other array: whole, and twice that at most
 SHORT = 1 << 10  # the same, for numbers of 11 bits, which half and TF32 have
 OFTEN = (1, 2, -1, 3, 4, 5, 6, 7, 8, 16, 32)  # so many times such a number are exact
@@ -91,16 +91,13 @@ def sums_of(
     dims: Mapping[str, int],
     arrays: Arrays,
     run: Run,
+    budget: Budget,
     alone: bool = False,
-    over: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[Terms, Terms]]:
     """(what the right kernel adds up, what this one does) for every pair of arrays that are multiplied, and every array
     that is added; nothing where the right result is no such sum, or this one is not. run: one launch. alone: where the
-    elements of two arrays cannot be told apart, those of one. over: see `time_is_over`."""
-
-    def right(inputs: Arrays) -> Arrays:
-        with np.errstate(all="ignore"):
-            return right_outputs(kernel, inputs, dims)
+    elements of two arrays cannot be told apart, those of one. Errors: Spent."""
+    right = right_results(kernel, dims, budget)
 
     floats = [a for a in kernel.arrays if a.is_input and a.dtype in FLOATS]
     zeros = {**arrays, **{a.name: np.zeros_like(arrays[a.name]) for a in floats}}
@@ -125,10 +122,10 @@ def sums_of(
                     if not set(given).issuperset(a.name for a in used[1:]):
                         continue
                     inputs = {**others, **{a.name: given[a.name] for a in used[1:]}}
-                    want, got = (terms(output, used, inputs, each, over) for each in (right, run))
-                    if got or not used[1:]:
+                    if (got := terms(output, used, inputs, run)) or not used[1:]:
                         break
-                if want and got and is_sum(got, inputs, run):
+                want = terms(output, used, inputs, right) if got and is_sum(got, inputs, run) else None
+                if want:
                     there = ~np.isin(want.flat(0), got.stopped)
                     yield want.only(there).apart(dims), got.apart(dims)
                     break
@@ -174,10 +171,8 @@ def parts_of(
     return [*pairs, *single] if linear and not np.any(right(zeros)[name]) else []
 
 
-def terms(
-    output: Array, chosen: list[Array], inputs: Arrays, run: Run, over: Callable[[], bool]
-) -> Terms | None:
-    """What a kernel adds up; None where it is something else, or takes too long. chosen: the array of the single 1, and
+def terms(output: Array, chosen: list[Array], inputs: Arrays, run: Run) -> Terms | None:
+    """What a kernel adds up; None where it is something else. chosen: the array of the single 1, and
     the one, if any, that has the numbers."""
     one, *others = chosen
     if not others and (copied := elements_of(output, one, inputs, run)):
@@ -195,7 +190,7 @@ def terms(
     for i in range(zeros.size):
         single = zeros.copy()
         single.flat[i] = 1
-        done = run({**inputs, one.name: single}) if not over() else None
+        done = run({**inputs, one.name: single})
         if done is None:
             return None
         got = done[output.name].astype(np.float64).ravel()
@@ -281,21 +276,25 @@ class Numbers:
 # -- the launches --------------------------------------------------------------------------------------------
 
 
-def time_is_over() -> Callable[[], bool]:
-    """Says whether SECONDS have been used from now on, by this process and by the one that runs the kernels."""
-    end = Child.spent_by_all() + SECONDS
-    return lambda: Child.spent_by_all() >= end
+def right_results(kernel: Kernel, dims: Mapping[str, int], budget: Budget) -> Run:
+    """How the right outputs are computed. Errors, of the function: Spent."""
+
+    def run(arrays: Arrays) -> Arrays:
+        budget.spend(RIGHT)
+        with np.errstate(all="ignore"):
+            return right_outputs(kernel, arrays, dims)
+
+    return run
 
 
-def launches(trial: Trial, setup: Setup, over: Callable[[], bool]) -> Run:
-    """How the kernel of a trial is launched on other inputs; a launch that fails, or comes too late,
-    gives None. Where all that is wrong is
-    that threads are stopped because they leave an array, there are the results of the others, and STOPPED."""
-    kernel = trial.outcome.kernel
+def launches(trial: Trial, setup: Setup, budget: Budget) -> Run:
+    """How the kernel of a trial is launched on other inputs; a launch that fails gives None. Where all that is wrong is
+    that threads are stopped because they leave an array, there are the results of the others, and STOPPED.
+    Errors, of the function: Spent."""
+    kernel, worth = trial.outcome.kernel, LAUNCH + len(noted(trial, setup)) // ACCESSES
 
     def run(arrays: Arrays) -> Arrays | None:
-        if over():
-            return None
+        budget.spend(worth)
         own = replace(
             trial, arrays={n: np.ascontiguousarray(x, trial.arrays[n].dtype) for n, x in arrays.items()}
         )
@@ -306,6 +305,7 @@ def launches(trial: Trial, setup: Setup, over: Callable[[], bool]) -> Run:
         except KernelFault as fault:
             kinds = {f.kind for f in (fault, *fault.more) if f.severity != "note"}
             if kinds != {"out-of-bounds"} or any(p.is_input for p in kernel.outputs):
+                budget.spend(FAILED)
                 return None
             stopped = {STOPPED: np.ones(1)}
         except BackwarpError:
@@ -313,6 +313,21 @@ def launches(trial: Trial, setup: Setup, over: Callable[[], bool]) -> Run:
         return {p.name: handles[p.name].get() for p in kernel.outputs} | stopped
 
     return run
+
+
+def noted(trial: Trial, setup: Setup, handles: Mapping | None = None) -> np.ndarray:
+    """The accesses of a launch, as the virtual GPU notes them; none where it cannot. handles: of the arrays."""
+    device = setup.device
+    handles = handles or {p.name: place(device, p, trial) for p in trial.outcome.kernel.passed}
+    device.keep_steps = MOST_STEPS
+    try:
+        launch = start(trial, setup, setup.schedules[0], handles)
+    except BackwarpError as e:
+        launch = getattr(e, "launch", None)
+    finally:
+        device.keep_steps = 0
+    steps = getattr(launch, "steps", None)
+    return steps.rows if steps else np.empty(0)
 
 
 def most_telling(puzzle: Puzzle, kernel: Kernel, most: int = MOST) -> list[Case]:

@@ -17,7 +17,7 @@ from ..compare import Expected, untouched
 from ..runs import LaunchResult, Outcome, Pace, Setup, Trial, run_once
 from .naming import Foresee, Observation
 
-SECONDS = 2.0  # of a launch: a mistake that takes longer explains nothing
+SECONDS = 10.0  # of a launch, on a machine that is very busy: STEPS ends a mistake that takes long
 STEPS = 1 << 22  # of a thread
 
 

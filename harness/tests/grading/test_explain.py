@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from harness.grading.causes import summed
+from harness.grading.causes import budget
 from harness.grading.grade import Options, grade_file
 from harness.maintain import check
 
@@ -41,5 +41,5 @@ def test_what_is_added_up_is_told(tmp_path, monkeypatch):
     path.write_text(text[:start] + body, encoding="utf-8")
     said = r"In case .*, a step along p moves by (\d+) in input; it should move by (\d+)"
     assert re.search(said, str(grade_file(puzzle, path, Options("cpu", 0), check.impatient).lines))
-    monkeypatch.setattr(summed, "SECONDS", 0.0)
+    monkeypatch.setattr(budget, "MOST", 0)
     assert "In case" not in str(grade_file(puzzle, path, Options("cpu", 0), check.impatient).lines)

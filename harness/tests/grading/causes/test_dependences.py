@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from harness.course.declare import In, Kernel, Launch, Out
+from harness.grading.causes.budget import Budget
 from harness.grading.causes.dependences import told
 
 DIMS = {"batch": 2, "H": 4, "P": 2}
@@ -33,7 +34,7 @@ def largest(step=2, window=2, begin=0):
 def test_a_maximum(wrong, says):
     kernel = Kernel("f", PARAMS, lambda d, t: Launch(1, 1), lambda a, d: largest()(a)["y"])
     x = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
-    assert told(kernel, DIMS, {"x": x}, largest(**wrong), lambda: False) == says
+    assert told(kernel, DIMS, {"x": x}, largest(**wrong), Budget()) == says
 
 
 def test_a_share_of_nearly_one_changes_too():
@@ -50,7 +51,7 @@ def test_a_share_of_nearly_one_changes_too():
         lambda a, d: softmax(a)["y"],
     )
     x = np.zeros((2, 4), np.float32)
-    assert told(kernel, DIMS, {"x": x}, lambda a: softmax(a, rescaled=False), lambda: False) == ""
+    assert told(kernel, DIMS, {"x": x}, lambda a: softmax(a, rescaled=False), Budget()) == ""
 
 
 def test_elements_of_a_grid():
@@ -59,6 +60,6 @@ def test_elements_of_a_grid():
 
     kernel = Kernel("f", PARAMS, lambda d, t: Launch(1, 1), lambda a, d: run(a)["y"])
     x = np.zeros((2, 4), np.float32)
-    assert told(kernel, DIMS, {"x": x}, lambda a: run(a, step=1), lambda: False) == (
+    assert told(kernel, DIMS, {"x": x}, lambda a: run(a, step=1), Budget()) == (
         "y[b=0,p=0] changes with x[b=0,h=0 to 2]; it should change with x[b=0,h={0,2}]."
     )

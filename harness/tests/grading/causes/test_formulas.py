@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from harness.course.declare import In, InOut, Int, Kernel, Launch, Out
+from harness.grading.causes.budget import Budget
 from harness.grading.causes.formulas import told
 from harness.grading.causes.summed import STOPPED, sums_of
 
@@ -45,7 +46,7 @@ KERNEL = Kernel("f", (*ARRAYS, Int("step")), lambda d, t: Launch(1, 1), lambda a
 
 def said(run, kernel=KERNEL, dims=DIMS, alone=False):
     arrays = {a.name: np.ones(a.shape(dims), np.float32) for a in kernel.arrays if a.is_input}
-    return [told(want, got) for want, got in sums_of(kernel, dims, arrays, run, alone)]
+    return [told(want, got) for want, got in sums_of(kernel, dims, arrays, run, Budget(), alone)]
 
 
 @pytest.mark.parametrize(
