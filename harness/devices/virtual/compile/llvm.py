@@ -18,7 +18,8 @@ _RESUME = re.compile(r'^(define [^@\n]*@\S+\.resume"?\(ptr )', re.MULTILINE)
 
 
 def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
-    """LLVM text -> an object file. simple: code to which the expensive passes add nothing, as that of lanes.
+    """LLVM text -> an object file. simple: code to which the expensive passes add nothing, as that of lanes: each
+    function is simplified once.
 
     At level 0 an object takes a sixth of the time to make and runs up to four times as long. The runtime gets
     as few passes, but good code for each function. `own_frames` makes better code of the coroutines.
@@ -37,7 +38,13 @@ def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
     if recipe.own_frames and not plain and (unroll or " presplitcoroutine " in text):
         module = llvm.parse_assembly(_with_own_frames(_split(module, unroll)))
     machine, builder = _prepared(module, level, plain, simple, recipe.target)
-    builder.getModulePassManager().run(module, builder)
+    if simple and not plain and " presplitcoroutine " not in text:
+        passes = builder.getFunctionPassManager()
+        for function in module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
+    else:
+        builder.getModulePassManager().run(module, builder)
     if plain and not huge:
         passes = llvm.create_new_module_pass_manager()
         (_simplify if level else _simplify_quickly)(passes)
