@@ -43,12 +43,15 @@ _MOST_SUMS = 32  # vectors that a processor has registers for
 
 @dataclass(frozen=True)
 class Region:
-    """Positions [start, end), in blocks, and the loops wholly inside."""
+    """Positions [start, end), in blocks, and the loops wholly inside. entries: blocks that all lanes may come to from outside,
+    beside the first.
+    """
 
     start: int
     end: int
     blocks: tuple[tuple[int, int], ...]
     loops: tuple[Loop, ...]
+    entries: tuple[int, ...] = ()
 
 
 @dataclass
@@ -113,7 +116,9 @@ class _Analysis:
         adds = rows * sums(self.body, self.blocks, self.loops)
         if adds > _MOST_SUMS or rows > 1 and not knows_rows(self.body):
             raise _Refused
+        self.endless: set[int] = set()
         self.leaving = {b for b, (end, _) in self.blocks.items() if self._only_returns(b, end)}
+        self.endless = self._endless()
         self.writers: dict[str, list[int]] = {}
         self.readers: dict[str, list[int]] = {}
         for position, item in enumerate(self.body):
@@ -209,13 +214,21 @@ class _Analysis:
         return last if isinstance(last, Instruction) else None
 
     def _follow(self, start: int) -> list[int]:
-        """Without the ways by which some lanes leave the kernel while others go on."""
+        """Without the ways by which some lanes leave the kernel while others go on, unless all leave it that way."""
         follow = self.blocks[start][1]
         last = self._last(start)
         if not follow or last is not None and last.op.flow == "return":
             return [_EXIT]
         stays = [t for t in follow if t not in self.leaving]
-        return stays if stays and len(set(follow)) > 1 else list(follow)
+        return stays if stays and start not in self.endless else list(follow)
+
+    def _endless(self) -> set[int]:
+        """Blocks of loops that lanes leave only with the kernel."""
+        before: dict[int, list[int]] = {b: [] for b in [*self.blocks, _EXIT]}
+        for block in self.blocks:
+            for target in self._follow(block):
+                before[target].append(block)
+        return self.blocks.keys() - reached([_EXIT], before.__getitem__)
 
     def _regions(self, parting: list[int]) -> list[Region]:
         self.found.exits = {}
@@ -255,7 +268,7 @@ class _Analysis:
         return [(first, stop)]
 
     def _region(self, start: int, end: int) -> Region:
-        """Checked: only its first block is entered from outside, or the one behind the branch before it."""
+        """Checked: its loops are entered at their headers."""
         if any(isinstance(i, Instruction) and i.op.collective for i in self.body[start:end]):
             raise _Refused
         inside = sorted(b for b in self.blocks if start <= b < end)
@@ -264,22 +277,24 @@ class _Analysis:
         for b in inside:
             if self.blocks[b][0] > end:
                 raise _Refused
-        for b in self.blocks:
-            if start <= b < end:
-                continue
-            for target in self.blocks[b][1]:
-                from_before = self.blocks[b][0] == start and self._parts(b)
-                if start < target < end and not from_before:
-                    raise _Refused
+        outside = [
+            b
+            for b in self.blocks
+            if not start <= b < end and not (self.blocks[b][0] == start and self._parts(b))
+        ]
+        entries = {t for b in outside for t in self.blocks[b][1] if start < t < end}
         loops = [loop for loop in self.loops if loop.blocks <= set(inside)]
         for loop in loops:
             low, high = min(loop.blocks), max(self.blocks[b][0] for b in loop.blocks)
             if loop.header != low or any(low <= b < high and b not in loop.blocks for b in inside):
                 raise _Refused
+            if any(low < entry < high for entry in entries):
+                raise _Refused
         for b in inside:  # backwards only to where a loop begins
             if any(start <= t <= b and t not in {loop.header for loop in loops} for t in self.blocks[b][1]):
                 raise _Refused
-        return Region(start, end, tuple((b, self.blocks[b][0]) for b in inside), tuple(loops))
+        blocks = tuple((b, self.blocks[b][0]) for b in inside)
+        return Region(start, end, blocks, tuple(loops), tuple(sorted(entries)))
 
     def _thinned(self) -> set[int]:
         """What comes after an exit, or after a region in which lanes leave the kernel."""

@@ -152,6 +152,12 @@ class _Body:
             e.text.block(e.fresh_label("around"))
         self._all_alive(region.start)
         self._wait(region.start, self.values.mask or e.text.all_lanes)
+        for start in region.entries:
+            with e.text.out_of_line(e.control.label(self.body[start].name)):
+                e.text.forget()
+                self._all_alive(start)
+                self._wait(start, self.values.mask or e.text.all_lanes)
+                e.line(f"br label %{_at(start)}")
         for n, (start, end) in enumerate(region.blocks):
             next_ = _at(region.blocks[n + 1][0]) if n + 1 < len(region.blocks) else ""
             ends = [loop for loop in region.loops if max(region_end(loop, region)) == end]

@@ -40,6 +40,14 @@ BODIES = {
         }}
         out[i] = sum;""",
     "a loop that some leave": f"{I} for (int k = 0; k < 100; k++) {{ out[i] += x[k]; if (out[i] > 3 || k == i) return; }} out[i] = -1;",
+    "a loop that ends the kernel": f"""{I} if (i >= n || n < 9) return;
+        for (int k = 0; k < n; k++) {{ float a = 0; if (j[i + k] & 1) a = x[k]; out[4 * i + (k & 3)] = a; }}""",
+    "one way around another": f"""{I} float s = 0;
+        for (int k = 0; k < n; k++) {{
+            if (j[k] & 1) {{ if (j[i] % 3 == k % 3) continue; s += x[k + i]; if (s > 9) continue; s *= 2; }}
+            else {{ if (j[i] % 5 == k % 5) continue; s -= x[k]; if (s < 3) continue; s += 1.5f; }}
+        }}
+        out[i] = s;""",
     "a condition of the block": f"{I} if (n > 60 || x[i] > 0) {{ out[i] = x[i]; if (n < 3) out[i] = 2; }} else out[i] = 7;",
     "quotients": f"""{I} int d = j[i] - 128, e = j[i + 1] - 100; unsigned u = d, v = e;
         out[i] = d / 7 + d % 7 + (e ? d / e + d % e : 0); out[64 + i] = u / 7 + u % 1000; out[128 + i] = v ? u / v : u % 3;""",
