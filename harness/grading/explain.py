@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 
+from ..course.cuda_text import read
 from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Case, Kernel, Puzzle
 from ..course.parameters import Scalar
@@ -15,6 +16,7 @@ from ..devices.launching import triple
 from ..errors import KernelFault, LaunchError
 from . import sentences
 from .causes import dependences, formulas, integers, naming, not_finite, orders, shares, summed
+from .causes.block_slips import takes_what_changes
 from .causes.budget import Budget, Spent
 from .causes.text_causes import causes
 from .causes.unset import left_in_a_loop, read_unset, too_few_threads
@@ -56,7 +58,7 @@ def explain(
         solution = puzzle.solution_path.read_text(encoding="utf-8") if puzzle.has_solution else None
         reasons = sentences.returned_early(shown.error, shown.kernel, source)
         reasons += read_unset(shown.error, shown.kernel, source, solution)
-        reasons += of_text()
+        reasons += clashes(shown.error, shown.kernel, source) + of_text()
         short = (
             reasons and shown.error.kind == "uninitialised-read"
         )  # where it ends up matters less than the reasons
@@ -197,6 +199,12 @@ def in_letters(trial: Trial, run: summed.Run, budget: Budget, alone: bool) -> tu
             told = [dependences.told(*given) or orders.told(*given)]
     told.sort(key=lambda text: "nothing of" not in text)
     return told[0] if told else "", pairs
+
+
+def clashes(fault: KernelFault, kernel: Kernel, source: str) -> list[str]:
+    own = read(source).function(kernel.name)
+    says = takes_what_changes(fault, own) if own else ""
+    return [says] * bool(says)
 
 
 def leaves_an_array(outcome: Outcome) -> bool:

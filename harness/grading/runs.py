@@ -211,7 +211,10 @@ def run_once(trial: Trial, setup: Setup, schedule: int) -> LaunchResult | None:
     results = {p.name: handles[p.name].get() for p in kernel.outputs}
     masks = {p.name: getattr(handles[p.name], "written", None) for p in kernel.outputs}
     written = {name: mask for name, mask in masks.items() if mask is not None}
-    found = [compare(x, results[n := x.array.name], before[n], written.get(n)) for x in trial.targets]
+    tables = [
+        (p, trial.arrays[p.name]) for p in kernel.arrays if p.role == "in" and p.dtype.startswith("int")
+    ]
+    found = [compare(x, results[n := x.array.name], before[n], written.get(n), tables) for x in trial.targets]
     return LaunchResult(setup, before, written, results, [m for m in found if m], getattr(done, "turns", ()))
 
 

@@ -3,6 +3,7 @@ large, or too small, by the same."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -89,9 +90,12 @@ def of_equals(a: Array, seen: Sequence[tuple[Observation, Expected]]) -> str:
 
 
 def other_formula(kernel: Kernel, a: Array, seen: Sequence[tuple[Observation, Expected]]) -> str:
-    """The places as sums of multiples of the row, the column and the output's own place, in every case."""
-    letters, told = [*a.letters[-2:], *seen[0][1].array.letters], ""
+    """The places as sums of multiples of the row, the column and the output's own place, in every case of plain numbers;
+    the formula of most cases is told, as small ones follow simpler ones as well."""
+    letters, found = [*a.letters[-2:], *seen[0][1].array.letters], []
     for o, target in seen:
+        if o.case.special:
+            continue
         width = o.arrays[a.name].shape[-1]
         want, at = target.values.astype(np.int64).ravel(), np.indices(target.values.shape)
         base = np.column_stack([want // width, want % width, *(axis.ravel() for axis in at)])
@@ -99,16 +103,22 @@ def other_formula(kernel: Kernel, a: Array, seen: Sequence[tuple[Observation, Ex
         got = o.results[target.array.name].ravel()
         if not is_linear(base, got):
             return ""
-        found = nearest(right, base, got)
-        if told or found is None or found == right:
-            continue
-        name, factor = target.array.name, found.factors[0]
-        of = sized(kernel, o.dims, int(factor)) if factor.denominator == 1 and factor != width else ""
-        told = (
-            f"In case {o.case.name}, {name} is {found.text(letters)}{of}; it should be {right.text(letters)}"
-            f"{sized(kernel, o.dims, width)}, the place of the element in its plane of {a.name}."
-        )
-    return told
+        rule = nearest(right, base, got)
+        if rule and rule != right:
+            found.append((o, width, right, rule))
+    if not found:
+        return ""
+    often = Counter(rule for *_, rule in found)
+    o, width, right, rule = max(found, key=lambda each: often[each[-1]])
+    name, factor = seen[0][1].array.name, rule.factors[0]
+    of = sized(kernel, o.dims, int(factor)) if factor.denominator == 1 and factor != width else ""
+    named = {sized(kernel, each.dims, int(f.factors[0])).split(" = ")[0] for each, *_, f in found}
+    if named != {of.split(" = ")[0]}:
+        of = ""  # by chance
+    return (
+        f"In case {o.case.name}, {name} is {rule.text(letters)}{of}; it should be {right.text(letters)}"
+        f"{sized(kernel, o.dims, width)}, the place of the element in its plane of {a.name}."
+    )
 
 
 def is_linear(base: np.ndarray, values: np.ndarray) -> bool:

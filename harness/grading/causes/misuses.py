@@ -19,6 +19,7 @@ from ...course.parameters import Scalar
 from ...course.stubs import stub_text
 from ...devices.launching import triple
 from .array_steps import wrong_steps
+from .block_slips import block_slips
 from .digits import mixed_digits
 from .findings import Slip, reached, shown, sign_of
 from .near_solution import differences
@@ -52,8 +53,12 @@ def misuses(
     found += wrong_steps(kernel, own, dims)
     found += [slip for function in reached(file, kernel.name) for slip in mixed_digits(function)]
     mine, stub = Use(file, kernel.name), Use(read(stub_text(puzzle)), kernel.name)
-    found += unused_axes(kernel, mine, [kernel.launch(dict(d), tunables(source)) for d in failed])
+    launches = [kernel.launch(dict(d), tunables(source)) for d in failed]
+    found += unused_axes(kernel, mine, launches)
     if puzzle.has_solution:
+        solution = read(puzzle.solution_path.read_text(encoding="utf-8"))
+        if right := solution.function(kernel.name):
+            found += block_slips(own, right, launches)
         found += beside_the_solution(puzzle, kernel, mine, stub)
     return found or ([] if puzzle.repair else changed_lines(stub, mine))
 

@@ -204,6 +204,27 @@ def _by_thread(access: Piece, base: Piece) -> bool:
     return "threadIdx" in names or any(value.code.startswith("threadIdx.") for value in values)
 
 
+def keeps_the_index(function: Function) -> Iterator[Slip]:
+    """`if (x[k] > largest) largest = k;`."""
+    for statement in function.body.all("if_statement"):
+        inside = statement.part("condition")
+        inside = inside.part("value") if inside and inside.kind == "condition_clause" else inside
+        if not inside or sign_of(inside) not in ("<", ">", "<=", ">="):
+            continue
+        both = [inside.part("left"), inside.part("right")]
+        for e in statement.part("consequence").all("assignment_expression"):
+            name, value = e.part("left"), e.part("right")
+            other = [p for p in both if p.code != name.code]
+            if len(other) != 1 or e.part("operator").code != "=" or value.kind != "identifier":
+                continue
+            if [kind_of(p) for p in (name, other[0], value)] == [FLOAT, FLOAT, INTEGER]:
+                yield Slip(
+                    e.line,
+                    f"Line {e.line} compares {shown(other[0])} with {name.code}, and then keeps {value.code} in it, not "
+                    f"{shown(other[0])}.",
+                )
+
+
 # -- integers where fractions are meant -----------------------------------------------------------------------
 
 
@@ -286,6 +307,7 @@ DETECTORS = (
     hides_the_sum,
     keeps_only_the_last,
     stores_what_it_began_with,
+    keeps_the_index,
     tile_of_its_own,
     drops_the_fraction,
     counts_in_integers,

@@ -1,0 +1,205 @@
+"""Slips of kernels whose threads work together: places of blocks, places in shared memory, and who adds what to what."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from ...course.cuda_text import Function, Piece, Variable
+from ...course.cuda_tree import LOOPS
+from ...course.declare import Launch
+from ...devices.launching import triple
+from ...errors import KernelFault
+from .array_steps import products
+from .findings import Slip, shown, sign_of
+from .noting import index_of, value_of
+
+AXES = "xyz"
+
+
+def block_slips(own: Function, solution: Function, launches: Sequence[Launch]) -> Iterator[Slip]:
+    """Those that the solution does not have. launches: of the cases that fail."""
+    yield from overlapping_blocks(own, solution, launches)
+    if not any(places_in_the_grid(solution)):
+        for e, name, index in places_in_the_grid(own):
+            yield Slip(
+                e.line,
+                f"Line {e.line} looks in {name} at {shown(index)}, which counts through all blocks (blockIdx is in it); {name} "
+                "belongs to one block, and counts from 0 in each.",
+            )
+            break
+    yield from other_rows(own)
+
+
+# -- where a block begins --------------------------------------------------------------------------------------
+
+
+def overlapping_blocks(own: Function, solution: Function, launches: Sequence[Launch]) -> Iterator[Slip]:
+    """`blockIdx.x + threadIdx.x`, where a block has several threads in x."""
+    known = {axis for _, axis in sums_without_a_factor(solution)}
+    for e, axis in sums_without_a_factor(own):
+        i = AXES.index(axis)
+        shapes = [(triple(each.grid, "grid")[i], triple(each.block, "block")[i]) for each in launches]
+        threads = next((t for blocks, t in shapes if blocks > 1 and t > 1), 0)
+        if threads and axis not in known:
+            yield Slip(
+                e.line,
+                f"Line {e.line}: in {shown(e)}, each block begins one after the block before it, and has {threads} threads "
+                f"along {axis}: must blockIdx.{axis} not be multiplied by that?",
+            )
+            return
+
+
+def sums_without_a_factor(function: Function) -> Iterator[tuple[Piece, str]]:
+    """(sum, axis) of those of blockIdx and threadIdx of one axis, both as they are."""
+    for e in function.body.all("binary_expression"):
+        if sign_of(e) != "+" or e.outer.kind == "binary_expression" and sign_of(e.outer) in ("+", "-"):
+            continue
+        single = {names[0] for sign, names in expanded(e) if sign > 0 and len(names) == 1}
+        for axis in AXES:
+            if {f"blockIdx.{axis}", f"threadIdx.{axis}"} <= single:
+                yield e, axis
+
+
+def expanded(e: Piece, depth: int = 3) -> list[tuple[int, tuple[str, ...]]]:
+    """The products that an expression is the sum of, with what its variables stand for; "" for what is no sum of them."""
+    found = []
+    for sign, names in products(e):
+        terms: list[tuple[int, tuple[str, ...]]] = [(sign, ())]
+        for name in names:
+            value = value_of(e.file, name, e.start) if depth and name.isidentifier() else None
+            inner = expanded(value, depth - 1) if value else [(1, (name,))]
+            inner = inner if all(all(n) for _, n in inner) else [(1, (name,))]
+            terms = [(s * t, a + b) for s, a in terms for t, b in inner]
+        found += terms
+    return found
+
+
+# -- places in shared memory -----------------------------------------------------------------------------------
+
+
+def shared_accesses(function: Function) -> Iterator[tuple[Piece, Variable, Piece]]:
+    """(access, array, index) for every index of an array in shared memory."""
+    for access in function.body.all("subscript_expression"):
+        base = access
+        while base.kind == "subscript_expression":
+            base = base.parts[0]
+        array, index = function.file.names_at(access.start).get(base.code), index_of(access)
+        if array and index and "__shared__" in array.words:
+            yield access, array, index
+
+
+def places_in_the_grid(function: Function) -> Iterator[tuple[Piece, str, Piece]]:
+    """(access, array, index) of those with blockIdx in the index."""
+    for access, array, index in shared_accesses(function):
+        terms: Counter = Counter()
+        for sign, names in expanded(index):
+            terms[tuple(sorted(names))] += sign
+        if any(times and any(n.startswith("blockIdx") for n in names) for names, times in terms.items()):
+            yield access, array.name, index
+
+
+def other_rows(function: Function) -> Iterator[Slip]:
+    """An array in shared memory that is written in rows of one length, and read in rows of another."""
+    rows: dict[str, dict[bool, list[Piece]]] = defaultdict(lambda: {True: [], False: []})
+    for access, array, index in shared_accesses(function):
+        if len(array.extents) == 1 and (length := row_length(index)):
+            outer = access.outer
+            written = outer.kind == "assignment_expression" and outer.part("left") == access
+            rows[array.name][written].append(length)
+    for name, found in rows.items():
+        worth = [{worth_of(p) for p in found[written]} for written in (True, False)]
+        if len(worth[0]) == len(worth[1]) == 1 and worth[0] != worth[1]:
+            put, taken = found[True][0], found[False][0]
+            yield Slip(
+                put.line,
+                f"Line {put.line} puts elements into {name} in rows of {shown(put)}, and line {taken.line} takes them from rows "
+                f"of {shown(taken)}.",
+            )
+            return
+
+
+def row_length(index: Piece) -> Piece | None:
+    """`W` of `y * W + x`, where it is the same for all threads."""
+    if index.kind == "identifier":
+        index = value_of(index.file, index.code, index.start) or index
+    if sign_of(index) != "+":
+        return None
+    pending, found = [index], []
+    while pending:
+        e = pending.pop()
+        while e.kind == "parenthesized_expression" and len(e.parts) == 1:
+            e = e.parts[0]
+        if sign_of(e) == "+":
+            pending += [e.part("left"), e.part("right")]
+        elif sign_of(e) == "*":
+            same = [p for p in (e.part("left"), e.part("right")) if is_the_same(p)]
+            found += same if len(same) == 1 else []
+    return found[0] if len(found) == 1 else None
+
+
+def is_the_same(e: Piece) -> bool:
+    """Whether all threads have the same value for it, all the time."""
+    for p in e.all("identifier"):
+        if p.code in ("threadIdx", "blockIdx"):
+            return False
+        known = p.file.names_at(p.start).get(p.code)
+        value = value_of(p.file, p.code, p.start) if known else None
+        parameter = known and known.scope.type not in ("for_statement",) and known.value is None
+        if value is None and known and not parameter and known.scope.type != "translation_unit":
+            return False
+        if value is not None and not is_the_same(value):
+            return False
+    return not any(e.all("subscript_expression", "call_expression"))
+
+
+def worth_of(e: Piece) -> int | str:
+    """A number that is the same for expressions that always are; the text where it cannot be computed."""
+    from .misuses import computed
+
+    numbers: dict[str, random.Random] = {}
+    known: Mapping[str, int] = defaultdict(int)
+    names = sorted({p.code for p in e.file.whole.all("identifier")})
+    known.update({name: numbers.setdefault(name, random.Random(name)).randint(1, 1 << 20) for name in names})
+    worth = computed(e, known)
+    return shown(e) if worth is None else worth
+
+
+# -- who adds what to what -------------------------------------------------------------------------------------
+
+
+def takes_what_changes(fault: KernelFault, own: Function) -> str:
+    """Of a race within `part[i] += part[j]`, in a loop whose turns wait for one another: who adds must be chosen better."""
+    if fault.kind != "race" or fault.other is None or fault.other.line != fault.line:
+        return ""
+    for e in own.body.all("assignment_expression"):
+        left, right = e.part("left"), e.part("right")
+        if e.line != fault.line or left.kind != "subscript_expression" or sign_of(right) not in ("", "+"):
+            continue
+        others = [p for p in right.all("subscript_expression") if p.parts[0].code == left.parts[0].code]
+        others = [p for p in others if p.code.split() != left.code.split()]
+        loops = own.file.around(e.start, *LOOPS)
+        if len(others) != 1 or not loops or not waits(loops[0]):
+            continue
+        threads = [fault.thread, fault.other.thread]
+        takes, adds = threads if "this thread reads" in fault.explanation else threads[::-1]
+        element = f"{fault.array}[{fault.index}]"
+        asked = [i.part("condition") for i in own.file.around(e.start, "if_statement") if loops[0].holds(i)]
+        does = f" Does {shown(asked[0])} leave thread {named(adds)} out?" if asked else ""
+        return (
+            f"In the same turn of the loop in line {loops[0].line}, thread {named(adds)} adds to {element}, and thread "
+            f"{named(takes)} adds {element} to its own: a thread whose element is taken must not add in that turn.{does}"
+        )
+    return ""
+
+
+def named(thread: Sequence[int]) -> str:
+    return str(thread[0]) if not any(thread[1:]) else f"({','.join(map(str, thread))})"
+
+
+def waits(loop: Piece) -> bool:
+    """Whether every turn of a loop ends, or begins, with a barrier."""
+    body = loop.part("body")
+    parts = body.parts if body and body.kind == "compound_statement" else []
+    return any(p.kind == "expression_statement" and p.code.startswith("__syncthreads") for p in parts)
