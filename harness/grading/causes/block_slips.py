@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...course.cuda_text import Function, Piece, Variable
 from ...course.cuda_tree import LOOPS
-from ...course.declare import Launch
+from ...course.declare import Kernel, Launch
 from ...devices.launching import triple
 from ...errors import KernelFault
 from .array_steps import products
@@ -18,9 +19,11 @@ from .noting import index_of, value_of
 AXES = "xyz"
 
 
-def block_slips(own: Function, solution: Function, launches: Sequence[Launch]) -> Iterator[Slip]:
-    """Those that the solution does not have. launches: of the cases that fail."""
-    yield from overlapping_blocks(own, solution, launches)
+def block_slips(
+    kernel: Kernel, own: Function, solution: Function, failed: Sequence[tuple[Mapping[str, int], Launch]]
+) -> Iterator[Slip]:
+    """Those that the solution does not have. failed: the sizes and launches of the cases that go wrong."""
+    yield from overlapping_blocks(kernel, own, solution, failed)
     if not any(places_in_the_grid(solution)):
         for e, name, index in places_in_the_grid(own):
             yield Slip(
@@ -29,19 +32,27 @@ def block_slips(own: Function, solution: Function, launches: Sequence[Launch]) -
                 "belongs to one block, and counts from 0 in each.",
             )
             break
-    yield from other_rows(own)
+    if not any(other_rows(solution)):
+        yield from other_rows(own)
 
 
 # -- where a block begins --------------------------------------------------------------------------------------
 
 
-def overlapping_blocks(own: Function, solution: Function, launches: Sequence[Launch]) -> Iterator[Slip]:
-    """`blockIdx.x + threadIdx.x`, where a block has several threads in x."""
+def overlapping_blocks(
+    kernel: Kernel, own: Function, solution: Function, failed: Sequence[tuple[Mapping[str, int], Launch]]
+) -> Iterator[Slip]:
+    """`blockIdx.x + threadIdx.x`, where blocks lie side by side, with several threads in x."""
     known = {axis for _, axis in sums_without_a_factor(solution)}
     for e, axis in sums_without_a_factor(own):
         i = AXES.index(axis)
-        shapes = [(triple(each.grid, "grid")[i], triple(each.block, "block")[i]) for each in launches]
-        threads = next((t for blocks, t in shapes if blocks > 1 and t > 1), 0)
+        threads = 0
+        for dims, launch in failed:
+            blocks, own_threads = triple(launch.grid, "grid")[i], triple(launch.block, "block")[i]
+            if blocks > 1 and own_threads > 1:
+                if not any(-(-n // own_threads) == blocks for n in extents(kernel, dims)):
+                    return
+                threads = threads or own_threads
         if threads and axis not in known:
             yield Slip(
                 e.line,
@@ -49,6 +60,14 @@ def overlapping_blocks(own: Function, solution: Function, launches: Sequence[Lau
                 f"along {axis}: must blockIdx.{axis} not be multiplied by that?",
             )
             return
+
+
+def extents(kernel: Kernel, dims: Mapping[str, int]) -> set[int]:
+    """How many elements the outputs have along neighbouring axes."""
+    found = set()
+    for shape in (a.shape(dims) for a in kernel.outputs):
+        found |= {math.prod(shape[i:j]) for j in range(len(shape) + 1) for i in range(j)}
+    return found
 
 
 def sums_without_a_factor(function: Function) -> Iterator[tuple[Piece, str]]:
@@ -96,7 +115,7 @@ def places_in_the_grid(function: Function) -> Iterator[tuple[Piece, str, Piece]]
         terms: Counter = Counter()
         for sign, names in expanded(index):
             terms[tuple(sorted(names))] += sign
-        if any(times and any(n.startswith("blockIdx") for n in names) for names, times in terms.items()):
+        if any(times > 0 and any(n.startswith("blockIdx") for n in names) for names, times in terms.items()):
             yield access, array.name, index
 
 
@@ -135,7 +154,7 @@ def row_length(index: Piece) -> Piece | None:
             pending += [e.part("left"), e.part("right")]
         elif sign_of(e) == "*":
             same = [p for p in (e.part("left"), e.part("right")) if is_the_same(p)]
-            found += same if len(same) == 1 else []
+            found += same if len(same) == 1 and same[0].kind != "number_literal" else []
     return found[0] if len(found) == 1 else None
 
 
@@ -183,7 +202,7 @@ def takes_what_changes(fault: KernelFault, own: Function) -> str:
         if len(others) != 1 or not loops or not waits(loops[0]):
             continue
         threads = [fault.thread, fault.other.thread]
-        takes, adds = threads if "this thread reads" in fault.explanation else threads[::-1]
+        takes, adds = threads if fault.other.access == "write" else threads[::-1]
         element = f"{fault.array}[{fault.index}]"
         asked = [i.part("condition") for i in own.file.around(e.start, "if_statement") if loops[0].holds(i)]
         does = f" Does {shown(asked[0])} leave thread {named(adds)} out?" if asked else ""

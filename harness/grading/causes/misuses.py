@@ -58,7 +58,7 @@ def misuses(
     if puzzle.has_solution:
         solution = read(puzzle.solution_path.read_text(encoding="utf-8"))
         if right := solution.function(kernel.name):
-            found += block_slips(own, right, launches)
+            found += block_slips(kernel, own, right, list(zip(failed, launches, strict=True)))
         found += beside_the_solution(puzzle, kernel, mine, stub)
     return found or ([] if puzzle.repair else changed_lines(stub, mine))
 

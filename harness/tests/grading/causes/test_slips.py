@@ -37,6 +37,10 @@ def found(body):
             "float s = 0;\nfor (int i = 0; i < n; i++) { float x = a[i];\n s = x * 2; }\nc[0] = s;",
             "Line 4 sets s anew in",
         ),
+        (
+            "float m = a[0];\nfor (int i = 0; i < n; i++) if (a[i] > m) m = i;\nc[0] = m;",
+            "Line 3 compares a[i] with m, and then keeps i in it, not a[i].",
+        ),
         ("float t[9];\nt[threadIdx.x] = 1;\n__syncthreads();\nc[0] = t[0];", "t without __shared__: every"),
         (
             "float s = 0;\nfor (int i = 0; i < n; i += blockDim.x) s += a[i];\nc[0] = s;",

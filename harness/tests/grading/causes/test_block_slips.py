@@ -1,0 +1,113 @@
+"""Slips of kernels whose threads work together."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.course.cuda_text import read
+from harness.course.declare import In, Int, Kernel, Launch, Out
+from harness.errors import KernelFault, Place
+from harness.grading.causes.block_slips import block_slips, takes_what_changes
+
+PARAMS = (In("x", m="M"), Out("y", m="M"), Int("M"))
+LAUNCH = Launch((3, 1), (16, 1))
+KERNEL = Kernel("f", PARAMS, lambda d, t: LAUNCH, lambda a, d: a["x"])
+
+
+def function(body: str):
+    text = f"constexpr int W = 8;\n__global__ void f(const float* x, float* y, int M) {{\n{body}\n}}\n"
+    return read(text).function("f")
+
+
+def said(body: str, solution: str = "int i = 0;", M: int = 40) -> list[str]:
+    failed = [({"M": M}, LAUNCH)]
+    return [slip.says for slip in block_slips(KERNEL, function(body), function(solution), failed)]
+
+
+OVERLAP = "int i = blockIdx.x + threadIdx.x;"
+
+
+def test_blocks_that_begin_one_after_the_other():
+    (says,) = said(OVERLAP)
+    assert says.startswith(
+        "Line 3: in blockIdx.x + threadIdx.x, each block begins one after the block before it"
+    )
+    assert said("int t = threadIdx.x, b = blockIdx.x; int i = t + b;")
+    assert not said("int i = blockIdx.x * 16 + threadIdx.x;") and not said(OVERLAP, OVERLAP)
+
+
+def test_a_block_for_each_element_may_begin_one_after_the_other():
+    assert not said(OVERLAP, M=3)
+
+
+@pytest.mark.parametrize(
+    ("index", "wrong"),
+    [("i", True), ("i + 1", True), ("threadIdx.x", False), ("i - blockIdx.x * 16", False), ("j - i", False)],
+)
+def test_a_place_of_the_grid_in_shared_memory(index, wrong):
+    found = said(f"__shared__ float s[16]; int i = blockIdx.x * 16 + threadIdx.x, j = M;\ny[i] = s[{index}];")
+    assert bool(found) == wrong
+    assert not wrong or found == [
+        f"Line 4 looks in s at {index}, which counts through all blocks (blockIdx is in it); s belongs to one block, and "
+        "counts from 0 in each."
+    ]
+
+
+ROWS = "__shared__ float s[99]; int a = threadIdx.y, b = threadIdx.x, P = W + 2;\n"
+
+
+@pytest.mark.parametrize(
+    ("put", "taken", "wrong"),
+    [
+        ("a * W + b", "(a + 1) * P + b", True),
+        ("a * P + b", "b * (2 + W) + a", False),
+        ("a * 4 + b", "b * W + a", False),
+        ("a * M + b", "b * W + a", True),
+        ("b", "a * W + b", False),
+        ("(a * M + b) * W + a", "(a * M + b) * W + b", False),
+    ],
+)
+def test_rows_of_two_lengths(put, taken, wrong):
+    found = said(f"{ROWS}s[{put}] = x[0];\ny[0] = s[{taken}];")
+    assert bool(found) == wrong
+    assert not wrong or "into s in rows of" in found[0] and "line 5 takes them from rows of" in found[0]
+
+
+TREE = """__shared__ float s[64]; int t = threadIdx.x;
+for (int n = 1; n < 64; n *= 2) {
+    if (t % n == 0) s[t] += s[t + n];
+    BARRIER
+}"""
+
+
+def race(line: int = 5, other: int = 5, kind: str = "race") -> KernelFault:
+    place = Place("kernel.cu", other, (32, 0, 0), (0, 0, 0), "write")
+    return KernelFault(
+        kind=kind,
+        headline="",
+        explanation="",
+        file="kernel.cu",
+        line=line,
+        thread=(16, 0, 0),
+        array="s",
+        index="32",
+        other=place,
+    )
+
+
+def test_who_adds_what_to_what():
+    says = takes_what_changes(race(), function(TREE.replace("BARRIER", "__syncthreads();")))
+    assert says == (
+        "In the same turn of the loop in line 4, thread 32 adds to s[32], and thread 16 adds s[32] to its own: a thread whose "
+        "element is taken must not add in that turn. Does t % n == 0 leave thread 32 out?"
+    )
+
+
+def test_without_a_barrier_in_each_turn_that_is_the_cause():
+    for barrier in ("", "if (n > 4) __syncthreads();"):
+        assert not takes_what_changes(race(), function(TREE.replace("BARRIER", barrier)))
+
+
+def test_other_faults_are_left_alone():
+    own = function(TREE.replace("BARRIER", "__syncthreads();"))
+    assert not takes_what_changes(race(other=3), own) and not takes_what_changes(race(kind="timeout"), own)
