@@ -16,8 +16,8 @@ BEFORE = """
 #include <cassert>
 __constant__ int table[4];
 __device__ __noinline__ int next(int n) { return n + 1; }
-struct Large { char c[4000]; };
-__device__ __noinline__ Large large(int n) { Large l; for (int i = 0; i < 4000; i++) l.c[i] = n; return l; }
+struct Large { int c[200]; };
+__device__ __noinline__ Large large(int n) { Large l; for (int i = 0; i < 200; i++) l.c[i] = n; return l; }
 struct Pair { int a, b; };
 __device__ __noinline__ int takes(Pair p) { return p.a; }
 __device__ int (*next_pointer)(int) = next;
