@@ -154,21 +154,27 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("how", FORGED)
-def test_a_forged_result_is_nonsense(how, monkeypatch):
+@pytest.fixture(scope="module")
+def confined():
     with open_device("cpu", checks="memory", confined=True) as device:
         device.quick = True
-        kernel = device.compile(f"{K}f(int* x) {{ x[0] = 1; }}").get_function("f")
-        x = device.empty(1, np.int32)
-        x.get()
-        forged = CODEC.loads(CODEC.dumps(("ok", FORGED[how])))
-        monkeypatch.setattr(device.process._child, "receive", lambda limit: forged)
-        with pytest.raises(DeviceError, match="answers nonsense"):
-            kernel(1, 1, (x,))
-        monkeypatch.undo()
-        again = device.empty(1, np.int32)
-        kernel(1, 1, (again,))
-        assert again.get() == [1]
+        yield device, device.compile(f"{K}f(int* x) {{ x[0] = 1; }}").get_function("f")
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_a_forged_result_is_nonsense(how, confined, monkeypatch):
+    device, kernel = confined
+    x = device.empty(1, np.int32)
+    x.get()
+    believed = device.process.generation
+    forged = CODEC.loads(CODEC.dumps(("ok", FORGED[how])))
+    monkeypatch.setattr(device.process._child, "receive", lambda limit: forged)
+    with pytest.raises(DeviceError, match="answers nonsense"):
+        kernel(1, 1, (x,))
+    monkeypatch.undo()
+    again = device.empty(1, np.int32)
+    kernel(1, 1, (again,))
+    assert again.get() == [1] and device.process.generation > believed
 
 
 def test_what_a_process_may_say():

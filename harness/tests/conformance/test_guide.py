@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from math import prod
 from pathlib import Path
 
@@ -152,8 +153,14 @@ def run(program: Program, dev, module) -> str:
 RUNNING = sorted(path.stem for path in FOLDER.glob("*.cu") if path.stem != "refused")
 
 
-@pytest.mark.parametrize("checks", FLAVOURS)
-@pytest.mark.parametrize("file", RUNNING)
+@pytest.mark.parametrize(
+    ("file", "checks"),
+    [
+        # NVRTC takes seconds for the headers of libcu++
+        pytest.param(file, checks, marks=[pytest.mark.soak] * ((file, checks) == ("libraries", "memory")))
+        for file, checks in product(RUNNING, FLAVOURS)
+    ],
+)
 def test_what_runs(file, checks):
     text, dev = (FOLDER / f"{file}.cu").read_text(), device(checks)
     module = dev.compile(head(text) + text[text.index("//# ") :], name=f"{file}.cu")
