@@ -26,12 +26,18 @@ OPTIMISED = (
     "md5",
 )
 
+#: with one flavour, as NVRTC takes a second for the headers of libcu++; every night with both
+ONE = {"pipeline": ("memory",), "split_barrier": ("full",)}
+NIGHTLY = [pytest.param(name, FLAVOURS, marks=pytest.mark.soak) for name in ONE]
 
-@pytest.mark.parametrize("name", sorted(SAMPLES))
-def test_sample(name):
+
+@pytest.mark.parametrize(
+    ("name", "flavours"), [(name, ONE.get(name, FLAVOURS)) for name in sorted(SAMPLES)] + NIGHTLY
+)
+def test_sample(name, flavours):
     entry = SAMPLES[name]
     jobs = [entry.job(case) for case in entry.cases]
-    for dev in map(device, FLAVOURS):
+    for dev in map(device, flavours):
         try:
             dev.quick = dev.checks == "full" or name not in OPTIMISED
             module = compile_sample(dev, entry)

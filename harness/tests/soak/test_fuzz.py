@@ -9,7 +9,7 @@ from harness.tests.soak import fuzz
 from harness.tests.soak.mutate import mutate_cuda, mutate_ptx
 from harness.tests.soak.operands import mutate as mutate_operands
 
-COUNT = 16
+COUNT = 8
 #: compile quickly: no large headers, no loop unrolled a hundred times
 QUICK = tuple(
     name

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.tests.devices.virtual.launches import FLAVOURS, device, zeros
+from harness.tests.devices.virtual.launches import device, zeros
 
 SOURCE = """#include <curand_kernel.h>
 #define KERNEL(T, name) extern "C" __global__ void name(T* out)
@@ -63,7 +63,8 @@ KERNEL(float, fours) {
 """
 
 
-@pytest.fixture(params=FLAVOURS)
+#: with full checks every night: the header's code takes seconds to compile
+@pytest.fixture(params=[pytest.param("full", marks=pytest.mark.soak), "memory"])
 def launch(request):
     module = device(request.param).compile(SOURCE)
 

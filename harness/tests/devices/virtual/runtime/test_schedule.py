@@ -67,7 +67,7 @@ SOURCE = (
     + "".join(f"{K}{name}{HEAD} {body}\n}}\n" for name, body in BODIES.items())
     + f"{K}zero() {{ lock = tickets = serving = small = half = big = 0; for (int i = 0; i < 512; i++) locks[i] = 0; }}\n"
 )
-STEPS = 128 << 12
+STEPS = 128 << 11
 
 
 @pytest.fixture(scope="module")
@@ -98,12 +98,12 @@ def launch(dev, kernels, name: str, grid: int, block: int):
 @pytest.mark.parametrize(
     "name, grid, block, seed",
     [
-        ("spin", 16, 256, 0),
-        ("spin", 128, 32, 2),
-        ("ticket", 64, 64, 1),
-        ("exchange", 16, 256, 3),
-        ("of_eight", 16, 256, 0),
-        ("of_a_block", 4, 1024, 1),
+        ("spin", 8, 256, 0),
+        ("spin", 64, 32, 2),
+        ("ticket", 32, 64, 1),
+        ("exchange", 8, 256, 3),
+        ("of_eight", 8, 256, 0),
+        ("of_a_block", 2, 1024, 1),
     ],
 )
 def test_a_lock_with_thousands_of_contenders(kernels, dev, name, grid, block, seed):
