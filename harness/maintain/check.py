@@ -182,7 +182,6 @@ def wrong_programs(puzzle: Puzzle) -> Iterator[str]:
         open_device("cpu", checks="memory") as device,
         Program(puzzle.program.requests, puzzle.program.driver) as program,
     ):
-        device.quick = True
         if puzzle.program.prepare:
             puzzle.program.prepare(device)
         for m in puzzle.mistakes:

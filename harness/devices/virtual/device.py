@@ -36,7 +36,7 @@ from .run.workers import (
 )
 from .runtime import abi
 
-ENOUGH = 1.0  # seconds of launches after which optimising a quickly compiled module pays off
+OPTIMISING = 40e-6  # seconds that it takes, for each byte of quickly compiled code
 
 
 class VirtualGPU:
@@ -211,7 +211,7 @@ class Module(CompiledFile):
         return Kernel(self, kernel_called(name, self.compiled, self.lowered), name)
 
     def _load(self, built: Built) -> None:
-        self.lowered = built.lowered
+        self.lowered, self.nbytes = built.lowered, len(built.code)
         names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
         names += [name for k in self.lowered.kernels.values() for name in k.starts]
         self.executable = Executable(built.code, names, self.lowered.whole_runtime)
@@ -220,7 +220,8 @@ class Module(CompiledFile):
         self.site_lines = np.array([rank[line] for line in lines], np.uint32)
 
     def optimise_when_due(self) -> None:
-        if self.seconds > ENOUGH:
+        """Once launches have taken as long as optimising will: so all takes at most twice as long as was needed."""
+        if self.seconds > OPTIMISING * self.nbytes:
             self.optimise()
 
     def optimise(self) -> None:

@@ -87,8 +87,8 @@ def test_a_module_compiled_quickly_is_optimised_once_it_has_run_for_long(checks,
         dev.quick = True
         module, pool = dev.compile(SOURCE), dev.empty(40, np.int32)
         kernel, code = module.get_function("shared_dynamic"), module.executable
-        for enough, quick in ((60.0, True), (0.0, False), (0.0, False)):
-            monkeypatch.setattr("harness.devices.virtual.device.ENOUGH", enough)
+        for each, quick in ((60.0, True), (0.0, False), (0.0, False)):
+            monkeypatch.setattr("harness.devices.virtual.device.OPTIMISING", each)
             kernel(1, 40, (pool, np.int32(40)), shared_mem=160)
             assert pool.get().tolist() == list(range(39, -1, -1))
             assert module.quick is quick and (module.executable is code) is quick
