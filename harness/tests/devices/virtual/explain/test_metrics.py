@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -32,34 +33,58 @@ def counted(source: str, *args, **launch) -> dict:
     return run(source, *args, checks="count", **launch).counters
 
 
-def load(index: str, type_: str = "float", **launch) -> dict:
+#: index -> sectors, and as few as there could be
+SECTORS = [
+    ("i", 4, 4),
+    ("i + 1", 5, 4),  # consecutive, but not aligned
+    ("i + 8", 4, 4),
+    ("2 * i", 8, 4),
+    ("3 * i", 12, 4),
+    ("8 * i", 32, 4),
+    ("32 * i", 32, 4),  # a column
+    ("i / 2", 2, 2),
+    ("0", 1, 1),  # one word for all
+    ("i & 7", 1, 1),
+    ("i ^ 31", 4, 4),  # backwards
+    ("(i * 5) & 31", 4, 4),  # a permutation
+    ("i / 16 * 100 + i % 16", 5, 4),  # two rows of 64 bytes, the second 16 bytes off
+    ("i == 5 ? 1000 : i", 5, 4),  # lane 5 elsewhere; its sector is still needed by others
+]
+#: type -> sectors, bytes
+WIDER = [
+    ("char", 1, 32),
+    ("short", 2, 64),
+    ("float", 4, 128),
+    ("float2", 8, 256),
+    ("float4", 16, 512),
+    ("double2", 16, 512),
+]
+
+
+@cache
+def loads() -> tuple[list, object]:
+    """What is loaded in the tests, and a kernel for each."""
+    wanted = [(index, "float") for index, *_ in SECTORS] + [("i", type_) for type_, *_ in WIDER]
+    wanted.append(("3 * i", "float4"))
+    return wanted, device("count").compile(
+        "\n".join(
+            f"{K}k{n}(const {type_}* a, {type_}* out) {{ int i = threadIdx.x; out[i] = a[{index}]; }}"
+            for n, (index, type_) in enumerate(wanted)
+        )
+    )
+
+
+def load(index: str, type_: str = "float", block: int = 32) -> dict:
     """Every lane of one warp loads element `index` of an array."""
-    source = f"{K}k(const {type_}* a, {type_}* out) {{ int i = threadIdx.x; out[i] = a[{index}]; }}"
-    return counted(source, floats(1 << 12), floats(1 << 12), **launch)
+    (wanted, module), dev = loads(), device("count")
+    kernel = module.get_function(f"k{wanted.index((index, type_))}")
+    return kernel(1, block, (dev.array(floats(1 << 12)), dev.array(floats(1 << 12)))).counters
 
 
 # -- global memory: sectors per request ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "index, sectors, ideal",
-    [
-        ("i", 4, 4),
-        ("i + 1", 5, 4),  # consecutive, but not aligned
-        ("i + 8", 4, 4),
-        ("2 * i", 8, 4),
-        ("3 * i", 12, 4),
-        ("8 * i", 32, 4),
-        ("32 * i", 32, 4),  # a column
-        ("i / 2", 2, 2),
-        ("0", 1, 1),  # one word for all
-        ("i & 7", 1, 1),
-        ("i ^ 31", 4, 4),  # backwards
-        ("(i * 5) & 31", 4, 4),  # a permutation
-        ("i / 16 * 100 + i % 16", 5, 4),  # two rows of 64 bytes, the second 16 bytes off
-        ("i == 5 ? 1000 : i", 5, 4),  # lane 5 elsewhere; its sector is still needed by others
-    ],
-)
+@pytest.mark.parametrize("index, sectors, ideal", SECTORS)
 def test_sectors_per_request(index, sectors, ideal):
     counters = load(index)
     assert counters["global_load_requests"] == 1
@@ -68,17 +93,7 @@ def test_sectors_per_request(index, sectors, ideal):
     assert counters["global_load_bytes"] == 128
 
 
-@pytest.mark.parametrize(
-    "type_, sectors, nbytes",
-    [
-        ("char", 1, 32),
-        ("short", 2, 64),
-        ("float", 4, 128),
-        ("float2", 8, 256),
-        ("float4", 16, 512),
-        ("double2", 16, 512),
-    ],
-)
+@pytest.mark.parametrize("type_, sectors, nbytes", WIDER)
 def test_a_wider_type_takes_more_sectors(type_, sectors, nbytes):
     counters = load("i", type_)
     for kind in ("load", "store"):
@@ -217,43 +232,51 @@ def test_transpose(width, excess):
     assert c.sectors_per_request(counters) == c.sectors_per_request(counters, "store") == 4
 
 
-def shared(index: str, type_: str = "float", block: int = 32) -> dict:
-    source = f"""{K}k({type_}* out) {{
-        __shared__ {type_} s[1024 * 4 / sizeof({type_})];
-        int i = threadIdx.x;
-        for (int j = i; j < 1024 * 4 / sizeof({type_}); j += blockDim.x) s[j] = {type_}();
-        __syncthreads();
-        out[i] = s[{index}];
-    }}"""
-    return counted(source, floats(4096), block=block)
+#: index, type -> wavefronts, and as few as there could be
+WAVEFRONTS = [
+    ("i", "float", 1, 1),
+    ("0", "float", 1, 1),
+    ("i / 2", "float", 1, 1),
+    ("2 * i", "float", 2, 1),
+    ("3 * i", "float", 1, 1),
+    ("8 * i", "float", 8, 1),
+    ("i * 32", "float", 32, 1),
+    ("i % 2 * 32", "float", 2, 1),  # two words of one bank, 16 lanes each
+    ("i", "char", 1, 1),
+    ("i * 4", "char", 1, 1),
+    ("i * 128", "char", 32, 1),
+    ("i", "short", 1, 1),
+    ("i", "float2", 2, 2),  # half warps
+    ("0", "float2", 2, 2),
+    ("2 * i", "float2", 4, 2),
+    ("i * 16", "float2", 32, 2),
+    ("i", "float4", 4, 4),  # quarter warps
+    ("i * 8", "float4", 32, 4),
+    ("i / 8", "float4", 4, 4),
+]
 
 
-@pytest.mark.parametrize(
-    "index, type_, wavefronts, ideal",
-    [
-        ("i", "float", 1, 1),
-        ("0", "float", 1, 1),
-        ("i / 2", "float", 1, 1),
-        ("2 * i", "float", 2, 1),
-        ("3 * i", "float", 1, 1),
-        ("8 * i", "float", 8, 1),
-        ("i * 32", "float", 32, 1),
-        ("i % 2 * 32", "float", 2, 1),  # two words of one bank, 16 lanes each
-        ("i", "char", 1, 1),
-        ("i * 4", "char", 1, 1),
-        ("i * 128", "char", 32, 1),
-        ("i", "short", 1, 1),
-        ("i", "float2", 2, 2),  # half warps
-        ("0", "float2", 2, 2),
-        ("2 * i", "float2", 4, 2),
-        ("i * 16", "float2", 32, 2),
-        ("i", "float4", 4, 4),  # quarter warps
-        ("i * 8", "float4", 32, 4),
-        ("i / 8", "float4", 4, 4),
-    ],
-)
+@cache
+def tiles():
+    """A kernel for each of WAVEFRONTS."""
+    return device("count").compile(
+        "\n".join(
+            f"""{K}k{n}({type_}* out) {{
+                __shared__ {type_} s[1024 * 4 / sizeof({type_})];
+                int i = threadIdx.x;
+                for (int j = i; j < 1024 * 4 / sizeof({type_}); j += blockDim.x) s[j] = {type_}();
+                __syncthreads();
+                out[i] = s[{index}];
+            }}"""
+            for n, (index, type_, *_) in enumerate(WAVEFRONTS)
+        )
+    )
+
+
+@pytest.mark.parametrize("index, type_, wavefronts, ideal", WAVEFRONTS)
 def test_wavefronts(index, type_, wavefronts, ideal):
-    counters = shared(index, type_)
+    number, dev = WAVEFRONTS.index((index, type_, wavefronts, ideal)), device("count")
+    counters = tiles().get_function(f"k{number}")(1, 32, (dev.array(floats(4096)),)).counters
     assert counters["shared_load_requests"] == 1
     assert counters["shared_load_wavefronts"] == wavefronts
     assert counters["shared_load_wavefronts_ideal"] == ideal
