@@ -9,7 +9,7 @@ import llvmlite.binding as llvm
 import pytest
 
 from harness.devices.virtual.compile import pipeline
-from harness.devices.virtual.compile.recipes import RECIPES
+from harness.devices.virtual.compile.recipes import RECIPES, recipe
 from harness.devices.virtual.emit.table import ROWS
 from harness.devices.virtual.ptx.isa import CLASSES
 from harness.devices.virtual.ptx.spellings import find
@@ -74,17 +74,27 @@ def test_every_spelling_is_in_one_row_only():
     assert len(seen) > 4000
 
 
-def test_every_spelling_becomes_valid_llvm():
+def lower(opcodes, lanes: int) -> None:
     """Lowered and verified, not run."""
     cases = []
-    for opcode in (o for row in own_rows() for o in spellings(row.pattern)):
+    for opcode in opcodes:
         if not opcode.startswith("lop3") and not _is_refused(opcode):
             wanted = types(opcode)
             names = ", ".join("abcc"[: len(wanted.split(" ->")[0].split())])  # bfi has four
             cases.append(Case(f"{opcode} d, {names}", wanted))
     kernels = [kernel(f"k{i}", batch, 1, operands[:3]) for i, (operands, batch) in enumerate(batches(cases))]
-    lowered = pipeline.lower(module(kernels), "kernel.ptx", RECIPES["none"], 1 << 30)
+    lowered = pipeline.lower(module(kernels), "kernel.ptx", recipe("none", lanes=lanes), 1 << 30)
     llvm.parse_assembly(lowered.text).verify()
+
+
+def test_every_spelling_becomes_valid_llvm():
+    lower([o for row in own_rows() for o in spellings(row.pattern)], lanes=1)
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.soak)])
+def test_the_first_and_last_spellings_of_a_row_become_valid_llvm_of_lanes(every):
+    found = [spellings(row.pattern) for row in own_rows()]
+    lower([o for some in found for o in (some if every else dict.fromkeys((some[0], some[-1])))], lanes=0)
 
 
 def _is_refused(opcode: str) -> bool:
