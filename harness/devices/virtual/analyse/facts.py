@@ -22,6 +22,7 @@ from .rows import ROWS
 from .uniformity import Coarsening, coarsening
 from .unused import unused_results
 from .waits import Waits
+from .warps import WARP, exchanges
 
 
 class ModuleFacts:
@@ -88,7 +89,7 @@ class Facts:
         waits, name = self.known.waits, self.function.name
         # not where one thread may hold what another waits for
         if coarsened and self.function.entry and not waits.spins(name):
-            if self.known.width > 1 and self.find_lanes():
+            if self.width > 1 and self.find_lanes():
                 self.lanes = True
                 self.rows = ROWS if self.find_lanes(ROWS) else 1
             else:
@@ -96,7 +97,13 @@ class Facts:
 
     def find_lanes(self, rows: int = 1) -> Lanes | None:
         """How they do, of the code as it is now."""
-        return lanes(self.function, self._origins, rows)
+        return lanes(self.function, self._origins, rows, self.width)
+
+    @cached_property
+    def width(self) -> int:
+        """How many threads run as lanes, if they can: a warp, whose lanes exchange values, as one."""
+        width = self.known.width
+        return WARP if width > 1 and exchanges(self.function) else width
 
     def put_before(self, added: dict[Instruction, Instruction]) -> None:
         """An instruction was put before each of these: coarsened threads treat both alike."""

@@ -35,6 +35,7 @@ from .pointers import Origin, Origins
 from .rows import find_several, knows_rows, rows_pay
 from .strides import COUNTERS, LINEAR, Strides
 from .uniformity import sums
+from .warps import WARP, Warps
 
 _EXIT = -1
 _MOST_BLOCKS = 300
@@ -63,7 +64,8 @@ class Lanes:
     instructions whose result may not be an exact sum of a scalar and a vector (see anchors), numbered. anchored:
     registers -> the anchors they come from. roots: register -> the array that it points into. dies: whether lanes may
     leave the kernel before others; thinned: the blocks, by their starts, in which some may have. rows: so many side by side;
-    several: registers, and special ones, that may differ from row to row.
+    several: registers, and special ones, that may differ from row to row. exchanges: what the lanes of a warp do together, with
+    the b and c of shuffles. of_warps: instructions whose results are the same in a warp, or the lanes' numbers.
     """
 
     strides: dict[str, int | None]
@@ -79,6 +81,8 @@ class Lanes:
     thinned: set[int] = field(default_factory=set)
     rows: int = 1
     several: set[str] = field(default_factory=set)
+    exchanges: dict[Instruction, tuple[int, int]] = field(default_factory=dict)
+    of_warps: dict[Instruction, int] = field(default_factory=dict)
 
     def varies(self, register: str) -> bool:
         return self.strides.get(register, 0) is None or register in self.several
@@ -94,24 +98,26 @@ class _Refused(Exception):
     """Not as lanes of vectors."""
 
 
-def lanes(function: Function, origins: dict[str, Origins], rows: int = 1) -> Lanes | None:
+def lanes(function: Function, origins: dict[str, Origins], rows: int = 1, width: int = 0) -> Lanes | None:
     """None where threads have to run one by one, or there is nothing to gain from so many rows. origins:
-    `pointers.Values.found`."""
+    `pointers.Values.found`. width: how many lanes; as many as a warp has may exchange values.
+    """
     try:
-        return _Analysis(function, origins, rows).lanes()
+        return _Analysis(function, origins, rows, width == WARP).lanes()
     except _Refused:
         return None
 
 
 class _Analysis:
-    def __init__(self, function: Function, origins: dict[str, Origins], rows: int):
+    def __init__(self, function: Function, origins: dict[str, Origins], rows: int, warps: bool):
         self.function, self.body = function, function.body
         self.found, self.strides = Lanes({}, rows=rows), Strides(function)
         self.waits = any(isinstance(i, Instruction) and i.op.collective for i in self.body)
-        self._look(origins)
         self.blocks = basic_blocks(self.body, function.tables)
         if len(self.blocks) > _MOST_BLOCKS:
             raise _Refused
+        self.warps = Warps(function, self.blocks) if warps else None
+        self._look(origins)
         self.loops = find_loops(self.blocks)
         adds = rows * sums(self.body, self.blocks, self.loops)
         if adds > _MOST_SUMS or rows > 1 and not knows_rows(self.body):
@@ -131,6 +137,8 @@ class _Analysis:
         found, full = self.found, set()
         while True:
             before = len(full), len(found.merged), len(found.several), found.regions, found.thinned
+            if self.warps:
+                self._follow_warps()
             found.strides = self.strides.find(found.merged | full)
             if found.rows > 1:
                 find_several(found, self.body, self.blocks, self.strides.writing)
@@ -153,6 +161,14 @@ class _Analysis:
         found.anchors, found.anchored = anchored
         return found
 
+    def _follow_warps(self) -> None:
+        found, warps = self.found, self.warps
+        warps.kept = found.merged
+        warps.masked = {start for region in found.regions for start, _ in region.blocks}
+        written = self.strides.writing
+        found.of_warps = {i: stride for i in written if (stride := warps.result(i)) is not None}
+        self.strides.known = found.of_warps | {i: None for i in found.exchanges if i.base == "shfl"}
+
     # -- what can be done at all ----------------------------------------------------------------------
 
     def _look(self, origins: dict[str, Origins]) -> None:
@@ -169,7 +185,10 @@ class _Analysis:
             if op.flow not in ("", "branch", "return") or alone or op.is_fence:
                 raise _Refused
             if op.collective and not _is_for_all(ins):
-                raise _Refused
+                known = self.warps.exchange(ins) if self.warps and op.collective == "warp" else None
+                if known is None:
+                    raise _Refused
+                self.found.exchanges[ins] = known
             if not all(_is_known(name) for o in ins.operands for name in o.registers):
                 raise _Refused
             if op.memory or op.address is not None:

@@ -20,13 +20,16 @@ _OPEN = object()  # the stride of a register of which nothing is known yet
 
 
 class Strides:
-    """of_registers: those found last."""
+    """of_registers: those found last. known: instructions whose results have a stride that does not follow from those of
+    their operands.
+    """
 
     def __init__(self, function: Function):
         self.types = function.regs
         self.writing = [i for i in function.body if isinstance(i, Instruction) and i.writes]
         self.written = {name for ins in self.writing for name in ins.writes}
         self.of_registers: dict[str, int | None] = {}
+        self.known: dict[Instruction, int | None] = {}
 
     def find(self, varying: Iterable[str]) -> dict[str, int | None]:
         """The least change that all instructions agree with. varying: registers that are no constant apart anyway."""
@@ -46,8 +49,7 @@ class Strides:
             for name in ins.writes:
                 if strides.get(name, 0) is None:
                     continue
-                same = name.startswith(COUNTERS) or ins.op.collective
-                stride = 0 if same else self._result(ins, name)
+                stride = 0 if name.startswith(COUNTERS) else self._result(ins, name)
                 if stride is _OPEN:
                     continue
                 if name in strides and strides[name] != stride:
@@ -65,6 +67,10 @@ class Strides:
         return 0
 
     def _result(self, ins: Instruction, name: str):
+        if ins in self.known:
+            return self.known[ins]
+        if ins.op.collective:
+            return 0
         read = [self.of(Register(r) if r not in special.ROWS else Special(r)) for r in sorted(ins.reads)]
         if _OPEN in read:
             return _OPEN

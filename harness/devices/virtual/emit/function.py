@@ -47,7 +47,7 @@ def _kernel(f: Function, unit: Unit) -> str:
         several = _coroutine(together, "together", body.emit) if coroutine else _together(together)
         info.coarsening = found.factor
     elif unit.facts.of(f).lanes and (several := _lanes(f, unit, site, coroutine)):
-        info.lanes = unit.facts.width
+        info.lanes = unit.facts.of(f).width
         if (rows := unit.facts.of(f).rows) > 1 and (more := _lanes(f, unit, site, coroutine, rows)):
             several, info.rows = several + more, rows
     e = Emitter(f, unit, site, coroutine)
@@ -132,7 +132,7 @@ def _lanes(f: Function, unit: Unit, site: str, coroutine: bool, rows: int = 1) -
     found = facts.find_lanes(rows)
     if found is None:
         return ""
-    e = Emitter(f, unit, site, coroutine, lanes=found, width=unit.facts.width)
+    e = Emitter(f, unit, site, coroutine, lanes=found, width=facts.width)
     try:
         if coroutine:
             return _coroutine(

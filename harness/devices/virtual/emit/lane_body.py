@@ -11,6 +11,7 @@ from ..analyse.lanes import Lanes, Region
 from ..analyse.strides import linear
 from ..ptx.ir import Instruction, Label
 from ..ptx.types import BITS, is_signed, llvm_type
+from . import lane_exchanges
 from .body import lower
 from .emitter import Emitter
 from .lane_memory import Accesses
@@ -86,10 +87,23 @@ class _Body:
             return self._part(ins, position)
         if self.accesses.emit(ins):
             return False
+        if ins in self.lanes.exchanges:
+            lane_exchanges.emit(e, ins, self.lanes.exchanges[ins])
+            return False
+        if ins in self.lanes.of_warps:
+            return self._of_warp(ins)
         if ins.op.has_result and ins.operands[0] in self.values.types and not ins.op.flow:
             if self.values.is_pair(ins.operands[0]) and self._linear(ins):
                 return False
         return lower(e, ins)
+
+    def _of_warp(self, ins: Instruction) -> bool:
+        """What follows from the number of the first lane."""
+        if self.lanes.of_warps[ins]:
+            self.values.set_pair(ins.operands[0], ("0", self.e.text.row(32, 1)))
+            return False
+        with self.values.of_first_lane():
+            return lower(self.e, ins)
 
     def _exit(self, ins: Instruction) -> bool:
         """Lanes die; if none is left, the kernel is left."""
@@ -103,11 +117,11 @@ class _Body:
             self._unless_alone(alive)
         target = e.control.label(ins.operands[0])
         if self.lanes.exits[ins]:
-            e.branch(self._any(alive), go, target)
+            e.branch(e.text.any(alive), go, target)
             e.label(go)
         else:
             none = e.fresh_label("nobody")
-            e.branch(self._any(alive), target, none)
+            e.branch(e.text.any(alive), target, none)
             e.label(none)
         return False
 
@@ -117,9 +131,6 @@ class _Body:
         count = e.emit(f"call i32 @llvm.ctpop.i32(i32 {e.text.bits(alive)})")
         e.branch(e.op("icmp eq i32", count, 1), ALONE, enough, unlikely=True)
         e.label(enough)
-
-    def _any(self, mask: str) -> str:
-        return self.e.text.any(mask)
 
     def _part(self, ins: Instruction, position: int) -> bool:
         """The lanes go to the first blocks of the region that begins here; nothing to do where they meet at once."""
@@ -163,7 +174,7 @@ class _Body:
             ends = [loop for loop in region.loops if max(region_end(loop, region)) == end]
             self._block(start, end, region, e.fresh_label("behind") if ends or not next_ else next_)
             for loop in reversed(ends):  # an inner one first
-                again = self._any(self._waiting(loop.header))
+                again = e.text.any(self._waiting(loop.header))
                 behind = e.fresh_label("round")
                 e.branch(again, _at(loop.header), behind)
                 e.text.block(behind)
@@ -175,7 +186,7 @@ class _Body:
         self._all_alive(region.end)
         if self.values.mask and any(self._may_die(block) for block in region.blocks):
             on = e.fresh_label("alive")
-            e.branch(self._any(self.values.mask), on, "return")
+            e.branch(e.text.any(self.values.mask), on, "return")
             e.label(on)
         if region.end >= len(self.body):
             e.line("br label %return")
@@ -203,7 +214,7 @@ class _Body:
         e.text.join(_at(start))
         mask = self._waiting(start)
         e.line(f"store {self.mask_type} zeroinitializer, ptr {_mask(start)}")
-        e.branch(self._any(mask), run, next_)
+        e.branch(e.text.any(mask), run, next_)
         e.text.block(run)
         values.mask, values.merging = mask, True
         for position in range(start, end):

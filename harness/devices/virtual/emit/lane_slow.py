@@ -14,7 +14,7 @@ from .lane_values import ROW
 from .lift import LaneText
 
 _CHECK = """
-define internal preserve_mostcc i1 @lanes.check(i64 %env, i64 %thread, ptr %addresses, i32 %mask, i32 %site, i32 %info) cold noinline {{
+define internal preserve_mostcc i1 @lanes.check.{width}(i64 %env, i64 %thread, ptr %addresses, i32 %mask, i32 %site, i32 %info) cold noinline {{
 entry:
   br label %lane
 lane:
@@ -45,7 +45,7 @@ done:
 # begin, bound: see `Checks.limits`, of one lane
 _ACCESS = """
 define internal preserve_mostcc i1 @{name}(i64 %env, i64 %thread, ptr %memory, ptr %room, i32 %mask, i32 %site, i32 %info, i64 %begin, i64 %bound) cold noinline {{
-  %bits = trunc i32 %mask to i{width}
+  %bits = {narrowed} i32 %mask to i{width}
   %lanes = bitcast i{width} %bits to {bools}
   %addresses = load {vector}, ptr %room, align 64
   %begin.0 = insertelement {vector} poison, i64 %begin, i64 0
@@ -60,7 +60,7 @@ define internal preserve_mostcc i1 @{name}(i64 %env, i64 %thread, ptr %memory, p
   %all = call i1 @llvm.vector.reduce.and.v{width}i1({bools} %each)
   br i1 %all, label %access, label %ask
 ask:
-  %allowed = call preserve_mostcc i1 @lanes.check(i64 %env, i64 %thread, ptr %room, i32 %mask, i32 %site, i32 %info)
+  %allowed = call preserve_mostcc i1 @lanes.check.{width}(i64 %env, i64 %thread, ptr %room, i32 %mask, i32 %site, i32 %info)
   br i1 %allowed, label %access, label %wrong
 wrong:
   ret i1 false
@@ -83,7 +83,7 @@ class SlowAccesses:
         self._needs_check()
         self._enter(addresses)
         self._put(addresses, "i64", 0)
-        return self._call("lanes.check", ins, "")
+        return self._call(f"lanes.check.{self.text.width}", ins, "")
 
     def access(
         self, ins: Instruction, addresses: str, memory: str, limits: tuple[str, str], stores: list[str]
@@ -132,10 +132,11 @@ class SlowAccesses:
     def _needs_check(self) -> None:
         self.e.module.declare("rt_check")
         thread, width = abi.DTYPES["Thread"].itemsize, self.text.width
-        self.e.module.helpers["lanes.check"] = _CHECK.format(thread=thread, width=width)
+        self.e.module.helpers[f"lanes.check.{width}"] = _CHECK.format(thread=thread, width=width)
 
     def _needs_access(self, what: str, t: str, n: int, size: int) -> str:
-        name, text = f"lanes.{what}.{t}.{n}", self.text
+        text = self.text
+        name = f"lanes.{what}.{t}.{n}.{text.width}"
         if name not in self.e.module.helpers:
             self._needs_check()
             vector, width, bools = text.type("i64"), text.width, text.bools
@@ -144,6 +145,7 @@ class SlowAccesses:
             accesses = "\n".join(_element(text, what, t, k, size) for k in range(n))
             self.e.module.helpers[name] = _ACCESS.format(
                 name=name,
+                narrowed="trunc" if width < 32 else "bitcast",
                 width=width,
                 vector=vector,
                 bools=bools,

@@ -7,6 +7,9 @@ changes, and lanes that are neighbours in memory stay so without any further loo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from ..analyse.lanes import Lanes
 from ..ptx.ir import Function, Instruction, Operand, Special, operand
 from ..ptx.types import BITS, TYPES, llvm_type
@@ -27,6 +30,7 @@ class LaneValues(Values):
     def __init__(self, text: LaneText, threads: Threads, special: SpecialRegisters, lanes: Lanes):
         super().__init__(text, threads, special)
         self.lanes, self.mask, self.merging = lanes, "", False
+        self._first = False  # whether registers are read for the first lane alone
         self.anchors = ""  # the table of what anchors keep, see `exact`
         rows = _Rows()
         self.of_rows = SpecialRegisters(text, State(text, rows), rows)
@@ -119,7 +123,7 @@ class LaneValues(Values):
 
     def value(self, given: str, ptx_type: str) -> str:
         given = operand(given)
-        if isinstance(given, Special) and self.lanes.stride(given):
+        if isinstance(given, Special) and self.lanes.stride(given) and not self._first:
             first, t = self.special.read(given)
             return self.convert(self._sum(first, self.text.row(32, 1), t), t, llvm_type(ptx_type))
         if isinstance(given, Special) and given in self.lanes.several:
@@ -129,6 +133,8 @@ class LaneValues(Values):
     def read(self, register: str) -> str:
         if self.lanes.strides.get(register, 0) == 0:
             return super().read(register)
+        if self._first:
+            return self._of_first(register)
         key = f"{register}:full"
         if not self.text.knows(key):
             t = llvm_type(self.types[register])
@@ -136,6 +142,23 @@ class LaneValues(Values):
                 key, self.exact(register) if self.is_pair(register) else self._load(f"{register}:v", t, True)
             )
         return self.text.knows(key)
+
+    @contextmanager
+    def of_first_lane(self) -> Iterator[None]:
+        """Registers are read, within, for the first lane."""
+        self._first = True
+        yield
+        self._first = False
+
+    def _of_first(self, register: str) -> str:
+        """Of a pair of 32 bits."""
+        t = llvm_type(self.types[register])
+        first = self._load(f"{register}:u", t, False)
+        if self.lanes.strides[register] is not None:
+            return first
+        rest = self._load(f"{register}:v", t, True)
+        more = self.text.plainly_once(f"extractelement {self.text.type(t)} {rest}, i64 0")
+        return self.text.op(f"add {t}", first, more)
 
     def set(self, register: str, value: str, ptx_type: str) -> None:
         if register == "_":

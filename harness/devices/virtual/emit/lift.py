@@ -129,7 +129,7 @@ class LaneText(RowText):
     def bits(self, mask: str) -> str:
         """A bit of each lane, as an i32."""
         bits = self.plainly_once(f"bitcast {self.bools} {self.condition(mask)} to i{self.width}")
-        return self.cast("zext", f"i{self.width}", bits, "i32")
+        return self.resize(bits, f"i{self.width}", "i32")
 
     def masked(self, what: str, t: str, pointers: bool) -> str:
         """The name of llvm.masked.load, store, gather or scatter of lanes, declared. pointers: each lane has its own."""

@@ -82,7 +82,6 @@ ALONE = {
     "atomics": f"{I} __shared__ int s[4]; if (t < 4) s[t] = 0; __syncthreads(); atomicAdd(&s[j[i] % 4], i); __syncthreads(); out[i] = s[t % 4];",
     "text": f'{I} __shared__ int s[32]; s[t] = i; __syncthreads(); if (s[t ^ 1] == 9) printf("%d\\n", i); out[i] = s[t];',
     "either array": f"{I} __shared__ float a[32], b[32]; a[t] = x[i]; b[t] = i; __syncthreads(); float* p = j[i] & 1 ? a : b; out[i] = p[T - 1 - t];",
-    "shuffles": f"{I} __shared__ float s[32]; s[t] = x[i]; __syncthreads(); out[i] = __shfl_xor_sync(~0u, s[t], 3);",
 }
 #: with this before them, rows run side by side
 WORK = "{ float f = 0;\n#pragma unroll 1\nfor (int k = 0; k < n; k++) f = f * 0.5f + x[k] * threadIdx.y; if (f == 0.12345f) out[0] = f; }"

@@ -1,0 +1,176 @@
+"""Warps that run as one group of lanes: what they exchange is a permutation of a vector, and what is about a thread's warp is
+the same for all lanes.
+
+    %r2 = shr.u32 %tid.x, 5     the same in all lanes
+    %r3 = and.b32 %tid.x, 31    the lane's number
+
+A number is in step if it is a multiple of 32 that all lanes have, plus the lane's number, as %tid.x is: a group of lanes is a
+warp of a block whose rows are multiples of 32.
+"""
+
+from __future__ import annotations
+
+from ..ptx.cfg import Blocks
+from ..ptx.ir import Function, Immediate, Instruction, Operand, Register, Special
+from .strides import LINEAR
+
+WARP = 32
+_MOST_THREADS = 10  # bits of the number of a thread in its block
+_WORDS = ("u32", "s32", "b32")
+#: comparisons with a multiple of 32, or with what is one less
+_BELOW, _UP_TO = ("lt", "ge", "lo", "hs"), ("gt", "le", "hi", "ls")
+
+
+def exchanges(function: Function) -> bool:
+    """Whether the lanes of a warp give each other something."""
+    return any(isinstance(i, Instruction) and i.op.collective == "warp" for i in function.body)
+
+
+class Warps:
+    """Follows registers to where they are set: in the same block, or the only place where they are.
+
+    masked: blocks that not all lanes may take. kept: registers that other lanes keep there.
+    """
+
+    def __init__(self, function: Function, blocks: Blocks):
+        self.body = function.body
+        self.starts = {p: start for start, (end, _) in blocks.items() for p in range(start, end)}
+        self.positions = {i: p for p, i in enumerate(self.body) if isinstance(i, Instruction)}
+        self.writers: dict[str, list[int]] = {}
+        for ins, position in self.positions.items():
+            for name in ins.writes:
+                self.writers.setdefault(name, []).append(position)
+        self.masked: set[int] = set()
+        self.kept: set[str] = set()
+
+    def exchange(self, ins: Instruction) -> tuple[int, int] | None:
+        """Of a shuffle, its b and c, of another collective of a warp (0, 0). None where they, or the mask, are not known, or
+        the mask is not that of all lanes."""
+        named, at = ins.named, self.positions[ins]
+        if ins.base not in ("shfl", "vote", "redux", "bar") or self._constant(named["m"], at) != 0xFFFFFFFF:
+            return None
+        if ins.base != "shfl":
+            return 0, 0
+        b, c = (self._constant(named[name], at) for name in "bc")
+        return None if b is None or c is None else (b, c)
+
+    def result(self, ins: Instruction) -> int | None:
+        """The stride of what an instruction computes, where that is about the warp: 0, or 1 of a lane's number."""
+        op, at = ins.op, self.positions[ins]
+        if (
+            op.type not in _WORDS
+            or len(ins.operands) != 3
+            or ins.pred
+            or not self._in_step(ins.operands[1], at)
+        ):
+            return None
+        number = self._constant(ins.operands[2], at)
+        if ins.base == "shr" and number is not None and number >= 5:
+            return 0
+        if ins.base == "and" and number is not None and number % WARP in (0, WARP - 1):
+            return 0 if number % WARP == 0 else 1 if number == WARP - 1 else None
+        if ins.base == "setp" and op.mods[0] in _BELOW and self._multiple(ins.operands[2], at):
+            return 0
+        if ins.base == "setp" and op.mods[0] in _UP_TO and number is not None and number % WARP == WARP - 1:
+            return 0
+        return None
+
+    # -- where a value comes from -------------------------------------------------------------------------
+
+    def _set(self, given: Operand, at: int) -> tuple[Instruction, int] | None:
+        """The instruction that sets a register which is read at a position."""
+        if type(given) is not Register:
+            return None
+        start, found = self.starts[at], self.writers.get(given, [])
+        inside = [p for p in found if start <= p < at]
+        if given in self.kept and (not inside or start in self.masked):
+            return None
+        if not inside and (len(found) != 1 or found[0] >= at):
+            return None
+        position = max(inside) if inside else found[0]
+        ins = self.body[position]
+        return (ins, position) if not ins.pred and ins.op.type in _WORDS else None
+
+    def _constant(self, given: Operand, at: int) -> int | None:
+        if type(given) is Immediate:
+            return given.value & 0xFFFFFFFF if type(given.value) is int else None
+        found = self._set(given, at)
+        return self._constant(found[0].operands[1], found[1]) if found and found[0].base == "mov" else None
+
+    def _in_step(self, given: Operand, at: int) -> bool:
+        if isinstance(given, Special):
+            return given in LINEAR
+        if not (found := self._set(given, at)):
+            return False
+        ins, position = found
+        given = ins.operands[1:]
+        if ins.base == "mov":
+            return self._in_step(given[0], position)
+        if ins.base in ("add", "sub", "mad") and not _is_plain(ins):
+            return False
+        if ins.base in ("add", "sub"):
+            ways = [given, given[::-1]] if ins.base == "add" else [given]
+            return any(self._in_step(a, position) and self._multiple(b, position) for a, b in ways)
+        if ins.base == "mad":
+            return self._in_step(given[2], position) and self._product(given[:2], position)
+        return ins.base == "and" and self.result(ins) == 1
+
+    def _multiple(self, given: Operand, at: int) -> bool:
+        """Of 32, the same in all lanes."""
+        number = self._constant(given, at)
+        if number is not None:
+            return number % WARP == 0
+        if isinstance(given, Special):
+            return given == "%ntid.x"
+        if not (found := self._set(given, at)):
+            return False
+        ins, position = found
+        given = ins.operands[1:]
+        if ins.base == "mov":
+            return self._multiple(given[0], position)
+        if ins.base == "and" and self.result(ins) == 0 or self._is_zero(ins, position):
+            return True
+        if ins.base == "shl":
+            by = self._constant(given[1], position)
+            return by is not None and 5 <= by < 32 and self._uniform(given[0], position)
+        if ins.base in ("add", "sub", "mul", "mad") and not _is_plain(ins):
+            return False
+        if ins.base in ("add", "sub"):
+            return all(self._multiple(o, position) for o in given)
+        if ins.base in ("mul", "mad"):
+            return self._product(given[:2], position) and all(self._multiple(o, position) for o in given[2:])
+        return False
+
+    def _product(self, factors: tuple[Operand, ...], at: int) -> bool:
+        """Whether it is a multiple of 32, the same in all lanes."""
+        a, b = factors
+        return any(self._multiple(x, at) and self._uniform(y, at) for x, y in ((a, b), (b, a)))
+
+    def _is_zero(self, ins: Instruction, at: int) -> bool:
+        """The sign of a thread's number, say, of which a quotient by 32 takes notice."""
+        by = self._constant(ins.operands[2], at) if ins.base == "shr" else None
+        if by is None:
+            return False
+        given, found = ins.operands[1], self._set(ins.operands[1], at)
+        while found and found[0].base == "mov":
+            given, found = found[0].operands[1], self._set(found[0].operands[1], found[1])
+        if isinstance(given, Special):
+            return given in LINEAR and by >= _MOST_THREADS
+        return bool(found) and self._is_zero(*found)
+
+    def _uniform(self, given: Operand, at: int) -> bool:
+        if isinstance(given, Special):
+            return given not in LINEAR
+        if type(given) is Immediate:
+            return True
+        if not (found := self._set(given, at)):
+            return False
+        ins, position = found
+        if ins.op.memory:
+            return ins.op.of_parameters
+        return not ins.op.collective and all(self._uniform(o, position) for o in ins.operands[1:])
+
+
+def _is_plain(ins: Instruction) -> bool:
+    mods = ins.op.mods
+    return "sat" not in mods and "cc" not in mods and not {"wide", "hi"} & set(mods)
