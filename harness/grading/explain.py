@@ -19,7 +19,7 @@ from .causes import dependences, formulas, integers, naming, not_finite, orders,
 from .causes.block_slips import takes_what_changes
 from .causes.budget import Budget, Spent
 from .causes.text_causes import causes
-from .causes.unset import left_in_a_loop, read_unset, too_few_threads
+from .causes.unset import left_in_a_loop, read_unset, too_few_threads, zeros_left_out
 from .compare import error_map
 from .runs import Outcome, Pace, Setup, Trial, start_text
 from .verdict import RUNNABLE, Verdict
@@ -99,7 +99,7 @@ def explain(
         verdict.causes = [told]
     if shown.kind == "unwritten":
         verdict.causes += sentences.unwritten(puzzle, shown.kernel, source, shown.mismatches)
-        verdict.causes += left_in_a_loop(shown.kernel, source)
+        verdict.causes += left_in_a_loop(shown.kernel, source) or zeros_left_out(seen)
         launch = shown.kernel.launch(puzzle.full_dims(shown.case), tunables(source))
         verdict.causes += too_few_threads(shown.observation, launch)
     verdict.causes += of_text()

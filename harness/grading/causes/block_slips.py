@@ -115,7 +115,8 @@ def places_in_the_grid(function: Function) -> Iterator[tuple[Piece, str, Piece]]
         terms: Counter = Counter()
         for sign, names in expanded(index):
             terms[tuple(sorted(names))] += sign
-        if any(times > 0 and any(n.startswith("blockIdx") for n in names) for names, times in terms.items()):
+        of_blocks = [n for names, n in terms.items() if n and any(x.startswith("blockIdx") for x in names)]
+        if of_blocks and min(of_blocks) > 0:  # what is subtracted is where the block begins
             yield access, array.name, index
 
 

@@ -26,6 +26,8 @@ def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable
     found = [
         *other_signs(*both),
         *other_factors(*both),
+        *other_constants(*both),
+        *lost_limits(*both),
         *exchanged(*both),
         *compared,
         *leaves(*both),
@@ -65,6 +67,37 @@ def other_factors(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
     for e, s in sorted(found, key=lambda each: len(each[0].code))[:1]:
         product = " * ".join(min(s - alike[plain(s)])[1])
         yield Slip(e.line, f"Line {e.line}: is {product} multiplied by what it should be in {shown(e)}?")
+
+
+def other_constants(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """A sum of the solution's terms, and of one more with a number in it: `(b * H + h + 1) * W + w`."""
+    known = {s for body in solution for _, s in sums(body, True)}
+    for body in mine:
+        for e, s in sums(body, True):
+            more = [term for term in s if any(n.isdecimal() for n in term[1]) and s - {term} in known]
+            if more and s not in known and len(s) > 2:
+                sign, names = more[0]
+                does = "adds" if sign > 0 else "subtracts"
+                yield Slip(
+                    e.line, f"Line {e.line} {does} {' * '.join(names)} in {shown(e)}: is that too much?"
+                )
+                return
+
+
+def lost_limits(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """`last = first + count`, where the solution takes the smaller one of that and something else."""
+    own, right = values(mine), values(solution)
+    for name in own.keys() & right.keys():
+        for called, call in right[name].calls():
+            inside = call.part("arguments")
+            both = {" ".join(p.code.split()) for p in inside.parts} if inside else set()
+            if called in ("min", "max") and call == right[name] and " ".join(own[name].code.split()) in both:
+                least = "at or below" if called == "min" else "at or above"
+                yield Slip(
+                    own[name].line,
+                    f"Line {own[name].line} sets {name} to {shown(own[name])} alone: must it not be kept {least} something else "
+                    "as well?",
+                )
 
 
 def sums(body: Piece, numbers: bool = False) -> Iterator[tuple[Piece, Sum]]:

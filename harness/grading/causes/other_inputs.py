@@ -257,9 +257,9 @@ def times(kernel: Kernel, failed: Sequence[Observation]) -> str:
             fits = np.isfinite(count) and without.any() and bool((np.abs(more - count * share) <= room).all())
             found.add(round(count) if fits and abs(count - round(count)) < 1e-3 else None)
         if None not in found and all(n > 1 for n in found):
-            least = min(found)
-            often = f"{least} times" if len(found) == 1 else "several times"
-            return f"{a.name} is added {often} instead of once: everybody who has a part of the sum begins with it."
+            often = f"{min(found)} times" if len(found) == 1 else "several times"
+            where = ": in every turn of a loop, or by everybody who has a part of the sum" * (max(found) > 3)
+            return f"{a.name} is added {often} instead of once{where}."
     return ""
 
 

@@ -65,7 +65,7 @@ def follows(view: View, terms: Terms) -> bool:
 
 def beyond_an_axis(want: Terms, extra: Terms) -> str:
     """Terms, most of them with an index outside of its axis, which in memory is another element's."""
-    for view in (*views_of_parts(want), *views(want)):
+    for view in sorted((*views_of_parts(want), *views(want)), key=lambda v: v.dependent == 0):
         base, ruled = view.of(extra), list(zip(view.rest, view.rules, strict=True))
         if not all(isinstance(rule, Linear) for _, rule in ruled):
             continue
@@ -75,15 +75,20 @@ def beyond_an_axis(want: Terms, extra: Terms) -> str:
         here = np.abs(place - extra.flat(view.dependent)) < EXACT
         for c, rule in ruled:
             here &= c.array == view.dependent or np.abs(rule.of(base) - extra.at[:, c.number]) < EXACT
-        if 2 * here.sum() < len(here):
+        if 2 * here.sum() < len(here) or view.dependent == 0 and not here.all():
             continue
+        found = []
         for c, rule in ruled:
             at = np.rint(index.get(c.number, np.zeros(len(here)))).astype(int)[here]
-            if len(out := np.unique(at[(at < 0) | (at >= c.size)])):
-                array, things = want.arrays[c.array].name, "products" if len(want.arrays) > 2 else "elements"
-                values = str(out[0]) if len(out) == 1 else f"{out[0]} to {out[-1]}"
-                return (
-                    f"{want.arrays[0].name} also gets {things} with {c.letter} = {rule.text(view.letters)} = {values}, where "
-                    f"{array} has {c.letter} = 0 to {c.size - 1}: in memory, another element stands there."
-                )
+            beyond = at[(at < 0) | (at >= c.size)]
+            if len(beyond):
+                found.append((len(beyond), -c.number, c, rule, np.unique(beyond)))
+        if found:
+            *_, c, rule, out = max(found, key=lambda each: each[:2])
+            array, things = want.arrays[c.array].name, "products" if len(want.arrays) > 2 else "elements"
+            values = str(out[0]) if len(out) == 1 else f"{out[0]} to {out[-1]}"
+            return (
+                f"{want.arrays[0].name} also gets {things} with {c.letter} = {rule.text(view.letters)} = {values}, where "
+                f"{array} has {c.letter} = 0 to {c.size - 1}: in memory, another element stands there."
+            )
     return ""

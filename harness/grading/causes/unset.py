@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ...course.cuda_text import Piece, read
 from ...course.cuda_tree import LOOPS
@@ -74,6 +77,20 @@ def left_in_a_loop(kernel: Kernel, source: str) -> list[str]:
                 f"{after[0].line}; to skip one turn of the loop, write continue."
             ]
     return []
+
+
+def zeros_left_out(seen: Sequence[Observation]) -> list[str]:
+    """Whether all elements that were never written should be 0, and most others should not."""
+    name = ""
+    for o, target in ((o, t) for o in seen for t in o.targets):
+        got = o.results[target.array.name]
+        left = untouched(target, got, o.before[target.array.name], o.written.get(target.array.name))
+        if target.array.is_input or target.values[left].any():
+            return []
+        if left.any() and 2 * np.count_nonzero(target.values[~left]) > np.count_nonzero(~left):
+            name = target.array.name
+    says = f"Every element of {name} that was never written should be 0: where there is nothing to add up, 0 is to be stored."
+    return [says] * bool(name)
 
 
 def fills_in_part(text: str) -> bool:

@@ -42,7 +42,14 @@ def test_a_block_for_each_element_may_begin_one_after_the_other():
 
 @pytest.mark.parametrize(
     ("index", "wrong"),
-    [("i", True), ("i + 1", True), ("threadIdx.x", False), ("i - blockIdx.x * 16", False), ("j - i", False)],
+    [
+        ("i", True),
+        ("i + 1", True),
+        ("threadIdx.x", False),
+        ("i - blockIdx.x * 16", False),
+        ("j - i", False),
+        ("(j - i) * (M - 1)", False),
+    ],
 )
 def test_a_place_of_the_grid_in_shared_memory(index, wrong):
     found = said(f"__shared__ float s[16]; int i = blockIdx.x * 16 + threadIdx.x, j = M;\ny[i] = s[{index}];")

@@ -80,6 +80,27 @@ def test_one_difference_is_pointed_at(old, new, says):
     assert text.startswith(says)
 
 
+def test_a_number_too_much():
+    assert told(("col * n - r * H + s", "(col + 1) * n - r * H + s")) == [
+        "Line 7 adds 1 * n in (col + 1) * n - r * H + s: is that too much?"
+    ]
+    assert not told(("col * n - r * H + s", "col * n - r * H + s + s"))
+
+
+@pytest.mark.parametrize(
+    ("own", "says"),
+    [("row * n", True), ("n", True), ("min(n, row * n)", False), ("row", False)],
+)
+def test_a_limit_that_is_lost(own, says):
+    texts = [
+        f"__global__ void k(float* y, int n) {{\nint row = blockIdx.x;\nint end = {e}; y[end] = 1; }}"
+        for e in (own, "min(row * n, n)")
+    ]
+    found = [slip.says for slip in differences(*map(read, texts), "k", {"n"})]
+    said = f"Line 3 sets end to {own} alone: must it not be kept at or below something else as well?"
+    assert found == [said] * says
+
+
 @pytest.mark.parametrize(
     "edit",
     [

@@ -7,7 +7,7 @@ import numpy as np
 from harness.course.declare import Case, In, Kernel, Launch, Out
 from harness.errors import KernelFault
 from harness.grading.causes.naming import Observation
-from harness.grading.causes.unset import left_in_a_loop, read_unset, too_few_threads
+from harness.grading.causes.unset import left_in_a_loop, read_unset, too_few_threads, zeros_left_out
 from harness.grading.compare import Expected
 
 KERNEL = Kernel("k", (In("a", n="N"), Out("c", n="N")), lambda d, t: Launch(1, 1), lambda a, d: a["a"])
@@ -63,3 +63,21 @@ def test_a_launch_of_fewer_threads_than_elements():
         "The launch has 8 threads, and c has 12 elements: one each is too few. A thread stores several."
     ]
     assert not told(7, Launch(2, 4)) and not told(12, Launch(3, 4)) and not told(0, Launch(2, 4))
+
+
+def test_where_there_is_nothing_to_add_up_zero_is_stored():
+    def left(right, written):
+        right = np.array(right, float)
+        target = Expected(KERNEL.outputs[0], right, np.zeros(4), np.zeros(4))
+        got = np.where(written, right, -1).astype(np.float32)
+        arrays = {"a": right.astype(np.float32)}
+        seen = Observation(
+            Case("c", {}), {"N": 4}, arrays, (target,), {"c": got}, {"c": np.full(4, -1, np.float32)}
+        )
+        return zeros_left_out([seen])
+
+    says = "Every element of c that was never written should be 0: where there is nothing to add up, 0 is to be stored."
+    assert left([5, 0, 7, 0], [True, False, True, False]) == [says]
+    assert (
+        left([5, 0, 7, 9], [True, False, True, False]) == left([0, 0, 0, 0], [True, True, False, False]) == []
+    )
