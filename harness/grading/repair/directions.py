@@ -19,6 +19,7 @@ for _words in (*_DIRECTIONS, *_OTHERS):
                 _COUNTERPARTS.setdefault(_one, {}).setdefault(_other, set()).add((min(_i, _j), max(_i, _j)))
 
 
+@cache
 def are_counterparts(one: str, other: str) -> bool:
     """`pad_h * H` and `pad_w * W`: the same text but for the direction. Rows are quotients, columns remainders: `i / S`
     and `i % S`."""

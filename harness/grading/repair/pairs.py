@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations, takewhile
 
 from ...course.cuda_text import Piece
@@ -50,6 +50,19 @@ def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
                     Choice(first, first.others.index(second.piece.code)),
                     Choice(second, second.others.index(first.piece.code)),
                 )
+
+
+def turned_signs(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
+    """`i / 2` and `i % 2` in one line, each in the other's place."""
+    signs = [(s, s.piece.part("operator").code) for s in sites if s.operations is BINARY]
+    for (first, one), (second, other) in combinations([(s, sign) for s, sign in signs if sign in "/%"], 2):
+        if one != other and first.piece.line == second.piece.line and _sides(first) == _sides(second):
+            numbers = (_number(site, f"l {sign} r") for site, sign in ((first, other), (second, one)))
+            yield tuple(Choice(s, n, cost=0.3 - s.suspect) for s, n in zip((first, second), numbers))
+
+
+def _sides(site: Site) -> tuple[str, str]:
+    return site.piece.part("left").code, site.piece.part("right").code
 
 
 def _apart(one: Site, other: Site) -> float:
@@ -228,17 +241,16 @@ class Guards:
 
     def __init__(self, sites: Sequence[Site]):
         self.sites = sites
-        self.choices = [c for site in sites for c in site.choices()]
 
     def likely(self) -> Iterator[list[tuple[Choice, ...]]]:
-        yield self._by_cost(lambda cost: cost < self.PLAUSIBLE)
+        yield self._by_cost(high=self.PLAUSIBLE)
 
     def others(self) -> Iterator[list[tuple[Choice, ...]]]:
-        yield self._by_cost(lambda cost: cost >= self.PLAUSIBLE)
+        yield self._by_cost(low=self.PLAUSIBLE)
         yield [pair for site in self.sites for pair in any_guards(site)]
 
-    def _by_cost(self, fits: Callable[[float], bool]) -> list[tuple[Choice, ...]]:
-        chosen = sorted((c for c in self.choices if fits(c.cost)), key=lambda c: c.cost)
+    def _by_cost(self, **costs: float) -> list[tuple[Choice, ...]]:
+        chosen = sorted((c for site in self.sites for c in site.choices(**costs)), key=lambda c: c.cost)
         return [*((c,) for c in chosen), *(pair for c in chosen for pair in both_guards(c))]
 
 

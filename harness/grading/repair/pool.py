@@ -10,10 +10,12 @@ from functools import cached_property
 from ...course.cuda_text import CudaText, Function, Piece, Variable
 from ...course.parameters import Array
 from . import terms
+from .directions import turned
 from .kinds import BUILTINS, Kinds, kind_of, kind_of_type
 
 TERMS = 1000  # the code of the first term
 MOST_TERMS = 60
+UNUSED = -0.6  # the rank of what is nowhere used
 FAR_FETCHED = 9.0  # the rank of what stands only for a number like it
 MOST_DIVIDED = 3  # names of which quotients are taken
 MOST_INDICES = 8  # names that places of elements are made of
@@ -104,7 +106,7 @@ class Pool(Kinds):
             places = [*terms.places(array, *self._indices)]
             texts += [(text, 0.6, False) for text in places]
             if array.dtype == "int32" and array.is_input:
-                unused = -0.6 if self._uses(array.name) < 2 else 0.3
+                unused = UNUSED if self._uses(array.name) < 2 else 0.3
                 texts += [(f"{array.name}[{text}]", unused, False) for text in places]
         found = Entries(self._direct + self._terms(texts))
         found.partners = self._partners
@@ -139,6 +141,10 @@ class Pool(Kinds):
                 found.setdefault(v.name, set()).update(
                     numbers
                 )  # the number of a thread, and so of an element
+        for text in [f"{index} < {e}" for index, extents in found.items() for e in extents if " " in index]:
+            for other in turned(text, {v.name for v in self.locals}):  # of `left + j < W`: `top + i < H`
+                index, _, extent = other.partition(" < ")
+                found.setdefault(index, set()).add(extent)
         for v in self.locals:  # `p` is `down / stride_h`
             if v.value and v.value.kind == "binary_expression":
                 found.setdefault(v.value.code, found.get(v.name, set()))
@@ -161,7 +167,7 @@ class Pool(Kinds):
         texts = [(e.code, 0.3, False) for e in self._elements("float")]
         for array in self.arrays:
             if array.dtype == "float32" and array.is_input:
-                unused = -0.6 if self._uses(array.name) < 2 else 0.3
+                unused = UNUSED if self._uses(array.name) < 2 else 0.3
                 texts += [(f"{array.name}[{t}]", unused, False) for t in terms.places(array, *self._indices)]
         texts += [(e.text, 0.6, False) for e in self._direct if e.variable and not e.varies]
         texts += [(f"{v.name}[0]", 0.4, False) for v in self.kept if kind_of_type(v.type) == "float"]
@@ -235,7 +241,7 @@ class Pool(Kinds):
 
     def _rank(self, v: Variable) -> float:
         """What is nowhere used is likely to be missing."""
-        return -0.6 if self._uses(v.name) < 2 else 0.0
+        return UNUSED if self._uses(v.name) < 2 else 0.0
 
     def _uses(self, name: str) -> int:
         return len(re.findall(rf"\b{name}\b", self._code))

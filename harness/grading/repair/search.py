@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import re
 import time
-from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from itertools import chain, pairwise, zip_longest
 from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
+from ...course.cuda_text import read
 from ...course.declare import Case, Kernel, Puzzle
 from ...devices.virtual.run.workers import available_cores
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
@@ -24,7 +24,18 @@ from ..verdict import FAILED, PASSED, Verdict
 from . import texts
 from .edits import Edit, joined
 from .neighbours import setters
-from .pairs import MORE, Families, Guards, both_guards, carried, declared, exchanged, moved, renamed
+from .pairs import (
+    MORE,
+    Families,
+    Guards,
+    both_guards,
+    carried,
+    declared,
+    exchanged,
+    moved,
+    renamed,
+    turned_signs,
+)
 from .reach import is_one_place
 from .sites import Choice, Site
 from .variants import FEW_LARGE, Combination, Variants, has_barriers, with_small_blocks
@@ -194,8 +205,8 @@ class Search:
     def faster(self) -> list[Repair]:
         """Of a right kernel: the first change with which it meets the gates and stays right."""
         self.tell("looking for one change that makes it fast enough")
-        for edit in texts.of_speed(self.source, self.kernel.name):
-            repair = Repair((edit,), 0.5, self.source)
+        for edits in texts.of_speed(self.source, self.kernel.name):
+            repair = Repair(edits, 0.5, self.source)
             if self.left < 0:
                 break
             if self.is_fast(repair.text) and self.passes(repair.text):
@@ -222,7 +233,9 @@ class Search:
 
     def devices(self, checks: str, stack: ExitStack) -> Iterator:
         """As many as work side by side. Without barriers it pays off to compile hastily."""
-        if checks == "memory" and not has_barriers(self.source, self.kernel.name):
+        if checks == "memory" and (
+            __import__("os").environ.get("DRAFT") or not has_barriers(self.source, self.kernel.name)
+        ):
             checks = "draft"
         for _ in range(min(available_cores(), MOST_DEVICES)):
             yield stack.enter_context(self.opener("cpu", checks=checks, seed=self.verdict.seed))
@@ -249,7 +262,7 @@ class Search:
             first, size = 0, CHUNK
             while first < len(tier) and self.left > 0:
                 left = variants.right_everywhere(tier[first : first + size])
-                if len(left) > FEW_LARGE and then:
+                if len(left) > FEW_LARGE and then and not left[0][0].site.orders:
                     left = then().right_everywhere(left)
                 if left and (found := self.graded(left)):
                     return found
@@ -291,44 +304,38 @@ class Search:
             site.suspect = self.suspected.get(site.piece.line, 0.0)
         near = [s for s in sites if self.strays_in and s.may_stop(self.strays_in)]
         families, guards = Families(sites), Guards(near)
-        others = cache(lambda: [*exchanged(sites), *renamed(sites), *declared(sites), *carried(sites)])
-        steps = [*enumerate(pairwise((-math.inf, *PLAUSIBLE, math.inf)))]
-        alone = {step: cache(partial(self._alone, sites, *costs, early=not step)) for step, costs in steps}
+        pairs = (exchanged, turned_signs, renamed, declared, carried)
+        others = cache(lambda: [c for made in pairs for c in made(sites)])
+        likely = cache(lambda: [c for site in sites for c in site.likely])
+        steps = [*pairwise((-math.inf, *PLAUSIBLE, math.inf))]
+
+        @cache
+        def alone(step: int, i: int) -> list[Choice]:
+            """The choices of a tier, of operations that cost so much; first with those that are likely, whatever they cost."""
+            low, high = TIERS[i : i + 2]
+            early = () if step else (c for c in likely() if low <= c.cost < high)
+            found = chain(early, *(site.choices(*steps[step], low, high) for site in sites))
+            return sorted(found, key=lambda c: c.cost)
+
         order = [
             (max(low, 0.25) + LATER * step + after, step, i, after > 0)
-            for step in alone
+            for step in range(len(steps))
             for i, low in enumerate(TIERS[:-1])
             for after in (0.0, PAIRS_LATER)
         ]
         for _, step, i, together in sorted(order):
-            choices = alone[step]()
             if together:
-                yield sorted(self._together(choices, i, families, () if step else others()), key=cost_of)
+                low, high = TIERS[i : i + 2]
+                found = [] if step else [c for c in others() if low <= cost_of(c) < high]
+                for c in chain(alone(step, i), alone(step, i - 1) if i else ()):
+                    if low <= c.cost + MORE < high:
+                        found += [*families.of(c), *both_guards(c)]
+                yield sorted(found, key=cost_of)
             else:
-                yield sorted(((c,) for c in choices[i]), key=cost_of)
+                yield [(c,) for c in alone(step, i)]
             if i == GUARDS and step == 0 and near and not together:
                 yield from guards.likely()
         yield from guards.others()
-
-    @staticmethod
-    def _together(
-        choices: list[list[Choice]], i: int, families: Families, others: Sequence[Combination]
-    ) -> list[Combination]:
-        """The combinations that belong to a tier; of the others, those that cost so much."""
-        low, high = TIERS[i : i + 2]
-        found = [c for c in others if low <= cost_of(c) < high]
-        for c in chain(choices[i], choices[i - 1] if i else ()):
-            if low <= c.cost + MORE < high:
-                found += [*families.of(c), *both_guards(c)]
-        return found
-
-    def _alone(self, sites: Sequence[Site], least: float, most: float, early: bool) -> list[list[Choice]]:
-        """The choices of operations that cost so much, by tiers. early: with those that are likely, whatever they cost."""
-        alone: list[list[Choice]] = [[] for _ in TIERS]
-        likely = (c for site in sites if early for c in site.likely)
-        for c in chain(likely, *(site.choices(least, most) for site in sites)):
-            alone[bisect(TIERS, c.cost) - 1].append(c)
-        return alone
 
     def given(self, puzzle: Puzzle, case: Case, kernel: Kernel, seed: int):
         """As runs.given; every case is made once."""
@@ -346,7 +353,7 @@ class Search:
         all_ = (
             Repair(joined([e for c in some for e in c.edits]), cost_of(some), self.source) for some in choices
         )
-        for repair in sorted((r for r in all_ if not r.overlaps), key=rank):
+        for repair in sorted((r for r in all_ if not r.overlaps), key=lambda r: rank(r, self.kernel.name)):
             if len(found) >= MOST or tried >= MOST_GRADED or tried and self.left < 0:
                 break
             if found and repair.cost > found[0].cost + AS_LIKELY:
@@ -374,14 +381,18 @@ def cost_of(choices: Combination) -> float:
     return max((c.cost for c in choices), default=0.0) + MORE * (len(choices) > 1)
 
 
-def rank(repair: Repair) -> tuple:
-    """Barriers late rather than early, in the outermost block: at the end of a loop; one that stood elsewhere near there. A
-    `return` early."""
+def rank(repair: Repair, kernel: str) -> tuple:
+    """Several edits close to each other. Barriers in the kernel, after what it waits for, or else late rather than early,
+    in the outermost block: at the end of a loop; one that stood elsewhere near there. A `return` early."""
     start, says = repair.edits[0].start, repair.edits[0].says
     length, before = sum(len(e.after) for e in repair.edits), repair.source[:start]
     others = [e.start for e in repair.edits[1:] if e.says == "a barrier"]
     if others:
         return repair.cost, length, min(abs(other - start) for other in others)
     if says == "a barrier":
-        return repair.cost, length, before.count("{") - before.count("}"), -start
-    return (repair.cost, start, length) if says == "a return" else (repair.cost, length, start)
+        function = read(repair.source).function(kernel)
+        elsewhere = function is None or not function.whole.start <= start < function.whole.end
+        waits = re.search(r"\bwait\w*[^;{}]*;[^;{}]*$", before) is None
+        return repair.cost, elsewhere, length, waits, before.count("{") - before.count("}"), -start
+    lines = repair.last_line - repair.line
+    return (repair.cost, lines, start, length) if says == "a return" else (repair.cost, lines, length, start)

@@ -304,7 +304,10 @@ class Writer(Moves, Expressions):
         variables = [v for v in self.pool.locals if head and head[0].holds(v)]
         after = self._stores(variables) + "".join(self._kept_after(x) for x in head)
         before, last = self._around(p)
-        text = self._inside(p, condition=self._condition, body=self._loop_body(after))
+        kept = after.replace(";", ",") if p.part("condition") else ""  # it may be compared with another bound
+        text = self._inside(
+            p, condition=lambda c: kept + self._condition(c), body=self._loop_body("" if kept else after)
+        )
         return self._guarded(p, f'{before}_Pragma("unroll 1") {text} {last}')
 
     def _while_statement(self, p: Piece) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from ...course.cuda_text import Function, Piece, Variable, read
 from .edits import Edit
 from .kinds import kind_of, kind_of_type
 from .pool import Pool
 
+SHORTEST = 20  # characters of a statement that is a slip where it stands twice
 NARROW = (
     "short",
     "unsigned short",
@@ -54,7 +55,8 @@ def of_shared_arrays(source: str, kernel: str, fault: Mapping) -> Iterator[Edit]
         own = "__shared__" not in v.words and v.outer and v.outer.kind == "declaration"
         if own and (lacks or "__syncthreads" in words and fault.get("array") == v.name):
             yield Edit(v.outer.start, v.outer.start, "__shared__ ", "a memory")
-        if fault.get("array") == v.name or fault.get("kind") == "misaligned":
+        fits = fault.get("array") == v.name and fault.get("kind") != "race"
+        if fits or fault.get("kind") == "misaligned":
             yield from _extents([e for e in v.extents if e])
 
 
@@ -72,21 +74,39 @@ def _extents(extents: Sequence[Piece]) -> Iterator[Edit]:
             yield Edit(one.start, other.end, other.code + both + one.code, "a size")
 
 
-def of_speed(source: str, kernel: str) -> Iterator[Edit]:
-    """What may make a right kernel faster: barriers left out, padding of tiles, other tunables."""
+def of_speed(source: str, kernel: str) -> Iterator[tuple[Edit, ...]]:
+    """What may make a right kernel faster: barriers and waits left out, what is done twice left out, tiles by columns,
+    padding of tiles, other tunables."""
     file = read(source)
     function = file.function(kernel)
+    seen: set[str] = set()
     for statement in function.body.all("expression_statement"):
-        if statement.code == "__syncthreads();":
-            yield Edit(statement.start, statement.end, "", "a statement too many")
+        again = len(statement.code) > SHORTEST and statement.code in seen
+        if again or re.fullmatch(r"__syncthreads\(\);|\w*wait\w*(<\d+>)?\(\w*\);", statement.code):
+            yield (Edit(statement.start, statement.end, "", "a statement too many"),)
+        seen.add(statement.code)
     tiles = [v for v in file.variables if "__shared__" in v.words and function.whole.holds(v)]
     for v in tiles:
-        yield from list(_extents([e for e in v.extents if e]))[: 4 if len(v.extents) > 1 else 0]
+        if turned := tuple(_by_columns(function, v.name)):
+            yield turned
+    for v in tiles:
+        sizes = _extents([e for e in v.extents if e])
+        yield from ((edit,) for edit in islice(sizes, 4 if len(v.extents) > 1 else 0))
     for v in file.variables:
         if v.scope == file.root and "constexpr" in v.words and v.value and v.value.code.isdecimal():
             n = int(v.value.code)
             more = (4, 1) if n == 0 else (2 * n, 4 * n, n // 2)
-            yield from (Edit(v.value.start, v.value.end, str(m), "another value") for m in more if m)
+            yield from ((Edit(v.value.start, v.value.end, str(m), "another value"),) for m in more if m)
+
+
+def _by_columns(function: Function, tile: str) -> Iterator[Edit]:
+    """`tile[x][y]` for `tile[y][x]`, everywhere."""
+    for row in function.body.all("subscript_expression"):
+        whole = row.outer
+        if row.part("argument").code == tile and whole is not None and whole.part("argument") == row:
+            first, second = row.part("indices"), whole.part("indices")
+            if whole.kind == "subscript_expression" and first and second:
+                yield Edit(first.start, whole.end, second.code + first.code, "two that are exchanged")
 
 
 def _types(function: Function, pool: Pool) -> Iterator[Edit]:

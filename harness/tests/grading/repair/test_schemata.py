@@ -12,7 +12,7 @@ from harness.devices.virtual.variants import FAULTS, RIGHT, WRONG, Wanted
 from harness.grading.repair.directions import are_akin, are_counterparts, of_one_direction, turned
 from harness.grading.repair.edits import BINARY, FLOAT, INTEGER, filled, replaced
 from harness.grading.repair.neighbours import setters
-from harness.grading.repair.pairs import Families, carried, exchanged, renamed
+from harness.grading.repair.pairs import Families, carried, exchanged, renamed, turned_signs
 from harness.grading.repair.schemata import Schemata, rows
 from harness.grading.repair.search import Repair
 from harness.tests.devices.virtual.launches import K, Quick
@@ -263,3 +263,35 @@ def test_names_of_rows_and_columns():
 def test_lines_are_suspected_that_set_what_faults():
     source = f"{K}k(float* x, int n) {{\n int a = n;\n int b = a;\n int c = n;\n x[b] = 0;\n}}\n"
     assert setters(source, 5, 0.2) == {5: 0.2, 3: 0.1, 2: 0.05}
+
+
+def test_quotient_and_remainder_are_exchanged_in_one_line():
+    source = SLIPS.replace("(t + n) * i", "t % 3 * n + t / 3")
+    (pair,) = turned_signs(Schemata(source, "k").sites)
+    assert "t / 3 * n + t % 3" in Repair(tuple(e for c in pair for e in c.edits), 0.0, source).text
+
+
+ROWS = """
+extern "C" __global__ void k(const float* a, float* out, int n) {
+    int t = threadIdx.x, top = t / 3 * 2, left = t % 3, H = n + 1, W = n;
+    if (t >= 9) return;
+    float sum = 0.0f;
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < 3 && left + j < W; j++) sum += i + 2 * j;
+    }
+    out[t] = sum;
+}
+"""
+
+
+def test_a_loop_may_end_by_what_its_own_variable_is_now():
+    """`top + i < H`, as `left + j < W` says it of columns."""
+    made = Schemata(ROWS, "k")
+    (c,) = [
+        c
+        for s in made.sites
+        if s.piece.code == "i < 3"
+        for c in s.likely
+        if c.edit.after == "i < 3 && top + i < H"
+    ]
+    assert judged(made, [(c,), ()], outputs(c.edit.apply(ROWS))) == [RIGHT, WRONG]

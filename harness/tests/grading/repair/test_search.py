@@ -55,6 +55,9 @@ def found(number: str, old: str, new: str):
         ("02", "C[row * N + col] = sum;", "", None),
         ("11", "    if (i >= n) return;", "", None),  # before a declaration that reads memory
         ("27", "float a[BK][BM + 4]", "float a[BK][BM + 1]", None),  # what no variant can choose
+        ("24", "i < down && top + i < H", "i < down", None),  # by the loop's own variable
+        ("26", "        }\n        __syncthreads();  // nobody needs them any more", "        }", None),
+        ("30", "= bias[k] + sum", "= sum", ("sum", "sum + bias[k]")),  # what is nowhere used
         ("09", "(b * C_out + k) * H_out * W_out + i", "k * H_out * W_out + i", ("k", "(b * C_out + k)")),
     ],
 )

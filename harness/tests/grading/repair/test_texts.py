@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.grading.repair.texts import edits, of_shared_arrays
+from harness.grading.repair.texts import edits, of_shared_arrays, of_speed
 from harness.tests.devices.virtual.launches import K
 
 
@@ -54,3 +54,29 @@ def test_arrays_of_a_block_and_what_they_hold():
     found = {e.after for e in of_shared_arrays(source, "k", fault)}
     assert {"__shared__ ", "8", "8 + 4", "8 + 1][4"} <= found
     assert not list(of_shared_arrays(source.replace("float a", "__shared__ float a"), "k", {}))
+
+
+SLOW = """constexpr int SIDE = 8;
+extern "C" __global__ void k(const float* a, float* out, int n) {
+    __shared__ float tile[SIDE][SIDE];
+    int x = threadIdx.x, y = threadIdx.y;
+    tile[x][y] = a[y * n + x];
+    __syncthreads();
+    out[y * n + x] = 2.0f * tile[x][SIDE - 1 - y];
+    out[y * n + x] = 2.0f * tile[x][SIDE - 1 - y];
+}
+"""
+
+
+def test_what_may_make_a_right_kernel_faster():
+    found = set()
+    for some in of_speed(SLOW, "k"):
+        text = SLOW
+        for edit in sorted(some, key=lambda e: -e.start):
+            text = edit.apply(text)
+        found.add(text)
+    last = "    out[y * n + x] = 2.0f * tile[x][SIDE - 1 - y];\n"
+    assert SLOW.replace("[x][y]", "[y][x]").replace("[x][SIDE - 1 - y]", "[SIDE - 1 - y][x]") in found
+    assert {SLOW.replace("__syncthreads();", ""), SLOW.replace("SIDE = 8", "SIDE = 16")} <= found
+    assert SLOW.replace("[SIDE][SIDE]", "[SIDE][SIDE + 1]") in found
+    assert SLOW.replace(last + last, last + "    \n") in found

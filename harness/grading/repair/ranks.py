@@ -1,0 +1,297 @@
+"""How far-fetched it is that a value is put in at a place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cache, cached_property, partial
+from itertools import product
+
+from ...course.cuda_text import Piece
+from .directions import are_akin, are_counterparts, of_one_direction
+from .edits import CONDITION, INTEGER, STORE, Operation
+from .pool import FAR_FETCHED, Entries, Entry, numbers_near
+
+UNLIKE = 0.3
+NUMBER = 0.2  # by which 0 and 1 are less likely than names, and other numbers twice as much
+PARTNERS = 0.8  # by which an index and its extent are
+STEP = 0.4  # by which a stride, dilation or padding is
+MISSING = 0.5  # by which what an index lacks is more likely
+SIGNS = (" < ", " >= ", " == ", " != ")
+_TERMS = ("e + a", "e - a")
+_STEPS = (*_TERMS, "e * a")
+_ANY = ("a", "e + a", "e - a", "e * a", "e / a")  # where a may be a term
+
+
+class Ranks:
+    """Of a Site, which adds what may be done there."""
+
+    piece: Piece
+    operations: tuple[Operation, ...]
+    pool: Entries
+    here: list[int]
+    missing: frozenset[str]
+    made: Callable | None
+    own: int | None
+    _ranked: dict
+
+    def by_rank(self, number: int, o: Operation) -> list[tuple[float, Callable[[], Iterable]]]:
+        """What an operation puts in, by how far-fetched it is; the entries are listed when they are asked for."""
+        if number not in self._ranked:
+            self._ranked[number] = self._by_rank(o)
+        return self._ranked[number]
+
+    def _by_rank(self, o: Operation) -> list[tuple[float, Callable[[], Iterable]]]:
+        wanted = o.operands & {"a", "b", "c"}
+        if wanted == {"a"}:
+            return grouped(self._put_in(o))
+        if wanted == {"a", "b"}:
+            if o.code == STORE.code:
+                return self._stored
+            if not any(sign in o.code for sign in SIGNS):
+                return self._multiplied
+            if len(re.findall(r"\ba\b", o.code)) == 1:
+                return self._compared
+            both_bounds = (
+                (rank, [pair for pair in pairs() if self.pool.are_partners(*pair)])
+                for rank, pairs in self._compared
+            )
+            return [(rank, lambda pairs=pairs: pairs) for rank, pairs in both_bounds if pairs]
+        if self.is_index or self.piece.kind == "identifier":
+            varying = [i for i in self.plain if self.pool[i].varies]
+            return [(0.0 if self.is_index else 0.8, partial(product, varying, self._extents, varying))]
+        return []
+
+    def _put_in(self, o: Operation) -> Iterator[tuple[float, tuple[int]]]:
+        """By rank: what an operation puts in alone."""
+        here, far = self.here if o.code in _ANY or self.made else self.plain, self._far
+        here = [a for a in here if not self.pool[a].is_size]
+        if o.code == "a" and self.operations is INTEGER:
+            for a in here:
+                if a != self.own:
+                    yield far[a] + self._unlike(a), (a,)
+            return
+        fitting = self._fitting(o.code)
+        for a in here:
+            fits = self.pool[a].text in fitting
+            rank = far[a] + (-PARTNERS if fits else PARTNERS if o.code == "max(e, a)" else 0.0)
+            if o.code in _TERMS and self.pool[a].text in self._sizes:
+                rank = max(rank, 0.0) + UNLIKE
+            elif o.code in _STEPS and self._is_step(self.pool[a]):
+                rank -= STEP
+            if a != self.own or o.code != "a":
+                yield rank, (a,)
+
+    def _is_step(self, entry: Entry) -> bool:
+        """Whether it is a stride, a dilation or a padding of the direction that is spoken of."""
+        steady = entry.variable is not None and not entry.varies and entry.text not in self._sizes
+        return steady and of_one_direction(entry.text, self.piece.code)
+
+    def _unlike(self, a: int) -> float:
+        """How much the kinds of a value and of what stands there speak against it: extents stand for extents, indices for
+        indices, and a place in an array for one that is made of the same."""
+        entry, found = self.pool[a], 0.0
+        if self.own is not None:
+            found += UNLIKE * (entry.varies != self.pool[self.own].varies)
+        if self.piece.kind == "binary_expression":
+            shared = self._words & _words(entry.text)
+            found += -2 * UNLIKE if 1 < len(shared) > len(self._words) // 2 else UNLIKE
+        return found
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        return _words(self.piece.code)
+
+    @cached_property
+    def _sizes(self) -> set[str]:
+        return set().union(*self.pool.partners.values())
+
+    def _fitting(self, code: str) -> Collection[str]:
+        """What is likely to be put in by an operation."""
+        own = self.pool.partners.get(self.piece.code, ())
+        fitting = {"a - 1 - e": own, "e % a": self.extents, "max(e, a)": ("0",), "min(e, a)": own}
+        return fitting.get(code, self._of_bound | self._of_block if code == "e * a" else ())
+
+    @cached_property
+    def _of_block(self) -> set[str]:
+        """Of a block's number: how many threads or elements a block may have."""
+        if not self.piece.code.startswith("blockIdx"):
+            return set()
+        fixed = {e.text for e in self.pool if e.variable and e.known is not None}
+        return fixed | {self.piece.code.replace("Idx", "Dim")}
+
+    @cached_property
+    def _of_bound(self) -> set[str]:
+        """Of what a loop starts at: the factors of its bound, `last * H_out * W_out`."""
+        outer = self.piece.outer
+        while outer is not None and outer.kind != "for_statement":
+            outer = outer.outer
+        start, condition = (outer.part(name) if outer else None for name in ("initializer", "condition"))
+        if not start or not condition or not start.holds(self.piece):
+            return set()
+        products = [e for e in condition.all("binary_expression") if e.part("operator").code == "*"]
+        return {text for e in products for text in (e.part("right").code, _tail(e))}
+
+    @property
+    def _is_size(self) -> bool:
+        sides = [self.piece.part(side) for side in ("left", "right")]
+        extents = {self.pool[i].text for i in self._extents}
+        return all(sides) and self.piece.part("operator").code == "*" and {s.code for s in sides} <= extents
+
+    @cached_property
+    def _multiplied(self) -> list[tuple[float, Callable[[], Iterable]]]:
+        """By rank: what varies, and the extents and, for what an index lacks, the sizes of arrays that it may be a
+        multiple of."""
+        named = (i for i in self.plain if self.pool[i].varies)
+        varying = [i for i in named if self.pool[i].variable or "Idx" in self.pool[i].text]
+        own = self.pool.partners.get(self.piece.code, ())
+        factors: dict[float, list[int]] = {}
+        for b in self._extents:
+            rank = -0.5 * MISSING * self._is_missing(b) - 0.6 * PARTNERS * (self.pool[b].text in own)
+            factors.setdefault(rank, []).append(b)
+        sizes = [i for i in self.here if self.pool[i].is_size]
+        found = []
+        for lacks in (False, True):
+            some = [a for a in varying if self._is_missing(a) == lacks]
+            found += [
+                (rank - MISSING * lacks, partial(product, some, extents)) for rank, extents in factors.items()
+            ]
+            found += [(-0.2, partial(product, some, sizes))] if lacks else []
+        return found
+
+    @cached_property
+    def _stored(self) -> list[tuple[float, Callable[[], Iterable]]]:
+        """By rank: places of an array, and the variables that may be stored there."""
+        pool = self.pool
+        places = [i for i in self.here if i < pool.places and pool[i].varies or pool[i].known == 0]
+        values = [b for b in self.here if b >= pool.places and pool[b].variable]
+        return grouped((pool[a].rank + pool[b].rank, (a, b)) for a in places for b in values)
+
+    def _is_missing(self, entry: int) -> bool:
+        return self.pool[entry].text in self.missing
+
+    @cached_property
+    def _compared(self) -> list[tuple[float, Callable[[], Iterable]]]:
+        """By rank: what varies, and what it may be compared with: an extent, the size of an array, a number, another name."""
+        words = set(re.findall(r"\w+", self.piece.code)) if self.operations is CONDITION else set()
+        own = {
+            i: (0.0 if self.pool[i].of == () else 0.2)
+            - 0.4 * bool(words & set(re.findall(r"\w+", self.pool[i].text)))
+            for i in self.here
+            if self.pool[i].varies
+        }
+        others = {i: 0.5 if self.pool[i].varies or (self.pool[i].known or 0) > 1 else 0.1 for i in self.plain}
+        others |= dict.fromkeys(self._extents, 0.0)
+        others |= {i: 0.1 for i in self.here if self.pool[i].is_size and not self.pool[i].varies}
+        return grouped(
+            (x + y - self._expected(a, b), (a, b))
+            for a, x in own.items()
+            for b, y in others.items()
+            if a != b and not (self.pool[a].of and (self.pool[b].varies or self.pool[b].is_size))
+        )
+
+    def _expected(self, a: int, b: int) -> float:
+        """How likely it is that they are compared."""
+        if " % " in self.pool[a].text and self.pool[b].known == 0:
+            return 1.3
+        return (PARTNERS + 0.2 * self.pool[b].is_size) * self.pool.are_partners(a, b)
+
+    @cached_property
+    def plain(self) -> list[int]:
+        return [i for i in self.here if not self.pool[i].of and self.pool[i].rank < FAR_FETCHED]
+
+    @cached_property
+    def _extents(self) -> list[int]:
+        found = [i for i in self.plain if not self.pool[i].varies and self.pool[i].variable]
+        return found + [i for i in self.plain if self.pool[i].text.startswith("blockDim")]
+
+    @cached_property
+    def is_here(self) -> set[int]:
+        return set(self.here)
+
+    @cached_property
+    def is_index(self) -> bool:
+        return self.piece.outer is not None and self.piece.outer.kind == "subscript_argument_list"
+
+    @cached_property
+    def _far(self) -> dict[int, float]:
+        """How far-fetched it is that an entry is put in."""
+        return {a: self._far_fetched(a) for a in self.here}
+
+    def _far_fetched(self, a: int) -> float:
+        """Literals that occur elsewhere are less likely than variables, 0 and 1; what is used nowhere, and what is of
+        the same direction, is more likely."""
+        entry = self.pool[a]
+        near = 0.5 if entry.variable and of_one_direction(entry.text, self.piece.code) else 0.0
+        near += MISSING * self._is_missing(a)
+        near += MISSING * (entry.text.rpartition(" % ")[2] in self.extents)
+        if entry.text == self.piece.code:
+            near -= MISSING
+        elif self.own is not None:
+            near += self._akin(entry.text)
+        if self.piece.kind == "number_literal" and entry.known is not None:
+            return (
+                0.2
+                if entry.rank >= FAR_FETCHED and entry.known in numbers_near(self.piece.code)
+                else entry.rank
+            )
+        if entry.variable or entry.of or entry.known is None:
+            return entry.rank - near
+        more = 1 if entry.known in (0, 1) else 2
+        return entry.rank - near + NUMBER * (more + 2 * (self.piece.kind == "field_expression"))
+
+    def _akin(self, text: str) -> float:
+        """By how much likelier it is that a name is meant where another stands: `w` for `h`, `C_in` for `C_out`, and what
+        rows of the index beside it hold: `(…) * W + w`."""
+        own = self.piece.code
+        if not text.isdigit() and are_counterparts(own, text):
+            return 0.3
+        if text in self._wanted:
+            return 0.4
+        return 0.2 if are_akin(own, text) else 0.0
+
+    @cached_property
+    def _wanted(self) -> set[str]:
+        """In `(…) * e + w`: the extents of w; in `(…) * W + e`: the indices of W."""
+        product = self.piece.outer
+        if product is None or product.kind != "binary_expression":
+            return set()
+        sign, outer = product.part("operator").code, product.outer
+        if sign == "+" and product.part("right") == self.piece:
+            left = product.part("left")
+            extent = left.part("right").code if left.kind == "binary_expression" else ""
+            return {index for index, extents in self.pool.partners.items() if extent in extents}
+        if (
+            sign == "*"
+            and product.part("right") == self.piece
+            and outer is not None
+            and outer.part("left") == product
+        ):
+            if outer.kind == "binary_expression" and outer.part("operator").code == "+":
+                return set(self.pool.partners.get(outer.part("right").code, ()))
+        return set()
+
+    @cached_property
+    def extents(self) -> set[str]:
+        """Of what a variable is set to: those that the variable stays below."""
+        outer = self.piece.outer
+        declared = outer is not None and outer.kind == "init_declarator"
+        return self.pool.partners.get(outer.part("declarator").code, set()) if declared else set()
+
+
+def grouped(ranked: Iterable[tuple[float, tuple]]) -> list[tuple[float, Callable[[], Iterable]]]:
+    """By rank."""
+    groups: dict[float, list[tuple]] = {}
+    for rank, entries in ranked:
+        groups.setdefault(rank, []).append(entries)
+    return [(rank, lambda group=group: group) for rank, group in groups.items()]
+
+
+@cache
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[A-Za-z_]\w*", text))
+
+
+def _tail(product: Piece) -> str:
+    """`b * c` of `a * b * c`."""
+    return product.code.partition("*")[2].strip()

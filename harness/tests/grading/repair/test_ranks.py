@@ -1,0 +1,44 @@
+"""What is put in at a place: what fits there costs less than what does not."""
+
+from __future__ import annotations
+
+from harness.grading.repair.schemata import Schemata
+
+SOURCE = """
+extern "C" __global__ void k(const float* a, float* out, int H, int W, int stride_h, int stride_w, int R) {
+    int w = threadIdx.x % W, h = threadIdx.x / W;
+    if (h >= H) return;
+    float sum = 0.0f;
+    for (int r = 0; r < R; r++) sum += a[(w * H + h) * R + r];
+    out[h * W + w] = sum;
+}
+"""
+
+
+def costs(place: str) -> dict[str, float]:
+    """Of all edits of an expression in the index of `a`, by what stands there then."""
+    sites = [s for s in Schemata(SOURCE, "k").sites if s.piece.code == place and s.piece.line == 6]
+    found: dict[str, float] = {}
+    for c in (c for s in sites if s.replaces for c in s.choices()):
+        found[c.edit.after] = min(c.cost, found.get(c.edit.after, c.cost))
+    return found
+
+
+def test_a_stride_of_the_direction_is_a_factor_and_an_extent_is_no_term():
+    found = costs("h")
+    assert found["h * stride_h"] < found["h * stride_w"] and found["h * stride_h"] < found["h * R"]
+    assert found["(h + w)"] < found["(h + W)"]
+
+
+def test_a_place_is_replaced_by_one_that_is_made_of_the_same():
+    found = costs("w * H + h")
+    assert found["h * W + w"] < found["H"] and found["h * W + w"] < found["r"]
+
+
+def test_edits_come_by_operations_and_by_what_they_cost():
+    for site in Schemata(SOURCE, "k").sites:
+        every = sorted((c.operation, c.a, c.b, c.c, c.cost) for c in site.choices())
+        bounds = [(-9.0, 1.0), (1.0, 1.75), (1.75, 99.0)]
+        parts = [c for low, high in bounds for c in site.choices(low=low, high=high)]
+        assert every == sorted((c.operation, c.a, c.b, c.c, c.cost) for c in parts)
+        assert all(low <= c.cost < high for low, high in bounds for c in site.choices(low=low, high=high))
