@@ -11,6 +11,7 @@ from harness.errors import KernelFault, LaunchError
 from .texture import SurfaceObject
 
 OUTPUT_CHARACTERS = 16_384  # of a kernel's printf output that are kept
+QUICK = 0.5  # seconds that a launch of quickly compiled code may take; then the code is optimised
 
 
 @dataclass

@@ -15,13 +15,13 @@ from ..course.cuda_values import Tunables
 from ..course.declare import Array, Case, Kernel, Launch, Puzzle, Scalar
 from ..course.inputs import make_inputs
 from ..devices.child import Child
+from ..devices.launching import QUICK
 from ..errors import BackwarpError, CourseError, KernelFault, LaunchError
 from . import sentences
 from .causes import naming
 from .compare import Expected, Mismatch, axis_index, compare, expectations, same_bits
 
 SMALL = 400_000  # bytes of a case's arrays
-QUICK = 0.5  # seconds that a launch of quickly compiled code may take; then the code is optimised
 PATIENCE = 8.0  # seconds of processor time for all cases after the first that fails or has its output cut
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
@@ -16,8 +17,8 @@ from ..course.cuda_text import edited, read
 from ..course.cuda_values import tunables
 from ..course.declare import Array, Kernel, Puzzle
 from ..course.progress import Progress
-from ..devices.launching import triple
-from ..errors import CompileError, DeviceError
+from ..devices.launching import QUICK, triple
+from ..errors import CompileError, DeviceError, KernelFault
 from ..lenet.choices import chosen_source
 
 DTYPES = ("float64", "float32", "float16")
@@ -163,7 +164,10 @@ class Host:
     def __init__(self, device):
         from ..devices import open_device
 
-        self.device = open_device(device, checks="memory") if isinstance(device, str) else device
+        self.device = device
+        if isinstance(device, str):
+            self.device = open_device(device, checks="memory")
+            self.device.quick = True
 
     def compile(self, text: str, name: str, include_dirs):
         return self.device.compile(text, name, include_dirs)
@@ -175,7 +179,23 @@ class Host:
         return self.device.empty(like.shape, like.dtype, name=p.name, axes=p.letters)
 
     def launch(self, function, launch, args) -> None:
-        function(launch.grid, launch.block, args, shared_mem=launch.shared_mem)
+        """Where that takes quickly compiled code too long, it begins again with code that is optimised."""
+        start = partial(function, launch.grid, launch.block, args, shared_mem=launch.shared_mem)
+        module = getattr(function, "module", None)
+        if not getattr(module, "quick", False):
+            start()
+            return
+        limit, self.device.time_limit = self.device.time_limit, QUICK
+        try:
+            start()
+            return
+        except KernelFault as fault:
+            if fault.kind != "timeout":
+                raise
+        finally:
+            self.device.time_limit = limit
+        module.optimise()
+        start()
 
     def result(self, handle) -> np.ndarray:
         return handle.get()

@@ -239,6 +239,18 @@ def test_a_fault_names_the_array_of_the_student(school):
     assert found.value.array == "input" and found.value.file == "13_conv2d_general/kernel.cu"
 
 
+def test_a_launch_that_takes_long_begins_again_with_optimised_code(unchecked_device, monkeypatch):
+    x, w = normal((2, 8, 64, 64), (16, 8, 5, 5))
+    found, limit = [], unchecked_device.time_limit
+    for seconds, quick in ((60.0, True), (0.0, False)):
+        monkeypatch.setattr(kernel_calls, "QUICK", seconds)
+        operators = ops.Operators(unchecked_device)
+        found.append(operators.convolution(x, w, None, *PLAIN))
+        ((module, _),) = operators.kernels.modules.values()
+        assert module.quick is quick and unchecked_device.time_limit == limit
+    same(*found)
+
+
 # ---- arrays on the GPU, as far as they can be had without one ----------------------------------------------
 
 

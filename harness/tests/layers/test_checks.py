@@ -15,6 +15,7 @@ from harness.course import declare
 from harness.course.stubs import stub_text
 from harness.grading.grade import Options, grade_file
 from harness.grading.programs.program import Program
+from harness.layers.answers import VALID
 from harness.layers.checks import LAYERS
 from harness.lenet.checks import this_course
 from harness.maintain import check
@@ -81,7 +82,6 @@ def test_values_that_no_kernel_has_stored_do_not_count(told):
     [
         ("open('/etc/passwd')", "layers.py:62: PermissionError"),
         ("import os; os.fork()", "layers.py:62: PermissionError"),
-        ("import os; os._exit(0)", "ended unexpectedly"),
         ("x = bytearray(1 << 40)", "layers.py:62: MemoryError"),
         ("raise ValueError('mine')", "layers.py:62: ValueError: mine"),
         ("launch('relu_forward', x, y.T)", "layers.py:62: relu_forward: array 2 is not stored row by row"),
@@ -115,18 +115,24 @@ def test_without_pytorch_all_puzzles_are_all_but_this_one(monkeypatch, capsys):
     assert "40_own_layers is left out: it needs torch (pip install -e '.[torch]')." in capsys.readouterr().err
 
 
-def test_what_no_driver_returns_is_refused(told):
-    own = "# ---- LeNet ----\n"
-    for name, value in (
-        ("apply", "{}"),
-        ("apply", "'y'"),
-        ("schema", "[]"),
-        ("apply", "dict(outputs=[1], gradients=0, fakes=[])"),
-    ):
-        patch = (
-            f"import harness.layers.driver as d\ndef {name}(*_, **__): return {value}\nd.{name} = {name}\n"
-        )
-        assert "sent what no net sends" in told(own, own + patch)
+@pytest.mark.parametrize(
+    ("function", "found"),
+    [
+        ("apply", {}),
+        ("apply", "y"),
+        ("apply", dict(outputs=[1], gradients=None, fakes=[])),
+        ("apply", dict(outputs=[], gradients=0, fakes=[])),
+        ("apply", dict(outputs=[], gradients=None, fakes=[["relu", None, [[1, 2]]]])),
+        ("schema", []),
+        ("opcheck", {"test_schema": 1}),
+        ("gradcheck", None),
+        ("step", dict(logits=0, gradients={})),
+        ("step", dict(logits=numpy.ones(3), gradients={})),
+        ("fit", dict(parameters={}, losses=[])),
+    ],
+)
+def test_what_no_driver_returns_is_not_valid(function, found):
+    assert not VALID[function](found)
 
 
 def test_a_lenet_with_other_parameters_is_told(told):
@@ -166,3 +172,18 @@ def test_gradcheck_tells_what_pytorch_finds():
     file, arrays = {"wrong": Doubled.apply, "right": lambda x: 2 * x}, [numpy.ones(3)]
     assert "Jacobian mismatch" in driver.gradcheck(file, None, "wrong", arrays)
     assert driver.gradcheck(file, None, "right", arrays) == ""
+
+
+# ---- what ends the process, and PyTorch takes long to load again ---------------------------------------------
+
+
+def test_a_file_that_ends_its_process_is_told(told):
+    own = '    launch("fc_forward", x.contiguous(), weight, bias, y)\n'
+    assert "ended unexpectedly" in told(own, f"{own}    import os; os._exit(0)\n")
+
+
+def test_what_no_driver_returns_is_refused(told):
+    """Of all that is not valid, see above, one is sent."""
+    own = "# ---- LeNet ----\n"
+    patch = "import harness.layers.driver as d\ndef apply(*_, **__): return {}\nd.apply = apply\n"
+    assert "sent what no net sends" in told(own, own + patch)
