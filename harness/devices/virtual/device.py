@@ -193,6 +193,7 @@ class Module(CompiledFile):
         self, device: VirtualGPU, source: str, name: str, built: Built, request: tuple = (), quick=False
     ):
         self.quick, self.seconds, self.tracking = quick, 0.0, False
+        self.recorded: set[str] = set()  # kernels that may race: their launches record every access
         self.device, self.source, self.name, self.request = device, source, name, request
         self.compiled = built.compiled
         for kernel in built.lowered.kernels.values():

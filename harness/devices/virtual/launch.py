@@ -35,11 +35,11 @@ class Execution:
     def go(self) -> Launch:
         """Run. If threads observe other threads' work in memory, run in the opposite order as well: which
         thread takes a lock first may decide whether a race shows. If something unset was read, run once more,
-        with code that follows such values.
+        with code that follows such values; if there may be a race, with records of all accesses.
         """
         device = self.device
         both = device.races and device.both_orders and bool(self.kernel.info.turns)
-        unsure = device.unset_reads and not self.module.tracking
+        unsure = self.epochs or device.unset_reads and not self.module.tracking
         before = self.snapshot() if both or unsure else []
         try:
             result = self._launch()
@@ -47,9 +47,12 @@ class Execution:
                 self.arena.restore(before)
                 result = self._launch(opposite=True)
             return result
-        except _Suspect:
+        except _Suspect as found:
             self.arena.restore(before)
-            self.module.track()
+            if found.why == abi.SUSPECT_RACE:
+                self.module.recorded.add(self.kernel.info.name)
+            else:
+                self.module.track()
             return Execution(self.kernel, self.grid, self.block, self.args, self.shared_mem).go()
 
     def snapshot(self) -> list:
@@ -65,7 +68,7 @@ class Execution:
         if launch.suspect:
             if self.arena.pool:
                 self.arena.pool.end(launch)
-            raise _Suspect
+            raise _Suspect(launch.suspect)
         return self._result(launch, output)
 
     def set_up(self, opposite: bool = False) -> abi.Launch:
@@ -91,7 +94,16 @@ class Execution:
             self._follow()
         return launch
 
+    @property
+    def epochs(self) -> bool:
+        """Whether racecheck only looks whether there could be a race."""
+        device, info = self.device, self.kernel.info
+        return (
+            device.races and info.epochs and not device.keep_steps and info.name not in self.module.recorded
+        )
+
     def _start_racecheck(self, launch: abi.Launch) -> None:
+        launch.epochs = self.epochs
         for name, value in self.arena.pool.start().items():
             setattr(launch, name, value)
         if launch.now > abi.LATE:
@@ -145,4 +157,7 @@ class Execution:
 
 
 class _Suspect(Exception):
-    """A launch has read something unset."""
+    """A launch has to run again. why: SUSPECT_*."""
+
+    def __init__(self, why: int):
+        self.why = why

@@ -106,7 +106,7 @@ class Batch:
         """As Batch.results has it, for each of the rows that were run."""
         execution = self.execution
         launch = execution.set_up()
-        launch.printf_open = 0
+        launch.printf_open = launch.epochs = 0  # which would end it where there only may be a race
         if self.alone:
             launch.coarsening = 1
         if not self.together:

@@ -129,7 +129,11 @@ class Bench:
         told = {tuple(sorted(fault[1:3])) for fault in faults}
         if not told <= pairs or told < pairs and len(Records.last) < abi.MAX_RECORDS:
             return f"hazards on lines {sorted(pairs)}, but the faults are {faults}"
+        self.module.recorded.clear()  # so that each execution begins with epochs
         _, quick = self.launch(program, schedule, 0)
+        self.counts["in epochs"] += self.module.get_function(program.name).info.epochs
+        self.counts["repeated"] += bool(self.module.recorded)
+        self.counts["repeated without a race"] += bool(self.module.recorded) and not expected
         if quick != faults:
             return "\n".join(
                 [
@@ -256,6 +260,9 @@ def main(seconds: float, seed: int, schedules: int, only: tuple[str, ...], stop:
         "more",
         "strict",
         "endless",
+        "in epochs",
+        "repeated",
+        "repeated without a race",
         "disagreements",
     )
     click.echo(", ".join(f"{counts[name]} {name}" for name in names) + f"; {schedules} schedules each")

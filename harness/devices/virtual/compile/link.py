@@ -148,6 +148,7 @@ def runtime_object(whole: bool) -> bytes:
         "clocks",
         "fences",
         "records",
+        "epochs",
         "reports",
         "races",
         *(_RARE if whole else ("absent",)),

@@ -36,6 +36,7 @@ class KernelInfo:
     turns: tuple[int, ...]  # lines after which other threads intervene
     symmetric: int = 0  # abi.SYMMETRIC bits
     ordered: bool = False  # fences, releases or acquires order its threads
+    epochs: bool = False  # racecheck need not keep records of its accesses at once
     finals: bool = False  # a thread may end after an access while others go on to a barrier
     # threads that run as lanes of vectors, in blocks of one row or whose rows are a multiple of this
     lanes: int = 1

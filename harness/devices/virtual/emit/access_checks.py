@@ -6,22 +6,22 @@ What a correct program does all the time is decided here in a few instructions; 
 
 from __future__ import annotations
 
+from functools import partial, reduce
+
 from ..ptx.ir import Sink, Variable
 from ..ptx.types import llvm_type
 from ..runtime.abi import (
-    DTYPES,
     INFO_ATOMIC,
+    INFO_FINAL,
     INFO_SHARED,
     INFO_VALUE,
+    INFO_VOLATILE,
     INFO_WRITE,
     INIT,
-    LANES_OF_A_RECORD,
     LOCAL_START,
     READ,
     SLOT_BYTES,
-    SYMMETRIC_LANES,
     WRITE,
-    offset,
 )
 from .checks import check_shadow, granule, guarded, needed, shadow_at, slow_check, suspect_at
 from .control import DEAD
@@ -150,18 +150,16 @@ def _check_in_root(
     first = e.op("lshr exact i64", base, 2) if base[0] == "%" else str(int(base) // 4)
     index = e.op("add i64", first, e.op("lshr i64", offset, 2))
     shared = bool(info & INFO_SHARED)
-    if root.space != "local" and not info & INFO_WRITE:
-        # where the memory is quiet for this instruction, it has been found to be written in this interval
-        loud = e.fresh_label("loud")
-        _skip_quiet(e, address, nbytes, shared, loud, done, site)
-        e.label(loud)
     if reads:
         check_shadow(e, index, nbytes // 4, INIT, shared, slow, shadow_tag(e, root.name))
         if whole:
             e.arrays.written.add((address, nbytes))
     elif info & INFO_WRITE and (address, nbytes) not in e.arrays.written:  # `x += y` has just read it
         _mark_written(e, index, nbytes // 4, READ | WRITE | INIT, shared, array=root.name)
-    e.line(f"br label %{done if root.space == 'local' else race}")
+    if root.space == "local":
+        e.line(f"br label %{done}")
+    else:
+        _skip_known(e, address, info, shared, race, done)
 
 
 def _offset_in(e, root: Variable, address: str, info: int, site: str) -> str:
@@ -190,18 +188,15 @@ def _check_anywhere(
             e.state.call("rt_written", address, str(info), site=site)
         else:
             _mark_written(e, index, granules, INIT, shared, state)
-    if shared and info & INFO_WRITE:
-        e.line(f"br label %{race}")
-    elif shared:
-        _skip_quiet(e, address, nbytes, shared, race, done, site)
-    elif info & INFO_WRITE:
-        e.branch(_is_local(e, address), done, race)
-    else:  # memory that no thread may write, or that is quiet in this interval, or that is a thread's own
-        writable, loud = e.fresh_label("writable"), e.fresh_label("loud")
-        t = f"i{8 * granules}"
+    if not shared and not info & INFO_WRITE:  # memory that no thread may write
+        writable, t = e.fresh_label("writable"), f"i{8 * granules}"
         e.branch(e.op(f"icmp eq {t}", e.op(f"and {t}", state, WRITE), 0), done, writable)
         e.label(writable)
-        _skip_quiet(e, address, nbytes, shared, loud, done, site)
+    if shared:
+        _skip_known(e, address, info, shared, race, done)
+    else:
+        loud = e.fresh_label("loud")
+        _skip_known(e, address, info, shared, loud, done)
         e.label(loud)
         e.branch(_is_local(e, address), done, race)
 
@@ -214,65 +209,47 @@ def _mark_written(e, index: str, granules: int, bits: int, shared: bool, old="",
     e.line(f"store {t} {new}, ptr {where}, align 1{shadow_tag(e, array)}")
 
 
-def _skip_quiet(e, address: str, nbytes: int, shared: bool, race: str, done: str, site: str) -> None:
-    """Further reads by this instruction need no check if the memory is only read in this interval; there
-    is a word for each granule. If no collective orders the lanes of a warp, the same goes for memory
-    touched by only one warp.
+def _skip_known(e, address: str, info: int, shared: bool, race: str, done: str) -> None:
+    """Go to `done` where the epochs of the granules show that the access cannot be part of a race: this thread alone has
+    accessed them in this interval, and written if it writes now; or several threads only read them, as it does. See
+    runtime/epochs.cu.
     """
-    quiet = e.emit(f"inttoptr i64 {e.state.load('Env', 'quiet', invariant=True)} to ptr")
+    nbytes, writes = info & 255, bool(info & INFO_WRITE)
+    if info & (INFO_ATOMIC | INFO_VOLATILE | INFO_FINAL):
+        e.line(f"br label %{race}")
+        return
+    granules = max(1, nbytes // 4)
+    t = "i64" if granules == 1 else f"<{granules} x i64>"
+    words = e.emit(f"inttoptr i64 {e.state.load('Env', 'words', invariant=True)} to ptr")
     at = e.op("add i64", address, "%sharedbase") if shared else address
     if nbytes < 4:
         at = e.op("and i64", at, -4)
-    place = e.op("shl i64", at, 1)
-    interval = e.state.interval
-    if not e.function.entry and e.module.barriers.has_barriers:  # what is final has no token
+    where = e.emit(f"getelementptr i8, ptr {words}, i64 {e.op('shl i64', at, 1)}")
+    found, epochs = e.emit(f"load volatile {t}, ptr {where}, align 8"), e.state.epochs()
+    if not e.function.entry and e.module.barriers.has_barriers:  # what is final is always looked at
         final = e.op("icmp ne i32", e.state.load("Env", "final"), 0)
-        interval = e.emit(f"select i1 {final}, i64 0, i64 {interval}")
-    known = e.cast("zext", "i32", site, "i64") if site[0] == "%" else site
-    which = e.op("shl i64", known, 6) if site[0] == "%" else str(int(site) << 6)
-    token = e.op("or i64", interval, which)
-    tokens = [token]
-    if e.module.barriers.symmetric(e.function.name) & SYMMETRIC_LANES:
-        warp = e.op("lshr i32", e.state.load("Thread", "linear", invariant=True), 5)
-        tokens.append(e.op("add i64", token, e.cast("zext", "i32", e.op("add i32", warp, 1), "i64")))
-    n = max(1, nbytes // 4)
-    loud = e.fresh_label("loud") if nbytes == 4 and len(tokens) > 1 else race
-    for i in range(n):
-        where = e.emit(f"getelementptr i8, ptr {quiet}, i64 {e.op('add i64', place, 8 * i) if i else place}")
-        found = e.emit(f"load volatile i64, ptr {where}, align 8")
-        same = [e.op("icmp eq i64", found, t) for t in tokens]
-        next_ = e.fresh_label("quiet") if i < n - 1 else done
-        e.branch(same[0] if len(same) == 1 else e.op("or i1", *same), next_, loud)
-        if i < n - 1:
-            e.label(next_)
-    if loud != race:
-        e.label(loud)
-        _join_the_first(e, address, shared, where, found, tokens[1], done, race)
+        epochs = [e.emit(f"select i1 {final}, i64 -1, i64 {epoch}") for epoch in epochs]
+    if writes:
+        written = e.op("or i64", e.op("shl i64", epochs[0], 1), 1)
+        last = e.op(f"lshr {t}", found, _splat(e, "7", granules))
+        good = e.op(f"icmp eq {t}", last, _splat(e, written, granules))
+    else:
+        last = e.op(f"lshr {t}", found, _splat(e, "8", granules))
+        same = (e.op(f"icmp eq {t}", last, _splat(e, epoch, granules)) for epoch in epochs)
+        good = reduce(partial(e.op, f"or {t.replace('i64', 'i1')}"), same)
+    if granules > 1:
+        good = e.op(f"icmp eq i{granules}", e.cast("bitcast", f"<{granules} x i1>", good, f"i{granules}"), -1)
+    e.branch(good, done, race)
 
 
-def _join_the_first(
-    e, address: str, shared: bool, quiet: str, found: str, in_warp: str, done: str, race: str
-) -> None:
-    """The granule's first record has one lane of this warp, which has read it here, and nobody else has come
-    since: this lane is added to it. With two of them on record, the others need no look.
-    """
-    join, first = e.fresh_label("join"), str(1 << 31)
-    e.branch(e.op("icmp eq i64", found, e.op("or i64", in_warp, first)), join, race)
-    e.label(join)
-    cells = e.emit(f"inttoptr i64 {e.state.load('Env', 'cells', invariant=True)} to ptr")
-    at = e.op("add i64", address, "%sharedbase") if shared else address
-    place = e.op("mul i64", e.op("lshr i64", at, 2), DTYPES["Cell"].itemsize)
-    lanes_at = e.op("add i64", place, offset("Cell", "record") + 4 * LANES_OF_A_RECORD)
-    where = e.emit(f"getelementptr i8, ptr {cells}, i64 {lanes_at}")
-    lane = e.op("and i32", e.state.load("Thread", "linear", invariant=True), 31)
-    lanes = e.emit(f"load volatile i32, ptr {where}, align 4")
-    more = e.op("or i32", lanes, e.op("shl i32", 1, lane))
-    e.line(f"store volatile i32 {more}, ptr {where}, align 4")
-    same = e.op("icmp eq i32", lanes, more)
-    e.line(
-        f"store volatile i64 {e.emit(f'select i1 {same}, i64 {found}, i64 {in_warp}')}, ptr {quiet}, align 8"
-    )
-    e.line(f"br label %{done}")
+def _splat(e, value: str, n: int) -> str:
+    """n times the same i64."""
+    if n == 1:
+        return value
+    if value[0] != "%":
+        return f"<{', '.join([f'i64 {value}'] * n)}>"
+    one = e.emit(f"insertelement <{n} x i64> poison, i64 {value}, i64 0")
+    return e.emit(f"shufflevector <{n} x i64> {one}, <{n} x i64> poison, <{n} x i32> zeroinitializer")
 
 
 def _is_local(e, address: str) -> str:

@@ -55,7 +55,7 @@ class Control:
         e.line(f"switch i8 {state}, label %suspended [ i8 0, label %{resumed} i8 1, label %suspended ]")
         e.label(resumed)
         if e.module.waits.interleaved:
-            e.state.renew_interval()
+            e.state.renew_epoch()
 
     def fault(self, ins: Instruction) -> None:
         """The thread ends; which instruction did it tells why."""

@@ -77,7 +77,17 @@ def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
         symmetric=barriers.symmetric(f.name),
         ordered=barriers.ordered(f.name),
         finals=waits.interleaved and barriers.block_barriers(f.name),
+        epochs=_shows_in_epochs(f, unit),
     )
+
+
+def _shows_in_epochs(f: Function, unit: Unit) -> bool:
+    """Whether epochs can show that a kernel has no race. Not where a thread sees in memory what others have done, or where
+    texels have to be compared with stores; where blocks take turns, only with barriers of whole blocks."""
+    name, waits, barriers = f.name, unit.waits, unit.barriers
+    if barriers.ordered(name) or waits.takes_turns(name) or unit.graph.any(name, lambda op: op.texture):
+        return False
+    return not waits.meets(name) or bool(barriers.symmetric(name) & abi.SYMMETRIC_LANES)
 
 
 def _parameters(f: Function) -> Iterator[Parameter]:
@@ -92,7 +102,7 @@ def _start(e: Emitter) -> None:
     """The code at the start of every thread of a kernel."""
     e.state.begin()
     if e.module.waits.interleaved:
-        e.state.follow_interval()
+        _follow_epoch(e)
     for p in _parameters(e.function):
         e.variables.place(p.name, "%params", p.offset)
     e.line("%paramaddress = add i64 0, " + e.state.load("Env", "params", invariant=True))
@@ -107,6 +117,11 @@ def _start(e: Emitter) -> None:
         e.state.call("rt_local_reset", site=0)
     if graph.any(name, lambda op: op.asynchronous and not op.is_mbarrier):
         e.state.call("rt_copy_reset", site=0)
+
+
+def _follow_epoch(e: Emitter) -> None:
+    lanes = e.module.barriers.symmetric(e.function.name) & abi.SYMMETRIC_LANES
+    e.state.follow_epoch(not lanes)
 
 
 def _plain(e: Emitter) -> str:
@@ -214,7 +229,7 @@ def _device_function(f: Function, unit: Unit) -> str:
         args = ["i64 %env", "i64 %thr", "i32 %site"] + args
         e.state.begin()
         if unit.waits.interleaved:
-            e.state.follow_interval()
+            _follow_epoch(e)
         if unit.graph.is_recursive(f.name):
             _guard_recursion(e)
     body.emit(e)

@@ -33,20 +33,33 @@ class State:
             "%globals = load i64, ptr %globals.a, !invariant.load !1",
         )
 
-    def follow_interval(self) -> None:
-        """Keep the time of the last barrier at hand: it changes only while a thread waits."""
-        self.text.first("%interval = alloca i64")
-        self.renew_interval()
+    def follow_epoch(self, clocks: bool) -> None:
+        """Keep the thread's epoch at hand: it changes only while the thread waits. clocks: more than barriers of the block
+        order threads."""
+        self._clocks = clocks
+        self.text.first("%epoch = alloca i64", *["%epoch.warp = alloca i64"] * clocks)
+        self.renew_epoch()
 
-    def renew_interval(self) -> None:
+    def renew_epoch(self) -> None:
         """The thread begins, or has waited."""
-        bar = self.text.cast("zext", "i32", self.load("Env", "bar"), "i64")
-        self.text.line(f"store i64 {self.text.op('shl i64', bar, 32)}, ptr %interval")
+        text, stamp = self.text, self.load("Env", "bar")
+        if self._clocks:
+            clock = self.load("Thread", "clock")
+            stamp = text.emit(f"call i32 @llvm.umax.i32(i32 {stamp}, i32 {clock})")
+        linear = text.cast("zext", "i32", self.load("Thread", "linear", invariant=True), "i64")
+        stamp = text.op("shl i64", text.cast("zext", "i32", stamp, "i64"), 24)
+        own = text.op("add i64", stamp, text.op("add i64", linear, 1))
+        text.line(f"store i64 {own}, ptr %epoch")
+        if self._clocks:
+            warp = text.op("add i64", stamp, text.op("add i64", text.op("lshr i64", linear, 5), abi.WHO_WARP))
+            text.line(f"store i64 {warp}, ptr %epoch.warp")
 
-    @property
-    def interval(self) -> str:
-        """The time of the last barrier, in the upper half."""
-        return self.text.emit("load i64, ptr %interval")
+    def epochs(self) -> list[str]:
+        """The upper 56 bits of the word of a granule that only this thread has accessed in this interval, of one that
+        several threads have, and where collectives order lanes, of one that lanes of its warp have: see runtime/epochs.cu."""
+        own = self.text.emit("load i64, ptr %epoch")
+        found = [own, self.text.op("or i64", own, abi.WHO_SEVERAL)]
+        return [*found, self.text.emit("load i64, ptr %epoch.warp")] if self._clocks else found
 
     def pointer(self, struct: str, name: str, offset: int = 0) -> str:
         """Host pointer to a field of this thread's state, plus `offset` bytes."""

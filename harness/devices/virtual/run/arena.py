@@ -110,13 +110,13 @@ def _pool_bytes(size: int) -> int:
 class Arena:
     """Device memory. `bytes` and `shadow` are NumPy views of all of it; pages cost memory when touched.
 
-    races: also `cells`, `colds`, `quiet` and `pool`, racecheck's memory of who touched which granule. small:
+    races: also `cells`, `colds`, `words` and `pool`, racecheck's memory of who touched which granule. small:
     every address fits into 32 bits. unset, traces: if unset values are followed (see initialised.py), the
     unset bits of each byte, and a Trace for each granule.
     """
 
     def __init__(self, races: bool = False, small: bool = False):
-        self.cells = self.colds = self.quiet = self.pool = self.unset = self.traces = None
+        self.cells = self.colds = self.words = self.pool = self.unset = self.traces = None
         self.following = False  # whether the current launch follows unset values
         cell, cold = DTYPES["Cell"].itemsize, DTYPES["Cold"].itemsize
         sizes = _affordable(_SMALL_SIZES if races or small else _SIZES, races)
@@ -131,8 +131,8 @@ class Arena:
                         reserve(granules * cold),
                         reserve(2 * size + _SHIFT),
                     )
-                    self.cells, self.colds, quiet = (np.frombuffer(m, np.uint8) for m in self._race_maps)
-                    self.quiet = quiet[_SHIFT:]
+                    self.cells, self.colds, words = (np.frombuffer(m, np.uint8) for m in self._race_maps)
+                    self.words = words[_SHIFT:]
                     self.pool = Pool(_pool_bytes(size))
                 break
             except DeviceError:
@@ -251,7 +251,7 @@ class Arena:
         self.shadow[start // GRANULE : -(-(start + nbytes) // GRANULE)] = 0
 
     def forget_races(self) -> None:
-        """Empties all cells, and marks nothing as quiet."""
+        """Empties all cells and words."""
         for memory in self._race_maps:
             memory.madvise(mmap.MADV_DONTNEED)
 

@@ -66,7 +66,7 @@ class Workers:
         self.envs["launch"] = ctypes.addressof(launch)
         if arena.cells is not None:
             self.envs["cells"], self.envs["colds"] = arena.cells.ctypes.data, arena.colds.ctypes.data
-            self.envs["quiet"] = arena.quiet.ctypes.data
+            self.envs["words"] = arena.words.ctypes.data
 
     def frames_size(self, slots: int) -> int:
         """Bytes for the frames of a slot, where a launch uses so many of each worker."""

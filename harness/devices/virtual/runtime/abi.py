@@ -96,8 +96,6 @@ INIT = 4  # something has been written to all of it; the upper half of the byte 
 # have been; the highest bit set there marks the end of the array
 PARTIAL = 8
 
-LANES_OF_A_RECORD = 4  # records.cu's Record: `lanes` is its fifth word
-
 #: bits of the `info` word of a checked access, beside its size
 INFO_WRITE, INFO_ATOMIC, INFO_SHARED, INFO_VOLATILE, INFO_VALUE = 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12
 # it publishes what was done before; it takes over what was published
@@ -111,6 +109,8 @@ SCOPES = ("cta", "cluster", "gpu", "sys")
 #: threads are ordered alike: lanes by barriers and collectives of their whole warp only, warps by barriers of their whole
 #: block only, blocks not at all
 SYMMETRIC_LANES, SYMMETRIC_WARPS, SYMMETRIC_BLOCKS = 1, 2, 4
+WHO_WARP, WHO_SEVERAL = 1025, 2047  # in the word of a granule: who has accessed it, see epochs.cu
+SUSPECT_UNSET, SUSPECT_RACE = 1, 2  # something unset was read; there may be a race
 STOP_AFTER_RACES = 1 << 16  # bytes on which lines race after which no further block starts
 HAZARDS = 1 << 18  # room for them
 LATE = 1 << 31  # events after which racecheck's time starts over
@@ -189,7 +189,7 @@ _FOR_CUDA = """
     INFO_FINAL INFO_BLIND SCOPE_SHIFT SYMMETRIC_LANES SYMMETRIC_WARPS SYMMETRIC_BLOCKS STOP_AFTER_RACES
     HAZARDS PLACES PHASES NO_THREAD DEAD_FAULT TIMEOUT_SPENT TIMEOUT_BLOCKS TIMEOUT_WAITED
     TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD FRAMES_FULL
-    HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES FAULTY ALL_RIGHT LOOKS
+    HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES FAULTY ALL_RIGHT LOOKS WHO_WARP WHO_SEVERAL SUSPECT_UNSET SUSPECT_RACE
 """.split()
 
 

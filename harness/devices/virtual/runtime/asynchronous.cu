@@ -24,7 +24,7 @@ static __device__ void arrive(Env* env, Thread* thread, Extra* e, u32 i) {
         if (env->unset) follow_copy(env, thread, site, to, from, size, bytes);
         else
             for (u32 k = 0; k < bytes; k++)
-                if (!byte_written(env, from + k)) suspect(env, thread);
+                if (!byte_written(env, from + k)) suspect(env, thread, SUSPECT_UNSET);
         for (u32 k = 0; k < size; k += 4) {
             if (k < bytes) rt_race(env, thread, site, from + k, 4, 0);
             rt_race(env, thread, site, to + k, 4 | INFO_WRITE, 0);
@@ -66,7 +66,6 @@ EXPORT int rt_copy(Env* env, Thread* thread, u32 site, u64 to, u64 from, u64 siz
         for (u32 k = 0; k < size; k += 4) {  // it may arrive at once: others may not use the place any more, and nobody yet
             rt_race(env, thread, site, to + k, 4 | INFO_WRITE, 0);
             *shadow_of(env, to + k) &= READ | WRITE;
-            *quiet_of(env, to + k) = 0;  // what is quiet counts as written
             if (env->unset) {
                 unset_all(env, to + k, 4);
                 trace_of(env, to + k)->origin = origin(ORIGIN_COPYING, site, to + k);

@@ -51,7 +51,7 @@ static __device__ void give_out(Env* env, Block* b) {
         shadow[i] = i < whole ? READ | WRITE : PARTIAL | INIT | 1u << rest << 4;
         if (env->cells) {
             cell_of(env, 4 * (first + i))->tag = 0;
-            *quiet_of(env, 4 * (first + i)) = 0;
+            *word_of(env, 4 * (first + i)) = 0;
         }
     }
     if (env->unset) unset_all(env, b->address, (b->bytes + 3) & ~3ull);

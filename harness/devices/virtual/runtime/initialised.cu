@@ -10,16 +10,16 @@ static __device__ __forceinline__ Trace* trace_of(Env* env, u64 address) { retur
 
 static __device__ u64 origin(u32 kind, u32 site, u64 address) { return (u64)site << ORIGIN_SITE | (u64)kind << ORIGIN_KIND | address; }
 
-// End the launch, to run it again.
-static __device__ void suspect(Env* env, Thread* thread) {
+// End the launch, to run it again. why: SUSPECT_*.
+static __device__ void suspect(Env* env, Thread* thread, u32 why) {
     Launch* launch = launch_of(env);
-    if (!given_up(launch)) launch->suspect = 1;
+    if (!given_up(launch)) launch->suspect = why;
     launch->stop = GIVEN_UP;
     thread->dead = DEAD_FAULT;
 }
 
 EXPORT int rt_suspect(Env* env, Thread* thread, u32 site) {
-    suspect(env, thread);
+    suspect(env, thread, SUSPECT_UNSET);
     return 0;
 }
 

@@ -49,14 +49,16 @@ static __device__ void compare(Env* env, Thread* t, Visit* v, Record* r) {
     }
 }
 
+// Where a granule is only read in an interval, and more reads by this instruction would add nothing, its word says so.
 static __device__ __forceinline__ u64 quiet_token(Env* env, u32 site) {
-    return ((u64)env->bar << 32 | (u64)site << 6) ^ env->noted;
+    return (u64)env->bar << 32 | 1u << 31 | site & KEY_SITE;
 }
-// The first record has one lane of the warp: compiled code may add a second by itself. Then further lanes need no check.
-constexpr u64 QUIET_ONE = 1ull << 31;
 
-static __device__ __forceinline__ u64 quiet_in_warp(Env* env, u32 stamp, u32 site, u32 warp) {
-    return ((u64)stamp << 32 | (u64)site << 6 | (warp + 1)) ^ env->noted;
+static __device__ __forceinline__ int is_quiet(Env* env, u32 site, u64 address, u32 info) {
+    if (info & (INFO_WRITE | STRONG | INFO_FINAL) || env->final) return 0;
+    for (u32 at = 0; at < (info & 255); at += 4)
+        if (*word_of(env, address + at) != quiet_token(env, site)) return 0;
+    return 1;
 }
 
 static __device__ void visit(Env* env, Thread* t, Visit* v) {
@@ -79,13 +81,7 @@ static __device__ void visit(Env* env, Thread* t, Visit* v) {
         soil(env);
     }
     if (enough && !(v->key & (KEY_WRITE | KEY_STRONG)) && bytes_of(v->key) == 15)
-        *quiet_of(env, v->address) = quiet_token(env, v->site);
-}
-
-// An access that is not another lane of the first record comes to a granule.
-static __device__ __forceinline__ void not_only_one(Env* env, u64 address) {
-    u64* quiet = quiet_of(env, address);
-    if (*quiet & QUIET_ONE) *quiet = 0;
+        *word_of(env, v->address) = quiet_token(env, v->site);
 }
 
 // An access of any size and kind.
@@ -102,7 +98,6 @@ static __device__ __noinline__ int race_anyhow(Env* env, Thread* thread, u32 sit
     v.site = site & KEY_SITE; v.info = info;
     for (u32 at = 0; at < size; at += 4) {
         v.address = address + at;
-        not_only_one(env, v.address);
         v.value = info & INFO_VALUE && write ? (u32)(value >> 8 * at) : 0;
         if (size < 4) v.value &= (1u << 8 * size) - 1;
         visit(env, thread, &v);
@@ -128,7 +123,6 @@ static __device__ __noinline__ int read_on(Env* env, Record* r, u64 address, u32
     u32 symmetric = env->symmetric;
     if (r->place == place && r->stamp == stamp && !r->lanes2) {  // lanes of a warp read a row
         r->lanes |= bit;
-        if (symmetric & SYMMETRIC_LANES) *quiet_of(env, address) = quiet_in_warp(env, stamp, site, place & 31);
         return 1;
     }
     u32 block = place / 32;
@@ -137,7 +131,7 @@ static __device__ __noinline__ int read_on(Env* env, Record* r, u64 address, u32
         if (r->place == place) return 0;
         r->place2 = place; r->stamp2 = stamp; r->lanes2 = bit;
     } else if (r->place2 / 32 != block || r->stamp2 < env->bar || r->place == r->place2) return 0;
-    *quiet_of(env, address) = quiet_token(env, site);
+    *word_of(env, address) = quiet_token(env, site);
     return 1;
 }
 
@@ -147,7 +141,6 @@ static __device__ __noinline__ int less_quickly(Env* env, Thread* t, u64 address
     u32 place = place_of(env, t), bit = 1u << (t->linear & 31), stamp = stamp_of(env, t);
     Record *like = 0, *room = 0;
     Cold* cold = cold_of(env, address);
-    not_only_one(env, address);
     for (Record* r = first_of(c); r; r = next_record(env, c, address, r, RESTLESS | CALM)) {
         if (!r->lanes) {
             if (!room && (!c->more || !cold->chain || !chain_of(env, cold)->calm)) room = r;  // which are not for plain ones
@@ -213,29 +206,14 @@ static __device__ __noinline__ int race_otherwise(Env* env, Thread* thread, u32 
 
 EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value);
 
-// When steps are traced, reads that need no check come here too; the result is the same.
-static __device__ int is_quiet(Env* env, Thread* t, u32 site, u64 address, u32 info) {
-    if (info & (INFO_WRITE | STRONG | INFO_FINAL) || env->final) return 0;
-    for (u32 at = 0; at < (info & 255); at += 4) {
-        u64 *quiet = quiet_of(env, address + at), found = *quiet, in_warp = quiet_in_warp(env, stamp_of(env, t), site, t->linear / 32);
-        if (found == (in_warp | QUIET_ONE) && (info & 255) == 4) {  // as compiled code does
-            Record* r = first_of(cell_of(env, address));
-            u32 lanes = r->lanes | 1u << (t->linear & 31);
-            if (lanes != r->lanes) *quiet = in_warp;
-            r->lanes = lanes;
-        } else if (found != quiet_token(env, site) && found != in_warp) return 0;
-    }
-    return 1;
-}
-
 // rt_race where fences order threads, or steps are traced.
 static __device__ __noinline__ int race_carefully(Env* env, Thread* t, u32 site, u64 address, u64 info, u64 value) {
     if (!env->cells || is_local(env, address)) return 0;
     u32 shared = address >= env->arena_size / 2 ? INFO_SHARED : 0, blind = info & INFO_ATOMIC && env->blind ? INFO_BLIND : 0;
     u64 known = info & INFO_VALUE ? value : 0;
     note_step(env, STEP_ACCESS, site, t->linear, address, (u32)info | shared | blind, known, 0);
+    if (is_quiet(env, site, address, (u32)info)) return 0;
     if (launch_of(env)->ordered) return race_otherwise(env, t, site, address, (u32)info, value);
-    if (is_quiet(env, t, site & KEY_SITE, address, (u32)info)) return 0;
     env->careful = 0;
     rt_race(env, t, site, address, info & ~(u64)INFO_SHARED, value);
     env->careful = 1;
@@ -247,7 +225,16 @@ static __device__ __noinline__ int race_carefully(Env* env, Thread* t, u32 site,
 // only threads of the block by this instruction if it is a read.
 EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value) {
     if (info & INFO_SHARED) address += env->shared_base;
+    if (env->epochs) {
+        u64* word = word_of(env, address);
+        if ((info & (255 | STRONG | INFO_FINAL)) != 4 || env->final || who_of(*word) == WHO_BYTES) return look_at(env, thread, address, (u32)info);
+        u64 next = word_after(env, thread, *word, oldest_of(env, address), (u32)info & INFO_WRITE ? WORD_WRITTEN : 0, 0);
+        if (!next) return look_at(env, thread, address, (u32)info);
+        *word = next;
+        return 0;
+    }
     if (env->careful) return race_carefully(env, thread, site, address, info, value);
+    if (is_quiet(env, site, address, (u32)info)) return 0;
     if ((info & (255 | STRONG | INFO_FINAL)) == 4 && !env->final) {
         u32* tags = info & INFO_SHARED || address >= env->arena_size / 2 ? &env->shared_tag : &env->global_tag;
         Cell* c = (Cell*)env->cells + (address >> 2);
@@ -258,8 +245,6 @@ EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u6
         if (c->tag != *tags) {
             c->tag = *tags; c->more = 0;
             r->key = key; r->value = (u32)value; r->place = place; r->stamp = stamp; r->lanes = bit; r->lanes2 = 0;
-            if (!(info & INFO_WRITE) && env->symmetric & SYMMETRIC_LANES)
-                *(u64*)(env->quiet + (address & ~3ull) * 2) = (((u64)stamp << 32 | (u64)(site & KEY_SITE) << 6 | (linear / 32 + 1)) ^ env->noted) | QUIET_ONE;
             return 0;
         }
         if (!c->more && !((r->key ^ key) & ~KEY_VALUE)) {
@@ -272,8 +257,6 @@ EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u6
                 }
                 if (!(info & INFO_WRITE) && r->stamp == stamp) {  // lanes of a warp read a row
                     r->lanes |= bit;
-                    if (env->symmetric & SYMMETRIC_LANES)
-                        *(u64*)(env->quiet + (address & ~3ull) * 2) = ((u64)stamp << 32 | (u64)(site & KEY_SITE) << 6 | (linear / 32 + 1)) ^ env->noted;
                     return 0;
                 }
             }

@@ -29,7 +29,6 @@ constexpr u32 NODES = 64;  // allocated together
 constexpr u32 BROKEN = 1u << 31;  // in Cold.writer: a thread that sees the last strong write has not seen all of them
 constexpr u32 CLOSED = 1u << 29;  // in its place: a plain store has come after them
 
-static __device__ __forceinline__ u64* quiet_of(Env* env, u64 address) { return (u64*)(env->quiet + (address & ~3ull) * 2); }
 static __device__ __forceinline__ Cell* cell_of(Env* env, u64 address) { return (Cell*)env->cells + (address >> 2); }
 static __device__ __forceinline__ Cold* cold_of(Env* env, u64 address) { return (Cold*)env->colds + (address >> 2); }
 static __device__ __forceinline__ Record* first_of(Cell* c) { return (Record*)c->record; }

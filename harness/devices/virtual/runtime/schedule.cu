@@ -227,7 +227,7 @@ static __device__ void follow_shuffle(Env* env, Thread* warp, Thread* t, u32 fro
     int there = present >> from & 1;
     int free = !(t->mask >> from & 1) || (t->linear & ~31u) + from >= launch_of(env)->threads;
     if (!env->unset) {
-        if (free) suspect(env, t);
+        if (free) suspect(env, t, SUSPECT_UNSET);
         return;
     }
     Extra* e = extra_of(env, t->linear);

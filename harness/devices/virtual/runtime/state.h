@@ -26,7 +26,7 @@ struct Env {
     u64 tables;          // host address of Table[32], one for each warp; 0 when nothing is counted
     u64 counting;        // host address of the Counting
     u64 cells, colds;    // host addresses of the Cell and the Cold of device address 0; 0 without racecheck
-    u64 quiet;           // host address of a u64 per granule: the interval and the instruction whose reads need no check
+    u64 words;           // host address of a u64 per granule: the epoch of its last accesses (see epochs.cu)
     u64 unset;           // host address of a byte per byte of device memory, its unset bits; 0 when values are not followed
     u64 traces;          // host address of the Trace of device address 0
     u64 textures;        // host address of Texture[TEXTURES]; 0 where there are none
@@ -36,7 +36,8 @@ struct Env {
     u32 bar;             // time (Launch.now) of the block's last barrier, or of its start
     u32 shared_tag, global_tag;  // of the cells of shared memory in this interval, and of global memory
     u32 careful;         // every access is checked in full: it is recorded, or fences order threads
-    u32 noted;           // distinguishes the quiet words of launches that record their steps from those of others
+    u32 epochs;          // as in the Launch
+    u32 began, span;     // when the block's last accesses to global memory were, if an epoch can tell: the first such time, how long
     u32 symmetric;       // as in the Launch
     u32 holes;           // threads that have ended after an access that later barriers do not order
     u32 clocks;          // a thread knows of others by more than barriers of the block and collectives of its warp
@@ -172,7 +173,7 @@ struct Launch {
     u32 shared_static;   // as CUDA counts it, without guards
     u32 shared_dynamic;
     u32 check_sync;
-    u32 suspect;         // something unset was read: run again, in code that follows such values
+    u32 suspect;         // SUSPECT_*: why it has to run again; 0: it has not
     u64 unset_argument;  // device address of one of printf's
     u32 slots;           // blocks that a worker runs in turns
     u32 grid_sync;       // blocks wait for one another at the barrier of their grid, and threads report it
@@ -181,6 +182,7 @@ struct Launch {
     u32 tag;             // of cells of global memory in this launch
     u32 symmetric;       // SYMMETRIC_* bits: which events order threads alike
     u32 ordered;         // the kernel has fences, releases or acquires
+    u32 epochs;          // 1: racecheck only looks whether there could be a race (see epochs.cu)
     u32 finals;          // it has accesses that may be a thread's last while others go on to a barrier
     u32 silent;          // the pool is used up: races are no longer reported
     u32 races, hazard_count;

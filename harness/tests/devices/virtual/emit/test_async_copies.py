@@ -181,7 +181,7 @@ def test_what_a_copy_is_to_replace_cannot_be_read_any_more():
 
 @pytest.mark.parametrize("block", [1, 32, 64])
 def test_nor_by_an_instruction_that_has_read_it_before(block):
-    """Racecheck has found that memory quiet for this instruction; the copy makes it unset again."""
+    """Racecheck has seen this thread read it in this interval; the copy makes it unset again."""
     source = (
         f"{PIPELINE}\n"
         + """

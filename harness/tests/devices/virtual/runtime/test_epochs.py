@@ -1,0 +1,160 @@
+"""Kernels that epochs show to have no race; the same with one barrier or cast less, which are run again with records."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.devices.virtual.device import VirtualGPU
+from harness.errors import KernelFault
+
+K = 'extern "C" __global__ void k('
+
+#: a kernel without a race; what is taken out of it to make one
+KERNELS = {
+    "own element": (
+        f"{K}int* x) {{ int i = blockIdx.x * 64 + threadIdx.x; x[i] += 1; x[i] *= 2; }}",
+        "blockIdx.x * 64 + ",
+    ),
+    "row of a tile": (
+        f"""{K}int* x) {{
+    __shared__ int tile[64];
+    int t = threadIdx.x, i = blockIdx.x * 64 + t;
+    for (int n = 0; n < 3; n++) {{
+        tile[t] = x[i] + n;
+        __syncthreads();
+        x[i] = tile[63 - t] + tile[0];
+        __syncthreads(); //
+    }}
+}}""",
+        "__syncthreads(); //",
+    ),
+    "between barriers in global memory": (
+        f"""{K}int* x) {{
+    int i = blockIdx.x * 64 + threadIdx.x;
+    x[i] = i;
+    __syncthreads();
+    int other = x[i ^ 33];
+    __syncthreads(); //
+    x[i] = other;
+}}""",
+        "__syncthreads(); //",
+    ),
+    "atomics of all blocks": (f"{K}int* x) {{ atomicAdd(&x[threadIdx.x % 7], 1); }}", None),
+    "atomics before a barrier": (
+        f"""{K}int* x) {{
+    __shared__ int bins[8];
+    if (threadIdx.x < 8) bins[threadIdx.x] = 0;
+    __syncthreads(); //
+    atomicAdd(&bins[threadIdx.x % 8], 1);
+    __syncthreads();
+    if (threadIdx.x < 8) atomicAdd(&x[threadIdx.x], bins[threadIdx.x]);
+}}""",
+        "__syncthreads(); //",
+    ),
+    "atomics, then a plain read": (
+        f"""{K}int* x) {{
+    atomicAdd(&x[64 * blockIdx.x], 1);
+    __syncthreads();
+    if (threadIdx.x == 5) x[64 * blockIdx.x + 1] = x[64 * blockIdx.x];
+}}""",
+        "64 * ",
+    ),
+    "bytes of one word": (
+        f"{K}unsigned char* x) {{ int i = blockIdx.x * 64 + threadIdx.x; x[i] = x[i] + 1; }}",
+        "blockIdx.x * 64 + ",
+    ),
+    "halves of one word, then all of it": (
+        f"""{K}short* x) {{
+    int t = threadIdx.x, i = blockIdx.x * 64 + t;
+    x[i] = t;
+    __syncthreads(); //
+    if (t < 32) ((int*)x)[blockIdx.x * 32 + t] += 1;
+}}""",
+        "__syncthreads(); //",
+    ),
+    "vectors": (
+        f"""{K}int* x) {{
+    int t = threadIdx.x;
+    if (t < 16) ((int4*)(x + 64 * blockIdx.x))[t] = make_int4(t, t, t, t);
+    __syncthreads(); //
+    if (t < 32) ((int2*)(x + 64 * blockIdx.x))[t].x += 1;
+}}""",
+        "__syncthreads(); //",
+    ),
+    "lanes of a warp": (
+        f"""{K}int* x) {{
+    __shared__ int row[64];
+    int t = threadIdx.x;
+    for (int n = 0; n < 3; n++) {{
+        row[t] = t + n;
+        __syncwarp();
+        x[64 * blockIdx.x + t] = row[t ^ 1] + row[t & 32];
+        __syncwarp(); //
+    }}
+}}""",
+        "__syncwarp(); //",
+    ),
+    "what all blocks read": (
+        f"{K}int* x) {{ int i = threadIdx.x, n = x[i] + x[i / 2]; if (n < 0) x[64] = i; }}",
+        "if (n < 0)",
+    ),
+}
+
+
+def launched(source: str, seed: int, cores: int = 1):
+    with VirtualGPU("full", seed=seed, cores=cores) as device:
+        module = device.compile(source)
+        x = device.array(np.zeros(256, np.int32), name="x")
+        try:
+            module.get_function("k")(4, 64, (x,))
+        finally:
+            launched.recorded = module.recorded
+    return x
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_without_a_race_runs_once(name, seed):
+    launched(KERNELS[name][0], seed)
+    assert not launched.recorded
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("name", [name for name, (_, less) in KERNELS.items() if less])
+def test_one_with_a_race_is_run_again_and_reported(name, seed):
+    source, less = KERNELS[name]
+    with pytest.raises(KernelFault) as caught:
+        launched(source.replace(less, ""), seed)
+    assert caught.value.kind in ("race", "warp-race") and launched.recorded == {"k"}
+
+
+@pytest.mark.parametrize("lanes", ["0x0000ffff", "0xffffffff"])
+def test_what_only_looks_like_a_race_is_none(lanes):
+    """Half a warp meets: epochs know only meetings of whole ones."""
+    half = f"""{K}int* x) {{
+    __shared__ int row[64];
+    int t = threadIdx.x;
+    if ({lanes} >> t % 32 & 1) {{
+        row[t] = t;
+        __syncwarp({lanes});
+        x[64 * blockIdx.x + t] = row[t ^ 1];
+    }}
+}}"""
+    launched(half, 0)
+    assert bool(launched.recorded) == (lanes == "0x0000ffff")
+
+
+def test_an_access_that_no_later_barrier_orders():
+    """The thread ends after its store; the others go on to a barrier and read what it stored."""
+    source = f"""{K}int* x) {{
+    if (threadIdx.x == 3) {{
+        x[64 * blockIdx.x] = 1;
+        return;
+    }}
+    __syncthreads();
+    x[64 * blockIdx.x + threadIdx.x + (threadIdx.x == 0)] = x[64 * blockIdx.x];
+}}"""
+    with pytest.raises(KernelFault) as caught:
+        launched(source, 0)
+    assert caught.value.kind == "race" and launched.recorded == {"k"}
