@@ -13,6 +13,7 @@ from ..ptx.types import llvm_type
 from ..runtime.abi import (
     INFO_ATOMIC,
     INFO_FINAL,
+    INFO_SEEN,
     INFO_SHARED,
     INFO_VALUE,
     INFO_VOLATILE,
@@ -53,8 +54,7 @@ def _access(e, ins, mods, array, info, unread, address, given):
             _look_closer(e, slow, race, address, site, info, unread)
         if not own:
             e.label(race)
-            if value is not None:
-                info |= INFO_VALUE
+            info |= INFO_VALUE * (value is not None) | INFO_SEEN * (reads and not unread and nbytes >= 4)
             what = _if_equal(e, address, info, *wanted) if wanted else str(info)
             e.state.call("rt_race", address, what, value or "0", site=site)
             e.line(f"br label %{done}")
@@ -150,6 +150,10 @@ def _check_in_root(
     first = e.op("lshr exact i64", base, 2) if base[0] == "%" else str(int(base) // 4)
     index = e.op("add i64", first, e.op("lshr i64", offset, 2))
     shared = bool(info & INFO_SHARED)
+    if root.space != "local" and whole and not info & INFO_WRITE and e.state.alone:
+        unsure = e.fresh_label("unsure")
+        e.branch(_only_read(e, address, nbytes, shared), done, unsure, likely=True)
+        e.label(unsure)
     if reads:
         check_shadow(e, index, nbytes // 4, INIT, shared, slow, shadow_tag(e, root.name))
         if whole:
@@ -218,14 +222,7 @@ def _skip_known(e, address: str, info: int, shared: bool, race: str, done: str) 
     if info & (INFO_ATOMIC | INFO_VOLATILE | INFO_FINAL):
         e.line(f"br label %{race}")
         return
-    granules = max(1, nbytes // 4)
-    t = "i64" if granules == 1 else f"<{granules} x i64>"
-    words = e.emit(f"inttoptr i64 {e.state.load('Env', 'words', invariant=True)} to ptr")
-    at = e.op("add i64", address, "%sharedbase") if shared else address
-    if nbytes < 4:
-        at = e.op("and i64", at, -4)
-    where = e.emit(f"getelementptr i8, ptr {words}, i64 {e.op('shl i64', at, 1)}")
-    found, epochs = e.emit(f"load volatile {t}, ptr {where}, align 8"), e.state.epochs()
+    t, granules, found, epochs = *_words(e, address, nbytes, shared), e.state.epochs()
     if not e.function.entry and e.module.barriers.has_barriers:  # what is final is always looked at
         final = e.op("icmp ne i32", e.state.load("Env", "final"), 0)
         epochs = [e.emit(f"select i1 {final}, i64 -1, i64 {epoch}") for epoch in epochs]
@@ -237,9 +234,32 @@ def _skip_known(e, address: str, info: int, shared: bool, race: str, done: str) 
         last = e.op(f"lshr {t}", found, _splat(e, "8", granules))
         same = (e.op(f"icmp eq {t}", last, _splat(e, epoch, granules)) for epoch in epochs)
         good = reduce(partial(e.op, f"or {t.replace('i64', 'i1')}"), same)
-    if granules > 1:
-        good = e.op(f"icmp eq i{granules}", e.cast("bitcast", f"<{granules} x i1>", good, f"i{granules}"), -1)
-    e.branch(good, done, race)
+    e.branch(_all(e, good, granules), done, race, likely=True)
+
+
+def _only_read(e, address: str, nbytes: int, shared: bool) -> str:
+    """Whether several threads have read the granules of shared memory in this interval and nobody has written, each after a
+    check that they had been written before: then there is nothing else to check."""
+    t, granules, found = _words(e, address, nbytes, shared)
+    several = e.op("shl i64", e.state.epochs()[1], 8)
+    return _all(e, e.op(f"icmp eq {t}", found, _splat(e, several, granules)), granules)
+
+
+def _words(e, address: str, nbytes: int, shared: bool) -> tuple[str, int, str]:
+    """The words of an access's granules: (their type in LLVM, how many, the value)."""
+    granules = max(1, nbytes // 4)
+    t = "i64" if granules == 1 else f"<{granules} x i64>"
+    words = e.emit(f"inttoptr i64 {e.state.load('Env', 'words', invariant=True)} to ptr")
+    at = e.op("add i64", address, "%sharedbase") if shared else address
+    if nbytes < 4:
+        at = e.op("and i64", at, -4)
+    where = e.emit(f"getelementptr i8, ptr {words}, i64 {e.op('shl i64', at, 1)}")
+    return t, granules, e.emit(f"load volatile {t}, ptr {where}, align 8")
+
+
+def _all(e, good: str, n: int) -> str:
+    """Whether all of n bits are set."""
+    return good if n == 1 else e.op(f"icmp eq i{n}", e.cast("bitcast", f"<{n} x i1>", good, f"i{n}"), -1)
 
 
 def _splat(e, value: str, n: int) -> str:

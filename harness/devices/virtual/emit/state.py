@@ -40,6 +40,11 @@ class State:
         self.text.first("%epoch = alloca i64", *["%epoch.warp = alloca i64"] * clocks)
         self.renew_epoch()
 
+    @property
+    def alone(self) -> bool:
+        """Whether only barriers of the block order threads."""
+        return not self._clocks
+
     def renew_epoch(self) -> None:
         """The thread begins, or has waited."""
         text, stamp = self.text, self.load("Env", "bar")

@@ -11,11 +11,12 @@
 // WORD_BEFORE   the block has written here earlier in the launch: for its own threads barriers order that
 // WORD_OTHERS   other blocks have read it before; of atomics: have updated it
 // WORD_OF_WARP  the warp has written here in this interval, before its last collective
+// WORD_UNSEEN   one of the last accesses was not known to find what has been written
 
-constexpr u32 WORD_BEFORE = 1, WORD_OTHERS = 2, WORD_OF_WARP = 4, WORD_SHAPE = 15u << 3, WORD_WRITTEN = 1u << 7;
+constexpr u32 WORD_BEFORE = 1, WORD_OTHERS = 2, WORD_OF_WARP = 4, WORD_UNSEEN = 8, WORD_SHAPE = 15u << 3, WORD_WRITTEN = 1u << 7;
 constexpr u32 WORD_WROTE = WORD_BEFORE | WORD_OF_WARP | WORD_WRITTEN;
 // Who: a thread's number + 1, several lanes of a warp, several warps (all bits), atomics of anybody with one shape, or: each
-// byte has a word of its own, in the granule's Cell, which has no other use now.
+// byte has a word of its own, in the granule's Cell, which has no other use now (WORD_WRITTEN is set as well).
 enum Who { WHO_ATOMIC = WHO_WARP + 32, WHO_BYTES };
 
 static __device__ __forceinline__ u64* word_of(Env* env, u64 address) { return (u64*)(env->words + (address & ~3ull) * 2); }
@@ -49,6 +50,14 @@ static __device__ __forceinline__ u64 word_after(Env* env, Thread* t, u64 word, 
     return both ? 0 : word_with(last, WHO_SEVERAL, kept);
 }
 
+// The same with WORD_UNSEEN; seen: 0 where that is to be set.
+static __device__ __forceinline__ u64 next_word(Env* env, Thread* t, u64 word, u32 oldest, u32 write, u32 atomic, u32 seen) {
+    u64 next = word_after(env, t, word, oldest, write, atomic);
+    if (!next || who_of(next) == WHO_ATOMIC) return next;
+    int was = (u32)(word >> 32) >= env->bar && who_of(word) != WHO_ATOMIC && word & WORD_UNSEEN;
+    return was || !seen ? next | WORD_UNSEEN : next;
+}
+
 // Time before which all accesses are ordered before this one.
 static __device__ __forceinline__ u32 oldest_of(Env* env, u64 address) {
     return address >= env->arena_size / 2 ? env->bar : env->global_tag;
@@ -63,10 +72,10 @@ static __device__ __noinline__ int look_at_bytes(Env* env, Thread* t, u64 addres
     for (u32 i = 0; i < 4; i++) {
         if (!apart) each[i] = *word;
         if (!(bytes >> i & 1)) continue;
-        if (!(each[i] = word_after(env, t, each[i], oldest, write, atomic))) return 0;
+        if (!(each[i] = next_word(env, t, each[i], oldest, write, atomic, 0))) return 0;
     }
     for (u32 i = 1; i < 4; i++) alike &= each[i] == each[0];
-    *word = alike ? each[0] : word_with(stamp_of(env, t), WHO_BYTES, 0);
+    *word = alike ? each[0] : word_with(stamp_of(env, t), WHO_BYTES, WORD_WRITTEN);
     return 1;
 }
 
@@ -91,7 +100,7 @@ static __device__ __noinline__ int look_at(Env* env, Thread* t, u64 address, u32
         u32 bytes = size == 1 ? 1u << (address & 3) : size == 2 ? 3u << (address & 2) : 15;
         int good = 0;
         if (bytes != 15 || who_of(*word) == WHO_BYTES) good = look_at_bytes(env, t, address + at, bytes, write, atomic);
-        else if ((next = word_after(env, t, *word, oldest_of(env, address), write, atomic))) {
+        else if ((next = next_word(env, t, *word, oldest_of(env, address), write, atomic, info & (INFO_WRITE | INFO_SEEN)))) {
             *word = next;
             good = 1;
         }

@@ -220,19 +220,10 @@ static __device__ __noinline__ int race_carefully(Env* env, Thread* t, u32 site,
     return 0;
 }
 
-// An access. The most frequent cases are decided here, in one function that calls no other, since calls are slow: a plain
-// access of 4 bytes to a granule that nobody has accessed in this interval, or only this thread by this instruction, or
-// only threads of the block by this instruction if it is a read.
-EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value) {
-    if (info & INFO_SHARED) address += env->shared_base;
-    if (env->epochs) {
-        u64* word = word_of(env, address);
-        if ((info & (255 | STRONG | INFO_FINAL)) != 4 || env->final || who_of(*word) == WHO_BYTES) return look_at(env, thread, address, (u32)info);
-        u64 next = word_after(env, thread, *word, oldest_of(env, address), (u32)info & INFO_WRITE ? WORD_WRITTEN : 0, 0);
-        if (!next) return look_at(env, thread, address, (u32)info);
-        *word = next;
-        return 0;
-    }
+// An access that is recorded. The most frequent cases are decided here, in one function that calls no other, since calls
+// are slow: a plain access of 4 bytes to a granule that nobody has accessed in this interval, or only this thread by this
+// instruction, or only threads of the block by this instruction if it is a read.
+static __device__ __noinline__ int race_on_record(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value) {
     if (env->careful) return race_carefully(env, thread, site, address, info, value);
     if (is_quiet(env, site, address, (u32)info)) return 0;
     if ((info & (255 | STRONG | INFO_FINAL)) == 4 && !env->final) {
@@ -264,4 +255,26 @@ EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u6
         } else if (less_quickly(env, thread, address, key, (u32)value)) return 0;
     }
     return race_otherwise(env, thread, site, address, (u32)info, value);
+}
+
+// An access. Where there are only epochs, the most frequent cases are decided here: a plain access of 4 bytes to a granule
+// that nobody has accessed before, or a read where others only read.
+EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value) {
+    if (info & INFO_SHARED) address += env->shared_base;
+    if (!env->epochs) return race_on_record(env, thread, site, address, info, value);
+    if ((info & (255 | STRONG | INFO_FINAL)) == 4 && !env->final) {
+        u64 *at = (u64*)(env->words + 2 * address), word = *at;
+        u32 when = (u32)(word >> 32), bar = env->bar, stamp = thread->clock > bar ? thread->clock : bar;
+        u32 oldest = address >= env->arena_size / 2 ? bar : env->global_tag, write = (u32)info & INFO_WRITE;
+        u32 unseen = info & (INFO_WRITE | INFO_SEEN) ? 0 : WORD_UNSEEN;
+        if (when < oldest) {
+            *at = (u64)stamp << 32 | thread->linear + 1 << 8 | write >> 1 | unseen;  // WORD_WRITTEN
+            return 0;
+        }
+        if (when == bar && !write && !(word & WORD_WROTE) && env->symmetric & SYMMETRIC_LANES) {
+            *at = word | WHO_SEVERAL << 8 | unseen;
+            return 0;
+        }
+    }
+    return look_at(env, thread, address, (u32)info);
 }
