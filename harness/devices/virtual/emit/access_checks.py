@@ -6,17 +6,13 @@ What a correct program does all the time is decided here in a few instructions; 
 
 from __future__ import annotations
 
-from functools import partial, reduce
-
 from ..ptx.ir import Sink, Variable
 from ..ptx.types import llvm_type
 from ..runtime.abi import (
     INFO_ATOMIC,
-    INFO_FINAL,
     INFO_SEEN,
     INFO_SHARED,
     INFO_VALUE,
-    INFO_VOLATILE,
     INFO_WRITE,
     INIT,
     LOCAL_START,
@@ -24,6 +20,7 @@ from ..runtime.abi import (
     SLOT_BYTES,
     WRITE,
 )
+from . import epochs
 from .checks import check_shadow, granule, guarded, needed, shadow_at, slow_check, suspect_at
 from .control import DEAD
 from .memory import place_in, shadow_tag
@@ -50,7 +47,7 @@ def _access(e, ins, mods, array, info, unread, address, given):
             _check_in_root(e, root, address, info, reads and unread == 0, reads, slow, race, done, site)
             slow_check(e, slow, done if own else race, [(address, 0, site)], info, unread)
         else:
-            _check_anywhere(e, address, info, reads, slow, race, done, site)
+            _check_anywhere(e, address, info, reads, unread, slow, race, done, site)
             _look_closer(e, slow, race, address, site, info, unread)
         if not own:
             e.label(race)
@@ -150,9 +147,9 @@ def _check_in_root(
     first = e.op("lshr exact i64", base, 2) if base[0] == "%" else str(int(base) // 4)
     index = e.op("add i64", first, e.op("lshr i64", offset, 2))
     shared = bool(info & INFO_SHARED)
-    if root.space != "local" and whole and not info & INFO_WRITE and e.state.alone:
+    if root.space != "local" and whole and not info & (INFO_WRITE | epochs.LOOKED_AT) and e.state.alone:
         unsure = e.fresh_label("unsure")
-        e.branch(_only_read(e, address, nbytes, shared), done, unsure, likely=True)
+        e.branch(epochs.only_read(e, address, nbytes, shared), done, unsure, likely=True)
         e.label(unsure)
     if reads:
         check_shadow(e, index, nbytes // 4, INIT, shared, slow, shadow_tag(e, root.name))
@@ -163,7 +160,7 @@ def _check_in_root(
     if root.space == "local":
         e.line(f"br label %{done}")
     else:
-        _skip_known(e, address, info, shared, race, done)
+        epochs.skip_known(e, address, info, shared, True, whole, race, done)
 
 
 def _offset_in(e, root: Variable, address: str, info: int, site: str) -> str:
@@ -180,7 +177,7 @@ def _offset_in(e, root: Variable, address: str, info: int, site: str) -> str:
 
 
 def _check_anywhere(
-    e, address: str, info: int, reads: bool, slow: str, race: str, done: str, site: str
+    e, address: str, info: int, reads: bool, unread: int, slow: str, race: str, done: str, site: str
 ) -> None:
     nbytes, shared = info & 255, bool(info & INFO_SHARED)
     granules = max(1, nbytes // 4)
@@ -196,11 +193,12 @@ def _check_anywhere(
         writable, t = e.fresh_label("writable"), f"i{8 * granules}"
         e.branch(e.op(f"icmp eq {t}", e.op(f"and {t}", state, WRITE), 0), done, writable)
         e.label(writable)
+    seen = reads and not unread
     if shared:
-        _skip_known(e, address, info, shared, race, done)
+        epochs.skip_known(e, address, info, shared, True, seen, race, done)
     else:
         loud = e.fresh_label("loud")
-        _skip_known(e, address, info, shared, loud, done)
+        epochs.skip_known(e, address, info, shared, False, seen, loud, done)
         e.label(loud)
         e.branch(_is_local(e, address), done, race)
 
@@ -211,65 +209,6 @@ def _mark_written(e, index: str, granules: int, bits: int, shared: bool, old="",
     where = shadow_at(e, index, shared)
     new = e.op(f"or {t}", old, value) if old else str(value)
     e.line(f"store {t} {new}, ptr {where}, align 1{shadow_tag(e, array)}")
-
-
-def _skip_known(e, address: str, info: int, shared: bool, race: str, done: str) -> None:
-    """Go to `done` where the epochs of the granules show that the access cannot be part of a race: this thread alone has
-    accessed them in this interval, and written if it writes now; or several threads only read them, as it does. See
-    runtime/epochs.cu.
-    """
-    nbytes, writes = info & 255, bool(info & INFO_WRITE)
-    if info & (INFO_ATOMIC | INFO_VOLATILE | INFO_FINAL):
-        e.line(f"br label %{race}")
-        return
-    t, granules, found, epochs = *_words(e, address, nbytes, shared), e.state.epochs()
-    if not e.function.entry and e.module.barriers.has_barriers:  # what is final is always looked at
-        final = e.op("icmp ne i32", e.state.load("Env", "final"), 0)
-        epochs = [e.emit(f"select i1 {final}, i64 -1, i64 {epoch}") for epoch in epochs]
-    if writes:
-        written = e.op("or i64", e.op("shl i64", epochs[0], 1), 1)
-        last = e.op(f"lshr {t}", found, _splat(e, "7", granules))
-        good = e.op(f"icmp eq {t}", last, _splat(e, written, granules))
-    else:
-        last = e.op(f"lshr {t}", found, _splat(e, "8", granules))
-        same = (e.op(f"icmp eq {t}", last, _splat(e, epoch, granules)) for epoch in epochs)
-        good = reduce(partial(e.op, f"or {t.replace('i64', 'i1')}"), same)
-    e.branch(_all(e, good, granules), done, race, likely=True)
-
-
-def _only_read(e, address: str, nbytes: int, shared: bool) -> str:
-    """Whether several threads have read the granules of shared memory in this interval and nobody has written, each after a
-    check that they had been written before: then there is nothing else to check."""
-    t, granules, found = _words(e, address, nbytes, shared)
-    several = e.op("shl i64", e.state.epochs()[1], 8)
-    return _all(e, e.op(f"icmp eq {t}", found, _splat(e, several, granules)), granules)
-
-
-def _words(e, address: str, nbytes: int, shared: bool) -> tuple[str, int, str]:
-    """The words of an access's granules: (their type in LLVM, how many, the value)."""
-    granules = max(1, nbytes // 4)
-    t = "i64" if granules == 1 else f"<{granules} x i64>"
-    words = e.emit(f"inttoptr i64 {e.state.load('Env', 'words', invariant=True)} to ptr")
-    at = e.op("add i64", address, "%sharedbase") if shared else address
-    if nbytes < 4:
-        at = e.op("and i64", at, -4)
-    where = e.emit(f"getelementptr i8, ptr {words}, i64 {e.op('shl i64', at, 1)}")
-    return t, granules, e.emit(f"load volatile {t}, ptr {where}, align 8")
-
-
-def _all(e, good: str, n: int) -> str:
-    """Whether all of n bits are set."""
-    return good if n == 1 else e.op(f"icmp eq i{n}", e.cast("bitcast", f"<{n} x i1>", good, f"i{n}"), -1)
-
-
-def _splat(e, value: str, n: int) -> str:
-    """n times the same i64."""
-    if n == 1:
-        return value
-    if value[0] != "%":
-        return f"<{', '.join([f'i64 {value}'] * n)}>"
-    one = e.emit(f"insertelement <{n} x i64> poison, i64 {value}, i64 0")
-    return e.emit(f"shufflevector <{n} x i64> {one}, <{n} x i64> poison, <{n} x i32> zeroinitializer")
 
 
 def _is_local(e, address: str) -> str:

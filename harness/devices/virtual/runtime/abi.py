@@ -110,7 +110,9 @@ SCOPES = ("cta", "cluster", "gpu", "sys")
 #: threads are ordered alike: lanes by barriers and collectives of their whole warp only, warps by barriers of their whole
 #: block only, blocks not at all
 SYMMETRIC_LANES, SYMMETRIC_WARPS, SYMMETRIC_BLOCKS = 1, 2, 4
-WHO_WARP, WHO_SEVERAL = 1025, 2047  # in the word of a granule: who has accessed it, see epochs.cu
+#: in the word of a granule, see epochs.cu: who has accessed it; how
+WHO_WARP, WHO_SEVERAL = 1025, 2047
+WORD_UNSEEN, WORD_WRITTEN = 1 << 3, 1 << 7
 SUSPECT_UNSET, SUSPECT_RACE = 1, 2  # something unset was read; there may be a race
 STOP_AFTER_RACES = 1 << 16  # bytes on which lines race after which no further block starts
 HAZARDS = 1 << 18  # room for them
@@ -190,7 +192,7 @@ _FOR_CUDA = """
     INFO_FINAL INFO_BLIND INFO_SEEN SCOPE_SHIFT SYMMETRIC_LANES SYMMETRIC_WARPS SYMMETRIC_BLOCKS STOP_AFTER_RACES
     HAZARDS PLACES PHASES NO_THREAD DEAD_FAULT TIMEOUT_SPENT TIMEOUT_BLOCKS TIMEOUT_WAITED
     TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD FRAMES_FULL
-    HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES FAULTY ALL_RIGHT LOOKS WHO_WARP WHO_SEVERAL SUSPECT_UNSET SUSPECT_RACE
+    HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES FAULTY ALL_RIGHT LOOKS WHO_WARP WHO_SEVERAL WORD_UNSEEN WORD_WRITTEN SUSPECT_UNSET SUSPECT_RACE
 """.split()
 
 

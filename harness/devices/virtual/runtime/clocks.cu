@@ -217,8 +217,10 @@ static __device__ void start_block(Env* env) {
     env->clocks = env->holes = env->dirty = 0;
     env->careful = launch->ordered || launch->steps_end;
     env->epochs = launch->epochs;
+    env->fresh_global = launch->epochs ? launch->tag : 0;
     env->global_tag = launch->tag; env->symmetric = launch->symmetric;
     env->bar = env->began = env->shared_tag = tick(env);
+    env->fresh_shared = launch->epochs ? env->bar : 0;
     env->span = launch->slots > 1 ? 0 : FULL >> 1;  // the times of blocks that take turns overlap
     for (u32 i = 0; i < 16; i++) env->arrived_clock[i] = 0;
     note_step(env, STEP_START, 0, NO_THREAD, 0, 0, 0, env->bar);
@@ -262,6 +264,7 @@ static __device__ void meet_all(Env* env, u32 site, u32 number) {
     }
     env->bar = now;
     if (!env->span) env->began = now;
+    if (env->epochs) env->fresh_shared = now;
     if (env->holes && env->epochs) suspect(env, threads, SUSPECT_RACE);
     if (!env->holes) env->shared_tag = now;
 }

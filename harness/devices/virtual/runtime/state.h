@@ -37,6 +37,7 @@ struct Env {
     u32 shared_tag, global_tag;  // of the cells of shared memory in this interval, and of global memory
     u32 careful;         // every access is checked in full: it is recorded, or fences order threads
     u32 epochs;          // as in the Launch
+    u32 fresh_shared, fresh_global;  // times before which nobody else can have accessed such memory; 0: accesses are recorded
     u32 began, span;     // when the block's last accesses to global memory were, if an epoch can tell: the first such time, how long
     u32 symmetric;       // as in the Launch
     u32 holes;           // threads that have ended after an access that later barriers do not order

@@ -145,16 +145,59 @@ def test_what_only_looks_like_a_race_is_none(lanes):
     assert bool(launched.recorded) == (lanes == "0x0000ffff")
 
 
-def test_an_access_that_no_later_barrier_orders():
-    """The thread ends after its store; the others go on to a barrier and read what it stored."""
-    source = f"""{K}int* x) {{
+LEAVES = {
+    "after a store": f"""{K}int* x) {{
     if (threadIdx.x == 3) {{
         x[64 * blockIdx.x] = 1;
         return;
     }}
     __syncthreads();
     x[64 * blockIdx.x + threadIdx.x + (threadIdx.x == 0)] = x[64 * blockIdx.x];
-}}"""
+}}""",
+    "after a read that others make too": f"""{K}int* x) {{
+    __shared__ int one;
+    int t = threadIdx.x;
+    if (t == 0) one = 1;
+    __syncthreads();
+    x[64 * blockIdx.x + t] = one;
+    if (t == 40) {{
+        x[64 * blockIdx.x + 40] += one;
+        return;
+    }}
+    __syncthreads();
+    if (t == 0) one = 2;
+}}""",
+}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("source", LEAVES.values(), ids=LEAVES)
+def test_an_access_that_no_later_barrier_orders(source, seed):
+    """A thread ends; the others go on to a barrier."""
     with pytest.raises(KernelFault) as caught:
-        launched(source, 0)
+        launched(source, seed)
     assert caught.value.kind == "race" and launched.recorded == {"k"}
+
+
+UNSET = """
+    __shared__ int row[64];
+    int t = threadIdx.x;
+    if (t > 8) row[t] = t;
+    __syncthreads();
+"""
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [
+        "x[t] = ((char*)row)[4 * (t + 9)]; x[t] = row[t + 9 - 1] > 2;",
+        "int4 some = ((int4*)row)[2]; x[t] = some.w; if (row[8] > 3) x[t] = 2;",
+        "for (int i = 63; i >= 8; i--) if (row[i] > 5) x[t] = 2;",
+    ],
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_several_read_has_been_written(reads, seed):
+    """An element is unset; others have read it without using it, or read what lies beside it."""
+    with pytest.raises(KernelFault) as caught:
+        launched(f"{K}int* x) {{ {UNSET} x += 64 * blockIdx.x; if (t < 32) {{ {reads} }} }}", seed)
+    assert caught.value.kind == "uninitialised-read"

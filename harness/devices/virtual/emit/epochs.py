@@ -1,0 +1,120 @@
+"""What racecheck decides in compiled code, from the words of the granules that an access touches: see runtime/epochs.cu."""
+
+from __future__ import annotations
+
+from functools import partial, reduce
+
+from ..runtime.abi import (
+    INFO_ATOMIC,
+    INFO_FINAL,
+    INFO_VOLATILE,
+    INFO_WRITE,
+    WHO_SEVERAL,
+    WORD_UNSEEN,
+    WORD_WRITTEN,
+)
+
+#: accesses that the runtime always looks at
+LOOKED_AT = INFO_ATOMIC | INFO_VOLATILE | INFO_FINAL
+
+
+def only_read(e, address: str, nbytes: int, shared: bool) -> str:
+    """Whether several threads have read the granules of shared memory in this interval and nobody has written, each after a
+    check that they had been written before: then there is nothing else to check."""
+    words = _Words(e, address, nbytes, shared)
+    return words.all("eq", words.found, e.op("shl i64", e.state.epochs()[1], 8))
+
+
+def skip_known(
+    e, address: str, info: int, shared: bool, in_shared: bool, seen: bool, race: str, done: str
+) -> None:
+    """Go to `done` where the words show that the access cannot be part of a race: this thread alone has accessed the granules
+    in this interval, and written if it writes now; or several threads only read them, as it does. Or where that is so from
+    now on, since nobody has accessed them, or others have only read them.
+
+    in_shared: the memory is known to be shared. seen: what is read is known to have been written.
+    """
+    nbytes, writes = info & 255, bool(info & INFO_WRITE)
+    if info & LOOKED_AT:
+        e.line(f"br label %{race}")
+        return
+    words, epochs, learn = _Words(e, address, nbytes, shared), e.state.epochs(), nbytes >= 4
+    if not e.function.entry and e.module.barriers.has_barriers:  # what is final is always looked at
+        final, learn = e.op("icmp ne i32", e.state.load("Env", "final"), 0), False
+        epochs = [e.emit(f"select i1 {final}, i64 -1, i64 {epoch}") for epoch in epochs]
+    own = epochs[0]
+    new = race if not learn else e.fresh_label("new")
+    if writes:
+        good = words.all("eq", words.shifted(7), e.op("or i64", e.op("shl i64", own, 1), 1))
+    else:
+        last = words.shifted(8)
+        same = (words.compare("eq", last, epoch) for epoch in epochs)
+        good = words.whole(reduce(partial(e.op, f"or {words.bits}"), same))
+    e.branch(good, done, new, likely=True)
+    if not learn:
+        return
+    e.label(new)
+    unseen = 0 if writes or seen else WORD_UNSEEN
+    when, fresh, others = words.shifted(32), e.fresh_label("fresh"), e.fresh_label("others")
+    oldest = e.state.load("Env", "fresh_shared" if in_shared else "fresh_global", volatile=True)
+    e.branch(words.all("ult", when, e.cast("zext", "i32", oldest, "i64")), fresh, others)
+    e.label(fresh)
+    words.store(words.splat(e.op("or i64", e.op("shl i64", own, 8), unseen | WORD_WRITTEN * writes)), done)
+    e.label(others)
+    if writes or not (in_shared and e.state.alone):
+        e.line(f"br label %{race}")
+        return
+    read, several = e.fresh_label("read"), e.op("and i64", e.op("lshr i64", own, 24), (1 << 32) - 1)
+    now = words.compare("eq", when, several)
+    written = e.op(f"and {words.type}", words.found, words.splat(str(WORD_WRITTEN)))
+    good = words.whole(e.op(f"and {words.bits}", now, words.compare("eq", written, "0")))
+    e.branch(good, read, race)
+    e.label(read)
+    words.store(words.splat(str(WHO_SEVERAL << 8 | unseen)), done, words.found)
+
+
+class _Words:
+    """Of the granules of an access, as one value of LLVM."""
+
+    def __init__(self, e, address: str, nbytes: int, shared: bool):
+        self.e, self.n = e, max(1, nbytes // 4)
+        self.type, self.bits = ("i64", "i1") if self.n == 1 else (f"<{self.n} x i64>", f"<{self.n} x i1>")
+        words = e.emit(f"inttoptr i64 {e.state.load('Env', 'words', invariant=True)} to ptr")
+        at = e.op("add i64", address, "%sharedbase") if shared else address
+        if nbytes < 4:
+            at = e.op("and i64", at, -4)
+        self.where = e.emit(f"getelementptr i8, ptr {words}, i64 {e.op('shl i64', at, 1)}")
+        self.found = e.emit(f"load volatile {self.type}, ptr {self.where}, align 8")
+
+    def splat(self, value: str) -> str:
+        """n times the same i64."""
+        if self.n == 1:
+            return value
+        if value[0] != "%":
+            return f"<{', '.join([f'i64 {value}'] * self.n)}>"
+        one = self.e.emit(f"insertelement {self.type} poison, i64 {value}, i64 0")
+        return self.e.emit(
+            f"shufflevector {self.type} {one}, {self.type} poison, <{self.n} x i32> zeroinitializer"
+        )
+
+    def shifted(self, by: int) -> str:
+        return self.e.op(f"lshr {self.type}", self.found, self.splat(str(by)))
+
+    def compare(self, how: str, values: str, value: str) -> str:
+        """A bit for each granule."""
+        return self.e.op(f"icmp {how} {self.type}", values, self.splat(value))
+
+    def whole(self, bits: str) -> str:
+        """Whether all bits are set."""
+        if self.n == 1:
+            return bits
+        return self.e.op(f"icmp eq i{self.n}", self.e.cast("bitcast", self.bits, bits, f"i{self.n}"), -1)
+
+    def all(self, how: str, values: str, value: str) -> str:
+        return self.whole(self.compare(how, values, value))
+
+    def store(self, values: str, done: str, old: str = "") -> None:
+        """New words; old: with the bits that these have."""
+        new = self.e.op(f"or {self.type}", old, values) if old else values
+        self.e.line(f"store volatile {self.type} {new}, ptr {self.where}, align 8")
+        self.e.line(f"br label %{done}")
