@@ -10,8 +10,10 @@ from ..runtime.abi import (
     INFO_VOLATILE,
     INFO_WRITE,
     WHO_SEVERAL,
+    WORD_OTHERS,
     WORD_UNSEEN,
     WORD_WRITTEN,
+    WORD_WROTE,
 )
 
 #: accesses that the runtime always looks at
@@ -38,12 +40,11 @@ def skip_known(
     if info & LOOKED_AT:
         e.line(f"br label %{race}")
         return
-    words, epochs, learn = _Words(e, address, nbytes, shared), e.state.epochs(), nbytes >= 4
+    words, epochs, final = _Words(e, address, nbytes, shared), e.state.epochs(), ""
     if not e.function.entry and e.module.barriers.has_barriers:  # what is final is always looked at
-        final, learn = e.op("icmp ne i32", e.state.load("Env", "final"), 0), False
+        final = e.op("icmp ne i32", e.state.load("Env", "final"), 0)
         epochs = [e.emit(f"select i1 {final}, i64 -1, i64 {epoch}") for epoch in epochs]
-    own = epochs[0]
-    new = race if not learn else e.fresh_label("new")
+    own, new = epochs[0], race if nbytes < 4 else e.fresh_label("new")
     if writes:
         good = words.all("eq", words.shifted(7), e.op("or i64", e.op("shl i64", own, 1), 1))
     else:
@@ -51,26 +52,45 @@ def skip_known(
         same = (words.compare("eq", last, epoch) for epoch in epochs)
         good = words.whole(reduce(partial(e.op, f"or {words.bits}"), same))
     e.branch(good, done, new, likely=True)
-    if not learn:
+    if nbytes < 4:
         return
     e.label(new)
+    if final:
+        known = e.fresh_label("known")
+        e.branch(final, race, known)
+        e.label(known)
     unseen = 0 if writes or seen else WORD_UNSEEN
     when, fresh, others = words.shifted(32), e.fresh_label("fresh"), e.fresh_label("others")
-    oldest = e.state.load("Env", "fresh_shared" if in_shared else "fresh_global", volatile=True)
-    e.branch(words.all("ult", when, e.cast("zext", "i32", oldest, "i64")), fresh, others)
+    e.branch(words.all("ult", when, _oldest(e, address, in_shared)), fresh, others)
     e.label(fresh)
     words.store(words.splat(e.op("or i64", e.op("shl i64", own, 8), unseen | WORD_WRITTEN * writes)), done)
     e.label(others)
-    if writes or not (in_shared and e.state.alone):
+    if writes:  # it has read, and is to write
+        bits, same = WORD_WRITTEN, words.compare("eq", words.shifted(8), own)
+        bad = WORD_OTHERS
+    elif e.state.alone:  # others have read
+        bits, same = WHO_SEVERAL << 8 | unseen, words.compare("eq", when, e.op("lshr i64", own, 24))
+        bad = WORD_WROTE
+    else:
         e.line(f"br label %{race}")
         return
-    read, several = e.fresh_label("read"), e.op("and i64", e.op("lshr i64", own, 24), (1 << 32) - 1)
-    now = words.compare("eq", when, several)
-    written = e.op(f"and {words.type}", words.found, words.splat(str(WORD_WRITTEN)))
-    good = words.whole(e.op(f"and {words.bits}", now, words.compare("eq", written, "0")))
-    e.branch(good, read, race)
-    e.label(read)
-    words.store(words.splat(str(WHO_SEVERAL << 8 | unseen)), done, words.found)
+    joins, left = e.fresh_label("joins"), e.op(f"and {words.type}", words.found, words.splat(str(bad)))
+    e.branch(words.whole(e.op(f"and {words.bits}", same, words.compare("eq", left, "0"))), joins, race)
+    e.label(joins)
+    words.store(words.splat(str(bits)), done, words.found)
+
+
+def _oldest(e, address: str, in_shared: bool) -> str:
+    """The time before which nobody else can have accessed the memory."""
+    times = [
+        e.state.load("Env", f"fresh_{space}", volatile=True)
+        for space in ("shared", "global")[: 2 - in_shared]
+    ]
+    time = times[0]
+    if not in_shared:
+        in_slots = e.op("icmp uge i64", address, e.module.slots_start)
+        time = e.emit(f"select i1 {in_slots}, i32 {times[0]}, i32 {times[1]}")
+    return e.cast("zext", "i32", time, "i64")
 
 
 class _Words:

@@ -13,8 +13,7 @@
 // WORD_OF_WARP  the warp has written here in this interval, before its last collective
 // WORD_UNSEEN   one of the last accesses was not known to find what has been written
 
-constexpr u32 WORD_BEFORE = 1, WORD_OTHERS = 2, WORD_OF_WARP = 4, WORD_SHAPE = 15u << 3;
-constexpr u32 WORD_WROTE = WORD_BEFORE | WORD_OF_WARP | WORD_WRITTEN;
+constexpr u32 WORD_SHAPE = 15u << 3;  // of atomics, see shape_of
 // Who: a thread's number + 1, several lanes of a warp, several warps (all bits), atomics of anybody with one shape, or: each
 // byte has a word of its own, in the granule's Cell, which has no other use now (WORD_WRITTEN is set as well).
 enum Who { WHO_ATOMIC = WHO_WARP + 32, WHO_BYTES };

@@ -271,6 +271,10 @@ EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u6
             *at = (u64)stamp << 32 | thread->linear + 1 << 8 | write >> 1 | unseen;  // WORD_WRITTEN
             return 0;
         }
+        if (write && word >> 8 == ((u64)stamp << 24 | thread->linear + 1) && !(word & WORD_OTHERS)) {
+            *at = word | WORD_WRITTEN;
+            return 0;
+        }
         if (when == bar && !write && !(word & WORD_WROTE) && env->symmetric & SYMMETRIC_LANES) {
             *at = word | WHO_SEVERAL << 8 | unseen;
             return 0;
