@@ -40,10 +40,7 @@ def skip_known(
     if info & LOOKED_AT:
         e.line(f"br label %{race}")
         return
-    words, epochs, final = _Words(e, address, nbytes, shared), e.state.epochs(), ""
-    if not e.function.entry and e.module.barriers.has_barriers:  # what is final is always looked at
-        final = e.op("icmp ne i32", e.state.load("Env", "final"), 0)
-        epochs = [e.emit(f"select i1 {final}, i64 -1, i64 {epoch}") for epoch in epochs]
+    words, epochs = _Words(e, address, nbytes, shared), e.state.epochs()
     own, new = epochs[0], race if nbytes < 4 else e.fresh_label("new")
     if writes:
         good = words.all("eq", words.shifted(7), e.op("or i64", e.op("shl i64", own, 1), 1))
@@ -55,10 +52,10 @@ def skip_known(
     if nbytes < 4:
         return
     e.label(new)
-    if final:
-        known = e.fresh_label("known")
-        e.branch(final, race, known)
-        e.label(known)
+    if e.state.may_be_final:  # then the runtime has to know
+        early = e.fresh_label("early")
+        e.branch(e.op("icmp eq i64", own, -1), race, early)
+        e.label(early)
     unseen = 0 if writes or seen else WORD_UNSEEN
     when, fresh, others = words.shifted(32), e.fresh_label("fresh"), e.fresh_label("others")
     e.branch(words.all("ult", when, _oldest(e, address, in_shared)), fresh, others)

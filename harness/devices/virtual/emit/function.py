@@ -120,8 +120,9 @@ def _start(e: Emitter) -> None:
 
 
 def _follow_epoch(e: Emitter) -> None:
-    lanes = e.module.barriers.symmetric(e.function.name) & abi.SYMMETRIC_LANES
-    e.state.follow_epoch(not lanes)
+    barriers = e.module.barriers
+    lanes = barriers.symmetric(e.function.name) & abi.SYMMETRIC_LANES
+    e.state.follow_epoch(not lanes, not e.function.entry and barriers.has_barriers)
 
 
 def _plain(e: Emitter) -> str:

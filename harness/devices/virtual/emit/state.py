@@ -33,10 +33,10 @@ class State:
             "%globals = load i64, ptr %globals.a, !invariant.load !1",
         )
 
-    def follow_epoch(self, clocks: bool) -> None:
+    def follow_epoch(self, clocks: bool, may_be_final: bool) -> None:
         """Keep the thread's epoch at hand: it changes only while the thread waits. clocks: more than barriers of the block
-        order threads."""
-        self._clocks = clocks
+        order threads. may_be_final: this is a function that may be called when nothing is to be skipped (see Env.final)."""
+        self._clocks, self.may_be_final = clocks, may_be_final
         self.text.first("%epoch = alloca i64", *["%epoch.warp = alloca i64"] * clocks)
         self.renew_epoch()
 
@@ -54,10 +54,12 @@ class State:
         linear = text.cast("zext", "i32", self.load("Thread", "linear", invariant=True), "i64")
         stamp = text.op("shl i64", text.cast("zext", "i32", stamp, "i64"), 24)
         own = text.op("add i64", stamp, text.op("add i64", linear, 1))
+        final = text.op("icmp ne i32", self.load("Env", "final"), 0) if self.may_be_final else "false"
+        own = text.emit(f"select i1 {final}, i64 -1, i64 {own}")
         text.line(f"store i64 {own}, ptr %epoch")
         if self._clocks:
             warp = text.op("add i64", stamp, text.op("add i64", text.op("lshr i64", linear, 5), abi.WHO_WARP))
-            text.line(f"store i64 {warp}, ptr %epoch.warp")
+            text.line(f"store i64 {text.emit(f'select i1 {final}, i64 -1, i64 {warp}')}, ptr %epoch.warp")
 
     def epochs(self) -> list[str]:
         """The upper 56 bits of the word of a granule that only this thread has accessed in this interval, of one that
