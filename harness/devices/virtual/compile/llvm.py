@@ -19,7 +19,7 @@ _RESUME = re.compile(r'^(define [^@\n]*@\S+\.resume"?\(ptr )', re.MULTILINE)
 
 def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
     """LLVM text -> an object file. simple: code to which the expensive passes add nothing, as that of lanes: each
-    function is simplified once.
+    function is simplified once. Nor do they make threads that wait faster, unless these check each access.
 
     At level 0 an object takes a sixth of the time to make and runs up to four times as long. The runtime gets
     as few passes, but good code for each function. `own_frames` makes better code of the coroutines.
@@ -27,7 +27,8 @@ def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
     _initialise()
     huge = max(function.count("\n") for function in text.split("\ndefine ")) > _HUGE
     level = 0 if huge else recipe.llvm
-    plain = recipe.runtime or level == 0
+    plain, coroutines = recipe.runtime or level == 0, " presplitcoroutine " in text
+    speed = 0 if plain else 1 if simple or coroutines and not recipe.own_frames else level
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -35,10 +36,11 @@ def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
         reason = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), str(error))
         raise Unsupported(f"this kernel, whose PTX is not consistent ({reason})") from error
     unroll = "!llvm.loop " in text
-    if recipe.own_frames and not plain and (unroll or " presplitcoroutine " in text):
+    if recipe.own_frames and not plain and (unroll or coroutines):
         module = llvm.parse_assembly(_with_own_frames(_split(module, unroll)))
-    machine, builder = _prepared(module, level, plain, simple, recipe.target)
-    if simple and not plain and " presplitcoroutine " not in text:
+    # what one thread adds up, or several side by side, may become vectors
+    machine, builder = _prepared(module, level, speed, level == 3 and not simple, recipe.target)
+    if simple and not plain and not coroutines:
         passes = builder.getFunctionPassManager()
         for function in module.functions:
             if not function.is_declaration:
@@ -52,18 +54,15 @@ def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
     return machine.emit_object(module)
 
 
-def _prepared(module, level: int, plain: bool = False, simple: bool = False, for_: str = ""):
-    """(target machine, pass builder) for a module, which is told of its target."""
+def _prepared(module, level: int, speed: int, vectors: bool = False, for_: str = ""):
+    """(target machine, pass builder) for a module, which is told of its target. level: of its code. speed: of the passes
+    before. vectors: operations side by side become one."""
     machine = target_machine(level, for_)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(
-        speed_level=0 if plain else min(level, 1) if simple else level
-    )
+    options = llvm.create_pipeline_tuning_options(speed_level=speed)
     options.loop_vectorization = False  # the loops of a single thread gain nothing
-    options.slp_vectorization = (
-        level == 3 and not simple
-    )  # the sums of one thread, or of several side by side
+    options.slp_vectorization = vectors
     return machine, llvm.create_pass_builder(machine, options)
 
 
@@ -72,7 +71,7 @@ def _split(module, unroll: bool):
 
     Loops are unrolled beforehand, so that arrays need not live in the frame.
     """
-    _, builder = _prepared(module, 1)
+    _, builder = _prepared(module, 1, 1)
     if unroll:
         passes = llvm.create_new_module_pass_manager()
         _simplify(passes)
