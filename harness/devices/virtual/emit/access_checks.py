@@ -183,16 +183,18 @@ def _check_anywhere(
     granules = max(1, nbytes // 4)
     index = granule(e, address, nbytes, nbytes, shared, slow)
     need = needed(info) | INIT * reads
+    if not shared and not info & INFO_WRITE:  # memory that no thread may write
+        t, writable = f"i{8 * granules}", e.fresh_label("writable")
+        state = e.emit(f"load {t}, ptr {shadow_at(e, index, shared)}, align 1{shadow_tag(e, '')}")
+        state = e.op(f"and {t}", state, _each(need | WRITE, granules))
+        e.branch(e.op(f"icmp eq {t}", state, _each(need, granules)), done, writable, likely=True)
+        e.label(writable)
     state = check_shadow(e, index, granules, need, shared, slow, shadow_tag(e, ""))
     if info & INFO_WRITE and not info & INFO_ATOMIC:
         if nbytes < 4:
             e.state.call("rt_written", address, str(info), site=site)
         else:
             _mark_written(e, index, granules, INIT, shared, state)
-    if not shared and not info & INFO_WRITE:  # memory that no thread may write
-        writable, t = e.fresh_label("writable"), f"i{8 * granules}"
-        e.branch(e.op(f"icmp eq {t}", e.op(f"and {t}", state, WRITE), 0), done, writable)
-        e.label(writable)
     seen = reads and not unread
     if shared:
         epochs.skip_known(e, address, info, shared, True, seen, race, done)
@@ -203,9 +205,14 @@ def _check_anywhere(
         e.branch(_is_local(e, address), done, race)
 
 
+def _each(bits: int, granules: int) -> int:
+    """The same bits in the shadow of each granule."""
+    return int.from_bytes(bytes([bits]) * granules, "little")
+
+
 def _mark_written(e, index: str, granules: int, bits: int, shared: bool, old="", array: str = "") -> None:
     """Set bits of the shadow; without its old value, all of it."""
-    t, value = f"i{8 * granules}", int.from_bytes(bytes([bits]) * granules, "little")
+    t, value = f"i{8 * granules}", _each(bits, granules)
     where = shadow_at(e, index, shared)
     new = e.op(f"or {t}", old, value) if old else str(value)
     e.line(f"store {t} {new}, ptr {where}, align 1{shadow_tag(e, array)}")
