@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 from ...course.cuda_text import Function, Piece
 from .findings import Slip, shown, sign_of
@@ -32,6 +33,7 @@ def mixed_digits(function: Function) -> Iterator[Slip]:
     for number, found in digits.items():
         if number in set_again(function):
             continue
+        yield from taken_twice(found)
         known: list[Counter] = [Counter()]
         for _ in found:
             known += [
@@ -53,6 +55,18 @@ def mixed_digits(function: Function) -> Iterator[Slip]:
             )
             break
     yield from in_turn(function)
+
+
+def taken_twice(found: list[Digit]) -> Iterator[Slip]:
+    """`y = i / W % H` and `z = i / W % D`."""
+    for a, b in combinations(found, 2):
+        if a.count and b.count and a.divisor == b.divisor and not (a.count <= b.count or b.count <= a.count):
+            yield Slip(
+                b.piece.line,
+                f"Line {b.piece.line} has {shown(b.piece)}, and line {a.piece.line} {shown(a.piece)}: what the one counts must be "
+                "divided away before the other.",
+            )
+            return
 
 
 def in_turn(function: Function) -> Iterator[Slip]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from ...course.cuda_text import CudaText, Piece
 from ...course.cuda_tree import LOOPS
-from .array_steps import multiplied_out
+from .array_steps import products
 from .findings import Slip, reached, shown
 from .noting import index_of, value_of
 
@@ -33,7 +33,9 @@ def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable
         *leaves(*both),
         *other_strides(*both),
     ]
-    return found or [*other_names(*both)][:1]
+    return found or next(
+        filter(None, ([*look(*both)][:1] for look in (other_loops, other_names, other_indices))), []
+    )
 
 
 def other_signs(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
@@ -106,7 +108,7 @@ def sums(body: Piece, numbers: bool = False) -> Iterator[tuple[Piece, Sum]]:
         inner = e.outer.kind == "binary_expression" and e.outer.part("operator").code in ("+", "-")
         if inner or e.part("operator").code not in ("+", "-"):
             continue
-        terms = [(sign, tuple(sorted(names))) for sign, names in multiplied_out(e)]
+        terms = [(sign, tuple(sorted(names))) for sign, names in products(e, shown)]
         plain = numbers or not any(n.isdecimal() for _, names in terms for n in names)
         if 1 < len(terms) == len(set(terms)) and plain:
             yield e, frozenset(terms)
@@ -206,6 +208,37 @@ def strides(bodies: list[Piece]) -> Iterator[tuple[Piece, tuple[str, str], str]]
             yield loop, (update.part("left").code, begins), plain(update.part("right"))
 
 
+def other_loops(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """A loop of the solution's that begins elsewhere, or ends elsewhere."""
+    own, right = (
+        [(loop, ends_of(loop, key, step)) for loop, key, step in strides(x)] for x in (mine, solution)
+    )
+    missing = list((Counter(ends for _, ends in right) - Counter(ends for _, ends in own)).elements())
+    for loop, ends in own:
+        if ends in [other for _, other in right] or len(missing) != 1 or len(own) != len(right):
+            continue
+        differ = [i for i, (a, b) in enumerate(zip(ends, missing[0], strict=True)) if a != b]
+        if differ in ([1], [2]):
+            begins = differ == [1]
+            header = loop.part("initializer" if begins else "condition")
+            first = next(header.all("init_declarator")) if begins else header
+            where = shown(first.part("value" if begins else "right") or header)
+            yield Slip(
+                loop.line,
+                f"The loop over {ends[0]} in line {loop.line} {'begins' if begins else 'ends'} at {where}: does that leave "
+                "anything out, or do anything twice?",
+            )
+            return
+
+
+def ends_of(loop: Piece, key: tuple[str, str], step: str) -> tuple[str, str, str, str]:
+    """(variable, start, end with its comparison, step)."""
+    test = loop.part("condition")
+    compared = test and test.kind == "binary_expression" and test.part("left").code == key[0]
+    bound = plain(test.part("right")) if compared else " ".join(test.code.split()) if test else ""
+    return key[0], key[1], bound, step
+
+
 def plain(e: Piece) -> str:
     """An expression; for a variable that is never changed, its value."""
     while e.kind == "identifier" and (value := value_of(e.file, e.code, e.start)):
@@ -238,6 +271,32 @@ def one_name(mine: Piece, solution: Piece) -> tuple[str, str]:
     differ = [(a.code, b.code) for a, b in zip(*both, strict=True) if a.code != b.code]
     names = len(differ) == 1 and all(re.fullmatch(r"[A-Za-z_]\w*", word) for word in differ[0])
     return differ[0] if names else ("", "")
+
+
+def other_indices(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """`tile[y][n]`, where the solution has `tile[x][n]`, and no such access."""
+    own, right = ([found for body in x for found in accesses(body)] for x in (mine, solution))
+    missing = {tuple(index) for _, index in right} - {tuple(index) for _, index in own}
+    for access, index in own:
+        for other in missing if tuple(index) not in {tuple(i) for _, i in right} else ():
+            differ = [a for a, b in zip(index, other, strict=False) if a != b]
+            if len(index) == len(other) > 2 and len(differ) == 1 != index.index(differ[0]) + 1:
+                yield Slip(
+                    access.line, f"Line {access.line}: is {differ[0]} the right index in {shown(access)}?"
+                )
+                return
+
+
+def accesses(body: Piece) -> Iterator[tuple[Piece, list[str]]]:
+    """(access, [array, index, index]) of arrays of several axes."""
+    for access in body.all("subscript_expression"):
+        if access.outer.kind != "subscript_expression" or access.outer.parts[0] != access:
+            inner, found = access, []
+            while inner.kind == "subscript_expression":
+                index = index_of(inner)
+                found.append(" ".join(index.code.split()) if index else "")
+                inner = inner.parts[0]
+            yield access, [inner.code, *reversed(found)]
 
 
 def indices(body: Piece) -> Iterator[tuple[Piece, str, str]]:

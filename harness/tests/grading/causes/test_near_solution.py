@@ -80,6 +80,28 @@ def test_one_difference_is_pointed_at(old, new, says):
     assert text.startswith(says)
 
 
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (("int r = 0; r < n", "int r = 1; r < n"), "The loop over r in line 4 begins at 1: does"),
+        (("r < n; r++", "r < 2 * n; r++"), "The loop over r in line 4 ends at 2 * n: does"),
+        (("x[p * n + h] * x[h]", "x[h] * x[p * n + h]"), ""),
+    ],
+)
+def test_a_loop_that_begins_or_ends_elsewhere(edit, says):
+    found = told(edit)
+    assert bool(found) == bool(says) and all(text.startswith(says) for text in found)
+
+
+@pytest.mark.parametrize(
+    ("own", "says"), [("t[b][2]", "t[b][2]"), ("t[a][2] + t[0][b]", ""), ("t[2][a]", "")]
+)
+def test_another_index_of_an_array_of_two_axes(own, says):
+    text = "__global__ void k(float* y, int n) {{ int a = threadIdx.x, b = n; float t[4][4]; y[0] = {}; }}"
+    found = [s.says for s in differences(*(read(text.format(e)) for e in (own, "t[a][2]")), "k", {"n"})]
+    assert found == [f"Line 1: is b the right index in {says}?"] * bool(says)
+
+
 def test_a_number_too_much():
     assert told(("col * n - r * H + s", "(col + 1) * n - r * H + s")) == [
         "Line 7 adds 1 * n in (col + 1) * n - r * H + s: is that too much?"
