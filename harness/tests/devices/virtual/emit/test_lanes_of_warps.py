@@ -9,7 +9,8 @@ import pytest
 
 from harness.devices.virtual.device import VirtualGPU
 from harness.devices.virtual.emit.lane_exchanges import sources
-from harness.tests.devices.virtual.launches import K
+from harness.errors import KernelFault
+from harness.tests.devices.virtual.launches import K, line_of
 
 N, THREADS = 117, 128
 FEW = 8  # kernels of a file, so that it is compiled in time
@@ -112,6 +113,40 @@ def test_lanes_give_the_bits_of_one_thread_at_a_time(width, target):
 def test_schedules_change_the_order_of_warps():
     alone = bits(1, (64, 2), "")
     assert bits(16, (64, 2), "", schedule=3) == alone
+
+
+#: as BODIES, but something is wrong in the line
+WRONG = {
+    "one too far": f"{I}\nfloat s = x[i + (t == 45) * 600];  // FAULT\nout[i] = s + __shfl_xor_sync(all, s, 1);",
+    "after a shuffle": f"{I} int k = __shfl_xor_sync(all, j[i], 3);\nout[k * 20] = 1;  // FAULT",
+    "behind a shared array": f"{I} __shared__ float slot[2], more[9]; more[t % 9] = 0; float s = __shfl_down_sync(all, x[i], 1);\nif (t % 32 == 0) slot[t / 32] = s;  // FAULT\n__syncthreads(); out[i] = slot[t / 64] + more[0];",
+    "the second warp": f"{I} float s = x[i]; if (threadIdx.x / 32 == 1)\ns += __shfl_xor_sync(all, x[i + 480], 1);  // FAULT\nout[i] = s;",
+    "for ever": f"{I} float s = 1;\nfor (int k = 0; __any_sync(all, s > 0); k++) {{ s = s * s + x[k & 1]; }}  // FAULT\nout[i] = s;",
+}
+
+
+@cache
+def fault(name: str, width: int) -> tuple:
+    """What is told first of a wrong kernel, and in which thread."""
+    source = f"{K}k(const float* x, const int* j, float* out, int n) {{\n{WRONG[name]}\n}}"
+    dev = VirtualGPU("memory", cores=1)
+    dev.lanes, dev.quick, dev.step_budget = width, width == 1, 1 << 14
+    x, j, out = (
+        dev.array(np.arange(512).astype(t), name=n)
+        for t, n in ((np.float32, "x"), (np.int32, "j"), (np.float32, "out"))
+    )
+    kernel = dev.compile(source).get_function("k")
+    assert kernel.info.lanes == (32 if width > 1 else 1)
+    with pytest.raises(KernelFault) as caught:
+        kernel(1, THREADS, (x, j, out, np.int32(N)))
+    told = caught.value
+    assert told.line == line_of(source, "FAULT")
+    return told.kind, told.thread, told.block, told.array, told.index
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_fault_names_the_thread_the_line_and_the_element(name):
+    assert fault(name, 16) == fault(name, 1)
 
 
 def test_whose_value_a_lane_gets():
