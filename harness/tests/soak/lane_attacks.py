@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from random import Random
 
 import numpy as np
 
@@ -24,6 +25,7 @@ VECTORS = ("float4", "int4", "double2", "short4", "uchar4", "float2", "char2", "
 N = 211  # threads that work: no block size divides it
 ROOM = 4096  # a fourth of an array's elements: what is read begins there
 BLOCKS = (1, 7, 32, 33, 64, 96)
+WARPS = 12  # files of kernels whose warps exchange values
 
 #: of T x[], int j[] (0 to 255), T y[], n: each thread writes y[i] and what it says beside
 BODIES = {
@@ -106,6 +108,50 @@ def subjects() -> Iterator[tuple[str, str, dict[str, Callable]]]:
     )
     source = f"{K}k0(const float* x, const int* j, float* y, int n, int at) {{ {I} if (i < n) y[i + 1] = y[2 * i + 300] + y[i + 700]; }}"
     yield "one array", source, {f"blocks of {b}": _launch("k0", np.float32, b, 0) for b in BLOCKS}
+    for seed in range(WARPS):
+        random = Random(seed)
+        source = "\n".join(
+            f"{K}k{k}(const float* x, const int* j, float* y, int n, int at) {{ {_exchanges(random)} }}"
+            for k in range(6)
+        )
+        launches = {
+            f"k{k}, blocks of {b}": _launch(f"k{k}", np.float32, b, 0) for k in range(6) for b in (32, 96, 48)
+        }
+        yield f"warps {seed}", source, launches
+
+
+def _exchanges(random: Random) -> str:
+    """A body whose warps exchange values, while more and more lanes leave."""
+    lines = [I, "int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, v = j[i], u = i; float f = x[at + i];"]
+    for _ in range(random.randint(3, 9)):
+        to, given = (
+            random.choice(("v", "u")),
+            random.choice(("v", "u", "i", "lane", "n", "v * 3 - u", "__float_as_int(f)")),
+        )
+        b, c = (
+            random.choice((0, 1, 2, 5, 16, 31, random.randrange(64))),
+            random.choice((0, 31, 0x1F, 0x1C1F, 0x181F, random.randrange(1 << 13))),
+        )
+        way, vote = random.choice(("up", "down", "bfly", "idx")), random.choice(("any", "all", "uni"))
+        redux = random.choice(("add", "min", "max", "and", "or", "xor"))
+        type_ = "int" if redux in ("add", "min", "max") and random.random() < 0.5 else "unsigned"
+        lines.append(
+            random.choice(
+                (
+                    f'{{ int p; asm volatile("{{.reg .pred p; shfl.sync.{way}.b32 %0|p, %2, {b}, {c}, -1; selp.s32 %1, 1, 0, p;}}" : "=r"({to}), "=r"(p) : "r"({given})); u += p; }}',
+                    f"{to} ^= __{vote}_sync(~0u, ({given}) % 5 > {random.randint(-3, 4)});",
+                    f"{to} += __ballot_sync(~0u, ({given}) & {random.randint(1, 7)});",
+                    f"{to} -= __reduce_{redux}_sync(~0u, ({type_})({given}));",
+                    f"f += __shfl_xor_sync(~0u, f, {random.randint(0, 31)}) * lane;",
+                    f"if (lane {random.choice(('<', '>', '=='))} {random.randint(0, 31)}) {{ u += x[at + lane]; v ^= {random.randint(0, 99)}; }}",
+                    f"if (({given}) % 7 == {random.randint(0, 9)}) return;",
+                    f"if (warp {random.choice(('==', '!=', '<'))} {random.randint(0, 2)}) {{ v += __shfl_xor_sync(~0u, v, 3); y[512 + i] = v; }}",
+                    "for (int k = lane; k < (u & 63); k += 1 + (v & 3)) f += x[at + k];",
+                    "u = threadIdx.x; v += (u >> 5) + (u & 31);",
+                )
+            )
+        )
+    return " ".join([*lines, "y[i] = f; ((int*)y)[1024 + i] = v; ((int*)y)[2048 + i] = u;"])
 
 
 def _launch(kernel: str, dtype, block: int, odd: int) -> Callable:
