@@ -198,11 +198,16 @@ def _check_anywhere(
     seen = reads and not unread
     if shared:
         epochs.skip_known(e, address, info, shared, True, seen, race, done)
-    else:
-        loud = e.fresh_label("loud")
-        epochs.skip_known(e, address, info, shared, False, seen, loud, done)
-        e.label(loud)
+        return
+    other = e.fresh_label("other")
+    if e.function.entry:
+        epochs.skip_known(e, address, info, shared, False, seen, other, done)
+        e.label(other)
         e.branch(_is_local(e, address), done, race)
+    else:  # it is often given references to its callers' variables
+        e.branch(_is_local(e, address), done, other)
+        e.label(other)
+        epochs.skip_known(e, address, info, shared, False, seen, race, done)
 
 
 def _each(bits: int, granules: int) -> int:
