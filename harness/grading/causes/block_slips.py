@@ -13,6 +13,7 @@ from ...course.declare import Kernel, Launch
 from ...devices.launching import triple
 from ...errors import KernelFault
 from .array_steps import products
+from .expression_values import computed
 from .findings import Slip, shown, sign_of
 from .noting import index_of, value_of
 
@@ -176,8 +177,6 @@ def is_the_same(e: Piece) -> bool:
 
 def worth_of(e: Piece) -> int | str:
     """A number that is the same for expressions that always are; the text where it cannot be computed."""
-    from .misuses import computed
-
     numbers: dict[str, random.Random] = {}
     known: Mapping[str, int] = defaultdict(int)
     names = sorted({p.code for p in e.file.whole.all("identifier")})

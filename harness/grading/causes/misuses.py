@@ -4,11 +4,10 @@ an index with the steps of another array. Facts about its text beside the puzzle
 
 from __future__ import annotations
 
-import operator
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -21,19 +20,13 @@ from ...devices.launching import triple
 from .array_steps import wrong_steps
 from .block_slips import block_slips
 from .digits import mixed_digits
+from .expression_values import computed
 from .findings import Slip, reached, shown, sign_of
 from .near_solution import differences
-from .noting import index_of, value_of
+from .noting import value_of
 from .rows_columns import Rows
 
 TRIED = 8  # values of the names of an expression
-SIGNS: Mapping[str, Callable[[int, int], int]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.floordiv,
-    "%": operator.mod,
-}
 _RANKS = re.compile(r"thread_rank|thread_index|group_index|block_rank|block_index|asm")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -273,26 +266,6 @@ def says_the_same(a: Variable, b: Variable) -> bool:
             return words(a.value) == words(b.value)
         known.clear()
     return True
-
-
-def computed(e: Piece, known: Mapping[str, int]) -> int | None:
-    """The value of an integer expression, or the place that a pointer points to. known: of what is not computed here."""
-    if e.kind in ("identifier", "field_expression"):
-        value = value_of(e.file, e.code, e.start) if e.kind == "identifier" else None
-        worth = computed(value, known) if value else None
-        return known[e.code] if worth is None else worth
-    if e.kind == "pointer_expression" and e.parts[0].kind == "subscript_expression" and index_of(e.parts[0]):
-        both = [computed(p, known) for p in (e.parts[0].parts[0], index_of(e.parts[0]))]
-        return None if None in both else sum(both)
-    if e.kind == "parenthesized_expression" and len(e.parts) == 1:
-        return computed(e.parts[0], known)
-    if e.kind == "number_literal":
-        return int(e.code) if e.code.isdecimal() else None
-    sign = sign_of(e)
-    if sign not in SIGNS:
-        return None
-    left, right = (computed(e.part(side), known) for side in ("left", "right"))
-    return None if left is None or right is None or sign in "/%" and not right else SIGNS[sign](left, right)
 
 
 def declared(use: Use) -> dict[str, Variable]:

@@ -1,0 +1,38 @@
+"""The value of an integer expression of a kernel's text."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+
+from ...course.cuda_text import Piece
+from .findings import sign_of
+from .noting import index_of, value_of
+
+SIGNS: Mapping[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.floordiv,
+    "%": operator.mod,
+}
+
+
+def computed(e: Piece, known: Mapping[str, int]) -> int | None:
+    """The value of an integer expression, or the place that a pointer points to. known: of what is not computed here."""
+    if e.kind in ("identifier", "field_expression"):
+        value = value_of(e.file, e.code, e.start) if e.kind == "identifier" else None
+        worth = computed(value, known) if value else None
+        return known[e.code] if worth is None else worth
+    if e.kind == "pointer_expression" and e.parts[0].kind == "subscript_expression" and index_of(e.parts[0]):
+        both = [computed(p, known) for p in (e.parts[0].parts[0], index_of(e.parts[0]))]
+        return None if None in both else sum(both)
+    if e.kind == "parenthesized_expression" and len(e.parts) == 1:
+        return computed(e.parts[0], known)
+    if e.kind == "number_literal":
+        return int(e.code) if e.code.isdecimal() else None
+    sign = sign_of(e)
+    if sign not in SIGNS:
+        return None
+    left, right = (computed(e.part(side), known) for side in ("left", "right"))
+    return None if left is None or right is None or sign in "/%" and not right else SIGNS[sign](left, right)
