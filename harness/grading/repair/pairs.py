@@ -68,6 +68,8 @@ def _sides(site: Site) -> tuple[str, str]:
 def _apart(one: Site, other: Site) -> float:
     """What it costs that their names are exchanged: those of one index or one call are mistaken sooner."""
     a, b = one.piece, other.piece
+    if one.is_index and other.is_index and b.outer.outer.part("argument") == a.outer.outer:
+        return 0.1  # `tile[x][y]`
     unlike = 0.3 if one.pool[one.own].varies != other.pool[other.own].varies else 0.0
     unlike += 0.0 if are_counterparts(a.code, b.code) else 0.2
     if (one.is_index and other.is_index and a.line == b.line) or _statement(a) == _statement(b):

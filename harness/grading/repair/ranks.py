@@ -17,6 +17,7 @@ NUMBER = 0.2  # by which 0 and 1 are less likely than names, and other numbers t
 PARTNERS = 0.8  # by which an index and its extent are
 STEP = 0.4  # by which a stride, dilation or padding is
 MISSING = 0.5  # by which what an index lacks is more likely
+SHORT = 200  # characters of a statement in which not everything is named
 SIGNS = (" < ", " >= ", " == ", " != ")
 _TERMS = ("e + a", "e - a")
 _STEPS = (*_TERMS, "e * a")
@@ -173,13 +174,12 @@ class Ranks:
     @cached_property
     def _compared(self) -> list[tuple[float, Callable[[], Iterable]]]:
         """By rank: what varies, and what it may be compared with: an extent, the size of an array, a number, another name."""
-        words = set(re.findall(r"\w+", self.piece.code)) if self.operations is CONDITION else set()
-        own = {
-            i: (0.0 if self.pool[i].of == () else 0.2)
-            - 0.4 * bool(words & set(re.findall(r"\w+", self.pool[i].text)))
-            for i in self.here
-            if self.pool[i].varies
-        }
+        spoken = self._words if self.operations is CONDITION else frozenset()
+        own = {}
+        for i in (i for i in self.here if self.pool[i].varies):
+            words = _words(self.pool[i].text)
+            said = 0.4 if words & spoken else 0.3 if words & self._guarded else 0.0
+            own[i] = (0.2 if self.pool[i].of else 0.0) - said
         others = {i: 0.5 if self.pool[i].varies or (self.pool[i].known or 0) > 1 else 0.1 for i in self.plain}
         others |= dict.fromkeys(self._extents, 0.0)
         others |= {i: 0.1 for i in self.here if self.pool[i].is_size and not self.pool[i].varies}
@@ -189,6 +189,17 @@ class Ranks:
             for b, y in others.items()
             if a != b and not (self.pool[a].of and (self.pool[b].varies or self.pool[b].is_size))
         )
+
+    @cached_property
+    def _guarded(self) -> frozenset[str]:
+        """The names in the short statement that a condition, or a guard that is put in, lets some threads run."""
+        statement = self.piece
+        if self.operations is CONDITION:
+            outer = statement.outer
+            while outer is not None and outer.kind in ("condition_clause", "parenthesized_expression"):
+                outer = outer.outer
+            statement = (outer.part("consequence") or outer.part("body")) if outer is not None else None
+        return _words(statement.code) if statement and len(statement.code) <= SHORT else frozenset()
 
     def _expected(self, a: int, b: int) -> float:
         """How likely it is that they are compared."""

@@ -20,6 +20,7 @@ PLAIN = 0.15  # by which edits that put nothing in, which are few, are tried soo
 CONFUSED = 0.3  # by which a sign that is often mistaken for another is likelier
 NEAR = 6  # lines between a condition and what it keeps from running
 MOST_TOGETHER = 8  # edits of one variant
+ROUNDED_UP = "(l + r - 1) / r"
 _MISTAKEN = {
     "+": "-",
     "-": "+",
@@ -103,10 +104,11 @@ class Site(Ranks):
         return self.operations is CONDITION and line - NEAR <= self.piece.line <= line
 
     @cached_property
-    def _mistaken_for(self) -> str:
-        """The operation with the sign that is most often meant where its own stands."""
+    def _mistaken_for(self) -> tuple[str, ...]:
+        """The operations that are most often meant where its own sign stands; quotients are rounded up as well as down."""
         sign = self.piece.part("operator")
-        return f"l {_MISTAKEN.get(sign.code, '')} r" if sign else ""
+        meant = (f"l {_MISTAKEN.get(sign.code, '')} r",) if sign else ()
+        return (*meant, ROUNDED_UP) if sign and sign.code == "/" else meant
 
     @property
     def orders(self) -> bool:
@@ -141,7 +143,7 @@ class Site(Ranks):
 
     def _choices(self, number: int, o: Operation, low=-math.inf, high=math.inf) -> Iterator[Choice]:
         if not o.operands & {"a", "b", "c"}:
-            cost = o.cost - PLAIN - (CONFUSED if o.code == self._mistaken_for else 0.0)
+            cost = o.cost - PLAIN - (CONFUSED if o.code in self._mistaken_for else 0.0)
             if low <= cost < high and self._changes(number, o):
                 yield Choice(self, number, cost=cost - self.suspect)
             return
