@@ -201,8 +201,13 @@ def takes_what_changes(fault: KernelFault, own: Function) -> str:
         loops = own.file.around(e.start, *LOOPS)
         if len(others) != 1 or not loops or not waits(loops[0]):
             continue
-        threads = [fault.thread, fault.other.thread]
-        takes, adds = threads if fault.other.access == "write" else threads[::-1]
+        this, other = fault.thread, fault.other.thread
+        if "and this thread reads it" in fault.explanation:
+            takes, adds = this, other
+        elif "and this thread writes it" in fault.explanation:
+            takes, adds = other, this
+        else:
+            continue
         element = f"{fault.array}[{fault.index}]"
         asked = [i.part("condition") for i in own.file.around(e.start, "if_statement") if loops[0].holds(i)]
         does = f" Does {shown(asked[0])} leave thread {named(adds)} out?" if asked else ""

@@ -43,3 +43,20 @@ def test_what_is_added_up_is_told(tmp_path, monkeypatch):
     assert re.search(said, str(grade_file(puzzle, path, Options("cpu", 0), check.impatient).lines))
     monkeypatch.setattr(budget, "MOST", 0)
     assert "In case" not in str(grade_file(puzzle, path, Options("cpu", 0), check.impatient).lines)
+
+
+def test_who_adds_what_to_what_in_a_tree(tmp_path):
+    puzzle = PUZZLES["19_bias_block"]
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    start = text.index("    for (int n = blockDim.x")
+    tree = "for (int n = 1; n < blockDim.x; n *= 2) {\nif (tid % n == 0 && tid + n < blockDim.x) part[tid] += part[tid + n];\n"
+    path = tmp_path / "kernel.cu"
+    path.write_text(
+        text[:start] + tree + text[text.index("        __syncthreads();\n    }", start) :], encoding="utf-8"
+    )
+    lines = str(grade_file(puzzle, path, Options("cpu", 0), check.impatient).lines)
+    found = re.search(
+        r"thread (\d+) adds to part\[(\d+)\], and thread (\d+) adds part\[(\d+)\] to its own", lines
+    )
+    adds, element, takes, same = map(int, found.groups())
+    assert adds == element == same > takes

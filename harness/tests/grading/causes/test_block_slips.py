@@ -87,12 +87,12 @@ for (int n = 1; n < 64; n *= 2) {
 }"""
 
 
-def race(line: int = 5, other: int = 5, kind: str = "race") -> KernelFault:
-    place = Place("kernel.cu", other, (32, 0, 0), (0, 0, 0), "write")
+def race(line: int = 5, other: int = 5, kind: str = "race", does=("writes", "reads")) -> KernelFault:
+    place = Place("kernel.cu", other, (32, 0, 0), (0, 0, 0))
     return KernelFault(
         kind=kind,
         headline="",
-        explanation="",
+        explanation=f"Thread (32,0,0) {does[0]} s[32], and this thread {does[1]} it; there is no",
         file="kernel.cu",
         line=line,
         thread=(16, 0, 0),
@@ -108,6 +108,13 @@ def test_who_adds_what_to_what():
         "In the same turn of the loop in line 4, thread 32 adds to s[32], and thread 16 adds s[32] to its own: a thread whose "
         "element is taken must not add in that turn. Does t % n == 0 leave thread 32 out?"
     )
+
+
+def test_the_other_thread_may_be_the_one_that_takes():
+    own = function(TREE.replace("BARRIER", "__syncthreads();"))
+    says = takes_what_changes(race(does=("reads", "writes")), own)
+    assert "thread 16 adds to s[32], and thread 32 adds s[32] to its own" in says
+    assert not takes_what_changes(race(does=("writes", "updates")), own)
 
 
 def test_without_a_barrier_in_each_turn_that_is_the_cause():
