@@ -20,13 +20,28 @@ from ..runtime import abi
 from .declarations import declared_shape, local_arrays
 
 
-@lru_cache(maxsize=16)
-def _parse(
-    text: str, name: str, kernel: str, split: bool
-) -> tuple[ptx.Module, dict[str, debuginfo.Declared]]:
-    """What a kernel of a module consists of. A file may have many."""
-    module = ptx.parse(of_kernel(text, kernel), name)
-    return module, split_depots.run(module) if split else {}
+class Text:
+    """What a kernel of a module consists of, and what is known of it: the same for every launch. split: whether its local
+    depots are. pieces: what the pieces hold."""
+
+    def __init__(self, text: str, name: str, kernel: str, split: bool):
+        self.kernel, self.module = kernel, ptx.parse(of_kernel(text, kernel), name)
+        self.pieces: dict[str, debuginfo.Declared] = split_depots.run(self.module) if split else {}
+
+    @cached_property
+    def declared(self) -> tuple[debuginfo.Declared, ...]:
+        return debuginfo.variables(self.module.debug)
+
+    @cached_property
+    def in_registers(self) -> dict[tuple[str, str], str]:
+        return debuginfo.in_registers(self.module.debug)
+
+    @cached_property
+    def pointers(self) -> Likely:
+        return Likely(self.module, self.kernel)
+
+
+_read = lru_cache(maxsize=16)(Text)  # a file may have many kernels
 
 
 _NEAR = 256  # bytes around a module variable that still count as its own
@@ -129,33 +144,24 @@ class Owners:
 
     # -- where the pointer came from ---------------------------------------------------------------
 
+    @cached_property
+    def text(self) -> Text:
+        split = split_depots.run in self.run.device.recipe.rewrites
+        return _read(self.module.compiled.text, self.module.name, self.run.kernel.info.name, split)
+
     @property
     def parsed(self) -> ptx.Module:
-        return self._parsed[0]
+        return self.text.module
 
     @property
-    def pieces(self) -> dict[str, debuginfo.Declared]:
-        """What the pieces of split local depots hold."""
-        return self._parsed[1]
-
-    @cached_property
-    def _parsed(self) -> tuple[ptx.Module, dict[str, debuginfo.Declared]]:
-        split = split_depots.run in self.run.device.recipe.rewrites
-        return _parse(self.module.compiled.text, self.module.name, self.run.kernel.info.name, split)
-
-    @cached_property
-    def declared(self) -> tuple[debuginfo.Declared, ...]:
-        return debuginfo.variables(self.parsed.debug)
-
-    @cached_property
-    def _in_registers(self) -> dict[tuple[str, str], str]:
-        return debuginfo.in_registers(self.parsed.debug)
+    def pointers(self) -> Likely:
+        return self.text.pointers
 
     def variable(self, function: str, register: str) -> str:
         """The name of the variable that a register of a function holds, possibly as a copy; "" if unknown."""
         body = self.parsed.functions[function].body if function in self.parsed.functions else None
         for _ in range(8):
-            if name := self._in_registers.get((function, register)):
+            if name := self.text.in_registers.get((function, register)):
                 return name
             copied = {
                 i.operands[1]
@@ -166,10 +172,6 @@ class Owners:
                 return ""
             register = copied.pop()
         return ""
-
-    @cached_property
-    def pointers(self) -> Likely:
-        return Likely(self.parsed, self.run.kernel.info.name)
 
     @cached_property
     def _variables(self) -> dict[Owner, str]:
@@ -218,14 +220,14 @@ class Owners:
 
     def _local_array(self, origin: Origin, function: ptx.Function, nbytes: int):
         """(name, offset in the local variable of PTX, bytes, extents, bytes of an element)."""
-        if d := self.pieces.get(origin.name):
+        if d := self.text.pieces.get(origin.name):
             return d.name, 0, d.nbytes, d.shape, d.itemsize if d.shape else min(d.itemsize, 4)
-        for d in self.declared:
+        for d in self.text.declared:
             if d.symbol == origin.name and d.offset <= max(origin.offset, 0) < d.offset + d.nbytes:
                 return d.name, d.offset, d.nbytes, d.shape, d.itemsize if d.shape else min(d.itemsize, 4)
         lines = [i.at.line for i in function.body or () if isinstance(i, Instruction) and i.at.line]
         arrays = local_arrays(self.module.source, min(lines, default=0), max(lines, default=0))
-        if len(arrays) == 1 and not self.declared:
+        if len(arrays) == 1 and not self.text.declared:
             name, shape, itemsize = arrays[0]
             if int(np.prod(shape, dtype=object)) * itemsize == nbytes:
                 return name, 0, nbytes, shape, itemsize
@@ -263,7 +265,7 @@ class Owners:
 
     def _shape(self, symbol: str, plain: str, nbytes: int) -> tuple[tuple[int, ...], int]:
         """(extents, bytes of an element) of a variable: from the compiler, else from the source."""
-        for d in self.declared:
+        for d in self.text.declared:
             if d.symbol == symbol and (d.nbytes == nbytes or not d.nbytes):
                 return (d.shape if d.nbytes else ()), d.itemsize
         return declared_shape(self.module.source, plain, nbytes, symbol, self._access)
