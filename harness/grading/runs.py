@@ -194,6 +194,7 @@ def run_once(trial: Trial, setup: Setup, schedule: int) -> LaunchResult | None:
         if e.kind == "timeout" and quick:
             setup.module.optimise()
             return run_once(trial, setup, schedule)
+        e.__traceback__ = e.__context__ = None  # they would keep the arrays of the launch
         outcome.kind, outcome.error = "fault", e
         keep_output(outcome, e.launch)
         return None

@@ -100,6 +100,7 @@ class Handles:
         try:
             found = module.get_function(name)(grid, block, arguments, shared_mem)
         except KernelFault as fault:
+            fault.__traceback__ = fault.__context__ = None  # they would keep the arrays
             found = fault
         launch = found.launch if isinstance(found, KernelFault) else found
         lines = None
