@@ -303,6 +303,7 @@ def launches(trial: Trial, setup: Setup, budget: Budget) -> Run:
         try:
             start(own, setup, setup.schedules[0], handles)
         except KernelFault as fault:
+            fault.__traceback__ = fault.__context__ = None  # they would keep the arrays
             kinds = {f.kind for f in (fault, *fault.more) if f.severity != "note"}
             if kinds != {"out-of-bounds"} or any(p.is_input for p in kernel.outputs):
                 budget.spend(FAILED)
