@@ -1,6 +1,6 @@
 """Anchors: where the exact sum of a scalar and a vector may be lost.
 
-A 64-bit number is kept as such a sum (see emit/lane_values). Not every step towards it is exact: a 32-bit sum may overflow in
+A 64-bit number is kept as such a sum (see emit/lanes/values). Not every step towards it is exact: a 32-bit sum may overflow in
 some lanes before it is widened. The instructions that make such a number are anchors, which keep what is missing; all that is
 computed from it comes from them.
 """

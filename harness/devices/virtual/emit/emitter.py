@@ -10,8 +10,8 @@ from ..analyse.lanes import Lanes
 from ..analyse.uniformity import Coarsening
 from ..ptx.ir import Function
 from .control import DEAD, Control
-from .lane_values import LaneValues
-from .lift import LaneText
+from .lanes.lift import LaneText
+from .lanes.values import LaneValues
 from .memory import Arrays
 from .sites import Sites
 from .special_registers import SpecialRegisters

@@ -12,10 +12,11 @@ from ..compile.modules import KernelInfo, Parameter
 from ..ptx.callgraph import align_up, symbol_name
 from ..ptx.ir import Function, Instruction, Location, Variable
 from ..runtime import abi
-from . import blocks, body, lane_body
+from . import blocks, body
 from .control import DEAD
 from .emitter import Emitter
-from .lift import Unliftable
+from .lanes import body as lane_body
+from .lanes.lift import Unliftable
 from .text import memory_name
 from .unit import Unit
 

@@ -7,8 +7,8 @@ Source: PTX ISA, section 9.7.9.6 (shfl) and 9.7.13 (vote, redux).
 
 from __future__ import annotations
 
-from ..ptx.ir import Instruction
-from ..ptx.types import is_signed
+from ...ptx.ir import Instruction
+from ...ptx.types import is_signed
 
 _NEUTRAL = {
     "add": 0,

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from functools import reduce
 
-from ..analyse.access_groups import access_groups
-from ..analyse.lanes import Lanes
-from ..instrument.bounds import is_checked
-from ..ptx.ir import Instruction, Symbol, operand
-from ..ptx.types import BITS, llvm_type
-from .control import DEAD
-from .lane_checks import Checks
-from .lane_patterns import Element, Patterns, Place
-from .lane_slow import SlowAccesses
+from ...analyse.access_groups import access_groups
+from ...analyse.lanes import Lanes
+from ...instrument.bounds import is_checked
+from ...ptx.ir import Instruction, Symbol, operand
+from ...ptx.types import BITS, llvm_type
+from ..control import DEAD
+from .checks import Checks
+from .patterns import Element, Patterns, Place
+from .slow import SlowAccesses
 
 
 class Accesses:

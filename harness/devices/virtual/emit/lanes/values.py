@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..analyse.lanes import Lanes
-from ..ptx.ir import Function, Instruction, Operand, Special, operand
-from ..ptx.types import BITS, TYPES, llvm_type
-from ..runtime import abi
+from ...analyse.lanes import Lanes
+from ...ptx.ir import Function, Instruction, Operand, Special, operand
+from ...ptx.types import BITS, TYPES, llvm_type
+from ...runtime import abi
+from ..special_registers import SpecialRegisters
+from ..state import State
+from ..threads import Threads
+from ..values import POISON, Values, across_blocks
 from .lift import LaneText, Unliftable
-from .special_registers import SpecialRegisters
-from .state import State
-from .threads import Threads
-from .values import POISON, Values, across_blocks
 
 Pair = tuple[str, str]  # (scalar, vector); "": nothing
 ROW = "%row"  # the state of the first thread of each row

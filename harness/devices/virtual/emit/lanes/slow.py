@@ -6,12 +6,12 @@ runtime then does not allow either is a fault.
 
 from __future__ import annotations
 
-from ..instrument.bounds import info
-from ..ptx.ir import Instruction
-from ..ptx.types import BYTES, llvm_type
-from ..runtime import abi
-from .lane_values import ROW
+from ...instrument.bounds import info
+from ...ptx.ir import Instruction
+from ...ptx.types import BYTES, llvm_type
+from ...runtime import abi
 from .lift import LaneText
+from .values import ROW
 
 _CHECK = """
 define internal preserve_mostcc i1 @lanes.check.{width}(i64 %env, i64 %thread, ptr %addresses, i32 %mask, i32 %site, i32 %info) cold noinline {{

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..ptx.types import LLVM_BITS
+from ...ptx.types import LLVM_BITS
+from ..unit import Unit
 from .rows import RowText
-from .unit import Unit
 
 _NAME = re.compile(r"%[\w.$]+")
 _TYPE = r"(i\d+|float|double|half)"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.devices.virtual.device import VirtualGPU
-from harness.devices.virtual.emit.lane_exchanges import sources
+from harness.devices.virtual.emit.lanes.exchanges import sources
 from harness.errors import KernelFault
 from harness.tests.devices.virtual.launches import K, line_of
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..ptx.ir import Instruction
-from ..ptx.types import BYTES, llvm_type
+from ...ptx.ir import Instruction
+from ...ptx.types import BYTES, llvm_type
 
 _FOUR = 4  # numbers that are loaded as one
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 
-from .text import Text
-from .unit import Unit
+from ..text import Text
+from ..unit import Unit
 
 _NAME = re.compile(r'%[\w.$]+|%"[^"]*"')
 

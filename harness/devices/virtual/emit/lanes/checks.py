@@ -6,10 +6,10 @@ all the time; where it does not, the runtime decides exactly, one lane after the
 
 from __future__ import annotations
 
-from ..analyse.lanes import Lanes
-from ..analyse.pointers import Origin
-from ..ptx.ir import Instruction
-from .lane_patterns import Place
+from ...analyse.lanes import Lanes
+from ...analyse.pointers import Origin
+from ...ptx.ir import Instruction
+from .patterns import Place
 
 
 class Checks:

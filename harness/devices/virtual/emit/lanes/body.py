@@ -7,15 +7,15 @@ alone. A loop goes round while any lane wants to.
 
 from __future__ import annotations
 
-from ..analyse.lanes import Lanes, Region
-from ..analyse.strides import linear
-from ..ptx.ir import Instruction, Label
-from ..ptx.types import BITS, is_signed, llvm_type
-from . import lane_exchanges
-from .body import lower
-from .emitter import Emitter
-from .lane_memory import Accesses
-from .lane_values import LaneValues, Pair
+from ...analyse.lanes import Lanes, Region
+from ...analyse.strides import linear
+from ...ptx.ir import Instruction, Label
+from ...ptx.types import BITS, is_signed, llvm_type
+from ..body import lower
+from ..emitter import Emitter
+from . import exchanges
+from .memory import Accesses
+from .values import LaneValues, Pair
 
 _LIVE = "%lanes.live"
 ALONE = "alone"  # the label where a single lane is left, which begins again
@@ -88,7 +88,7 @@ class _Body:
         if self.accesses.emit(ins):
             return False
         if ins in self.lanes.exchanges:
-            lane_exchanges.emit(e, ins, self.lanes.exchanges[ins])
+            exchanges.emit(e, ins, self.lanes.exchanges[ins])
             return False
         if ins in self.lanes.of_warps:
             return self._of_warp(ins)
