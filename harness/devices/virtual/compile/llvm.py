@@ -18,8 +18,11 @@ _RESUME = re.compile(r'^(define [^@\n]*@\S+\.resume"?\(ptr )', re.MULTILINE)
 
 
 def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
-    """LLVM text -> an object file. simple: code to which the expensive passes add nothing, as that of lanes: each
-    function is simplified once. Nor do they make threads that wait faster, unless these check each access.
+    """LLVM text -> an object file. simple: code to which the expensive passes add nothing, as that of lanes. Nor
+    do they make threads that wait faster, unless these check each access.
+
+    Passes for each function alone compile lanes in two thirds of the time; but what is not inlined may spill registers in
+    the loop of a sum, at half its speed (puzzle 09 on AVX2).
 
     At level 0 an object takes a sixth of the time to make and runs up to four times as long. The runtime gets
     as few passes, but good code for each function. `own_frames` makes better code of the coroutines.
@@ -40,13 +43,7 @@ def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
         module = llvm.parse_assembly(_with_own_frames(_split(module, unroll)))
     # what one thread adds up, or several side by side, may become vectors
     machine, builder = _prepared(module, level, speed, level == 3 and not simple, recipe.target)
-    if simple and not plain and not coroutines:
-        passes = builder.getFunctionPassManager()
-        for function in module.functions:
-            if not function.is_declaration:
-                passes.run(function, builder)
-    else:
-        builder.getModulePassManager().run(module, builder)
+    builder.getModulePassManager().run(module, builder)
     if plain and not huge:
         passes = llvm.create_new_module_pass_manager()
         (_simplify if level else _simplify_quickly)(passes)
