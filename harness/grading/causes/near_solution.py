@@ -39,22 +39,24 @@ def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable
 
 
 def other_signs(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """A sum of the solution's terms in which some have another sign, but not all."""
+    """A sum of the solution's terms in which some have another sign, but not all; the innermost of nested sums."""
     known = {s for body in solution for _, s in sums(body)}
     plain = {frozenset(names for _, names in s): s for s in known}
-    for body in mine:
-        for e, s in sums(body):
-            other = plain.get(frozenset(names for _, names in s))
-            if other is None or s in known or frozenset((-sign, names) for sign, names in s) in known:
-                continue
-            wrong = [term for term in s if term not in other]
-            wrong = wrong if len(wrong) * 2 <= len(s) else [term for term in s if term in other]
-            if wrong and len(wrong) < len(s):
-                sign, names = max(wrong)
-                does = "adds" if sign > 0 else "subtracts"
-                yield Slip(
-                    e.line, f"Line {e.line} {does} {' * '.join(names)} in {shown(e)}: is that the right sign?"
-                )
+    found = []
+    for e, s in (each for body in mine for each in sums(body)):
+        other = plain.get(frozenset(names for _, names in s))
+        if other is None or s in known or frozenset((-sign, names) for sign, names in s) in known:
+            continue
+        wrong = [term for term in s if term not in other]
+        wrong = wrong if len(wrong) * 2 <= len(s) else [term for term in s if term in other]
+        if wrong and len(wrong) < len(s):
+            found.append((e, max(wrong)))
+    for e, (sign, names) in found:
+        if not any(inner is not e and e.holds(inner) for inner, _ in found):
+            does = "adds" if sign > 0 else "subtracts"
+            yield Slip(
+                e.line, f"Line {e.line} {does} {' * '.join(names)} in {shown(e)}: is that the right sign?"
+            )
 
 
 def other_factors(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:

@@ -80,6 +80,12 @@ def test_one_difference_is_pointed_at(old, new, says):
     assert text.startswith(says)
 
 
+def test_the_sign_in_a_nested_sum_is_told_once():
+    text = "__global__ void k(float* y, int n, int r, int s) {{ y[({}) * n + s] = 0; }}"
+    found = differences(read(text.format("n * s - r")), read(text.format("n * s + r")), "k", ())
+    assert [slip.says for slip in found] == ["Line 1 subtracts r in n * s - r: is that the right sign?"]
+
+
 @pytest.mark.parametrize(
     ("edit", "says"),
     [
