@@ -233,9 +233,7 @@ class Search:
 
     def devices(self, checks: str, stack: ExitStack) -> Iterator:
         """As many as work side by side. Without barriers it pays off to compile hastily."""
-        if checks == "memory" and (
-            __import__("os").environ.get("DRAFT") or not has_barriers(self.source, self.kernel.name)
-        ):
+        if checks == "memory" and not has_barriers(self.source, self.kernel.name):
             checks = "draft"
         for _ in range(min(available_cores(), MOST_DEVICES)):
             yield stack.enter_context(self.opener("cpu", checks=checks, seed=self.verdict.seed))
