@@ -235,8 +235,10 @@ def show_verdict_around(verdict: Verdict, look: Callable[[], None]) -> None:
     above, below = parts(verdict, width, MOST_LINES - 1)
     show(above)
     sys.stdout.flush()
-    look()
-    if verdict.repair:
-        show_text([told(verdict).says])
-    show(below)
-    sys.stdout.flush()
+    try:
+        look()
+        if verdict.repair:
+            show_text([told(verdict).says])
+    finally:
+        show(below)
+        sys.stdout.flush()

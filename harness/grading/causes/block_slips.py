@@ -131,7 +131,7 @@ def other_rows(function: Function) -> Iterator[Slip]:
             rows[array.name][written].append(length)
     for name, found in rows.items():
         worth = [{worth_of(p) for p in found[written]} for written in (True, False)]
-        if len(worth[0]) == len(worth[1]) == 1 and worth[0] != worth[1]:
+        if len(worth[0]) == len(worth[1]) == 1 and worth[0] != worth[1] and None not in worth[0] | worth[1]:
             put, taken = found[True][0], found[False][0]
             yield Slip(
                 put.line,
@@ -175,14 +175,11 @@ def is_the_same(e: Piece) -> bool:
     return not any(e.all("subscript_expression", "call_expression"))
 
 
-def worth_of(e: Piece) -> int | str:
-    """A number that is the same for expressions that always are; the text where it cannot be computed."""
-    numbers: dict[str, random.Random] = {}
-    known: Mapping[str, int] = defaultdict(int)
-    names = sorted({p.code for p in e.file.whole.all("identifier")})
-    known.update({name: numbers.setdefault(name, random.Random(name)).randint(1, 1 << 20) for name in names})
-    worth = computed(e, known)
-    return shown(e) if worth is None else worth
+def worth_of(e: Piece) -> int | None:
+    """A number that is the same for expressions that always are; None where it cannot be computed, as a block's size."""
+    names = {p.code for p in e.file.whole.all("identifier")}
+    known = {name: random.Random(name).randint(1, 1 << 20) for name in names}
+    return computed(e, defaultdict(lambda: None, known))
 
 
 # -- who adds what to what -------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ SIGNS: Mapping[str, Callable[[int, int], int]] = {
 }
 
 
-def computed(e: Piece, known: Mapping[str, int]) -> int | None:
+def computed(e: Piece, known: Mapping[str, int | None]) -> int | None:
     """The value of an integer expression, or the place that a pointer points to. known: of what is not computed here."""
     if e.kind in ("identifier", "field_expression"):
         value = value_of(e.file, e.code, e.start) if e.kind == "identifier" else None

@@ -52,13 +52,12 @@ def misuses(
         solution = read(puzzle.solution_path.read_text(encoding="utf-8"))
         if right := solution.function(kernel.name):
             found += block_slips(kernel, own, right, list(zip(failed, launches, strict=True)))
-        found += beside_the_solution(puzzle, kernel, mine, stub)
+        found += beside_the_solution(kernel, mine, stub, Use(solution, kernel.name))
     return found or ([] if puzzle.repair else changed_lines(stub, mine))
 
 
-def beside_the_solution(puzzle: Puzzle, kernel: Kernel, mine: Use, stub: Use) -> list[Slip]:
+def beside_the_solution(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> list[Slip]:
     """What the solution does, and this file does not."""
-    solution = Use(read(puzzle.solution_path.read_text(encoding="utf-8")), kernel.name)
     names = {p.name for p in kernel.params}
     known = {v.name for v in stub.file.variables} | {letter for a in kernel.arrays for letter in a.letters}
     found = differences(mine.file, solution.file, kernel.name, names | known)

@@ -70,6 +70,8 @@ ROWS = "__shared__ float s[99]; int a = threadIdx.y, b = threadIdx.x, P = W + 2;
         ("a * P + b", "b * (2 + W) + a", False),
         ("a * 4 + b", "b * W + a", False),
         ("a * M + b", "b * W + a", True),
+        ("a * blockDim.x + b", "b * W + a", False),
+        ("a * blockDim.x + b", "b * blockDim.y + a", False),
         ("b", "a * W + b", False),
         ("(a * M + b) * W + a", "(a * M + b) * W + b", False),
     ],
