@@ -1,19 +1,17 @@
 """Matrix instructions of a warp: ldmatrix, stmatrix, mma.sync and wmma.mma.
 
 The PTX ISA defines which lane holds which element for ldmatrix and mma (section 9.7.14.5); for wmma see
-rewrite/fragments.py, which has made plain accesses of its loads and stores. The products themselves are computed in
-runtime/matrix.cu.
+rewrite/fragments.py, which has made plain accesses of its loads and stores. The products are functions of the module
+(see products), which runtime/matrix.cu calls.
 """
 
 from __future__ import annotations
 
-from ..ptx.types import BITS
+from . import products
 from .collectives import wait
 
 #: element type -> number in runtime/matrix.cu
 _ELEMENTS = {name: i for i, name in enumerate("f16 bf16 tf32 f64 s8 u8 f32 s32".split())}
-_A, _B, _C = 0, 8, 16  # where the operands are in Extra.data
-_WMMA, _SATFINITE = 1, 2
 
 
 def emit(e, ins) -> None:
@@ -94,18 +92,27 @@ def _packed(e, parts, bits: int) -> str:
 
 
 def _multiply(e, ins) -> None:
-    """D = A B + C over the warp."""
-    op, type_ = ins.op, ins.op.elements
-    (m, n, k), flags = op.shape, _WMMA * (op.base == "wmma") | _SATFINITE * ("satfinite" in op.mods)
-    for name, start, elements in (("a", _A, m * k), ("b", _B, k * n), ("c", _C, m * n)):
-        bits = BITS[type_[name]]
-        needed, width = max(1, elements * bits // 1024), max(32, bits)
-        for i, part in enumerate(ins.named[name].parts[:needed]):
-            _give(e, start + i, e.resize(e.value(part, f"b{width}"), f"i{width}", "i64"))
+    """D = A B + C over the warp: each lane puts its fragments among the warp's, and finds its part of D there."""
+    op = ins.op
+    (m, n, k), type_ = op.shape, op.elements
+    function = products.function(e.module, op)
+    for which in "abc":
+        t = f"i{products.width(type_[which])}"
+        for i, part in enumerate(ins.named[which].parts[: products.registers(op, which)]):
+            e.line(f"store {t} {e.value(part, 'b' + t[1:])}, ptr {_fragment(e, op, which, i)}")
     types = sum(_ELEMENTS[type_[name]] << 4 * i for i, name in enumerate("abcd"))
     e.module.exchanges = True
-    wait(e, "warp", "matrix", ins, [str(types), str(m | n << 8 | k << 16), str(flags)], "-1")
-    bits = max(32, BITS[type_["d"]])
+    what = m | n << 8 | k << 16 | types << 32 | (op.base == "wmma") << 48
+    wait(e, "warp", "matrix", ins, [f'ptrtoint (ptr @"{function}" to i64)', str(what)], "-1")
+    t = f"i{products.width(type_['d'])}"
     for i, target in enumerate(ins.named["d"].parts):
-        value = _take(e, i)
-        e.set(target, value if bits == 64 else e.cast("trunc", "i64", value, "i32"), f"b{bits}")
+        e.set(target, e.emit(f"load {t}, ptr {_fragment(e, op, 'd', i)}"), f"b{t[1:]}")
+
+
+def _fragment(e, op, which: str, register: int) -> str:
+    """Host pointer to a register of this lane's part of a matrix."""
+    start, stride = products.place(op, which, register)
+    fragments, lane = e.state.fragments()
+    return e.emit(
+        f"getelementptr i8, ptr {fragments}, i64 {e.op('add i64', e.op('mul i64', lane, stride), start)}"
+    )

@@ -86,6 +86,19 @@ class State:
                 text.line(f"{name} = inttoptr i64 {text.op('add i64', extras, mine)} to ptr")
         return name
 
+    def fragments(self) -> tuple[str, str]:
+        """Host pointer to the matrices that the thread's warp multiplies, and the thread's lane (an i64)."""
+        text, name = self.text, f"{self.threads.address}.fragments"
+        if name not in self._extras:
+            self._extras.add(name)
+            with text.at_entry():
+                linear = text.cast("zext", "i32", self.load("Thread", "linear", invariant=True), "i64")
+                warp = text.op("mul i64", text.op("lshr i64", linear, 5), abi.DTYPES["Fragments"].itemsize)
+                all_ = self.load("Env", "fragments", invariant=True)
+                text.line(f"{name} = inttoptr i64 {text.op('add i64', all_, warp)} to ptr")
+                text.line(f"{name}.lane = and i64 {linear}, 31")
+        return name, f"{name}.lane"
+
     def load(
         self, struct: str, name: str, invariant: bool = False, volatile: bool = False, offset: int = 0
     ) -> str:

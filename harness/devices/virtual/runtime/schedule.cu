@@ -299,7 +299,7 @@ static __device__ u32 faulted_lanes(Thread* warp, u32 lanes) {
 
 // Whether two lanes execute the same kind of matrix instruction, with other shapes or types.
 static __device__ int differ(Thread* t, Thread* other) {
-    return t->arg0 != other->arg0 || t->arg1 != other->arg1 || (t->op == OP_MATRIX && t->arg2 != other->arg2);
+    return t->arg0 != other->arg0 || t->arg1 != other->arg1;
 }
 
 // Finish what can be finished in one warp. Returns whether any lane can continue.

@@ -23,6 +23,7 @@ struct Env {
     u64 start_function;  // host address: starts one thread as a coroutine
     u64 arena_size;
     u64 extras;          // host address of Extra[1024]
+    u64 fragments;       // host address of Fragments[32], one for each warp
     u64 tables;          // host address of Table[32], one for each warp; 0 when nothing is counted
     u64 counting;        // host address of the Counting
     u64 cells, colds;    // host addresses of the Cell and the Cold of device address 0; 0 without racecheck
@@ -84,12 +85,17 @@ struct Thread {
     u64 local_end;
 };
 
-// What few kernels need of a thread: operands of matrix instructions, pending copies, what fences order, counting.
+// The matrices that a warp multiplies, see emit/products.py.
+struct Fragments {
+    u64 data[768];
+};
+
+// What few kernels need of a thread: rows of matrices and coordinates of textures, pending copies, what fences order, counting.
 struct Extra {
     u64 cursor;     // host address of the Entry that it is expected to reach next
     u64 path;       // hash of the calls that led to the current function
-    u64 data[24];   // elements given to a matrix instruction, then its results
-    u64 unset[24];  // which bits of `data` are unset; of a shuffle's operand: the first
+    u64 data[8];    // coordinates of a texture, then its texels; addresses of rows
+    u64 unset[24];  // which bits of what it gives to a matrix instruction are unset; of a shuffle's operand: the first
     u64 from;       // their origin
     u64 given_unset, given_from;  // of what the thread gets
     u32 copies;
