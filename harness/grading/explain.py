@@ -16,7 +16,7 @@ from ..devices.launching import triple
 from ..errors import KernelFault, LaunchError
 from . import sentences
 from .causes import dependences, formulas, integers, naming, not_finite, orders, shares, summed
-from .causes.block_slips import takes_what_changes
+from .causes.block_slips import stores_meet, takes_what_changes
 from .causes.budget import Budget, Spent
 from .causes.text_causes import causes
 from .causes.unset import left_in_a_loop, read_unset, too_few_threads, zeros_left_out
@@ -134,7 +134,7 @@ def added_up(
     tries = [*((case, False) for case in cases), *((case, True) for case in cases[:1])]
     if not shown.error and shares.adds_together(kernel, source):
         if says := of_shares(shown, list(map(begin, busy(puzzle, shown, outcomes, t))), setup, budget):
-            return says
+            return says + only_powers_of_two(puzzle, shown, outcomes, t)
     some = []
     for case, alone in tries:
         trial = begin(case)
@@ -160,6 +160,18 @@ def of_shares(shown: Outcome, trials: list[Trial], setup: Setup, budget: Budget)
             where = "In this case" if case is shown.case else f"In case {case.name}"
             found += [(known, f"{where}, {says}")] * bool(says)
     return max(found, key=lambda f: f[0])[1] if found else ""
+
+
+def only_powers_of_two(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables) -> str:
+    """Where all cases with such blocks are right, and no others are."""
+    found: dict[bool, set[bool]] = {True: set(), False: set()}
+    for o in outcomes:
+        if o.kernel is shown.kernel and o.observation:
+            threads = math.prod(triple(shown.kernel.launch(puzzle.full_dims(o.case), t).block, ""))
+            found[threads & (threads - 1) == 0].add(not o.observation.failed)
+    if found != {True: {True}, False: {False}}:
+        return ""
+    return " All blocks of 2, 4, 8 ... threads are right: half of an odd number of threads leaves one out."
 
 
 def busy(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables) -> list[Case]:
@@ -203,7 +215,10 @@ def in_letters(trial: Trial, run: summed.Run, budget: Budget, alone: bool) -> tu
 
 def clashes(fault: KernelFault, kernel: Kernel, source: str) -> list[str]:
     own = read(source).function(kernel.name)
-    says = takes_what_changes(fault, own) if own else ""
+    if not own:
+        return []
+    outputs = [a.name for a in kernel.outputs]
+    says = takes_what_changes(fault, own) or stores_meet(fault, own, outputs)
     return [says] * bool(says)
 
 

@@ -29,7 +29,7 @@ from ..errors import CompileError, CourseError, DeviceError, LaunchError, Unsupp
 from . import compile_errors, gates, race_timeline, sentences
 from .causes import fault_values, naming
 from .causes.wrong_kernels import WrongKernels
-from .explain import added_up, clearest, explain
+from .explain import added_up, again, clearest, explain
 from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
 from .verdict import ERROR, FAILED, PASSED, RUNNABLE, SKIPPED, CaseResult, Verdict
 
@@ -352,7 +352,13 @@ def conclude(
     with known as foresee:
         added = partial(tell, shown, outcomes) if tell else lambda examples: ""
         verdict.lines = explain(puzzle, source, shown, outcomes, verdict, foresee, added)
-    if shown is failed[0] and shown.case.stress and shown.kind in ("fault", "wrong", "unwritten"):
+    small_too = any(again(o, shown) for o in outcomes)
+    if (
+        shown is failed[0]
+        and shown.case.stress
+        and shown.kind in ("fault", "wrong", "unwritten")
+        and not small_too
+    ):
         verdict.lines.append(sentences.great_sizes(shown.case))
     if skipped:
         verdict.lines.append("The other cases were not run.")

@@ -2,7 +2,7 @@
 
 What a wrong output is, found by running kernels: naming.py compares it with what the declared mistakes write
 (wrong_kernels.py), other_inputs.py and combined.py with what the right kernel makes of other inputs, summed.py finds
-the terms it adds up and formulas.py tells them (rules.py, places.py), dependences.py does so where nothing is summed,
+the terms it adds up and formulas.py tells them (rules.py, places.py, one_element.py), dependences.py does so where nothing is summed,
 shares.py where the threads of a block add up together. orders.py sorts the inputs; integers.py looks at integers;
 not_finite.py finds where a NaN arises.
 

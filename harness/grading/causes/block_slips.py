@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -35,6 +36,7 @@ def block_slips(
             break
     if not any(other_rows(solution)):
         yield from other_rows(own)
+    yield from mixed_on_one_side(own)
 
 
 # -- where a block begins --------------------------------------------------------------------------------------
@@ -141,6 +143,33 @@ def other_rows(function: Function) -> Iterator[Slip]:
             return
 
 
+def mixed_on_one_side(function: Function) -> Iterator[Slip]:
+    """An array in shared memory whose elements are put at places with an exclusive or, and taken from others."""
+    found: dict[str, dict[bool, list[Piece]]] = defaultdict(lambda: {True: [], False: []})
+    for access, array, index in shared_accesses(function):
+        outer = access.outer
+        written = outer.kind == "assignment_expression" and outer.part("left") == access
+        found[array.name][written].append(index)
+    for name, sides in found.items():
+        mixed = {written: [has_exclusive_or(i) for i in indices] for written, indices in sides.items()}
+        for written in (True, False):
+            if mixed[written] and all(mixed[written]) and mixed[not written] and not any(mixed[not written]):
+                with_it, without = sides[written][0], sides[not written][0]
+                puts = "puts elements into" if not written else "takes elements from"
+                yield Slip(
+                    without.line,
+                    f"Line {without.line} {puts} {name} at {shown(without)}, and line {with_it.line} has ^ in the index: both must "
+                    "name the same place for the same element.",
+                )
+                return
+
+
+def has_exclusive_or(index: Piece) -> bool:
+    if index.kind == "identifier":
+        index = value_of(index.file, index.code, index.start) or index
+    return any(sign_of(e) == "^" for e in (index, *index.all("binary_expression")))
+
+
 def row_length(index: Piece) -> Piece | None:
     """`W` of `y * W + x`, where it is the same for all threads."""
     if index.kind == "identifier":
@@ -213,6 +242,46 @@ def takes_what_changes(fault: KernelFault, own: Function) -> str:
             f"{named(takes)} adds {element} to its own: a thread whose element is taken must not add in that turn.{does}"
         )
     return ""
+
+
+def stores_meet(fault: KernelFault, own: Function, outputs: Sequence[str]) -> str:
+    """Of a race between two different stores: no barrier is missing, the places are wrong. outputs: the arrays of which
+    each element belongs to one thread."""
+    other = fault.other and fault.other.line
+    if fault.kind != "race" or not other or other == fault.line or "Write access" not in fault.headline:
+        return ""
+    if re.search(r"\b(Read|Atomic) access", fault.headline):
+        return ""
+    stores = [stores_in(own, line) for line in sorted((other, fault.line))]
+    if any(len(found) != 1 for found in stores):
+        return ""
+    (a,), (b,) = stores
+    bases = [named_base(store) for store in (a, b)]
+    if fault.array in outputs:
+        return (
+            f"Line {a.line} stores {shown(a)}, and line {b.line} {shown(b)}: of two threads, these are one element. A barrier "
+            "would only decide which value stays: each element must belong to one thread."
+        )
+    begins = [value_of(own.file, base, a.start) for base in bases]
+    if bases[0] == bases[1] or not all(begins):
+        return ""
+    where = " and ".join(f"{base} at {shown(e)}" for base, e in zip(bases, begins, strict=True))
+    return (
+        f"{bases[0]} and {bases[1]} both lie in {fault.array}, and they overlap: {where}. If both are needed at once, leave "
+        "more room between them; if not, put a barrier between their uses."
+    )
+
+
+def stores_in(function: Function, line: int) -> list[Piece]:
+    """The elements that a line sets."""
+    assigned = [e.part("left") for e in function.body.all("assignment_expression") if e.line == line]
+    return [left for left in assigned if left.kind == "subscript_expression"]
+
+
+def named_base(access: Piece) -> str:
+    while access.kind == "subscript_expression":
+        access = access.parts[0]
+    return access.code
 
 
 def named(thread: Sequence[int]) -> str:

@@ -15,7 +15,8 @@ from ...course.declare import Kernel
 from ...course.parameters import Array
 from ..compare import axis_index
 from .budget import Budget
-from .formulas import alike, described, elements
+from .formulas import alike, described
+from .one_element import elements
 from .summed import Arrays, Run, Terms, located, right_results
 
 LARGEST = 1000  # elements of an input

@@ -50,7 +50,7 @@ def mixed_digits(function: Function) -> Iterator[Slip]:
             first = max(fits, key=lambda f: sum((f.divisor + f.count).values()))
             yield Slip(
                 d.piece.line,
-                f"Line {d.piece.line} has {shown(d.piece)}, and line {first.piece.line} {shown(first.piece)}: do these sizes fit "
+                f"{both(d.piece, first.piece)}: do these sizes fit "
                 "together? What a remainder counts is divided away for the next.",
             )
             break
@@ -63,10 +63,15 @@ def taken_twice(found: list[Digit]) -> Iterator[Slip]:
         if a.count and b.count and a.divisor == b.divisor and not (a.count <= b.count or b.count <= a.count):
             yield Slip(
                 b.piece.line,
-                f"Line {b.piece.line} has {shown(b.piece)}, and line {a.piece.line} {shown(a.piece)}: what the one counts must be "
-                "divided away before the other.",
+                f"{both(b.piece, a.piece)}: what the one counts must be divided away before the other.",
             )
             return
+
+
+def both(a: Piece, b: Piece) -> str:
+    """`Line 7 has i / H, and line 6 i % W`."""
+    where = "" if a.line == b.line else f"line {b.line} "
+    return f"Line {a.line} has {shown(a)}, and {where}{shown(b)}"
 
 
 def in_turn(function: Function) -> Iterator[Slip]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import random
 from collections.abc import Callable, Mapping
 
 from ...course.cuda_text import Piece
@@ -16,6 +17,23 @@ SIGNS: Mapping[str, Callable[[int, int], int]] = {
     "/": operator.floordiv,
     "%": operator.mod,
 }
+
+
+class Given(dict):
+    """An arbitrary value for each name: the same one whenever it is asked for."""
+
+    def __init__(self, seed: int):
+        super().__init__()
+        self.seed = seed
+
+    def __missing__(self, name: str) -> int:
+        return random.Random(f"{name} {self.seed}").randint(2, 1 << 20)
+
+
+def fingerprint(e: Piece) -> tuple[int | None, ...]:
+    """The values of an expression for arbitrary values of what is given: those of expressions that say the same, however
+    they are written, are equal. Some are None where it is no integer expression."""
+    return tuple(computed(e, Given(seed)) for seed in range(3))
 
 
 def computed(e: Piece, known: Mapping[str, int | None]) -> int | None:

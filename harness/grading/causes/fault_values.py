@@ -222,6 +222,8 @@ def _outside(
     place = index.start
     if index.kind == "identifier" and (origin := value_of(file, index.code, place)):
         index = origin
+    while index.kind == "conditional_expression" and (taken := integer(index.part("condition"))) is not None:
+        index = index.part("consequence" if taken else "alternative")
 
     def text_of(piece: Piece) -> str:
         texts[_plain(piece)] = piece

@@ -9,18 +9,20 @@ the case that ran.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import combinations, permutations
 
 import numpy as np
 
 from ..compare import axis_index, axis_pattern, either
+from .one_element import how_often, one_element
 from .places import beyond_an_axis, other_split
 from .rules import Column, Linear, Table, View, columns_of, nearest, table, views
 from .summed import Terms
 
+LEAST_STEPS = 4  # that are as long, to be told
 LISTED = 4  # values of a table
-MOST_SHOWN = 6  # elements that are listed one by one
-_ONE = 1 - 1e-6
 
 
 def told(want: Terms, got: Terms) -> str:
@@ -83,9 +85,30 @@ def in_view(view: View, want: Terms, got: Terms) -> tuple[int, str]:
     cost, says = as_steps(view, want, got, index)
     if says:
         return cost + 4 * (view.dependent == 0), says
+    if len(wrong) == 1 and isinstance(wrong[0][1], Linear):
+        if says := as_slope(view, want, got, *wrong[0]):
+            return 6 + 4 * (view.dependent == 0), says
     if len(wrong) == 1 and (found := table(base, got.at[:, wrong[0][0].number])):
         return 8, as_table(view, want, *wrong[0], found)
     return 0, ""
+
+
+def as_slope(view: View, want: Terms, got: Terms, column: Column, rule: Linear) -> str:
+    """By how much an index moves with one letter, all others kept; "" where it does not move by as much everywhere."""
+    base, values = view.of(got), got.at[:, column.number]
+    found = []
+    for i, letter in enumerate(view.letters):
+        order = np.lexsort((base[:, i], *np.delete(base, i, 1).T))
+        at, step = base[order], np.diff(base[order][:, i])
+        same = (np.delete(np.diff(at, axis=0), i, 1) == 0).all(1) & (step != 0)
+        slopes = np.unique(np.diff(values[order])[same] / step[same])
+        if len(slopes) == 1 and same.sum() >= LEAST_STEPS and rule.factors[i] not in (0, slopes[0]):
+            found.append((letter, slopes[0], rule.factors[i]))
+    if len(found) != 1 or found[0][2].denominator > 1:
+        return ""
+    letter, now, right = found[0]
+    array = want.arrays[column.array].name
+    return f"a step along {letter} changes {column.letter} of {array} by {now:g}; it should by {right}."
 
 
 def as_indices(view: View, want: Terms, index: int, right: dict, new: dict) -> str:
@@ -122,7 +145,10 @@ def as_steps(view: View, want: Terms, got: Terms, index: int) -> tuple[int, str]
         if a != b and letter:
             known = next((c.steps for c in own if c.step == a and c.step > 1 and c.letter == letter), "")
             named = f" ({known})" if known and not known.isdecimal() else ""
-            changes.append(f"a step along {letter} moves by {b} in {name}; it should move by {a}{named}")
+            like = as_elsewhere(want, letter, b, index)
+            changes.append(
+                f"a step along {letter} moves by {b} in {name}{like}; it should move by {a}{named}"
+            )
         elif a != b:
             changes.append(f"the elements of {name} are {abs(b - a)} too far {'on' if b > a else 'back'}")
     whole_text, new_text = whole.text(view.letters), new.text(view.letters)
@@ -132,6 +158,24 @@ def as_steps(view: View, want: Terms, got: Terms, index: int) -> tuple[int, str]
         else f"the place in {name} is {new_text}; it should be {whole_text}."
     )
     return 1 + len(changes), text
+
+
+def as_elsewhere(want: Terms, letter: str, step: Fraction, index: int) -> str:
+    """`, as in output (W_out)`, where a step along this letter is as long in another array, and no other axis is."""
+    columns = columns_of(want)
+    for c in columns:
+        if c.letter == letter and c.array != index and c.step == step and c.steps.isidentifier():
+            if {str(want.arrays[o.array].axes[i][1]) for o, i in in_axes(columns) if o.size == step} == {
+                c.steps
+            }:
+                return f", as in {want.arrays[c.array].name} ({c.steps})"
+    return ""
+
+
+def in_axes(columns: Sequence[Column]) -> Iterator[tuple[Column, int]]:
+    """Every column, and which axis of its array it is."""
+    for c in columns:
+        yield c, sum(o.array == c.array and o.number < c.number for o in columns)
 
 
 def as_table(view: View, want: Terms, column: Column, rule: Linear | Table, found: Table) -> str:
@@ -172,6 +216,8 @@ def other_range(want: Terms, got: Terms) -> str:
             return ""
         lacks, only = described(want, missing), described(want, ~missing)
         sums, extra = f"the sums of {want.arrays[0].name}", times_of(want, got)
+        if not lacks and not extra and (end := an_end(want, missing)):
+            return f"each sum of {want.arrays[0].name} lacks the {things} with {end}"
         if only and (not lacks or 2 * missing.sum() > len(missing)):
             return f"{sums} have only the {things} with {only}{extra and ', ' + extra}."
         return (
@@ -186,6 +232,19 @@ def other_range(want: Terms, got: Terms) -> str:
         which = "all products" if often.all() else f"the products with {described(got, often)}"
         return f"in the sums of {want.arrays[0].name} {which} are {how}." if not which.endswith(" ") else ""
     return ""
+
+
+def an_end(want: Terms, missing: np.ndarray) -> str:
+    """What each sum lacks: the terms with its own largest, or smallest, place along one axis."""
+    sums, output, found = want.flat(0), want.arrays[0].letters, []
+    for c in columns_of(want):
+        at = want.at[:, c.number]
+        for extreme, beyond, word in ((np.maximum, -1, "last"), (np.minimum, c.size, "first")):
+            ends = np.full(sums.max() + 1, beyond)
+            extreme.at(ends, sums, at)
+            if c.letter not in output and c.size > 1 and ((at == ends[sums]) == missing).all():
+                found.append(f"its {word} {c.letter}")
+    return f"{either(found, 'or')}: is a loop one turn too short?" if found else ""
 
 
 def times_of(want: Terms, got: Terms) -> str:
@@ -288,110 +347,3 @@ def described(whole: Terms, chosen: np.ndarray) -> str:
         if exact:
             return min(exact)[1]
     return ""
-
-
-# -- one element ------------------------------------------------------------------------------------------------
-
-
-def one_element(want: Terms, got: Terms) -> str:
-    """Two terms at most of an element that is wrong."""
-    places = want.flat(0), got.flat(0)
-    lacking, surplus = (t.only(~np.isin(t.keys(), other.keys())) for t, other in ((want, got), (got, want)))
-    wrong = sorted(set(lacking.flat(0)) & set(surplus.flat(0))) or sorted(
-        set(lacking.flat(0)) | set(surplus.flat(0))
-    )
-    if not wrong:
-        return other_weight(want, got)
-    at = wrong[0]
-    less, more = lacking.only(lacking.flat(0) == at), surplus.only(surplus.flat(0) == at)
-    (place,) = {element(t, 0, 0) for t in (less, more) if len(t.at)} or {""}
-    if (places[0] == at).sum() == 1 and len(want.arrays) == 2 and len(less.at):  # a copy
-        source = element(less, 1, 0)
-        if not len(more.at):
-            return f"{place} should be {source}."
-        if len(more.at) == 1:
-            return f"{place} is {element(more, 1, 0)}; it should be {source}."
-    if len(less.at) and len(more.at) and len(want.arrays) == 3:
-        for i, j in ((1, 2), (2, 1)):
-            both = [
-                (a, b)
-                for a in range(len(less.at))
-                for b in range(len(more.at))
-                if less.flat(i)[a] == more.flat(i)[b]
-            ]
-            if both:
-                a, b = both[0]
-                return (
-                    f"for {place}, {element(less, i, a)} is multiplied by {element(more, j, b)}; it should be by "
-                    f"{element(less, j, a)}."
-                )
-    parts = []
-    if len(less.at):
-        parts.append(f"lacks {product(less)}")
-    if len(more.at):
-        parts.append(f"has {product(more)}, which {'do' if len(more.at) > 1 else 'does'} not belong to it")
-    says = [f"the sum for {place} {', and '.join(parts)}."]
-    whole = [t.only(t.flat(0) == at) for t in (got, want)]
-    if len(want.arrays) == 2 and place and all(len(t.at) and (t.times == 1).all() for t in whole):
-        sets = [elements(t) for t in whole]
-        if all(sets):
-            says.append(f"{place} is the sum of {sets[0]}; it should be that of {sets[1]}.")
-    return min(says, key=len)
-
-
-def element(terms: Terms, i: int, row: int) -> str:
-    array = terms.arrays[i]
-    return f"{array.name}[{axis_index(array.letters, terms.at[row, terms.columns(i)])}]"
-
-
-def product(terms: Terms) -> str:
-    shown = [
-        " * ".join(element(terms, i, row) for i in range(1, len(terms.arrays)))
-        for row in range(len(terms.at))
-    ]
-    more = len(shown) - 2
-    return either(shown[:2], "and") if more < 1 else f"{shown[0]} and {more + 1} more"
-
-
-def elements(terms: Terms) -> str:
-    """`input[b=0,c=0,h=0 to 1,w={0,3}]` where they are all of such a grid, else one by one; "" for too many."""
-    array, at = terms.arrays[1], np.unique(terms.at[:, terms.columns(1)], axis=0)
-    if not len(at):
-        return f"nothing of {array.name}"
-    axes = [np.unique(column).tolist() for column in at.T]
-    if np.prod([len(values) for values in axes]) == len(at):
-        grid = [f"{a}={several(values)}" for a, values in zip(array.letters, axes, strict=True)]
-        return f"{array.name}[{','.join(grid)}]"
-    if len(at) > MOST_SHOWN:
-        return ""
-    return either([f"{array.name}[{axis_index(array.letters, row)}]" for row in at], "and")
-
-
-def several(values: list[int]) -> str:
-    """`2`, `2 to 5` or `{2,4}`."""
-    if len(values) == 1:
-        return str(values[0])
-    whole = values[-1] - values[0] == len(values) - 1
-    return f"{values[0]} to {values[-1]}" if whole else f"{{{','.join(map(str, values))}}}"
-
-
-def other_weight(want: Terms, got: Terms) -> str:
-    """The same elements, multiplied by other numbers."""
-    a, b = np.argsort(want.keys(), kind="stable"), np.argsort(got.keys(), kind="stable")
-    if len(a) != len(b) or (want.keys()[a] != got.keys()[b]).any():
-        return ""
-    wrong = np.flatnonzero(~np.isclose(want.times[a], got.times[b], rtol=1e-4))
-    if not len(wrong):
-        return ""
-    i = wrong[0]
-    place, source = element(got, 0, b[i]), element(got, 1, b[i])
-    right, now = want.times[a[i]], got.times[b[i]]
-    if len(want.arrays) == 2 and all(0 < x < _ONE and abs(1 / x - round(1 / x)) < 1e-3 for x in (right, now)):
-        return f"for {place}, {source} is divided by {round(1 / now)}; it should be by {round(1 / right)}."
-    if right == 1 and 0 < now < _ONE and abs(1 / now - round(1 / now)) < 1e-3:
-        return f"for {place}, {source} is divided by {round(1 / now)}; it should not be."
-    return f"for {place}, {source} is added {how_often(now)}; it should be {how_often(right)}."
-
-
-def how_often(times: float) -> str:
-    return "once" if times == 1 else f"{times:.4g} times"

@@ -13,7 +13,9 @@ from collections.abc import Iterable, Iterator
 from ...course.cuda_text import CudaText, Piece
 from ...course.cuda_tree import LOOPS
 from .array_steps import products
-from .findings import Slip, reached, shown
+from .block_slips import is_the_same
+from .expression_values import fingerprint
+from .findings import Slip, reached, shown, sign_of
 from .noting import index_of, value_of
 
 Sum = frozenset  # of (sign, names in alphabetical order)
@@ -28,6 +30,7 @@ def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable
         *other_factors(*both),
         *other_constants(*both),
         *lost_limits(*both),
+        *rounded_down(*both),
         *exchanged(*both),
         *compared,
         *leaves(*both),
@@ -55,7 +58,7 @@ def other_signs(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
         if not any(inner is not e and e.holds(inner) for inner, _ in found):
             does = "adds" if sign > 0 else "subtracts"
             yield Slip(
-                e.line, f"Line {e.line} {does} {' * '.join(names)} in {shown(e)}: is that the right sign?"
+                e.line, f"Line {e.line} {does} {written(names)} in {shown(e)}: is that the right sign?"
             )
 
 
@@ -69,7 +72,7 @@ def other_factors(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
     alike = {plain(s): s for s in known if all(names for _, names in plain(s))}
     found = [(e, s) for body in mine for e, s in sums(body, True) if s not in known and plain(s) in alike]
     for e, s in sorted(found, key=lambda each: len(each[0].code))[:1]:
-        product = " * ".join(min(s - alike[plain(s)])[1])
+        product = written(min(s - alike[plain(s)])[1])
         yield Slip(e.line, f"Line {e.line}: is {product} multiplied by what it should be in {shown(e)}?")
 
 
@@ -82,26 +85,64 @@ def other_constants(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
             if more and s not in known and len(s) > 2:
                 sign, names = more[0]
                 does = "adds" if sign > 0 else "subtracts"
-                yield Slip(
-                    e.line, f"Line {e.line} {does} {' * '.join(names)} in {shown(e)}: is that too much?"
-                )
+                yield Slip(e.line, f"Line {e.line} {does} {written(names)} in {shown(e)}: is that too much?")
                 return
 
 
 def lost_limits(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """`last = first + count`, where the solution takes the smaller one of that and something else."""
+    """`last = first + count`, where the solution takes the smaller one of that and something else that nothing here is
+    limited by or compared with."""
     own, right = values(mine), values(solution)
-    for name in own.keys() & right.keys():
-        for called, call in right[name].calls():
+    used, named = ({fingerprint(e) for e in some} for some in (bounds(mine), right.values()))
+    for value in right.values():
+        for called, call in value.calls():
             inside = call.part("arguments")
-            both = {" ".join(p.code.split()) for p in inside.parts} if inside else set()
-            if called in ("min", "max") and call == right[name] and " ".join(own[name].code.split()) in both:
-                least = "at or below" if called == "min" else "at or above"
-                yield Slip(
-                    own[name].line,
-                    f"Line {own[name].line} sets {name} to {shown(own[name])} alone: must it not be kept {least} something else "
-                    "as well?",
-                )
+            both = [fingerprint(p) for p in inside.parts] if inside else []
+            if called not in ("min", "max") or call != value or len(both) != 2:
+                continue
+            for name, now in own.items():
+                known = fingerprint(now)
+                if known not in both or known in named or None in known:
+                    continue
+                if both[1 - both.index(known)] not in used:
+                    least = "at or below" if called == "min" else "at or above"
+                    yield Slip(
+                        now.line,
+                        f"Line {now.line} sets {name} to {shown(now)} alone: must it not be kept {least} something else as "
+                        "well?",
+                    )
+
+
+def bounds(bodies: list[Piece]) -> Iterator[Piece]:
+    """What min and max choose from, and what is compared."""
+    for body in bodies:
+        for called, call in body.calls():
+            if called in ("min", "max") and (inside := call.part("arguments")):
+                yield from inside.parts
+    for e, *_ in comparisons(bodies):
+        yield from (e.part("left"), e.part("right"))
+
+
+def rounded_down(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """`n / d` of sizes, where the solution rounds more divisions up than this file does."""
+    own, right = ([d for body in bodies for d in divisions(body)] for bodies in (mine, solution))
+    known = {fingerprint(e) for e, up in right if not up}
+    down = [e for e, up in own if not up and is_the_same(e) and fingerprint(e) not in known]
+    if sum(up for _, up in own) < sum(up for _, up in right) and len(down) == 1:
+        e = down[0]
+        yield Slip(
+            e.line,
+            f"Line {e.line}: {shown(e)} is rounded down, so what is left over belongs to nobody: must it not be rounded up?",
+        )
+
+
+def divisions(body: Piece) -> Iterator[tuple[Piece, bool]]:
+    """(division by a name, whether it rounds up: `(n + d - 1) / d`)."""
+    for e in body.all("binary_expression"):
+        right = e.part("right")
+        if sign_of(e) == "/" and right.kind == "identifier":
+            terms = products(e.part("left"), shown)
+            yield e, (1, (right.code,)) in terms and (-1, ("1",)) in terms
 
 
 def sums(body: Piece, numbers: bool = False) -> Iterator[tuple[Piece, Sum]]:
@@ -114,6 +155,11 @@ def sums(body: Piece, numbers: bool = False) -> Iterator[tuple[Piece, Sum]]:
         plain = numbers or not any(n.isdecimal() for _, names in terms for n in names)
         if 1 < len(terms) == len(set(terms)) and plain:
             yield e, frozenset(terms)
+
+
+def written(names: Iterable[str]) -> str:
+    """A product of names and numbers, in which no 1 needs to stand."""
+    return " * ".join(name for name in names if name != "1") or "1"
 
 
 def exchanged(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
@@ -251,8 +297,7 @@ def plain(e: Piece) -> str:
 def other_names(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
     """One name for another, in the value of a variable or in the whole index of an array; not a name of one's own."""
     right, own = values(solution), values(mine)
-    both = [{v.name for body in bodies for v in body.file.variables} for bodies in (mine, solution)]
-    of_one = both[0] ^ both[1]
+    of_one = names_of(mine) ^ names_of(solution)
     for name, value in own.items():
         wrong, other = one_name(value, right[name]) if name in right else ("", "")
         if wrong and not of_one & {wrong, other}:
@@ -263,6 +308,11 @@ def other_names(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
             others = {i for a, i in known if a == array}
             if others and index not in others and others <= set(own) and index in {i for _, i in known}:
                 yield Slip(access.line, f"Line {access.line}: is {index} the right index for {array}?")
+
+
+def names_of(bodies: list[Piece]) -> set[str]:
+    """Of the variables of their files."""
+    return {v.name for body in bodies for v in body.file.variables}
 
 
 def one_name(mine: Piece, solution: Piece) -> tuple[str, str]:
@@ -278,15 +328,18 @@ def one_name(mine: Piece, solution: Piece) -> tuple[str, str]:
 def other_indices(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
     """`tile[y][n]`, where the solution has `tile[x][n]`, and no such access."""
     own, right = ([found for body in x for found in accesses(body)] for x in (mine, solution))
+    of_one = names_of(mine) ^ names_of(solution)
     missing = {tuple(index) for _, index in right} - {tuple(index) for _, index in own}
     for access, index in own:
         for other in missing if tuple(index) not in {tuple(i) for _, i in right} else ():
-            differ = [a for a, b in zip(index, other, strict=False) if a != b]
-            if len(index) == len(other) > 2 and len(differ) == 1 != index.index(differ[0]) + 1:
-                yield Slip(
-                    access.line, f"Line {access.line}: is {differ[0]} the right index in {shown(access)}?"
-                )
-                return
+            differ = [both for both in zip(index, other, strict=False) if both[0] != both[1]]
+            if len(index) == len(other) > 2 and len(differ) == 1 and index[0] == other[0]:
+                wrong, right_one = differ[0]
+                if of_one.isdisjoint(re.findall(r"[A-Za-z_]\w*", f"{wrong} {right_one}")):
+                    yield Slip(
+                        access.line, f"Line {access.line}: is {wrong} the right index in {shown(access)}?"
+                    )
+                    return
 
 
 def accesses(body: Piece) -> Iterator[tuple[Piece, list[str]]]:

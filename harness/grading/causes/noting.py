@@ -170,12 +170,15 @@ def _is_set(name: Piece) -> bool:
 
 
 def guards(file: CudaText, function: Function, access: Piece) -> Iterator[Piece]:
-    """The conditions that let an access happen, the nearest first: of the loops and `if`s around it, and of the `if`s
-    before it that leave."""
+    """The conditions that let an access happen, the nearest first: of the loops and `if`s around it, of the `&&` before
+    it, and of the `if`s before it that leave."""
     inner = access
     while (outer := inner.outer) and inner.start > function.start:
         if outer.kind in _AROUND and (condition := outer.part("condition")) and not condition.holds(inner):
             yield meant(file, condition)
+        if outer.kind == "binary_expression" and outer.part("operator").code == "&&":
+            if not outer.part("left").holds(inner):
+                yield meant(file, outer.part("left"))
         if outer.kind == "compound_statement":
             for before in reversed(outer.parts):
                 if before.end <= inner.start and before.kind == "if_statement" and _leaves(before):

@@ -105,10 +105,11 @@ def cause_removed(causes: Sequence[str], repairs: Sequence[Mapping]) -> str:
 
 
 def lines_named(sentence: str) -> set[int]:
-    """The lines of the file that a sentence speaks of: `Lines 24 and 25`."""
+    """The lines of the file that a sentence speaks of: `Lines 24 and 25`, `lines 3 to 5`."""
     found: set[int] = set()
     for numbers in re.findall(r"\b[Ll]ines? (\d+(?:(?:, | and | or | to )\d+)*)", sentence):
-        found |= {int(number) for number in re.findall(r"\d+", numbers)}
+        for first, last in re.findall(r"(\d+)(?: to (\d+))?", numbers):
+            found |= set(range(int(first), int(last or first) + 1))
     return found
 
 

@@ -39,7 +39,7 @@ def test_what_is_added_up_is_told(tmp_path, monkeypatch):
     body = re.sub(r"\{", "{\n    __shared__ float slot[32];", POINTERS, count=1)
     path = tmp_path / "kernel.cu"
     path.write_text(text[:start] + body, encoding="utf-8")
-    said = r"In case .*, a step along p moves by (\d+) in input; it should move by (\d+)"
+    said = r"In case .*, a step along p moves by (\d+) in input(?:, as in grad_output \(W_out\))?; it should move by (\d+)"
     assert re.search(said, str(grade_file(puzzle, path, Options("cpu", 0), check.impatient).lines))
     monkeypatch.setattr(budget, "MOST", 0)
     assert "In case" not in str(grade_file(puzzle, path, Options("cpu", 0), check.impatient).lines)
@@ -60,3 +60,44 @@ def test_who_adds_what_to_what_in_a_tree(tmp_path):
     )
     adds, element, takes, same = map(int, found.groups())
     assert adds == element == same > takes
+
+
+def test_a_tree_that_only_halves_powers_of_two(tmp_path):
+    """The threads share the positions of each image anew, as no declared mistake does."""
+    puzzle = PUZZLES["19_bias_block"]
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    edits = (
+        (
+            "for (int i = tid; i < batch * plane; i += blockDim.x) {\n        int b = i / plane;",
+            "for (int b = 0; b < batch; b++) for (int i = tid; i < plane; i += blockDim.x) {",
+        ),
+        (
+            "for (int n = blockDim.x; n > 1; n = (n + 1) / 2) {",
+            "for (int n = blockDim.x / 2; n > 0; n /= 2) {",
+        ),
+        ("        int half = (n + 1) / 2;\n", ""),
+        ("if (tid < n / 2) part[tid] += part[tid + half];", "if (tid < n) part[tid] += part[tid + n];"),
+    )
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "kernel.cu"
+    path.write_text(text, encoding="utf-8")
+    (says,) = grade_file(puzzle, path, Options("cpu", 0), check.impatient).causes
+    assert says.startswith("In case block_of_7, what lanes ")
+    assert says.endswith(
+        " All blocks of 2, 4, 8 ... threads are right: half of an odd number of threads leaves one out."
+    )
+
+
+def test_threads_that_do_the_same_work_are_not_suspected_of_short_integers(tmp_path):
+    puzzle = PUZZLES["01_vector_add"]
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    path = tmp_path / "kernel.cu"
+    begin, end = text.index("    if (i >= n)"), text.index("    c[i] =")
+    loop = "    for (; i < n; i++)\n    "
+    path.write_text(text[:begin] + loop + text[end:], encoding="utf-8")
+    lines = grade_file(puzzle, path, Options("cpu", 0), check.impatient).lines
+    assert lines[0].startswith("Already in case") and not any(
+        "keep an index in a short" in line for line in lines
+    )

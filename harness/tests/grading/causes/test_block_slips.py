@@ -7,7 +7,7 @@ import pytest
 from harness.course.cuda_text import read
 from harness.course.declare import In, Int, Kernel, Launch, Out
 from harness.errors import KernelFault, Place
-from harness.grading.causes.block_slips import block_slips, takes_what_changes
+from harness.grading.causes.block_slips import block_slips, stores_meet, takes_what_changes
 
 PARAMS = (In("x", m="M"), Out("y", m="M"), Int("M"))
 LAUNCH = Launch((3, 1), (16, 1))
@@ -80,6 +80,41 @@ def test_rows_of_two_lengths(put, taken, wrong):
     found = said(f"{ROWS}s[{put}] = x[0];\ny[0] = s[{taken}];")
     assert bool(found) == wrong
     assert not wrong or "into s in rows of" in found[0] and "line 5 takes them from rows of" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("put", "taken", "wrong"),
+    [
+        ("a * W + (b ^ a)", "b * W + a", "Line 5 takes elements from s at b * W + a, and line 4 has ^"),
+        ("a * W + b", "b * W + (a ^ b)", "Line 4 puts elements into s at a * W + b, and line 5 has ^"),
+        ("a * W + (b ^ a)", "b * W + (a ^ b)", ""),
+    ],
+)
+def test_an_exclusive_or_on_one_side(put, taken, wrong):
+    found = said(f"{ROWS}s[{put}] = x[0];\ny[0] = s[{taken}];")
+    assert bool(found) == bool(wrong) and (not wrong or found[0].startswith(wrong))
+
+
+def two_stores(array: str, headline: str = "Race reported between Write access at 5 and Write access at 6"):
+    fault = KernelFault("race", headline, "", line=6, thread=(1, 0, 0), array=array)
+    fault.other = Place("kernel.cu", 5, (0, 0, 0), (0, 0, 0))
+    return fault
+
+
+def test_two_stores_of_one_element():
+    """No barrier is missing where two threads store one element of an output."""
+    own = function("float* o = y + threadIdx.x;\nint M2 = M;\no[0] = x[0];\no[1] = x[1];")
+    assert stores_meet(two_stores("y"), own, ["y"]).startswith(
+        "Line 5 stores o[0], and line 6 o[1]: of two threads"
+    )
+    read_too = two_stores("y", "Race reported between Write access at 5 and Read access at 6")
+    assert not stores_meet(read_too, own, ["y"]) and not stores_meet(two_stores("y"), own, ["z"])
+
+
+def test_two_parts_of_shared_memory_that_overlap():
+    own = function("__shared__ float s[99]; float* a = s;\nfloat* b = s + W;\na[M] = x[0];\nb[M] = x[1];")
+    says = stores_meet(two_stores("s"), own, ["y"])
+    assert says.startswith("a and b both lie in s, and they overlap: a at s and b at s + W. If both are")
 
 
 TREE = """__shared__ float s[64]; int t = threadIdx.x;

@@ -17,13 +17,13 @@ FIT = [
     "for (int n = i; n < C; n += H) { int w = n % W, h = n / W; }",
 ]
 DO_NOT = [
-    ("int w = i % W, h = i / H;", "Line 4 has i / H, and line 4 i % W: do these sizes fit together?"),
+    ("int w = i % W, h = i / H;", "Line 4 has i / H, and i % W: do these sizes fit together?"),
     ("int w = i % W, h = i / W % H, c = i / (W * H) % C, b = i / (H * W) / W;", "has i / (H * W) / W, and"),
-    ("int Q = W - 1, q = i % Q, p = i / W;", "has i / W, and line 4 i % Q"),
+    ("int Q = W - 1, q = i % Q, p = i / W;", "has i / W, and i % Q"),
     ("for (int n = i; n < C; n += H) { int w = n % W, h = n / H; }", "has n / H, and"),
     (
         "int h = i / W % H, c = i / W % C;",
-        "has i / W % C, and line 4 i / W % H: what the one counts must be divided away",
+        "has i / W % C, and i / W % H: what the one counts must be divided away",
     ),
     ("int rest = i; int w = rest % W; rest /= H;", "after that remainder, what is left is rest / W."),
 ]

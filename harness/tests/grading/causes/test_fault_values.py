@@ -182,3 +182,21 @@ __global__ void f(const float* x, float* y, int n, float scale) {
     assert [guard.code for guard in probe.guards] == ["(i < n)", "k <= n", "(j > n)"]
     assert noting.probe_of(read(source), 8, "y").own == ["i"]
     assert noting.probe_of(read(source), 5, "") is None
+
+
+def test_an_index_that_is_chosen_by_a_condition_is_taken_apart(said):
+    guarded = (
+        "if (h / 2 < H_out && w / 2 < W_out) {\n        int window = (plane * H_out + h / 2) * W_out + w / 2;"
+    )
+    chosen = "bool there = h / 2 < H_out;\n    int window = there ? (plane * H_out + h / 2) * W_out + w / 2 : 0;\n    {"
+    lines = said(
+        "08",
+        (guarded, chosen),
+        ("if (argmax[window] == h * W + w)", "if (there && argmax[window] == h * W + w)"),
+    )
+    assert "w / 2 is 2, but argmax has q = 0 to 1 (W_out = 2)." in lines
+
+
+def test_what_stands_before_and_is_a_guard(said):
+    lines = said("04", ("i < n && data[i] < 0.0f", "i <= n && data[i] < 0.0f"))
+    assert any(line.startswith("Line 27 lets it through: i <= n is ") for line in lines)

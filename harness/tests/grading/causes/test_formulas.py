@@ -119,6 +119,47 @@ def test_threads_that_leave_an_array_say_nothing_and_the_others_do():
     assert said(run)[0].endswith("in x, h should be 2 * p + r, not 2 * p + 1 - r.")
 
 
+def test_a_step_of_one_letter_where_the_rest_follows_no_rule():
+    """Rows that begin at the edge, and a filter that is gone through the wrong way."""
+    (says, _) = said(convolution(h="max(step*p-1,0)+R-1-r"))
+    assert says == "a step along r changes h of x by -1; it should by 1."
+
+
+def test_sums_that_lack_their_own_last_term():
+    dims = {"H": 5, "P": 4, "F": 2}
+    params = (In("g", p="P"), In("f", r="F"), Out("y", h="H"))
+
+    def gathered(a, more=1):
+        y = np.zeros(5)
+        for h in range(5):
+            for p in range(max(h - 1, 0), min(h, 3) + more):
+                y[h] += a["g"][p] * a["f"][h - p]
+        return {"y": y}
+
+    kernel = Kernel("f", params, lambda d, t: Launch(1, 1), lambda a, d: gathered(a)["y"])
+    (says,) = said(lambda a: gathered(a, 0), kernel, dims)
+    assert (
+        says
+        == "each sum of y lacks the products with its first r or its last p: is a loop one turn too short?"
+    )
+
+
+def test_rows_of_another_array():
+    """A step that is as long as one along the rows of the output, which no other axis is."""
+    dims = {"H": 4, "P": 2, "W": 7, "Q": 5, "N": 3}
+    params = (In("x", n="N", h="H", w="W"), In("f", n="N"), Out("y", p="P", q="Q"))
+
+    def summed(a, row):
+        y = np.zeros((2, 5))
+        for n, p, q in np.ndindex(3, 2, 5):
+            y[p, q] += a["f"][n] * a["x"].flat[(n * 4 * 7) + p * row + q]
+        return {"y": y}
+
+    kernel = Kernel("f", params, lambda d, t: Launch(1, 1), lambda a, d: summed(a, 7)["y"])
+    (says,) = said(lambda a: summed(a, 5), kernel, dims)
+    assert says == "a step along p moves by 5 in x, as in y (Q); it should move by 7."
+
+
 def test_an_index_beyond_its_axis():
     """The columns q + s of a row are not all there: those of the next row are taken."""
 

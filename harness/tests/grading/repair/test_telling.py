@@ -44,7 +44,7 @@ def test_a_repair_is_told_with_the_cause_that_it_removes(causes, lines, paragrap
 
 
 def test_the_lines_that_a_sentence_names():
-    assert lines_named("Line 25, and lines 3 to 5, for 7 elements") == {25, 3, 5}
+    assert lines_named("Line 25, and lines 3 to 5, for 7 elements") == {25, 3, 4, 5}
     assert lines_named("the loop of line 30 and 31 others") == {30, 31}
     assert not lines_named("Every line is 4 elements long.")
 

@@ -1,0 +1,122 @@
+"""What is different in one element of the output, where no rule tells what is in all: two terms of it at most, or how often
+one is added.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compare import axis_index, either
+from .summed import Terms
+
+MOST_SHOWN = 6  # elements that are listed one by one
+LEAST_TERMS = 4  # of which a common factor is told
+_ONE = 1 - 1e-6
+
+
+def one_element(want: Terms, got: Terms) -> str:
+    """Two terms at most of an element that is wrong."""
+    places = want.flat(0), got.flat(0)
+    lacking, surplus = (t.only(~np.isin(t.keys(), other.keys())) for t, other in ((want, got), (got, want)))
+    wrong = sorted(set(lacking.flat(0)) & set(surplus.flat(0))) or sorted(
+        set(lacking.flat(0)) | set(surplus.flat(0))
+    )
+    if not wrong:
+        return other_weight(want, got)
+    at = wrong[0]
+    less, more = lacking.only(lacking.flat(0) == at), surplus.only(surplus.flat(0) == at)
+    (place,) = {element(t, 0, 0) for t in (less, more) if len(t.at)} or {""}
+    if (places[0] == at).sum() == 1 and len(want.arrays) == 2 and len(less.at):  # a copy
+        source = element(less, 1, 0)
+        if not len(more.at):
+            return f"{place} should be {source}."
+        if len(more.at) == 1:
+            return f"{place} is {element(more, 1, 0)}; it should be {source}."
+    if len(less.at) and len(more.at) and len(want.arrays) == 3:
+        for i, j in ((1, 2), (2, 1)):
+            both = [
+                (a, b)
+                for a in range(len(less.at))
+                for b in range(len(more.at))
+                if less.flat(i)[a] == more.flat(i)[b]
+            ]
+            if both:
+                a, b = both[0]
+                return (
+                    f"for {place}, {element(less, i, a)} is multiplied by {element(more, j, b)}; it should be by "
+                    f"{element(less, j, a)}."
+                )
+    parts = []
+    if len(less.at):
+        parts.append(f"lacks {product(less)}")
+    if len(more.at):
+        parts.append(f"has {product(more)}, which {'do' if len(more.at) > 1 else 'does'} not belong to it")
+    says = [f"the sum for {place} {', and '.join(parts)}."]
+    whole = [t.only(t.flat(0) == at) for t in (got, want)]
+    if len(want.arrays) == 2 and place and all(len(t.at) and (t.times == 1).all() for t in whole):
+        sets = [elements(t) for t in whole]
+        if all(sets):
+            says.append(f"{place} is the sum of {sets[0]}; it should be that of {sets[1]}.")
+    return min(says, key=len)
+
+
+def element(terms: Terms, i: int, row: int) -> str:
+    array = terms.arrays[i]
+    return f"{array.name}[{axis_index(array.letters, terms.at[row, terms.columns(i)])}]"
+
+
+def product(terms: Terms) -> str:
+    shown = [
+        " * ".join(element(terms, i, row) for i in range(1, len(terms.arrays)))
+        for row in range(len(terms.at))
+    ]
+    more = len(shown) - 2
+    return either(shown[:2], "and") if more < 1 else f"{shown[0]} and {more + 1} more"
+
+
+def elements(terms: Terms) -> str:
+    """`input[b=0,c=0,h=0 to 1,w={0,3}]` where they are all of such a grid, else one by one; "" for too many."""
+    array, at = terms.arrays[1], np.unique(terms.at[:, terms.columns(1)], axis=0)
+    if not len(at):
+        return f"nothing of {array.name}"
+    axes = [np.unique(column).tolist() for column in at.T]
+    if np.prod([len(values) for values in axes]) == len(at):
+        grid = [f"{a}={several(values)}" for a, values in zip(array.letters, axes, strict=True)]
+        return f"{array.name}[{','.join(grid)}]"
+    if len(at) > MOST_SHOWN:
+        return ""
+    return either([f"{array.name}[{axis_index(array.letters, row)}]" for row in at], "and")
+
+
+def several(values: list[int]) -> str:
+    """`2`, `2 to 5` or `{2,4}`."""
+    if len(values) == 1:
+        return str(values[0])
+    whole = values[-1] - values[0] == len(values) - 1
+    return f"{values[0]} to {values[-1]}" if whole else f"{{{','.join(map(str, values))}}}"
+
+
+def other_weight(want: Terms, got: Terms) -> str:
+    """The same elements, multiplied by other numbers."""
+    a, b = np.argsort(want.keys(), kind="stable"), np.argsort(got.keys(), kind="stable")
+    if len(a) != len(b) or (want.keys()[a] != got.keys()[b]).any():
+        return ""
+    wrong = np.flatnonzero(~np.isclose(want.times[a], got.times[b], rtol=1e-4))
+    if not len(wrong):
+        return ""
+    i = wrong[0]
+    place, source = element(got, 0, b[i]), element(got, 1, b[i])
+    right, now = want.times[a[i]], got.times[b[i]]
+    if len(want.arrays) == 2 and all(0 < x < _ONE and abs(1 / x - round(1 / x)) < 1e-3 for x in (right, now)):
+        return f"for {place}, {source} is divided by {round(1 / now)}; it should be by {round(1 / right)}."
+    if right == 1 and 0 < now < _ONE and abs(1 / now - round(1 / now)) < 1e-3:
+        return f"for {place}, {source} is divided by {round(1 / now)}; it should not be."
+    ratios = got.times[b] / want.times[a]
+    if len(ratios) >= LEAST_TERMS and np.allclose(ratios, ratios[0], rtol=1e-4) and 0 < ratios[0] < _ONE:
+        out, array = want.arrays[0].name, want.arrays[1].name
+        return f"{out} gets {ratios[0]:.4g} times as much of {array} as it should."
+    return f"for {place}, {source} is added {how_often(now)}; it should be {how_often(right)}."
+
+
+def how_often(times: float) -> str:
+    return "once" if times == 1 else f"{times:.4g} times"
