@@ -149,6 +149,9 @@ class _Analysis:
             full |= wanted_in_full(self.function, self.strides)
             if before == (len(full), len(found.merged), len(found.several), found.regions, found.thinned):
                 break
+        matrices = (i for i in found.exchanges if i.op.collective == "matrix")
+        if any(self._block(self.warps.positions[i]) in found.thinned for i in matrices):
+            raise _Refused  # they need all lanes
         if found.rows > 1 and not rows_pay(found, self.body, self.blocks, self.loops):
             raise _Refused
         found.parts = {self.body[self.blocks[b][0] - 1] for b in parting} - found.exits.keys()
@@ -167,7 +170,8 @@ class _Analysis:
         warps.masked = {start for region in found.regions for start, _ in region.blocks}
         written = self.strides.writing
         found.of_warps = {i: stride for i in written if (stride := warps.result(i)) is not None}
-        self.strides.known = found.of_warps | {i: None for i in found.exchanges if i.base == "shfl"}
+        vectors = (i for i in found.exchanges if i.base == "shfl" or i.op.collective == "matrix")
+        self.strides.known = found.of_warps | dict.fromkeys(vectors)
 
     # -- what can be done at all ----------------------------------------------------------------------
 
@@ -185,7 +189,7 @@ class _Analysis:
             if op.flow not in ("", "branch", "return") or alone or op.is_fence:
                 raise _Refused
             if op.collective and not _is_for_all(ins):
-                known = self.warps.exchange(ins) if self.warps and op.collective == "warp" else None
+                known = self.warps.exchange(ins) if self.warps else None
                 if known is None:
                     raise _Refused
                 self.found.exchanges[ins] = known
@@ -200,6 +204,7 @@ class _Analysis:
             return
         if (
             op.memory not in ("load", "store")
+            and not op.moved_rows
             or op.ordering
             or op.space not in ("global", "const", "generic", "shared")
         ):

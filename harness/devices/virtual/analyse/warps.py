@@ -23,7 +23,7 @@ _BELOW, _UP_TO = ("lt", "ge", "lo", "hs"), ("gt", "le", "hi", "ls")
 
 def exchanges(function: Function) -> bool:
     """Whether the lanes of a warp give each other something."""
-    return any(isinstance(i, Instruction) and i.op.collective == "warp" for i in function.body)
+    return any(isinstance(i, Instruction) and i.op.collective in ("warp", "matrix") for i in function.body)
 
 
 class Warps:
@@ -46,6 +46,8 @@ class Warps:
     def exchange(self, ins: Instruction) -> tuple[int, int] | None:
         """Of a shuffle, its b and c, of another collective of a warp (0, 0). None where they, or the mask, are not known, or
         the mask is not that of all lanes."""
+        if ins.op.collective == "matrix":
+            return (0, 0) if ins.base in ("mma", "ldmatrix") else None
         named, at = ins.named, self.positions[ins]
         if ins.base not in ("shfl", "vote", "redux", "bar") or self._constant(named["m"], at) != 0xFFFFFFFF:
             return None

@@ -2,7 +2,7 @@
 
 EXPORT int rt_copy_reset(Env* env, Thread* thread, u32 site) {
     Extra* e = extra_of(env, thread->linear);
-    e->copies = e->group = 0;
+    e->copies = e->first_copy = e->group = 0;
     return 0;
 }
 
@@ -31,34 +31,40 @@ static __device__ void arrive(Env* env, Thread* thread, Extra* e, u32 i) {
             *shadow_of(env, to + k) |= INIT;
         }
     }
-    for (u32 k = 0; k < size; k++)
-        *(unsigned char*)(env->arena + to + k) = k < bytes ? *(unsigned char*)(env->arena + from + k) : 0;
+    u64 there = env->arena + to, here = env->arena + from;
+    for (u32 k = 0; k < size; k += 4) {
+        if (k + 4 <= bytes) *(u32*)(there + k) = *(u32*)(here + k);
+        else
+            for (u32 b = k; b < k + 4; b++) *(unsigned char*)(there + b) = b < bytes ? *(unsigned char*)(here + b) : 0;
+    }
 }
 
 // Let all copies of the groups before `group` arrive, in the order in which they were started.
 static __device__ void arrive_before(Env* env, Thread* thread, Extra* e, u64 group) {
-    u32 kept = 0;
-    for (u32 i = 0; i < e->copies; i++) {
-        if (e->copy_group[i] < group) {
-            arrive(env, thread, e, i);
-            continue;
-        }
-        e->copy_to[kept] = e->copy_to[i]; e->copy_from[kept] = e->copy_from[i];
-        e->copy_size[kept] = e->copy_size[i]; e->copy_bytes[kept] = e->copy_bytes[i];
-        e->copy_site[kept] = e->copy_site[i]; e->copy_group[kept] = e->copy_group[i];
-        e->copy_work[kept] = e->copy_work[i];
-        kept++;
+    while (e->copies && e->copy_group[e->first_copy] < group) {
+        arrive(env, thread, e, e->first_copy);
+        e->first_copy = (e->first_copy + 1) % MAX_COPIES;
+        e->copies--;
     }
-    e->copies = kept;
+}
+
+// Whether all granules of some bytes may be accessed whole.
+static __device__ int granules_allowed(Env* env, u64 address, u64 bytes, u32 need) {
+    if ((address | bytes) & 3 || address >= env->arena_size || env->arena_size - address < bytes) return 0;
+    unsigned char* shadow = shadow_of(env, address);
+    u32 allowed = need;
+    for (u64 i = 0; i < bytes >> 2; i++) allowed &= shadow[i];
+    return allowed == need;
 }
 
 EXPORT int rt_copy(Env* env, Thread* thread, u32 site, u64 to, u64 from, u64 size, u64 bytes) {
     Extra* e = extra_of(env, thread->linear);
     if (bytes > size) bytes = size;
     int odd_to = (to & (size - 1)) != 0, odd_from = (from & (size - 1)) && bytes;
-    for (u32 k = 0; k < size && !(odd_to && k); k++)
+    int whole = granules_allowed(env, to, size, WRITE) && (!bytes || granules_allowed(env, from, bytes, READ));
+    for (u32 k = 0; k < size && !(odd_to && k) && !whole; k++)
         if (!byte_allowed(env, to + k, WRITE)) return rt_fault(env, thread, site, FAULT_OUT_OF_BOUNDS, to + k, size | INFO_WRITE);
-    for (u32 k = 0; k < bytes && !(odd_from && k); k++)
+    for (u32 k = 0; k < bytes && !(odd_from && k) && !whole; k++)
         if (!byte_allowed(env, from + k, READ)) return rt_fault(env, thread, site, FAULT_OUT_OF_BOUNDS, from + k, size);
     if (odd_to) return rt_fault(env, thread, site, FAULT_MISALIGNED, to, size | INFO_WRITE);
     if (odd_from) return rt_fault(env, thread, site, FAULT_MISALIGNED, from, size);
@@ -72,8 +78,8 @@ EXPORT int rt_copy(Env* env, Thread* thread, u32 site, u64 to, u64 from, u64 siz
                 trace_of(env, to + k)->copy_site = site;
             }
         }
-    if (e->copies == MAX_COPIES) arrive_before(env, thread, e, e->copy_group[0] + 1);
-    u32 i = e->copies++;
+    if (e->copies == MAX_COPIES) arrive_before(env, thread, e, e->copy_group[e->first_copy] + 1);
+    u32 i = (e->first_copy + e->copies++) % MAX_COPIES;
     e->copy_to[i] = to; e->copy_from[i] = from; e->copy_size[i] = (u32)size; e->copy_bytes[i] = (u32)bytes;
     e->copy_site[i] = site; e->copy_group[i] = e->group; e->copy_work[i] = e->work;
     return 1;

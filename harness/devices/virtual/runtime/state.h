@@ -98,7 +98,7 @@ struct Extra {
     u64 unset[24];  // which bits of what it gives to a matrix instruction are unset; of a shuffle's operand: the first
     u64 from;       // their origin
     u64 given_unset, given_from;  // of what the thread gets
-    u32 copies;
+    u32 copies, first_copy;  // pending, in a ring
     u32 group;      // number of the group of copies that is not committed yet
     u64 copy_to[64], copy_from[64];    // device addresses
     u32 copy_size[64], copy_bytes[64]; // bytes written, and how many of them are read: the rest is zero

@@ -14,6 +14,7 @@ from ...ptx.types import BITS, is_signed, llvm_type
 from ..body import lower
 from ..emitter import Emitter
 from . import exchanges
+from .matrices import Matrices
 from .memory import Accesses
 from .values import LaneValues, Pair
 
@@ -33,6 +34,7 @@ class _Body:
         self.e, self.lanes, self.body = e, lanes, e.function.body
         self.values: LaneValues = e.values
         self.accesses = Accesses(e, lanes, checked)
+        self.matrices = Matrices(self.accesses)
         self.entered: list[Region] = []  # by the branch before
         self.starts = {region.start: region for region in lanes.regions}
         self.positions = {item.name: i for i, item in enumerate(self.body) if isinstance(item, Label)}
@@ -85,6 +87,9 @@ class _Body:
             return self._exit(ins)
         if ins in self.lanes.parts:
             return self._part(ins, position)
+        if ins.op.collective == "matrix":
+            self.matrices.emit(ins)
+            return False
         if self.accesses.emit(ins):
             return False
         if ins in self.lanes.exchanges:

@@ -12,6 +12,7 @@ from functools import reduce
 
 from ...analyse.access_groups import access_groups
 from ...analyse.lanes import Lanes
+from ...analyse.warps import WARP
 from ...instrument.bounds import is_checked
 from ...ptx.ir import Instruction, Symbol, operand
 from ...ptx.types import BITS, llvm_type
@@ -53,11 +54,15 @@ class Accesses:
         start, rest, stride = self._address(base, shared)
         if first:
             start = e.op("add i64", start, first)
-        place = self._place(memory, start, rest, stride, ins.op.nbytes)
-        slow, good, met = (e.fresh_label(hint) for hint in ("slow", "good", "met"))
         stores: list[str] = []
         if ins.op.memory == "store":
             stores = [self.values.value(x.register, x.ins.op.type) for x in elements]
+            if stride is None and self.text.width == WARP and self.text.rows == 1:
+                # a call: for so many lanes the ways are much code, and stores are few
+                self._slowly(members, elements, memory, self._exact(base, start, rest, first), first, stores)
+                return
+        place = self._place(memory, start, rest, stride, ins.op.nbytes)
+        slow, good, met = (e.fresh_label(hint) for hint in ("slow", "good", "met"))
         e.branch(self.checks.allowed(ins, place, start, last - first), good, slow, likely=True)
         known, arrived = self.text.remembered(), []
         with self.text.out_of_line(slow):
@@ -76,6 +81,14 @@ class Accesses:
             self.text.recall(known)
         e.label(met)
         self._join(elements, arrived)
+
+    def rows(self, ins: Instruction) -> tuple[str, tuple[str, ...]]:
+        """Of ldmatrix: the address in the shared window that each lane gives, and what those of rows are checked against, if they
+        are (see `Checks.limits_of_each`)."""
+        base = ins.address.base
+        start, rest, _ = self._address(base, True)
+        addresses = self._exact(base, start, rest, ins.address.offset)
+        return addresses, self.checks.limits_of_each(ins) if self.checks.checked else ()
 
     def _check(self, members: list[Instruction], addresses: str, first: int, good: str) -> None:
         """Of all lanes, which access the same. Ends the block."""

@@ -78,12 +78,12 @@ class SlowAccesses:
         self.room = ""  # for the addresses of lanes, and what they load or store: the current one
         self._rooms: set[str] = set()
 
-    def check(self, ins: Instruction, addresses: str) -> str:
-        """Whether the runtime allows an access of the lanes that take part; an i1."""
+    def check(self, ins: Instruction, addresses: str, lanes: int = 0) -> str:
+        """Whether the runtime allows an access of these lanes (bits), of those that take part by default; an i1."""
         self._needs_check()
         self._enter(addresses)
         self._put(addresses, "i64", 0)
-        return self._call(f"lanes.check.{self.text.width}", ins, "")
+        return self._call(f"lanes.check.{self.text.width}", ins, "", lanes=lanes)
 
     def access(
         self, ins: Instruction, addresses: str, memory: str, limits: tuple[str, str], stores: list[str]
@@ -105,10 +105,10 @@ class SlowAccesses:
             self.text.vector(f"load {vector}, ptr {self._at(place)}, align 64") for place in places
         ]
 
-    def _call(self, name: str, ins: Instruction, memory: str, limits: str = "") -> str:
+    def _call(self, name: str, ins: Instruction, memory: str, limits: str = "", lanes: int = 0) -> str:
         e = self.e
         who = ROW if self.room in self.text.several else e.threads.address
-        what = f"i32 {self.values.bits()}, i32 {e.sites.of(ins)}, i32 {info(ins)}"
+        what = f"i32 {lanes or self.values.bits()}, i32 {e.sites.of(ins)}, i32 {info(ins)}"
         given = f"i64 %env, i64 {who}, {memory}ptr {self.room}, {what}{limits}"
         return self.text.assign(f"call preserve_mostcc i1 @{name}({given})")
 
