@@ -155,9 +155,7 @@ class _Analysis:
         if found.rows > 1 and not rows_pay(found, self.body, self.blocks, self.loops):
             raise _Refused
         found.parts = {self.body[self.blocks[b][0] - 1] for b in parting} - found.exits.keys()
-        found.early = {
-            self.body[self.blocks[b][0] - 1] for b in parting if self._is_early(b)
-        } & found.exits.keys()
+        found.early = {i for b in parting if (i := self._last(b)) in found.exits and self._is_early(b)}
         anchored = anchors(self.function, self.blocks, self.strides, found.merged | full)
         if anchored is None:
             raise _Refused
@@ -370,12 +368,14 @@ class _Analysis:
         return self._dominating
 
     def _is_early(self, block: int) -> bool:
+        if self.waits:
+            return False
         before: dict[int, list[int]] = {b: [] for b in self.blocks}
         for b, (_, follow) in self.blocks.items():
             for target in follow:
                 before[target].append(b)
         earlier = (i for b in reached([block], before.__getitem__) for i in self.body[b : self.blocks[b][0]])
-        return not self.waits and not any(isinstance(i, Instruction) and i.op.writes_memory for i in earlier)
+        return not any(isinstance(i, Instruction) and i.op.writes_memory for i in earlier)
 
 
 def _is_for_all(ins: Instruction) -> bool:
