@@ -102,7 +102,7 @@ def explain(
         verdict.causes += left_in_a_loop(shown.kernel, source) or zeros_left_out(seen)
         launch = shown.kernel.launch(puzzle.full_dims(shown.case), tunables(source))
         verdict.causes += too_few_threads(shown.observation, launch)
-    verdict.causes += of_text()
+    verdict.causes += of_text(explained=bool(verdict.causes))
     return lines + verdict.causes
 
 

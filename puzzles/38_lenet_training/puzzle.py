@@ -126,6 +126,12 @@ MISTAKES = (
             computes=rated(rise, lambda step, steps, n: cosine(step / steps)),
         ),
         Mistake(
+            "rate reaches 0 in the last step",
+            (DONE, "done = (step - warm_up) / max(1, steps - warm_up - 1)"),
+            says="The rate reaches 0 in the last step, which then does nothing; it would reach 0 one step later.",
+            computes=rated(rise, lambda step, steps, n: cosine((step - n) / max(1, steps - n - 1))),
+        ),
+        Mistake(
             "whole cosine",
             ("math.pi * done", "2 * math.pi * done"),
             says="The rate falls and rises again: half a cosine goes from 0 to pi.",

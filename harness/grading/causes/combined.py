@@ -39,12 +39,23 @@ def explain(kernel: Kernel, observations: Sequence[Observation]) -> str:
     factors = [whole_factors(table, np.concatenate(each)) for each in (right, got)]
     if None in factors or factors[0] == factors[1]:
         return ""
+    if instead := exchanged(list(parts), *factors):
+        return f"In {name}, {instead[0]} is added in place of {instead[1]}."
     told = []
     for part, a, b in zip(parts, *factors, strict=True):
         if a != b:
             often = max(abs(a), abs(b)) > 1
             told.append(f"{part} is {added(b, often)}; it should be {added(a, often)}")
     return f"In {name}, {either(told, 'and')}."
+
+
+def exchanged(parts: list[str], right: list[int], now: list[int]) -> tuple[str, str] | None:
+    """(the part that is added, the one that should be), where these are all that differ."""
+    differ = [i for i, (a, b) in enumerate(zip(right, now, strict=True)) if a != b]
+    for i, j in (differ, differ[::-1]) if len(differ) == 2 else ():
+        if (right[i], right[j]) == (now[j], now[i]) == (0, 1):
+            return parts[i], parts[j]
+    return None
 
 
 def whole_factors(table: np.ndarray, values: np.ndarray) -> list[int] | None:

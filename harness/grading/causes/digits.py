@@ -132,9 +132,9 @@ def factors(size: Piece) -> Counter | None:
 
 
 def set_again(function: Function) -> set[str]:
-    """The names that get another value, but for a loop's own step."""
-    assigned = function.body.all("assignment_expression")
-    return {e.part("left").code for e in assigned if e.outer.kind != "for_statement"}
+    """The names that get another value, but for a loop's step."""
+    assigned = (e for e in function.body.all("assignment_expression") if e.outer.kind != "for_statement")
+    return {e.part("left").code for e in assigned if e.part("operator").code not in ("+=", "-=")}
 
 
 def within(e: Piece) -> Piece:

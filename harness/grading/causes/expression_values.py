@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ...course.cuda_text import Piece
 from .findings import sign_of
@@ -20,26 +20,28 @@ SIGNS: Mapping[str, Callable[[int, int], int]] = {
 
 
 class Given(dict):
-    """An arbitrary value for each name: the same one whenever it is asked for."""
+    """An arbitrary value for each name: the same one whenever it is asked for. whole: names of which it is not asked what they
+    are computed from."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, whole: Collection[str] = ()):
         super().__init__()
-        self.seed = seed
+        self.seed, self.whole = seed, whole
 
     def __missing__(self, name: str) -> int:
         return random.Random(f"{name} {self.seed}").randint(2, 1 << 20)
 
 
-def fingerprint(e: Piece) -> tuple[int | None, ...]:
+def fingerprint(e: Piece, whole: Collection[str] = ()) -> tuple[int | None, ...]:
     """The values of an expression for arbitrary values of what is given: those of expressions that say the same, however
-    they are written, are equal. Some are None where it is no integer expression."""
-    return tuple(computed(e, Given(seed)) for seed in range(3))
+    they are written, are equal. Some are None where it is no integer expression. whole: see `Given`."""
+    return tuple(computed(e, Given(seed, whole)) for seed in range(3))
 
 
 def computed(e: Piece, known: Mapping[str, int | None]) -> int | None:
     """The value of an integer expression, or the place that a pointer points to. known: of what is not computed here."""
     if e.kind in ("identifier", "field_expression"):
-        value = value_of(e.file, e.code, e.start) if e.kind == "identifier" else None
+        plain = e.kind == "identifier" and e.code not in getattr(known, "whole", ())
+        value = value_of(e.file, e.code, e.start) if plain else None
         worth = computed(value, known) if value else None
         return known[e.code] if worth is None else worth
     if e.kind == "pointer_expression" and e.parts[0].kind == "subscript_expression" and index_of(e.parts[0]):

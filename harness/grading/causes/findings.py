@@ -9,10 +9,11 @@ from ...course.cuda_text import CudaText, Function, Piece
 
 @dataclass(frozen=True)
 class Slip:
-    """A sentence about a line."""
+    """A sentence about a line. guess: it is told only where nothing else explains the kernel, which may well do without."""
 
     line: int
     says: str
+    guess: bool = False
 
 
 def reached(file: CudaText, kernel: str) -> list[Function]:

@@ -96,19 +96,24 @@ def in_view(view: View, want: Terms, got: Terms) -> tuple[int, str]:
 def as_slope(view: View, want: Terms, got: Terms, column: Column, rule: Linear) -> str:
     """By how much an index moves with one letter, all others kept; "" where it does not move by as much everywhere."""
     base, values = view.of(got), got.at[:, column.number]
+    places, first, each = np.unique(base, axis=0, return_index=True, return_inverse=True)
+    if (values[first][each.ravel()] != values).any():  # several for one place
+        return ""
     found = []
     for i, letter in enumerate(view.letters):
-        order = np.lexsort((base[:, i], *np.delete(base, i, 1).T))
-        at, step = base[order], np.diff(base[order][:, i])
-        same = (np.delete(np.diff(at, axis=0), i, 1) == 0).all(1) & (step != 0)
-        slopes = np.unique(np.diff(values[order])[same] / step[same])
-        if len(slopes) == 1 and same.sum() >= LEAST_STEPS and rule.factors[i] not in (0, slopes[0]):
+        order = np.lexsort((places[:, i], *np.delete(places, i, 1).T))
+        moves = np.diff(places[order], axis=0)
+        alone = (np.delete(moves, i, 1) == 0).all(1)
+        slopes = np.unique(np.diff(values[first][order])[alone] / moves[alone, i])
+        if len(slopes) == 1 and alone.sum() >= LEAST_STEPS and rule.factors[i] not in (0, slopes[0]):
             found.append((letter, slopes[0], rule.factors[i]))
-    if len(found) != 1 or found[0][2].denominator > 1:
+    if len(found) != 1 or found[0][1] % 1 or found[0][2].denominator > 1:
         return ""
     letter, now, right = found[0]
-    array = want.arrays[column.array].name
-    return f"a step along {letter} changes {column.letter} of {array} by {now:g}; it should by {right}."
+    index = f"{column.letter} of {want.arrays[column.array].name}"
+    if not now:
+        return f"{index} does not change with {letter}; it should."
+    return f"a step along {letter} changes {index} by {now:g}; it should by {right}."
 
 
 def as_indices(view: View, want: Terms, index: int, right: dict, new: dict) -> str:

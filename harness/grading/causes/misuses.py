@@ -22,6 +22,7 @@ from .block_slips import block_slips
 from .digits import mixed_digits
 from .expression_values import computed
 from .findings import Slip, reached, shown, sign_of
+from .guarded_axes import wrong_guards
 from .near_solution import differences
 from .noting import value_of
 from .rows_columns import Rows
@@ -44,6 +45,7 @@ def misuses(
     found = list(Rows(kernel, own, failed).mixed())
     dims = [puzzle.full_dims(c) for c in puzzle.cases if not c.stress and kernel in puzzle.kernels_of(c)]
     found += wrong_steps(kernel, own, dims)
+    found += wrong_guards(kernel, own, dims)
     found += [slip for function in reached(file, kernel.name) for slip in mixed_digits(function)]
     mine, stub = Use(file, kernel.name), Use(read(stub_text(puzzle)), kernel.name)
     launches = [kernel.launch(dict(d), tunables(source)) for d in failed]
@@ -211,6 +213,7 @@ def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterato
                 mine.function.name_line,
                 f"Nothing that you wrote in {kernel.name} divides by {name}: from here, what lies a step of {name} apart "
                 "is found by a division that leaves no remainder.",
+                guess=True,
             )
 
 

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Iterator
 from ...course.cuda_text import CudaText, Piece
 from ...course.cuda_tree import LOOPS
 from .array_steps import products
-from .block_slips import is_the_same
-from .expression_values import fingerprint
-from .findings import Slip, reached, shown, sign_of
+from .findings import Slip, reached, shown
 from .noting import index_of, value_of
+from .same_values import comparisons, lost_limits, other_scales, rounded_down, values
 
 Sum = frozenset  # of (sign, names in alphabetical order)
 
@@ -37,7 +36,10 @@ def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable
         *other_strides(*both),
     ]
     return found or next(
-        filter(None, ([*look(*both)][:1] for look in (other_loops, other_names, other_indices))), []
+        filter(
+            None, ([*look(*both)][:1] for look in (other_loops, other_names, other_indices, other_scales))
+        ),
+        [],
     )
 
 
@@ -77,72 +79,17 @@ def other_factors(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
 
 
 def other_constants(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """A sum of the solution's terms, and of one more with a number in it: `(b * H + h + 1) * W + w`."""
-    known = {s for body in solution for _, s in sums(body, True)}
+    """A sum of the solution's terms, and of one more with a number in it: `(b * H + h + 1) * W + w`; not beside that sum
+    itself, where both places are meant."""
+    known, own = ({s for body in some for _, s in sums(body, True)} for some in (solution, mine))
     for body in mine:
         for e, s in sums(body, True):
-            more = [term for term in s if any(n.isdecimal() for n in term[1]) and s - {term} in known]
+            more = [term for term in s if any(n.isdecimal() for n in term[1]) and s - {term} in known - own]
             if more and s not in known and len(s) > 2:
                 sign, names = more[0]
                 does = "adds" if sign > 0 else "subtracts"
                 yield Slip(e.line, f"Line {e.line} {does} {written(names)} in {shown(e)}: is that too much?")
                 return
-
-
-def lost_limits(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """`last = first + count`, where the solution takes the smaller one of that and something else that nothing here is
-    limited by or compared with."""
-    own, right = values(mine), values(solution)
-    used, named = ({fingerprint(e) for e in some} for some in (bounds(mine), right.values()))
-    for value in right.values():
-        for called, call in value.calls():
-            inside = call.part("arguments")
-            both = [fingerprint(p) for p in inside.parts] if inside else []
-            if called not in ("min", "max") or call != value or len(both) != 2:
-                continue
-            for name, now in own.items():
-                known = fingerprint(now)
-                if known not in both or known in named or None in known:
-                    continue
-                if both[1 - both.index(known)] not in used:
-                    least = "at or below" if called == "min" else "at or above"
-                    yield Slip(
-                        now.line,
-                        f"Line {now.line} sets {name} to {shown(now)} alone: must it not be kept {least} something else as "
-                        "well?",
-                    )
-
-
-def bounds(bodies: list[Piece]) -> Iterator[Piece]:
-    """What min and max choose from, and what is compared."""
-    for body in bodies:
-        for called, call in body.calls():
-            if called in ("min", "max") and (inside := call.part("arguments")):
-                yield from inside.parts
-    for e, *_ in comparisons(bodies):
-        yield from (e.part("left"), e.part("right"))
-
-
-def rounded_down(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """`n / d` of sizes, where the solution rounds more divisions up than this file does."""
-    own, right = ([d for body in bodies for d in divisions(body)] for bodies in (mine, solution))
-    known = {fingerprint(e) for e, up in right if not up}
-    down = [e for e, up in own if not up and is_the_same(e) and fingerprint(e) not in known]
-    if sum(up for _, up in own) < sum(up for _, up in right) and len(down) == 1:
-        e = down[0]
-        yield Slip(
-            e.line,
-            f"Line {e.line}: {shown(e)} is rounded down, so what is left over belongs to nobody: must it not be rounded up?",
-        )
-
-
-def divisions(body: Piece) -> Iterator[tuple[Piece, bool]]:
-    """(division by a name, whether it rounds up: `(n + d - 1) / d`)."""
-    for e in body.all("binary_expression"):
-        right = e.part("right")
-        if sign_of(e) == "/" and right.kind == "identifier":
-            terms = products(e.part("left"), shown)
-            yield e, (1, (right.code,)) in terms and (-1, ("1",)) in terms
 
 
 def sums(body: Piece, numbers: bool = False) -> Iterator[tuple[Piece, Sum]]:
@@ -178,17 +125,6 @@ def exchanged(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
                     )
 
 
-def values(bodies: list[Piece]) -> dict[str, Piece]:
-    """The first value of every variable that is declared once."""
-    found: dict[str, list[Piece]] = {}
-    for body in bodies:
-        for d in body.all("init_declarator"):
-            name, value = d.part("declarator"), d.part("value")
-            if name and value and name.kind == "identifier":
-                found.setdefault(name.code, []).append(value)
-    return {name: pieces[0] for name, pieces in found.items() if len(pieces) == 1}
-
-
 def other_bounds(mine: list[Piece], solution: list[Piece], given: set[str]) -> Iterator[Slip]:
     """A comparison with another size than the solution has for the same thing, which is less often compared with that."""
     own, right = list(comparisons(mine)), list(comparisons(solution))
@@ -220,15 +156,6 @@ def other_ends(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
 def _takes_equal(e: Piece) -> bool:
     """Whether equal values count with the smaller ones: for `<=` and `>`."""
     return e.part("operator").code in ("<=", ">")
-
-
-def comparisons(bodies: list[Piece]) -> Iterator[tuple[Piece, str, str]]:
-    """(comparison, what is compared, with what) of all that ask for more or less."""
-    for body in bodies:
-        for e in body.all("binary_expression"):
-            if e.part("operator").code in ("<", ">", "<=", ">="):
-                left, bound = (" ".join(e.part(side).code.split()) for side in ("left", "right"))
-                yield e, left, bound
 
 
 def other_strides(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
@@ -371,7 +298,7 @@ def leaves(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
     for body in mine:
         for leave in body.all("break_statement"):
             loops = leave.file.around(leave.start, *LOOPS, "switch_statement")
-            if len(loops) > 1 and loops[0].kind == "for_statement":
+            if loops and loops[0].kind == "for_statement":
                 yield Slip(
                     leave.line,
                     f"The break in line {leave.line} ends the loop of line {loops[0].line}, with all turns that are left; "

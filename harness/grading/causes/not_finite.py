@@ -1,7 +1,8 @@
-"""Where a NaN or an infinity arises first, and from which values.
+"""Where a NaN or an infinity arises first, by which operation, and from which values.
 
-The kernel runs once more with every assignment of a float followed by a test. The first result that is not a number, or
-too large for one, while nothing that it was computed from is, notes its line and these values.
+The kernel runs again with every assignment of a float followed by a test: which is the first thread that has a result that
+is not a number, or too large for one, while nothing that it was computed from is? Then once more: that thread notes the line,
+these values, and those of the operation that made it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ import numpy as np
 from ...course.cuda_text import Piece, edited, read
 from ...course.cuda_types import FLOAT, kind_of
 from ...errors import BackwarpError
-from .findings import reached, shown
+from .findings import reached, shown, sign_of
+from .noting import index_of, names_in
 
 MOST = 6  # values that are noted
+MOST_PLACES = 3  # integers of the indices, beside them
+NOBODY = np.iinfo(np.uint64).max
 ARISES = "arises first in line"
 PLACES = (
     "compound_statement",
@@ -28,15 +32,42 @@ PLACES = (
 )
 
 
+SIGNS = ("+", "-", "*", "/")
+FUNCTIONS = {
+    **dict.fromkeys(("logf", "log", "__logf", "log2f", "log10f", "log1pf"), "the logarithm of"),
+    **dict.fromkeys(("expf", "exp", "__expf", "exp2f", "exp10f"), "the exponential of"),
+    **dict.fromkeys(("sqrtf", "sqrt", "__fsqrt_rn"), "the square root of"),
+    **dict.fromkeys(("rsqrtf", "rsqrt"), "1 over the square root of"),
+    **dict.fromkeys(("powf", "pow", "__powf"), "the power of"),
+    **dict.fromkeys(("__fdividef", "fdividef"), "the quotient of"),
+}
+THREAD = (  # its number in the launch
+    "((unsigned long long)((blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x) * "
+    "(blockDim.x * blockDim.y * blockDim.z) + (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x)"
+)
+
+
 @dataclass(frozen=True)
 class Result:
-    """A statement that gives a variable or element a value. operands: what it is computed from."""
+    """A statement that gives a variable or element a value. operands: what it is computed from; places: the integers of its
+    indices; steps: its operations, the inner ones first."""
 
     statement: Piece
     name: Piece
     value: Piece
     operands: list[Piece]
+    places: list[str]
+    steps: list[Step]
     declares: bool
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation. text: of what it makes; sign: of the operator, or the function's name; from_: texts of what it takes."""
+
+    text: str
+    sign: str
+    from_: tuple[str, ...]
 
 
 def told(source: str, kernel: str, device, launch: Callable[[str], object]) -> str:
@@ -47,16 +78,19 @@ def told(source: str, kernel: str, device, launch: Callable[[str], object]) -> s
     ]  # not of `float best = -INFINITY`
     if not results:
         return ""
-    notes = device.array(np.zeros(2 + MOST, np.float64), name="notes")
+    steps = max(len(r.steps) for r in results)
+    notes = device.array(np.full(4 + MOST + MOST_PLACES + 3 * steps, NOBODY), name="notes")
     try:
-        launch(
-            edited(source, [(r.statement, noting(r, i + 1, notes.pointer)) for i, r in enumerate(results)])
-        )
+        for seek in (True, False):
+            edits = [(r.statement, noting(r, i + 1, notes.pointer, seek)) for i, r in enumerate(results)]
+            launch(edited(source, edits))
+            if notes.get()[0] == NOBODY:
+                return ""
     except BackwarpError:  # the noted text may not compile, where a value has an unusual type
         return ""
     found = notes.get()
-    number = int(found[:1].view(np.int64)[0])
-    return described(results[number - 1], *found[1:].tolist()) if number else ""
+    number = found[1]
+    return described(results[number - 1], *found[2:].view(np.float64).tolist()) if number != NOBODY else ""
 
 
 def results_of(body: Piece) -> Iterator[Result]:
@@ -68,7 +102,8 @@ def results_of(body: Piece) -> Iterator[Result]:
             and plain(e, name, value)
         ):
             changes = e.part("operator").code != "="
-            yield Result(statement, name, value, [name] * changes + operands(value), False)
+            own = [name] * changes + operands(value)
+            yield Result(statement, name, value, own, places(statement), steps(e, value), False)
     for e in body.all("init_declarator"):
         statement, name, value = e.outer, e.part("declarator"), e.part("value")
         one = statement.kind == "declaration" and statement.outer.kind == "compound_statement"
@@ -78,7 +113,9 @@ def results_of(body: Piece) -> Iterator[Result]:
                 known and known.type in ("float", "const float") and not known.pointer and not known.extents
             )
             if local and not {"__shared__", "static"} & set(known.words) and plain(e, value):
-                yield Result(statement, name, value, operands(value), True)
+                yield Result(
+                    statement, name, value, operands(value), places(statement), steps(e, value), True
+                )
 
 
 def plain(e: Piece, *sides: Piece) -> bool:
@@ -112,23 +149,82 @@ def operands(value: Piece) -> list[Piece]:
     return list(found.values())[:MOST]
 
 
-def noting(r: Result, number: int, address: int) -> str:
-    """The statement and, behind it, the test. At the address: the number of the result, its value, its operands."""
-    at, count = f"((volatile double*){address}ull)", len(r.operands)
-    before = "".join(f"double was_{i} = ({p.code}); " for i, p in enumerate(r.operands))
-    known = "".join(f" && was_{i} == was_{i}" for i in range(count))
-    finite = "".join(f" && was_{i} - was_{i} == 0" for i in range(count))
-    values = "".join(f" {at}[{2 + i}] = was_{i};" for i in range(count))
-    test = (
-        f"{{ double now = ({r.name.code}); if ((now != now{known}) || (now == now && now - now != 0{finite})) "
-        f"if (atomicCAS((unsigned long long*){address}ull, 0ull, {number}ull) == 0ull) {{ {at}[1] = now;{values} }} }}"
-    )
+def places(statement: Piece) -> list[str]:
+    """The integer variables of the indices in a statement."""
+    indices = [i for access in statement.all("subscript_expression") if (i := index_of(access))]
+    names = (name for index in indices for name in names_in(index.file, index, statement.start))
+    return list(dict.fromkeys(names))[:MOST_PLACES]
+
+
+def steps(e: Piece, value: Piece) -> list[Step]:
+    """The operations of a value, and of the assignment that changes what is there; none of a value with choices, of which
+    one may not be computable."""
+    if any(value.all("conditional_expression", "lambda_expression")):
+        return []
+    found = []
+    for p in (value, *value.all("binary_expression", "call_expression")):
+        called = p.part("function") if p.kind == "call_expression" else None
+        sides = (
+            p.part("arguments").parts if called else [p.part("left"), p.part("right")] if sign_of(p) else []
+        )
+        known = sign_of(p) in SIGNS or called and called.code in FUNCTIONS
+        if known and 0 < len(sides) < 3 and kind_of(p) == FLOAT:
+            step = Step(shown(p), called.code if called else sign_of(p), tuple(side.code for side in sides))
+            found.append((p.end - p.start, step))
+    found = [
+        step for _, step in sorted(dict.fromkeys(found), key=lambda f: f[0])
+    ]  # what is inside is shorter
+    if e.kind == "assignment_expression" and (sign := e.part("operator").code.rstrip("=")) in SIGNS:
+        name = e.part("left")
+        found.append(Step(f"{shown(name)} {sign} {shown(value)}", sign, (name.code, value.code)))
+    return found
+
+
+def noting(r: Result, number: int, address: int, seek: bool) -> str:
+    """The statement and, behind it, the test. At the address: the first thread that it finds, and then, of that thread, the
+    number of the result, its value, its places, its operands, and two values and a result for each step. seek: the
+    thread."""
+    at, word = f"((volatile double*){address}ull)", f"((unsigned long long*){address}ull)"
+    before = [f"double was_{i} = ({p.code});" for i, p in enumerate(r.operands)]
+    known = "".join(f" && was_{i} == was_{i}" for i in range(len(r.operands)))
+    finite = "".join(f" && was_{i} - was_{i} == 0" for i in range(len(r.operands)))
+    if seek:
+        note = f"atomicMin({word}, {THREAD});"
+    else:
+        values = [*r.places, *(f"was_{i}" for i in range(len(r.operands)))]
+        for i, step in enumerate(r.steps):
+            for name, text in zip("abc", (step.from_[0], step.from_[-1], step.text), strict=True):
+                before.append(f"double {name}_{i} = ({text});")
+                values.append(f"{name}_{i}")
+        stores = "".join(f" {at}[{3 + i}] = {value};" for i, value in enumerate(values))
+        note = f"if ({word}[0] == {THREAD} && {word}[1] == ~0ull) {{ {word}[1] = {number}; {at}[2] = now;{stores} }}"
+    test = f"{{ double now = ({r.name.code}); if ((now != now{known}) || (now == now && now - now != 0{finite})) {{ {note} }} }}"
     if r.declares:
-        return f"{r.statement.code} {{ {before}{test} }}"
-    return f"{{ {before}{r.statement.code} {test} }}"
+        return f"{r.statement.code} {{ {' '.join(before)} {test} }}"
+    return f"{{ {' '.join(before)} {r.statement.code} {test} }}"
 
 
 def described(r: Result, now: float, *values: float) -> str:
     word = "nan" if now != now else f"{now:g}"
-    named = [f"{shown(p)} = {x:.5g}" for p, x in zip(r.operands, values, strict=False)]
-    return f"{word} {ARISES} {r.statement.line}, {shown(r.statement).rstrip(';')}, where {', '.join(named)}."
+    at, own = values[: len(r.places)], values[len(r.places) :]
+    where = ", ".join(f"{name} = {x:g}" for name, x in zip(r.places, at, strict=True))
+    named = [f"{shown(p)} = {x:.5g}" for p, x in zip(r.operands, own, strict=False)]
+    text = f"{word} {ARISES} {r.statement.line}{where and f' for {where}'}: {shown(r.statement).rstrip(';')}, where {', '.join(named)}."
+    for i, step in enumerate(r.steps):
+        a, b, c = own[len(r.operands) + 3 * i : len(r.operands) + 3 * i + 3]
+        made = c != c and now != now or np.isinf([c, now]).all() and np.isfinite([a, b]).all()
+        if made and a == a and b == b:
+            return f"{text} {operation(step, a, b)}"
+    return text
+
+
+def operation(step: Step, a: float, b: float) -> str:
+    """`logf(1 - sum) is the logarithm of -0.5, a negative number.`"""
+    if step.sign in SIGNS:
+        return f"{step.text} is {a:.5g} {step.sign} {f'({b:.5g})' if b < 0 else f'{b:.5g}'}."
+    name = FUNCTIONS[step.sign]
+    if len(step.from_) == 2:
+        return f"{step.text} is {name} {a:.5g} and {b:.5g}."
+    negative = "" if a >= 0 else ", a negative number" if name != "the exponential of" else ""
+    large = ", which is too large for a float" if name == "the exponential of" else ""
+    return f"{step.text} is {name} {a:.5g}{negative}{large}."

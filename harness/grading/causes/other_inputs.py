@@ -324,8 +324,10 @@ class Terms:
         x = arrays[self.array.name]
         one = np.eye(x.size).reshape(x.size, *x.shape)
         base = out(np.zeros_like(x))
-        each = np.stack([out(unit * x) - base for unit in one])
         full = out(x)
+        if not (np.isfinite(base).all() and np.isfinite(full).all()):
+            return name, base, None, None
+        each = np.stack([out(unit * x) - base for unit in one])
         if not np.allclose(each.sum(0) + base, full, rtol=1e-6, atol=1e-6 * (np.abs(full).max() + 1)):
             return name, base, None, None
         plain = out(np.zeros_like(x), np.ones_like)

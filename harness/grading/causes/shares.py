@@ -87,7 +87,11 @@ def arrivals(
     zero, numbers = np.zeros_like(arrays[array.name]), arrays[array.name]
     rest, once, thrice = (right({**arrays, **others, array.name: n * numbers}) for n in (0, 1, 3))
     own = run({**arrays, **others, array.name: zero})
-    if own is None or not np.allclose(thrice - rest, 3 * (once - rest), rtol=1e-4, atol=1e-5):
+    if (
+        own is None
+        or not np.isfinite(own[name]).all()
+        or not np.allclose(thrice - rest, 3 * (once - rest), rtol=1e-4, atol=1e-5)
+    ):
         return {}
     found: dict[int, float] = {}
     for thread in tried(sorted(shares)):

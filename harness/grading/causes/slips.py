@@ -13,6 +13,7 @@ from ...course.cuda_tree import LOOPS
 from ...course.cuda_types import FLOAT, INTEGER, kind_of, of_type
 from .findings import Slip, reached, shown, sign_of
 from .loop_slips import BODIES, COMPARISONS, LOOP_DETECTORS
+from .noting import index_of
 
 
 def slips(source: str, kernel: str) -> list[Slip]:
@@ -79,6 +80,26 @@ def compares_with_itself(function: Function) -> Iterator[Slip]:
         if sign_of(e) in COMPARISONS and left.code.split() == right.code.split() and kind_of(left) == INTEGER:
             if left.kind in ("identifier", "field_expression", "subscript_expression"):
                 yield Slip(e.line, f"Line {e.line} compares {left.code} with itself: {shown(e)}.")
+
+
+def leaves_too_early(function: Function) -> Iterator[Slip]:
+    """`if (i + 1 >= n) return;` before `c[i] = ...` and `c[i + 1] = ...`: the last of an odd number is stored by nobody."""
+    stores = [e.part("left") for e in function.body.all("assignment_expression")]
+    stores = [(store, index) for store in stores if (index := index_of(store))]
+    for statement in function.body.all("if_statement"):
+        body, test = statement.part("consequence"), statement.part("condition").part("value")
+        left = body and body.kind == "return_statement" and sign_of(test) == ">=" and test.part("left")
+        if not left or sign_of(left) != "+" or left.part("right").kind != "number_literal":
+            continue
+        name, bound = left.part("left").code, shown(test.part("right"))
+        own = [store for store, index in stores if index.code == name]
+        both = own and shown(left) in [shown(index) for _, index in stores]
+        if both and all(store.start > statement.end for store, _ in stores):
+            yield Slip(
+                statement.line,
+                f"Line {statement.line} leaves where {shown(test)}, even if {name} is less than {bound}: then nobody stores "
+                f"{shown(own[0])}.",
+            )
 
 
 # -- variables ---------------------------------------------------------------------------------------------
@@ -304,6 +325,7 @@ DETECTORS = (
     ends_at_once,
     compares_twice,
     compares_with_itself,
+    leaves_too_early,
     hides_the_sum,
     keeps_only_the_last,
     stores_what_it_began_with,

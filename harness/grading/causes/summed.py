@@ -295,9 +295,9 @@ def launches(trial: Trial, setup: Setup, budget: Budget) -> Run:
 
     def run(arrays: Arrays) -> Arrays | None:
         budget.spend(worth)
-        own = replace(
-            trial, arrays={n: np.ascontiguousarray(x, trial.arrays[n].dtype) for n, x in arrays.items()}
-        )
+        with np.errstate(over="ignore"):  # of numbers that half has no room for
+            own = {n: np.ascontiguousarray(x, trial.arrays[n].dtype) for n, x in arrays.items()}
+        own = replace(trial, arrays=own)
         handles = {p.name: place(setup.device, p, own) for p in kernel.passed}
         stopped = {}
         try:

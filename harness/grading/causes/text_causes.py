@@ -12,8 +12,14 @@ MOST = 2  # shown
 
 
 def causes(
-    puzzle: Puzzle, kernel: Kernel, source: str, failed: Sequence[Mapping[str, int]] = ()
+    puzzle: Puzzle,
+    kernel: Kernel,
+    source: str,
+    failed: Sequence[Mapping[str, int]] = (),
+    explained: bool = False,
 ) -> list[str]:
-    """Sentences: slips of the pen first, then how the kernel uses what it is given. failed: see misuses."""
+    """Sentences: slips of the pen first, then how the kernel uses what it is given. failed: see misuses; explained: whether
+    something that it computes tells of the cause."""
     found = [*slips(source, kernel.name), *misuses(puzzle, kernel, source, failed)]
+    found = [slip for slip in found if not (explained and slip.guess)]
     return list(dict.fromkeys(slip.says for slip in found))[:MOST]

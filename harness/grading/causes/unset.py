@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from ...course.declare import Kernel, Launch
 from ...devices.launching import triple
 from ...errors import KernelFault
 from ..compare import untouched
+from ..sentences import nth_line
 
 if TYPE_CHECKING:
     from .naming import Observation
@@ -30,6 +32,10 @@ def read_unset(found: KernelFault, kernel: Kernel, source: str, solution: str | 
         if any(access.is_updated for access in file.subscripts(found.array, found.line)):
             return [
                 f"{found.array} comes without values: store the result with =, or add up in a variable that begins at 0."
+            ]
+        if re.search(r"\batomic\w+\s*\(", nth_line(source, found.line)):
+            return [
+                f"{found.array} comes without values, and an atomic changes what is there: let one thread store the result with =."
             ]
         return [
             f"{found.array} comes without values: a kernel can read only what it has stored there before."

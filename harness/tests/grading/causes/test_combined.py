@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.course.declare import Case, In, Kernel, Launch, Out
-from harness.grading.causes.combined import explain
+from harness.grading.causes.combined import exchanged, explain
 from harness.grading.causes.naming import Observation
 from harness.grading.compare import Expected
 
@@ -45,3 +45,10 @@ def test_quantities(factors, says):
     seen = Observation(Case("one", {"B": 9, "K": 4}), {"B": 9, "K": 4}, {"x": x}, (target,), {"y": got}, {})
     assert explain(KERNEL, [seen]) == says
     assert explain(replace(KERNEL, parts=None), [seen]) == ""
+
+
+def test_one_quantity_in_place_of_another():
+    names = ["the probability", "the label", "the mean"]
+    assert exchanged(names, [1, -1, 0], [0, -1, 1]) == ("the mean", "the probability")
+    assert exchanged(names, [0, -1, 1], [1, -1, 0]) == ("the probability", "the mean")
+    assert not exchanged(names, [1, -1, 0], [0, -1, -1]) and not exchanged(names, [1, -1, 0], [1, 0, 1])

@@ -125,6 +125,11 @@ def test_a_step_of_one_letter_where_the_rest_follows_no_rule():
     assert says == "a step along r changes h of x by -1; it should by 1."
 
 
+def test_an_index_that_does_not_change_with_a_letter():
+    (says, _) = said(convolution(c="(b*b*b+3*k*k)%2"))
+    assert says == "c of x does not change with c; it should."
+
+
 def test_sums_that_lack_their_own_last_term():
     dims = {"H": 5, "P": 4, "F": 2}
     params = (In("g", p="P"), In("f", r="F"), Out("y", h="H"))

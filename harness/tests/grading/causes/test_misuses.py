@@ -7,6 +7,7 @@ import pytest
 from harness.course.checkout import Course
 from harness.course.declare import Case, In, Int, Kernel, Launch, Out, Puzzle
 from harness.grading.causes.misuses import misuses
+from harness.grading.causes.text_causes import causes
 from harness.tests.lenet.small import ROOT
 
 COURSE = Course(ROOT)
@@ -209,3 +210,19 @@ def test_a_kernel_that_is_not_there_is_no_error(tmp_path):
     )
     puzzle = Puzzle("t", 1, "x", (kernel,), (Case("one", {"N": 3}),), ("a", "b"), id="01_a", root=tmp_path)
     assert not misuses(puzzle, kernel, "int x = ;")
+
+
+def test_a_guess_is_told_only_where_nothing_else_explains_the_kernel():
+    """Whoever looks at all windows need not divide by the stride."""
+    puzzle = COURSE.load("17")
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    start = text.index("    float sum", text.index("void max_pool2d_general_backward"))
+    scan = (
+        "    float sum = 0;\n    for (int i = 0; i < H_out * W_out; i++) {\n"
+        "        int window = plane * H_out * W_out + i;\n"
+        "        if (argmax[window] == h * W + w) sum = grad_output[window];\n    }\n"
+    )
+    text = text[:start] + scan + text[text.index("    grad_input[idx] = sum;", start) :]
+    kernel = next(k for k in puzzle.kernels if k.name == "max_pool2d_general_backward")
+    told = [causes(puzzle, kernel, text, explained=explained) for explained in (False, True)]
+    assert ["divides by stride_h" in str(says) for says in told] == [True, False]

@@ -35,6 +35,16 @@ __device__ float share(float part, float whole) {
 }
 extern "C" __global__ void divides(const float* x, float* y) { y[0] = share(x[0] - 1, x[1] - 2); }
 extern "C" __global__ void given(const float* x, float* y) { y[0] = x[0] > 0 ? x[0] : x[5000]; y[0] += NAN; }
+extern "C" __global__ void roots(const float* x, float* y) {
+    int i = threadIdx.x + 1;
+    float root = logf(-2) * x[i] + sqrtf(x[i]);
+    y[0] = root;
+}
+extern "C" __global__ void cancels(const float* x, float* y) {
+    float big = INFINITY;
+    y[0] = 1;
+    y[0] = big - big * 2;
+}
 """
 
 
@@ -51,14 +61,28 @@ def device():
         ("finite", ""),
         (
             "rescaled",
-            "nan arises first in line 11, sum = sum * expf(next - top) + 1, where sum = 0, next = 1, top = -inf.",
+            "nan arises first in line 11: sum = sum * expf(next - top) + 1, where sum = 0, next = 1, top = -inf. "
+            "sum * expf(next - top) is 0 * inf.",
         ),
-        ("grows", "inf arises first in line 19, sum += expf(x[i]), where sum = 10.107, x[i] = 300."),
+        (
+            "grows",
+            "inf arises first in line 19 for i = 2: sum += expf(x[i]), where sum = 10.107, x[i] = 300. "
+            "expf(x[i]) is the exponential of 300, which is too large for a float.",
+        ),
         (
             "divides",
-            "nan arises first in line 23, float quotient = part / whole, where part = 0, whole = 0.",
+            "nan arises first in line 23: float quotient = part / whole, where part = 0, whole = 0. part / whole is 0 / 0.",
         ),
-        ("given", "nan arises first in line 27, y[0] += NAN, where y[0] = 1."),
+        ("given", "nan arises first in line 27: y[0] += NAN, where y[0] = 1."),
+        (
+            "roots",
+            "nan arises first in line 30 for i = 1: float root = logf(-2) * x[i] + sqrtf(x[i]), where x[i] = 2. "
+            "logf(-2) is the logarithm of -2, a negative number.",
+        ),
+        (
+            "cancels",
+            "nan arises first in line 36: y[0] = big - big * 2, where big = inf. big - big * 2 is inf - inf.",
+        ),
     ],
 )
 def test_the_first_is_told_with_what_it_is_computed_from(device, kernel, says):
@@ -68,3 +92,24 @@ def test_the_first_is_told_with_what_it_is_computed_from(device, kernel, says):
         device.compile(text, name="kernel.cu").get_function(kernel)(1, 1, (x, y))
 
     assert told(SOURCE, kernel, device, launch) == says
+
+
+def test_the_first_thread_is_told_whichever_comes_first(device):
+    """Blocks run side by side: what is told is the same each time."""
+
+    def launch(text):
+        x = device.array(np.zeros(4096, np.float32), name="x")
+        y = device.empty((4096,), np.float32, name="y")
+        kernel = device.compile(text, name="kernel.cu").get_function("all")
+        kernel(64, 64, (x, y))
+
+    source = """
+    extern "C" __global__ void all(const float* x, float* y) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        y[i] = (i < 1000 ? 1 : x[i]);
+        if (i >= 1000) y[i] = x[i] / x[i - 1];
+    }"""
+    for _ in range(3):
+        assert told(source, "all", device, launch).startswith(
+            "nan arises first in line 5 for i = 1000: y[i] ="
+        )

@@ -36,6 +36,14 @@ def test_an_output_has_no_values_to_add_to():
     assert not unset("a", 7)
 
 
+def test_an_atomic_adds_to_nothing():
+    found = KernelFault("uninitialised-read", "Uninitialized __global__ memory read", "", line=2, array="c")
+    text = "__global__ void k(const float* a, float* c) {\n    atomicAdd(&c[0], a[0]);\n}\n"
+    assert read_unset(found, KERNEL, text)[0].endswith(
+        "and an atomic changes what is there: let one thread store the result with =."
+    )
+
+
 def test_a_tile_that_is_filled_in_part():
     shared = "Uninitialized __shared__ memory read"
     assert unset("tile", 7, shared)[0].startswith("Line 3 stores into tile only where a[0] > 0. If elements")

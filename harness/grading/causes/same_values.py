@@ -1,0 +1,107 @@
+"""What a wrong kernel computes otherwise than the solution, compared by its value, not by how it is written or named: a limit
+that is lost, a division that is rounded down, parts that are multiplied by something else. See `near_solution.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...course.cuda_text import Piece
+from .array_steps import products
+from .block_slips import is_the_same
+from .expression_values import fingerprint
+from .findings import Slip, shown, sign_of
+
+
+def lost_limits(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """`last = first + count`, where the solution takes the smaller one of that and something else that nothing here is
+    limited by or compared with."""
+    own, right = values(mine), values(solution)
+    used, named = ({fingerprint(e) for e in some} for some in (bounds(mine), right.values()))
+    for value in right.values():
+        for called, call in value.calls():
+            inside = call.part("arguments")
+            both = [fingerprint(p) for p in inside.parts] if inside else []
+            if called not in ("min", "max") or call != value or len(both) != 2:
+                continue
+            for name, now in own.items():
+                known = fingerprint(now)
+                if known not in both or known in named or None in known:
+                    continue
+                if both[1 - both.index(known)] not in used:
+                    least = "at or below" if called == "min" else "at or above"
+                    yield Slip(
+                        now.line,
+                        f"Line {now.line} sets {name} to {shown(now)} alone: must it not be kept {least} something else as "
+                        "well?",
+                    )
+
+
+def bounds(bodies: list[Piece]) -> Iterator[Piece]:
+    """What min and max choose from, and what is compared."""
+    for body in bodies:
+        for called, call in body.calls():
+            if called in ("min", "max") and (inside := call.part("arguments")):
+                yield from inside.parts
+    for e, *_ in comparisons(bodies):
+        yield from (e.part("left"), e.part("right"))
+
+
+def rounded_down(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """`n / d` of sizes, where the solution rounds more divisions up than this file does."""
+    own, right = ([d for body in bodies for d in divisions(body)] for bodies in (mine, solution))
+    known = {fingerprint(e) for e, up in right if not up}
+    down = [e for e, up in own if not up and is_the_same(e) and fingerprint(e) not in known]
+    if sum(up for _, up in own) < sum(up for _, up in right) and len(down) == 1:
+        e = down[0]
+        yield Slip(
+            e.line,
+            f"Line {e.line}: {shown(e)} is rounded down, so what is left over belongs to nobody: must it not be rounded up?",
+        )
+
+
+def divisions(body: Piece) -> Iterator[tuple[Piece, bool]]:
+    """(division by a name, whether it rounds up: `(n + d - 1) / d`)."""
+    for e in body.all("binary_expression"):
+        right = e.part("right")
+        if sign_of(e) == "/" and right.kind == "identifier":
+            terms = products(e.part("left"), shown)
+            yield e, (1, (right.code,)) in terms and (-1, ("1",)) in terms
+
+
+def other_scales(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """`w = block * width + thread` for `w = thread * blocks + block`: the same parts, each multiplied by something else."""
+    own, right = values(mine), values(solution)
+    for name in own.keys() & right.keys():
+        terms = [products(e, shown) for e in (own[name], right[name])]
+        common = set.intersection(*({n for _, names in some for n in names} for some in terms))
+        common -= {p.code for p in right[name].all("identifier") if is_the_same(p)}
+        parts = [sorted((sign, tuple(common.intersection(names))) for sign, names in some) for some in terms]
+        worth = [fingerprint(e, common) for e in (own[name], right[name])]
+        one_each = all(len(names) == 1 and names[0].isidentifier() for _, names in parts[0])
+        if parts[0] == parts[1] and len(parts[0]) > 1 and one_each and worth[0] != worth[1]:
+            if None not in (*worth[0], *worth[1]):
+                yield Slip(
+                    own[name].line,
+                    f"Line {own[name].line}: is each part multiplied by what it should be in {name} = {shown(own[name])}?",
+                )
+
+
+def values(bodies: list[Piece]) -> dict[str, Piece]:
+    """The first value of every variable that is declared once."""
+    found: dict[str, list[Piece]] = {}
+    for body in bodies:
+        for d in body.all("init_declarator"):
+            name, value = d.part("declarator"), d.part("value")
+            if name and value and name.kind == "identifier":
+                found.setdefault(name.code, []).append(value)
+    return {name: pieces[0] for name, pieces in found.items() if len(pieces) == 1}
+
+
+def comparisons(bodies: list[Piece]) -> Iterator[tuple[Piece, str, str]]:
+    """(comparison, what is compared, with what) of all that ask for more or less."""
+    for body in bodies:
+        for e in body.all("binary_expression"):
+            if e.part("operator").code in ("<", ">", "<=", ">="):
+                left, bound = (" ".join(e.part(side).code.split()) for side in ("left", "right"))
+                yield e, left, bound

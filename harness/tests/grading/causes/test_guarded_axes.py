@@ -1,0 +1,51 @@
+"""Guards that compare a place along one axis with the size of another."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.course.cuda_text import read
+from harness.course.declare import In, Int, Kernel, Launch, Out
+from harness.grading.causes.guarded_axes import wrong_guards
+
+KERNEL = Kernel(
+    "f",
+    (In("A", m="M", k="K"), In("B", k="K", n="N"), Out("C", m="M", n="N"), Int("M"), Int("N"), Int("K")),
+    lambda d, t: Launch(1, 1),
+    lambda a, d: a["A"] @ a["B"],
+)
+CASES = [{"M": 2, "N": 3, "K": 4}, {"M": 5, "N": 6, "K": 4}]
+
+
+def told(body: str, cases=CASES) -> list[str]:
+    text = (
+        "__global__ void f(const float* A, const float* B, float* C, int M, int N, int K) {\n"
+        f"int i = threadIdx.y, row = blockIdx.y, col = blockIdx.x, t = 16;\n{body}\n}}\n"
+    )
+    return [slip.says for slip in wrong_guards(KERNEL, read(text).function("f"), cases)]
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        ("int k = t + i; float b = k < N && col < N ? B[k * N + col] : 0;", True),
+        ("int k = t + i; if (k >= N) return;\nfloat b = B[k * N + col];", True),
+        ("int k = t + i; const float* at = B + t; if (k < N) C[0] = at[k * N + col];", True),
+        ("int k = t + i; float b = k < K && col < N ? B[k * N + col] : 0;", False),
+        ("int k = t + i; float b = k < N && k < K ? B[k * N + col] : 0;", False),
+        ("int k = t + i; float b = k < t && col < N ? B[k * N + col] : 0;", False),
+        ("int k = t + i; float b = k < N ? B[(k + i) * N + col] : 0;", False),
+        ("int k = t + i; float b = N > k ? A[row * K + k] : 0;", True),
+        ("int k = t + i; float b = k < N ? B[k] : 0;", False),
+        ("if (row < M) C[0] = A[i * M + row];", False),
+    ],
+)
+def test_a_size_of_another_axis(body, wrong):
+    found = told(body)
+    assert bool(found) == wrong
+    assert not wrong or "compares k with N, and " in found[0] and found[0].endswith(", of which there are K.")
+
+
+def test_a_part_of_an_axis_may_be_all_that_is_needed():
+    body = "int k = t + i; float b = k < N && col < N ? B[k * N + col] : 0;"
+    assert not told(body, CASES[:1]) and not told(body, CASES[1:])

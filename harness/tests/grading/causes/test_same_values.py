@@ -1,0 +1,73 @@
+"""What is computed otherwise than in the solution is pointed at, however it is written or named."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.course.cuda_text import read
+from harness.grading.causes.near_solution import differences
+
+
+@pytest.mark.parametrize(
+    ("own", "says"),
+    [("row * n", True), ("n", True), ("min(n, row * n)", False), ("row", False)],
+)
+def test_a_limit_that_is_lost(own, says):
+    texts = [
+        f"__global__ void k(float* y, int n) {{\nint row = blockIdx.x;\nint end = {e}; y[end] = 1; }}"
+        for e in (own, "min(row * n, n)")
+    ]
+    found = [slip.says for slip in differences(*map(read, texts), "k", {"n"})]
+    said = f"Line 3 sets end to {own} alone: must it not be kept at or below something else as well?"
+    assert found == [said] * says
+
+
+def test_a_limit_that_is_lost_under_another_name():
+    """What is computed is compared, not how it is written; a kernel that needs no limit has none to lose."""
+    text = "__global__ void k(float* y, int n, int m) {{\nint row = blockIdx.x, all = n * m;\n{} }}"
+    right = "int count = row + m, end = min(row * n + count, all); for (int i = row; i < end; i++) y[i] = 1;"
+    for own, wrong in (
+        ("int stop = m + row * n + row; for (int i = row; i < stop; i++) y[i] = 1;", True),
+        ("int stop = m + row * n + row; for (int i = row; i < stop && i < all; i++) y[i] = 1;", False),
+        ("int most = m * n; for (int i = row; i < most; i++) y[i] = 1;", False),
+    ):
+        found = [slip.says for slip in differences(*(read(text.format(e)) for e in (own, right)), "k", {"n"})]
+        assert any(says.startswith("Line 3 sets stop to") for says in found) == wrong
+        assert wrong or not any(" sets " in says for says in found)
+
+
+@pytest.mark.parametrize(
+    ("own", "says"),
+    [
+        ("int each = n / parts, other = (m + parts - 1) / parts;", ["n / parts"]),
+        ("int each = (n - 1 + parts) / parts, other = (parts + m - 1) / parts;", []),
+        ("int each = n / parts, other = m / parts;", []),
+    ],
+)
+def test_a_division_that_is_rounded_down(own, says):
+    text = "__global__ void k(float* y, int n, int m, int parts) {{\n{} y[each] = other; }}"
+    right = "int each = (n + parts - 1) / parts, other = (m + parts - 1) / parts;"
+    found = [s.says for s in differences(*(read(text.format(e)) for e in (own, right)), "k", {"n"})]
+    assert found == [
+        f"Line 2: {e} is rounded down, so what is left over belongs to nobody: must it not be rounded up?"
+        for e in says
+    ]
+
+
+@pytest.mark.parametrize(
+    ("own", "wrong"),
+    [("a * n + b", True), ("b * n + a", False), ("a + n * b", False), ("a * n + n", False), ("a * b", False)],
+)
+def test_parts_that_are_multiplied_by_something_else(own, wrong):
+    text = "__global__ void k(float* y, int n, int m) {{ int a = threadIdx.x, b = blockIdx.x;\nint w = {}; y[w] = 1; }}"
+    found = [s.says for s in differences(*(read(text.format(e)) for e in (own, "a + b * n")), "k", {"n"})]
+    assert found == [f"Line 2: is each part multiplied by what it should be in w = {own}?"] * wrong
+
+
+def test_what_the_parts_are_is_another_question():
+    """The same sum, in other words, of a part that is wrong itself."""
+    text = (
+        "__global__ void k(float* y, int n, int m) {{ int a = {}, b = blockIdx.x;\nint w = {}; y[w] = 1; }}"
+    )
+    own, right = text.format("threadIdx.x + m", "n * b + a"), text.format("threadIdx.x", "a + b * n")
+    assert not [s.says for s in differences(read(own), read(right), "k", {"n"}) if "each part" in s.says]
