@@ -24,13 +24,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..ptx import special
 from ..ptx.cfg import Loop, basic_blocks, find_loops
-from ..ptx.ir import Function, Instruction, Label, Operand, Register, Special, Symbol
-from ..runtime.abi import holds_bounds
-from .anchors import MARKS, anchors, wanted_in_full
-from .barriers import counts_threads
+from ..ptx.ir import Function, Instruction, Label, Operand, Special
+from .anchors import anchors, wanted_in_full
 from .dataflow import dominators, reached
+from .liftable import Refused, look, needs_all
 from .pointers import Origin, Origins
 from .rows import find_several, knows_rows, rows_pay
 from .strides import COUNTERS, LINEAR, Strides
@@ -94,17 +92,13 @@ class Lanes:
         return self.strides.get(given, 0)
 
 
-class _Refused(Exception):
-    """Not as lanes of vectors."""
-
-
 def lanes(function: Function, origins: dict[str, Origins], rows: int = 1, width: int = 0) -> Lanes | None:
     """None where threads have to run one by one, or there is nothing to gain from so many rows. origins:
     `pointers.Values.found`. width: how many lanes; as many as a warp has may exchange values.
     """
     try:
         return _Analysis(function, origins, rows, width == WARP).lanes()
-    except _Refused:
+    except Refused:
         return None
 
 
@@ -115,13 +109,13 @@ class _Analysis:
         self.waits = any(isinstance(i, Instruction) and i.op.collective for i in self.body)
         self.blocks = basic_blocks(self.body, function.tables)
         if len(self.blocks) > _MOST_BLOCKS:
-            raise _Refused
+            raise Refused
         self.warps = Warps(function, self.blocks) if warps else None
-        self._look(origins)
+        look(self.found, function, origins, self.warps)
         self.loops = find_loops(self.blocks)
         adds = rows * sums(self.body, self.blocks, self.loops)
         if adds > _MOST_SUMS or rows > 1 and not knows_rows(self.body):
-            raise _Refused
+            raise Refused
         self.endless: set[int] = set()
         self.leaving = {b for b, (end, _) in self.blocks.items() if self._only_returns(b, end)}
         self.endless = self._endless()
@@ -149,16 +143,15 @@ class _Analysis:
             full |= wanted_in_full(self.function, self.strides)
             if before == (len(full), len(found.merged), len(found.several), found.regions, found.thinned):
                 break
-        matrices = (i for i in found.exchanges if i.op.collective == "matrix")
-        if any(self._block(self.warps.positions[i]) in found.thinned for i in matrices):
-            raise _Refused  # they need all lanes
+        if any(needs_all(i) for start in found.thinned for i in self.body[start : self.blocks[start][0]]):
+            raise Refused
         if found.rows > 1 and not rows_pay(found, self.body, self.blocks, self.loops):
-            raise _Refused
+            raise Refused
         found.parts = {self.body[self.blocks[b][0] - 1] for b in parting} - found.exits.keys()
         found.early = {i for b in parting if (i := self._last(b)) in found.exits and self._is_early(b)}
         anchored = anchors(self.function, self.blocks, self.strides, found.merged | full)
         if anchored is None:
-            raise _Refused
+            raise Refused
         found.anchors, found.anchored = anchored
         return found
 
@@ -170,55 +163,6 @@ class _Analysis:
         found.of_warps = {i: stride for i in written if (stride := warps.result(i)) is not None}
         vectors = (i for i in found.exchanges if i.base == "shfl" or i.op.collective == "matrix")
         self.strides.known = found.of_warps | dict.fromkeys(vectors)
-
-    # -- what can be done at all ----------------------------------------------------------------------
-
-    def _look(self, origins: dict[str, Origins]) -> None:
-        """Errors: _Refused."""
-        if not holds_bounds(p.size for p in self.function.params):
-            raise _Refused
-        if any(v.space == "local" for v in self.function.variables.values()):
-            raise _Refused
-        for ins in (i for i in self.body if isinstance(i, Instruction)):
-            op = ins.op
-            if ins.base in MARKS:
-                continue
-            alone = op.takes_carry or op.leaves_carry or op.asynchronous or op.own or op.geometry or op.orders
-            if op.flow not in ("", "branch", "return") or alone or op.is_fence:
-                raise _Refused
-            if op.collective and not _is_for_all(ins):
-                known = self.warps.exchange(ins) if self.warps else None
-                if known is None:
-                    raise _Refused
-                self.found.exchanges[ins] = known
-            if not all(_is_known(name) for o in ins.operands for name in o.registers):
-                raise _Refused
-            if op.memory or op.address is not None:
-                self._access(ins, origins)
-
-    def _access(self, ins: Instruction, origins: dict[str, Origins]) -> None:
-        op = ins.op
-        if op.of_parameters and op.memory == "load" and type(ins.address.base) is Symbol:
-            return
-        if (
-            op.memory not in ("load", "store")
-            and not op.moved_rows
-            or op.ordering
-            or op.space not in ("global", "const", "generic", "shared")
-        ):
-            raise _Refused
-        base = ins.address.base
-        if type(base) is Symbol:
-            self.found.roots[base] = Origin("symbol", base.name)
-            return
-        found = origins.get(base, frozenset()) if type(base) is Register else frozenset()
-        if len(found) != 1:
-            raise _Refused
-        (origin,) = found
-        whole = any(p.name == origin.name and p.size == 8 for p in self.function.params)
-        if not (origin.kind == "param" and origin.offset == 0 and whole or origin.kind == "symbol"):
-            raise _Refused
-        self.found.roots[base] = origin
 
     # -- where lanes part -----------------------------------------------------------------------------
 
@@ -274,7 +218,7 @@ class _Analysis:
             self.found.exits[last] = taken in self.leaving
             return []
         if block not in after_all:
-            raise _Refused  # a loop that never ends
+            raise Refused  # a loop that never ends
         through = after_all[block] - {block}
         meet = max(through, key=lambda b: len(after_all[b]))
         inside = reached(
@@ -286,19 +230,20 @@ class _Analysis:
         if first > end:
             first = end
         if stop <= max(inside, default=-1) or stop < end:
-            raise _Refused
+            raise Refused
         return [(first, stop)]
 
     def _region(self, start: int, end: int) -> Region:
         """Checked: its loops are entered at their headers."""
-        if any(isinstance(i, Instruction) and i.op.collective for i in self.body[start:end]):
-            raise _Refused
+        inside = (i for i in self.body[start:end] if isinstance(i, Instruction))
+        if any(i.op.collective or i.op.asynchronous and not i.op.memory for i in inside):
+            raise Refused
         inside = sorted(b for b in self.blocks if start <= b < end)
         if not inside:
             return Region(start, end, (), ())
         for b in inside:
             if self.blocks[b][0] > end:
-                raise _Refused
+                raise Refused
         outside = [
             b
             for b in self.blocks
@@ -309,12 +254,12 @@ class _Analysis:
         for loop in loops:
             low, high = min(loop.blocks), max(self.blocks[b][0] for b in loop.blocks)
             if loop.header != low or any(low <= b < high and b not in loop.blocks for b in inside):
-                raise _Refused
+                raise Refused
             if any(low < entry < high for entry in entries):
-                raise _Refused
+                raise Refused
         for b in inside:  # backwards only to where a loop begins
             if any(start <= t <= b and t not in {loop.header for loop in loops} for t in self.blocks[b][1]):
-                raise _Refused
+                raise Refused
         blocks = tuple((b, self.blocks[b][0]) for b in inside)
         return Region(start, end, blocks, tuple(loops), tuple(sorted(entries)))
 
@@ -376,17 +321,6 @@ class _Analysis:
                 before[target].append(b)
         earlier = (i for b in reached([block], before.__getitem__) for i in self.body[b : self.blocks[b][0]])
         return not any(isinstance(i, Instruction) and i.op.writes_memory for i in earlier)
-
-
-def _is_for_all(ins: Instruction) -> bool:
-    """Whether it is a barrier of the whole block, as __syncthreads() or __syncthreads_count()."""
-    return ins.op.collective == "block" and not counts_threads(ins)
-
-
-def _is_known(name: str) -> bool:
-    """Whether a register is an ordinary one, or a special one that is uniform or linear."""
-    row = special.ROWS.get(name)
-    return row is None or name in LINEAR or bool(row.value) and row.of_neighbours
 
 
 def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

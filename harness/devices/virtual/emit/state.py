@@ -71,10 +71,10 @@ class State:
     def pointer(self, struct: str, name: str, offset: int = 0) -> str:
         """Host pointer to a field of this thread's state, plus `offset` bytes."""
         own = {"Env": "%envp", "Thread": f"{self.threads.address}.p", "Launch": "%launch"}
-        base = self._extra() if struct == "Extra" else own[struct]
+        base = self.extra() if struct == "Extra" else own[struct]
         return self.text.emit(f"getelementptr i8, ptr {base}, i64 {abi.offset(struct, name) + offset}")
 
-    def _extra(self) -> str:
+    def extra(self) -> str:
         """The thread's Extra, which counting asks for all the time: its place is found once, before everything."""
         text, name = self.text, f"{self.threads.address}.extra"
         if name not in self._extras:

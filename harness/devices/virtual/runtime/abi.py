@@ -243,6 +243,7 @@ FUNCTIONS = {
         ("rt_block", "void", "i64"),
         ("rt_check", "i32", "i64 i64 i64 i32 i32 i64"),
         ("rt_copy", "i32", f"{_CHECK} i64 i64 i64 i64"),
+        ("rt_copy_check", "i32", f"{_CHECK} i64 i64 i64 i64"),
         ("rt_copy_commit", "i32", _CHECK),
         ("rt_copy_reset", "i32", _CHECK),
         ("rt_copy_wait", "i32", f"{_CHECK} i64"),

@@ -57,9 +57,8 @@ static __device__ int granules_allowed(Env* env, u64 address, u64 bytes, u32 nee
     return allowed == need;
 }
 
-EXPORT int rt_copy(Env* env, Thread* thread, u32 site, u64 to, u64 from, u64 size, u64 bytes) {
-    Extra* e = extra_of(env, thread->linear);
-    if (bytes > size) bytes = size;
+// Whether a thread may start a copy.
+EXPORT int rt_copy_check(Env* env, Thread* thread, u32 site, u64 to, u64 from, u64 size, u64 bytes) {
     int odd_to = (to & (size - 1)) != 0, odd_from = (from & (size - 1)) && bytes;
     int whole = granules_allowed(env, to, size, WRITE) && (!bytes || granules_allowed(env, from, bytes, READ));
     for (u32 k = 0; k < size && !(odd_to && k) && !whole; k++)
@@ -68,6 +67,13 @@ EXPORT int rt_copy(Env* env, Thread* thread, u32 site, u64 to, u64 from, u64 siz
         if (!byte_allowed(env, from + k, READ)) return rt_fault(env, thread, site, FAULT_OUT_OF_BOUNDS, from + k, size);
     if (odd_to) return rt_fault(env, thread, site, FAULT_MISALIGNED, to, size | INFO_WRITE);
     if (odd_from) return rt_fault(env, thread, site, FAULT_MISALIGNED, from, size);
+    return 1;
+}
+
+EXPORT int rt_copy(Env* env, Thread* thread, u32 site, u64 to, u64 from, u64 size, u64 bytes) {
+    Extra* e = extra_of(env, thread->linear);
+    if (bytes > size) bytes = size;
+    if (!rt_copy_check(env, thread, site, to, from, size, bytes)) return 0;
     if (launch_of(env)->check_sync)
         for (u32 k = 0; k < size; k += 4) {  // it may arrive at once: others may not use the place any more, and nobody yet
             rt_race(env, thread, site, to + k, 4 | INFO_WRITE, 0);

@@ -23,6 +23,7 @@ struct Env {
     u64 start_function;  // host address: starts one thread as a coroutine
     u64 arena_size;
     u64 extras;          // host address of Extra[1024]
+    u64 copies;          // host address of Copies[1024]
     u64 fragments;       // host address of Fragments[32], one for each warp
     u64 tables;          // host address of Table[32], one for each warp; 0 when nothing is counted
     u64 counting;        // host address of the Counting
@@ -83,6 +84,11 @@ struct Thread {
     u64 local;      // device address of its local memory
     u64 local_top;  // first free byte of its local stack
     u64 local_end;
+};
+
+// Copies under way of a thread that is a lane, see emit/lanes/copies.py.
+struct Copies {
+    u64 data[128];
 };
 
 // The matrices that a warp multiplies, see emit/products.py.

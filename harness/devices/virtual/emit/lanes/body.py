@@ -14,6 +14,7 @@ from ...ptx.types import BITS, is_signed, llvm_type
 from ..body import lower
 from ..emitter import Emitter
 from . import exchanges
+from .copies import Copies
 from .matrices import Matrices
 from .memory import Accesses
 from .values import LaneValues, Pair
@@ -34,7 +35,7 @@ class _Body:
         self.e, self.lanes, self.body = e, lanes, e.function.body
         self.values: LaneValues = e.values
         self.accesses = Accesses(e, lanes, checked)
-        self.matrices = Matrices(self.accesses)
+        self.matrices, self.copies = Matrices(self.accesses), Copies(self.accesses, lanes)
         self.entered: list[Region] = []  # by the branch before
         self.starts = {region.start: region for region in lanes.regions}
         self.positions = {item.name: i for i, item in enumerate(self.body) if isinstance(item, Label)}
@@ -87,10 +88,7 @@ class _Body:
             return self._exit(ins)
         if ins in self.lanes.parts:
             return self._part(ins, position)
-        if ins.op.collective == "matrix":
-            self.matrices.emit(ins)
-            return False
-        if self.accesses.emit(ins):
+        if self.matrices.emit(ins) or self.copies.emit(ins) or self.accesses.emit(ins):
             return False
         if ins in self.lanes.exchanges:
             exchanges.emit(e, ins, self.lanes.exchanges[ins])
@@ -249,9 +247,8 @@ class _Body:
     def _split(self, ins: Instruction, mask: str, next_: int, region: Region) -> None:
         e = self.e
         taken = e.text.spread(e.value(("!" if ins.negated else "") + ins.pred, "pred"), "i1")
-        vector = self.mask_type
-        yes = e.text.vector(f"and {vector} {mask}, {taken}")
-        no = e.text.vector(f"xor {vector} {mask}, {yes}")
+        yes = e.text.vector(f"and {self.mask_type} {mask}, {taken}")
+        no = e.text.vector(f"xor {self.mask_type} {mask}, {yes}")
         self._go(self.positions[ins.operands[0]], yes, region)
         self._go(next_, no, region)
 

@@ -74,10 +74,20 @@ class Checks:
         """As `_limits`, of the address of one lane."""
         return self._limits(ins, Place("", "0", "0", "", 0), ins.op.width)
 
+    def extent(self, root: Origin, shared: bool) -> tuple[str, str]:
+        """Of a copy: where the array begins that it reads, or writes in the shared window, and its length."""
+        begin, end = self._ends(root, shared, shared)
+        with self.text.at_entry():
+            return begin, self.e.op("sub i64", end, begin)
+
     def _array(self, ins: Instruction) -> tuple[str, str]:
         """Where the array begins, and where what may be accessed of it ends."""
-        root, writes = self.lanes.roots[ins.address.base], ins.op.memory == "store"
-        key = root, writes, ins.op.space == "shared"
+        return self._ends(
+            self.lanes.roots[ins.address.base], ins.op.memory == "store", ins.op.space == "shared"
+        )
+
+    def _ends(self, *key) -> tuple[str, str]:
+        """key: the array, whether it is written, in the shared window."""
         if key not in self._bounds:
             with self.text.at_entry():
                 self._bounds[key] = self._found(*key)

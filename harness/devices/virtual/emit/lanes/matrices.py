@@ -38,8 +38,12 @@ class Matrices:
     def __init__(self, accesses: Accesses):
         self.e, self.text, self.accesses = accesses.e, accesses.text, accesses
 
-    def emit(self, ins: Instruction) -> None:
+    def emit(self, ins: Instruction) -> bool:
+        """Lower one; False if it is none."""
+        if ins.op.collective != "matrix":
+            return False
         (self._multiply if ins.op.address is None else self._load)(ins)
+        return True
 
     # -- mma.sync -----------------------------------------------------------------------------------------
 

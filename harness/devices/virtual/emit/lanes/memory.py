@@ -51,7 +51,7 @@ class Accesses:
         elements = _elements(members, first)
         shared = ins.op.space == "shared"
         memory = "%shared" if shared else "%arena"
-        start, rest, stride = self._address(base, shared)
+        start, rest, stride = self.address(base, shared)
         if first:
             start = e.op("add i64", start, first)
         stores: list[str] = []
@@ -59,14 +59,14 @@ class Accesses:
             stores = [self.values.value(x.register, x.ins.op.type) for x in elements]
             if stride is None and self.text.width == WARP and self.text.rows == 1:
                 # a call: for so many lanes the ways are much code, and stores are few
-                self._slowly(members, elements, memory, self._exact(base, start, rest, first), first, stores)
+                self._slowly(members, elements, memory, self.exact(base, start, rest, first), first, stores)
                 return
         place = self._place(memory, start, rest, stride, ins.op.nbytes)
         slow, good, met = (e.fresh_label(hint) for hint in ("slow", "good", "met"))
         e.branch(self.checks.allowed(ins, place, start, last - first), good, slow, likely=True)
         known, arrived = self.text.remembered(), []
         with self.text.out_of_line(slow):
-            addresses = self._exact(base, start, rest, first)
+            addresses = self.exact(base, start, rest, first)
             if not rest:
                 self._check(members, addresses, first, good)
             else:
@@ -86,8 +86,8 @@ class Accesses:
         """Of ldmatrix: the address in the shared window that each lane gives, and what those of rows are checked against, if they
         are (see `Checks.limits_of_each`)."""
         base = ins.address.base
-        start, rest, _ = self._address(base, True)
-        addresses = self._exact(base, start, rest, ins.address.offset)
+        start, rest, _ = self.address(base, True)
+        addresses = self.exact(base, start, rest, ins.address.offset)
         return addresses, self.checks.limits_of_each(ins) if self.checks.checked else ()
 
     def _check(self, members: list[Instruction], addresses: str, first: int, good: str) -> None:
@@ -148,7 +148,7 @@ class Accesses:
             k = sum(y.ins is x.ins for y in elements[:i])
             self.loaded[x.ins, k] = value
 
-    def _address(self, base, shared: bool) -> tuple[str, str, int | None]:
+    def address(self, base, shared: bool) -> tuple[str, str, int | None]:
         """The address of the first lane, what is to be added in each, and how far apart these are. shared: in the shared
         window, as numbers of 32 bits, whose sum is right where it is in an array."""
         if type(base) is Symbol:
@@ -185,7 +185,7 @@ class Accesses:
         in_a_row = self.patterns.first_in_row(rest, size)[2]
         return text.vector(f"select i1 {in_a_row}, {vector} {rest}, {vector} {each}")
 
-    def _exact(self, base, start: str, rest: str, first: int) -> str:
+    def exact(self, base, start: str, rest: str, first: int) -> str:
         """The address of each lane."""
         if not rest:
             return self.text.spread(start, "i64")
@@ -204,9 +204,14 @@ def _elements(members: list[Instruction], first: int) -> list[Element]:
 
 
 def _together(body) -> dict[Instruction, list[Instruction]]:
-    """The first of several loads at constant distances from one address -> all of them. No store comes in between."""
+    """The first of several loads at constant distances from one address -> all of them. No store, and
+    no arrival of a copy, comes in between."""
     found: dict[Instruction, list[Instruction]] = {}
-    stores = [p for p, i in enumerate(body) if isinstance(i, Instruction) and i.op.writes_memory]
+    stores = [
+        p
+        for p, i in enumerate(body)
+        if isinstance(i, Instruction) and (i.op.writes_memory or i.op.asynchronous)
+    ]
     for group in {id(g): g for g in access_groups(body).values()}.values():
         if group.write:
             continue

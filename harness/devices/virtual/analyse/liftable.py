@@ -1,0 +1,110 @@
+"""Which instructions lanes of vectors can do, and what has to be known of them: the arrays that pointers point into, what the
+lanes of a warp do together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ptx import special
+from ..ptx.ir import Function, Instruction, Label, Operand, Register, Symbol
+from ..runtime.abi import holds_bounds
+from .anchors import MARKS
+from .barriers import counts_threads
+from .pointers import Origin, Origins
+from .strides import LINEAR
+from .warps import Warps
+
+if TYPE_CHECKING:
+    from .lanes import Lanes
+
+
+class Refused(Exception):
+    """Not as lanes of vectors."""
+
+
+def look(found: Lanes, function: Function, origins: dict[str, Origins], warps: Warps | None) -> None:
+    """Fills `roots` and `exchanges` of what is found. warps: where a vector is a warp. Errors: Refused."""
+    _Look(found, function, origins, warps).run()
+
+
+class _Look:
+    def __init__(self, found: Lanes, function: Function, origins: dict[str, Origins], warps: Warps | None):
+        self.found, self.function, self.origins, self.warps = found, function, origins, warps
+
+    def run(self) -> None:
+        if not holds_bounds(p.size for p in self.function.params):
+            raise Refused
+        if any(v.space == "local" for v in self.function.variables.values()):
+            raise Refused
+        for ins in (i for i in self.function.body if isinstance(i, Instruction)):
+            op = ins.op
+            if ins.base in MARKS:
+                continue
+            alone = op.takes_carry or op.leaves_carry or op.own or op.geometry or op.orders
+            if op.flow not in ("", "branch", "return") or alone or op.is_fence:
+                raise Refused
+            if op.collective and not is_for_all(ins):
+                known = self.warps.exchange(ins) if self.warps else None
+                if known is None:
+                    raise Refused
+                self.found.exchanges[ins] = known
+            if not all(_is_known(name) for o in ins.operands for name in o.registers):
+                raise Refused
+            if op.asynchronous:
+                self._copy(ins)
+            elif op.memory or op.address is not None:
+                self._access(ins)
+
+    def _copy(self, ins: Instruction) -> None:
+        """cp.async: groups of lanes have their own queues, not rows of them."""
+        op = ins.op
+        ignored = ins.named.get("b")
+        if op.is_mbarrier or op.operation == "arrive" or self.found.rows > 1:
+            raise Refused
+        if ignored is not None and self.function.regs.get(ignored) == "pred":
+            raise Refused
+        for place in ins.operands[:2] if op.memory else ():
+            self._root(place.base)
+
+    def _access(self, ins: Instruction) -> None:
+        op = ins.op
+        if op.of_parameters and op.memory == "load" and type(ins.address.base) is Symbol:
+            return
+        if (
+            op.memory not in ("load", "store")
+            and not op.moved_rows
+            or op.ordering
+            or op.space not in ("global", "const", "generic", "shared")
+        ):
+            raise Refused
+        self._root(ins.address.base)
+
+    def _root(self, base: Operand) -> None:
+        if type(base) is Symbol:
+            self.found.roots[base] = Origin("symbol", base.name)
+            return
+        found = self.origins.get(base, frozenset()) if type(base) is Register else frozenset()
+        if len(found) != 1:
+            raise Refused
+        (origin,) = found
+        whole = any(p.name == origin.name and p.size == 8 for p in self.function.params)
+        if not (origin.kind == "param" and origin.offset == 0 and whole or origin.kind == "symbol"):
+            raise Refused
+        self.found.roots[base] = origin
+
+
+def needs_all(item: Instruction | Label) -> bool:
+    """Whether lanes that have left would be missed: by a matrix, or by copies of theirs, which never arrive."""
+    return isinstance(item, Instruction) and (item.op.collective == "matrix" or item.op.asynchronous)
+
+
+def is_for_all(ins: Instruction) -> bool:
+    """Whether it is a barrier of the whole block, as __syncthreads() or __syncthreads_count()."""
+    return ins.op.collective == "block" and not counts_threads(ins)
+
+
+def _is_known(name: str) -> bool:
+    """Whether a register is an ordinary one, or a special one that is uniform or linear."""
+    row = special.ROWS.get(name)
+    return row is None or name in LINEAR or bool(row.value) and row.of_neighbours
