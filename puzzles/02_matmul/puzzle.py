@@ -153,9 +153,7 @@ MISTAKES = (
     Mistake(
         "k runs to N",
         (LOOP, "for (int k = 0; k < N; k++) {"),
-        expect="out-of-bounds",
-        says="Only the first N products are added up: k must run to K, it runs to N.",
-        hint=2,
+        expect="wrong",
     ),
     Mistake(
         "overwritten instead of added",

@@ -189,9 +189,7 @@ MISTAKES = (
     Mistake(
         "i runs to n_out",
         (LOOP, "for (int i = 0; i < n_out; i++) {"),
-        expect="out-of-bounds",
-        says="Only the first n_out inputs are added up: i must run to n_in, it runs to n_out.",
-        hint=2,
+        expect="wrong",
     ),
     Mistake(
         "overwritten instead of added",
