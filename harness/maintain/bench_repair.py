@@ -23,7 +23,8 @@ from ..course.checkout import open_course
 from ..course.declare import Puzzle
 from ..course.mistakes import Mistake
 from ..grading.grade import Options
-from ..grading.repair.search import Repair, repairs
+from ..grading.repair.repair import Repair
+from ..grading.repair.search import repairs
 from .check import graded
 
 SECONDS = 10.0  # of the processor, for a search: five seconds on two cores

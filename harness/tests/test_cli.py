@@ -14,7 +14,7 @@ from harness import cli
 from harness.course.checkout import load_puzzle
 from harness.course.progress import Progress
 from harness.grading.repair.edits import Edit
-from harness.grading.repair.search import Repair
+from harness.grading.repair.repair import Repair
 from harness.tests.fakes.device import fake_opener
 
 ROOT = Path(cli.__file__).resolve().parents[2]

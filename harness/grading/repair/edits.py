@@ -97,6 +97,7 @@ GUARD = (
     *_operations("a guard", ("a < b", 2.6), ("a >= b", 2.8), ("a == b", 2.8), ("a != b", 3.0)),
     *_operations("a guard", ("a >= 0 && a < b", 2.9), ("a < 0 || a >= b", 2.9)),
 )
+CHOSEN = _operations("a choice", ("a < b", 2.4), ("a >= 0 && a < b", 2.6), ("a >= b", 2.8))  # or else 0
 CALL = (  # of functions with two arguments
     *_operations("a function", ("min(l, r)", 1.1), ("max(l, r)", 1.1), ("l", 1.2), ("r", 1.2)),
 )

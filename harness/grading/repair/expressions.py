@@ -70,7 +70,7 @@ class Expressions:
         return self._value(p, self._inside(p, type=self._leave))
 
     def _subscript_expression(self, p: Piece) -> str:
-        return self._value(p, self._target(p))
+        return self._or_zero(p, self._value(p, self._target(p)))
 
     def _pointer(self, p: Piece) -> str:
         """An array or a pointer: another of the same type may have been meant."""
@@ -152,7 +152,7 @@ class Expressions:
                 number = self.schemata.add(p, operations)
                 if number is not None:
                     text = f"backwarp_call_{name}({number}, " + self._inside(arguments)[1:]
-        if len(arguments.parts) == 1 and (own or not known) and (others := self._called_with_one(name)):
+        if len(arguments.parts) == 1 and (own or not known) and (others := self._called_with(1, name)):
             number = self.schemata.add(
                 p, [Operation(f"{o}(e)", "a function", 1.1) for o in others], made=_called
             )
@@ -161,14 +161,14 @@ class Expressions:
                 text = f"backwarp_other_call({which}, {text}, {other}{arguments.code})"
         return self._value(p, text) if known else text
 
-    def _called_with_one(self, name: str) -> list[str]:
-        """Other functions that the function calls with one argument: the file's own, and those of unknown types."""
+    def _called_with(self, count: int, name: str) -> list[str]:
+        """Other functions that the function calls with so many arguments: the file's own, and those of unknown types."""
         found = {}
         for call in self.function.body.all("call_expression"):
             called = call.part("function")
             known = self.pool.kind(call) and not self.schemata.file.function(called.code)
-            one = len(call.part("arguments").parts) == 1 and called.kind == "identifier"
-            if one and not known and not called.code.startswith("__sync"):
+            alike = len(call.part("arguments").parts) == count and called.kind == "identifier"
+            if alike and not known and not called.code.startswith("__sync"):
                 found[called.code] = True
         return [other for other in found if other != name] if name in found else []
 
@@ -200,14 +200,13 @@ class Expressions:
         if not unused or argument.kind != "identifier" or self.pool.kind(argument) != "integer":
             return p.code
         here = self.pool.here(self.integers, p.start)
-        operations = [Operation(f"{argument.code} {_UPDATES[sign]} a", "the step of a loop", 1.2)]
-        operations += [
-            Operation(f"{argument.code} {s} a", "the step of a loop", 1.6) for s in ("*=", "/=", "-=", "+=")
-        ]
+        operations = [Operation(f"{_UPDATES[sign]} a", "the step of a loop", 1.2)]
+        operations += [Operation(f"{s} a", "the step of a loop", 1.6) for s in ("*=", "/=", "-=", "+=")]
 
         def made(choice: Choice) -> Edit:
             o = operations[choice.operation]
-            return Edit(p.start, p.end, o.code[:-1] + self.integers[choice.a].text, o.says)
+            text = f"{argument.code} {o.code[:-1]}{self.integers[choice.a].text}"
+            return Edit(p.start, p.end, text, o.says)
 
         number = self.schemata.add(p, operations, self.integers, here, made)
         if number is None:
@@ -281,6 +280,9 @@ def _other_groups(p: Piece) -> list[str]:
             if plus in "+-"
             else []
         )
+    if sign == "+" and left.kind == "binary_expression" and left.part("operator").code == "+":
+        x, y = left.part("left").code, left.part("right").code
+        return [f"{x} + {y} * {right.code}"] if right.kind != "binary_expression" else []
     if sign in "+-" and right.kind == "binary_expression" and right.part("operator").code in "*/":
         y, times, z = (right.part(name).code for name in ("left", "operator", "right"))
         return [f"({left.code} {sign} {y}) {times} {z}"]

@@ -55,3 +55,36 @@ def setters(source: str, line: int, most: float) -> dict[int, float]:
         now = {p.line for p in sets_ if (p.part("declarator") or p.part("left")).code in names} - found.keys()
         found |= dict.fromkeys(now, most)
     return found
+
+
+def users(source: str, line: int, most: float) -> dict[int, float]:
+    """The lines that use what is set in a line, or filled by a call of it, and what is set in those: half as much each time."""
+    file = read(source)
+    function = next(
+        (f for f in file.functions if f.body.node.start_point[0] < line <= f.body.node.end_point[0] + 1), None
+    )
+    found: dict[int, float] = {}
+    now = {line}
+    while function and now and most > 0.02:
+        names = {_root(t) for p in _setting(function.body) if p.line in now for t in _targets(p)}
+        now = {t.line for t in function.body.all("identifier") if t.code in names} - found.keys() - {line}
+        found |= dict.fromkeys(now, most)
+        most /= 2
+    return found
+
+
+def _setting(body: Piece) -> list[Piece]:
+    return [p for p in body.all("init_declarator", "assignment_expression", "call_expression")]
+
+
+def _targets(p: Piece) -> list[Piece]:
+    """What gets a value: the left side, or the first argument of a call that is a statement."""
+    if p.kind == "call_expression":
+        is_statement = p.outer is not None and p.outer.kind == "expression_statement"
+        return p.part("arguments").parts[:1] if is_statement else []
+    return [p.part("declarator") or p.part("left")]
+
+
+def _root(target: Piece) -> str:
+    names = (n.code for n in target.all("identifier"))
+    return next((name for name in names if not name.endswith("_cast")), target.code)

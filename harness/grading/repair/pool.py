@@ -54,13 +54,16 @@ def are_named_alike(index: str, extent: str) -> bool:
 
 class Entries(list):
     """By number; all of one type, or integers first: places. counterparts: of an entry, those that name the same of
-    another direction. partners: of texts, those of their extents."""
+    another direction. partners: of texts, those of their extents. factors: of texts, what they are multiplied by
+    somewhere. moduli: what stands in remainders."""
 
     def __init__(self, entries: Iterable[Entry] = (), places: int = 0):
         super().__init__(entries)
         self.places = places
         self.counterparts: dict[int, list[int]] = {}
         self.partners: dict[str, set[str]] = {}
+        self.factors: dict[str, set[str]] = {}
+        self.moduli: set[str] = set()
 
     def are_partners(self, index: int, extent: int) -> bool:
         one, other = self[index].text, self[extent].text
@@ -98,10 +101,15 @@ class Pool(Kinds):
         ]
         texts += [(e.code, 0.4, False) for e in self._elements("integer")]
         texts += [(text, 0.0, True) for text in dict.fromkeys(terms.sizes(self.arrays))]
-        texts += [(text, 0.4, False) for text in terms.reordered(self.function.body, self._partners)]
-        divided = dict.fromkeys(e.part("left").code for e in self._quotients)
+        known = {e.text for e in self._direct}
+        partners = {index: extents & known for index, extents in self._partners.items()}
+        texts += [(text, 0.4, False) for text in terms.reordered(self.function.body, partners)]
+        divided: dict[str, set[str]] = {}
+        for e in self._quotients:
+            divided.setdefault(e.part("left").code, set()).add(e.code)
+        divided = [name for name, quotients in divided.items() if len(quotients) > 1]  # by several axes
         for array in self.arrays:
-            coordinates = terms.coordinates(array, list(divided)[:MOST_DIVIDED])
+            coordinates = terms.coordinates(array, divided[:MOST_DIVIDED])
             texts += [(text, 0.5, False) for text in coordinates]
             places = [*terms.places(array, *self._indices)]
             texts += [(text, 0.6, False) for text in places]
@@ -110,13 +118,21 @@ class Pool(Kinds):
                 texts += [(f"{array.name}[{text}]", unused, False) for text in places]
         found = Entries(self._direct + self._terms(texts))
         found.partners = self._partners
+        for e in self.function.body.all("binary_expression"):
+            left, sign, right = e.part("left"), e.part("operator").code, e.part("right")
+            if sign == "*":
+                found.factors.setdefault(left.code, set()).add(right.code)
+                found.factors.setdefault(right.code, set()).add(left.code)
+            elif sign == "%":
+                found.moduli |= {right.code, *(n.code for n in right.all("identifier"))}
         return found
 
     @cached_property
     def _quotients(self) -> list[Piece]:
-        """`i % W` and `i / W` of a name."""
+        """`i % W` and `i / W` of a name that varies."""
         found = self.function.body.all("binary_expression")
-        return [e for e in found if e.part("operator").code in "/%" and e.part("left").kind == "identifier"]
+        varying = {e.text for e in self._direct if e.varies and e.variable}
+        return [e for e in found if e.part("operator").code in "/%" and e.part("left").code in varying]
 
     @cached_property
     def _partners(self) -> dict[str, set[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache, cached_property, partial
 from itertools import product
 
-from ...course.cuda_text import Piece
+from ...course.cuda_text import Piece, Variable
 from .directions import are_akin, are_counterparts, of_one_direction
 from .edits import CONDITION, INTEGER, STORE, Operation
 from .pool import FAR_FETCHED, Entries, Entry, numbers_near
@@ -16,6 +16,9 @@ UNLIKE = 0.3
 NUMBER = 0.2  # by which 0 and 1 are less likely than names, and other numbers twice as much
 PARTNERS = 0.8  # by which an index and its extent are
 STEP = 0.4  # by which a stride, dilation or padding is
+NEXT = 0.6  # by which what is one more or one less is more likely
+FACTOR = 0.5  # and a number that is a factor of others
+REMAINDER = 1.6  # by which a remainder is of what others are taken of
 MISSING = 0.5  # by which what an index lacks is more likely
 SHORT = 200  # characters of a statement in which not everything is named
 SIGNS = (" < ", " >= ", " == ", " != ")
@@ -33,19 +36,20 @@ class Ranks:
     here: list[int]
     missing: frozenset[str]
     made: Callable | None
+    targets: tuple[Variable, ...]
     own: int | None
     _ranked: dict
 
     def by_rank(self, number: int, o: Operation) -> list[tuple[float, Callable[[], Iterable]]]:
         """What an operation puts in, by how far-fetched it is; the entries are listed when they are asked for."""
         if number not in self._ranked:
-            self._ranked[number] = self._by_rank(o)
+            self._ranked[number] = self._by_rank(number, o)
         return self._ranked[number]
 
-    def _by_rank(self, o: Operation) -> list[tuple[float, Callable[[], Iterable]]]:
+    def _by_rank(self, number: int, o: Operation) -> list[tuple[float, Callable[[], Iterable]]]:
         wanted = o.operands & {"a", "b", "c"}
         if wanted == {"a"}:
-            return grouped(self._put_in(o))
+            return grouped(self._set_to(o, self.targets[number]) if self.targets else self._put_in(o))
         if wanted == {"a", "b"}:
             if o.code == STORE.code:
                 return self._stored
@@ -80,8 +84,32 @@ class Ranks:
                 rank = max(rank, 0.0) + UNLIKE
             elif o.code in _STEPS and self._is_step(self.pool[a]):
                 rank -= STEP
+            rank -= self._as_elsewhere(o.code, self.pool[a])
             if a != self.own or o.code != "a":
                 yield rank, (a,)
+
+    def _as_elsewhere(self, code: str, entry: Entry) -> float:
+        """By how much likelier an operation is that stands elsewhere too: `x * 4`, a remainder of as many; or the next one."""
+        if code in _TERMS:
+            return NEXT * (entry.known == 1)
+        if code == "e * a":
+            number = (entry.known or 0) > 1 and entry.text in self.pool.factors
+            return max(PARTNERS * (entry.text in self.pool.factors.get(self.piece.code, ())), FACTOR * number)
+        return REMAINDER * (code == "e % a" and entry.text in self.pool.moduli)
+
+    def _set_to(self, o: Operation, v: Variable) -> Iterator[tuple[float, tuple[int]]]:
+        """By rank: what a variable may get, or get more; a sum that is like its first value."""
+        first = _words(v.value.code) if v.value else frozenset()
+        for a in self.here:
+            entry = self.pool[a]
+            if entry.text == v.name or entry.is_size or entry.rank >= FAR_FETCHED:
+                continue
+            if entry.of:
+                own = _words(entry.text)
+                if o.code == "= a" and first and first != own and 2 * len(first & own) >= len(own):
+                    yield entry.rank - UNLIKE, (a,)
+            elif entry.variable or o.code == "+= a" and entry.known == 1:
+                yield entry.rank, (a,)
 
     def _is_step(self, entry: Entry) -> bool:
         """Whether it is a stride, a dilation or a padding of the direction that is spoken of."""

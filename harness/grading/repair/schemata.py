@@ -40,7 +40,8 @@ def rows(combinations: Sequence[Sequence[Choice]], sites: int) -> np.ndarray:
 
 
 class Schemata:
-    """The text of a file with all its edits. without: lines that are left as they are.
+    """The text of a file with all its edits. without: lines that are left as they are. only: lines that alone are
+    changed, None for all.
 
     races: of what to do about threads in the wrong order; then these lines are changed, and in others only barriers.
     sites: the places that may be changed. text: what to compile; its lines are `before` later than the file's.
@@ -53,11 +54,13 @@ class Schemata:
         without: Iterable[int] = (),
         races: Iterable[int] | None = None,
         arrays: Sequence[Array] = (),
+        only: Iterable[int] | None = None,
     ):
         source = _rolled(source)
         self.file, self.kernel, self.without = read(source), kernel, set(without)
         self.arrays, self.programs = arrays, []
         self.races = None if races is None else set(races)
+        self.only = None if only is None else set(only)
         self.sites: list[Site] = []
         self.fixed = _fixed_names(self.file)
         others = {k.name for k in self.file.kernels} - {kernel}
@@ -102,18 +105,20 @@ class Schemata:
         return "constexpr" in function.words or function.body.node.has_error
 
     def add(
-        self, piece: Piece, operations, pool=NONE, here=(), made=None, others=(), order=False
+        self, piece: Piece, operations, pool=NONE, here=(), made=None, others=(), order=False, targets=()
     ) -> int | None:
         """The number of a new site; None where the line is to be left alone. order: it concerns the order of threads."""
         if (
             piece.line in self.without
+            or self.only is not None
+            and piece.line not in self.only
             or self.races is not None
             and not order
             and piece.line not in self.races
         ):
             return None
         number, missing = len(self.sites) + 1, self._missing_around(piece)
-        self.sites.append(Site(number, piece, operations, pool, list(here), made, others, missing))
+        self.sites.append(Site(number, piece, operations, pool, list(here), made, others, missing, targets))
         return len(self.sites)
 
 

@@ -4,7 +4,6 @@ left on the others, and what is left then is applied to the text and graded like
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -14,7 +13,6 @@ from itertools import chain, pairwise, zip_longest
 from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
-from ...course.cuda_text import read
 from ...course.declare import Case, Kernel, Puzzle
 from ...devices.virtual.run.workers import available_cores
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
@@ -22,8 +20,7 @@ from .. import grade
 from ..runs import given
 from ..verdict import FAILED, PASSED, Verdict
 from . import texts
-from .edits import Edit, joined
-from .neighbours import setters
+from .edits import joined
 from .pairs import (
     MORE,
     Families,
@@ -37,7 +34,9 @@ from .pairs import (
     turned_signs,
 )
 from .reach import is_one_place
+from .repair import Repair, rank
 from .sites import Choice, Site
+from .suspicion import alone, suspected
 from .variants import FEW_LARGE, Combination, Variants, has_barriers, with_small_blocks
 
 SECONDS = 5.0
@@ -50,55 +49,11 @@ MOST_GRADED = 8
 TIERS = (-9.0, 0.45, 0.65, 0.85, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3.2, 3.5, 4.0, 9.0)
 GUARDS = 3  # the tier after which those that would stop a fault are tried
 PLAUSIBLE = (1.75, 2.25, 2.65)  # operations that cost less are all tried before the others
-SUSPECTED = 0.2  # by which what is wrong is likelier to be in a line that the verdict names
+FIRST = 1.1  # what edits may cost of lines that are changed first
+FIRST_BUILD = 0.3  # of the time is for these
 LATER = 0.35  # by which they wait longer
 PAIRS_LATER = 0.25  # and those of several edits
 LAST_BUILD = 0.4  # of the time is kept for it, in which more edits can be tried
-
-
-@dataclass
-class Repair:
-    """One change that makes every case right. edits: of the text, in its order."""
-
-    edits: tuple[Edit, ...]
-    cost: float
-    source: str = field(repr=False)
-
-    @property
-    def line(self) -> int:
-        return self.source.count("\n", 0, min(e.start for e in self.edits)) + 1
-
-    @property
-    def last_line(self) -> int:
-        return self.source.count("\n", 0, max(e.end for e in self.edits)) + 1
-
-    @property
-    def overlaps(self) -> bool:
-        """Whether one edit is in another, so that they do not fit together."""
-        return any(
-            one.end > other.start for one, other in pairwise(sorted(self.edits, key=lambda e: e.start))
-        )
-
-    def as_dict(self) -> dict:
-        first, last = min(e.start for e in self.edits), max(e.end for e in self.edits)
-        after = self.text[first : last + len(self.text) - len(self.source)]
-        column = first - (self.source.rfind("\n", 0, first) + 1) + 1
-        before = self.source[first:last]
-        return {
-            "line": self.line,
-            "column": column,
-            "before": before,
-            "after": after,
-            "kind": self.edits[0].says,
-        }
-
-    @property
-    def text(self) -> str:
-        """The repaired file."""
-        text = self.source
-        for edit in sorted(self.edits, key=lambda e: e.start, reverse=True):
-            text = edit.apply(text)
-        return text
 
 
 def repairs(
@@ -185,7 +140,6 @@ class Search:
                 break
             self.end = end - (LAST_BUILD * self.left if later == "memory" else 0.0)
             with ExitStack() as stack:
-                devices = self.devices(checks, stack)
                 make = partial(
                     Variants,
                     self.puzzle,
@@ -196,8 +150,13 @@ class Search:
                     slack=self.slack,
                     races=self.disordered if checks == "full" else None,
                 )
-                again = partial(self.devices, checks, stack)
-                if found := self.found_in_small_blocks(make, devices, again):
+                devices = partial(self.devices, checks, stack)
+                if self.first and checks != "full":
+                    whole, self.end = self.end, self.end - (1 - FIRST_BUILD) * self.left
+                    if found := self.found_in_small_blocks(partial(make, only=self.first), devices, FIRST):
+                        return found
+                    self.end = whole
+                if found := self.found_in_small_blocks(make, devices):
                     return found
             self.end = end
         return []
@@ -239,24 +198,29 @@ class Search:
             yield stack.enter_context(self.opener("cpu", checks=checks, seed=self.verdict.seed))
 
     def found_in_small_blocks(
-        self, make: Callable[..., Variants], devices: Iterator, again: Callable[[], Iterator]
+        self, make: Callable[..., Variants], devices: Callable[[], Iterator], most: float = math.inf
     ) -> list[Repair]:
         """Blocks of few threads are fast, where the file sets them; what is right in them is tried as it is."""
         cases = [c for c in self.puzzle.cases if self.kernel in self.puzzle.kernels_of(c)]
         smallest = min(cases, key=lambda c: sum(self.puzzle.full_dims(c).values()))
         text = with_small_blocks(self.source, self.kernel, self.puzzle.full_dims(smallest))
-        whole = cache(lambda: make(self.source, devices=again()))
+        whole = cache(lambda: make(self.source, devices=devices()))
         if text != self.source:
-            small = make(text, devices=devices)
-            if (found := self.found_by(small, whole)) or self.left < 0:
+            small = make(text, devices=devices())
+            if (found := self.found_by(small, most, whole)) or self.left < 0:
                 return found
-        return self.found_by(make(self.source, devices=devices) if text == self.source else whole())
+            if small.is_wrong and most < math.inf:
+                return []
+        return self.found_by(whole(), most)
 
-    def found_by(self, variants: Variants, then: Callable[[], Variants] | None = None) -> list[Repair]:
-        """The repairs among the first edits of which some are. then: gives further variants to try what is right."""
+    def found_by(
+        self, variants: Variants, most: float, then: Callable[[], Variants] | None = None
+    ) -> list[Repair]:
+        """The repairs among the first edits of which some are. most: see `tiers`. then: gives further variants to try what
+        is right."""
         if not variants.is_wrong:
             return []
-        for tier in self.tiers(variants.schemata.sites):
+        for tier in self.tiers(variants.schemata.sites, most):
             first, size = 0, CHUNK
             while first < len(tier) and self.left > 0:
                 left = variants.right_everywhere(tier[first : first + size])
@@ -285,16 +249,17 @@ class Search:
 
     @cached_property
     def suspected(self) -> dict[int, float]:
-        """By which edits of a line are likelier: the verdict names it, or it sets what is used in the line of a fault."""
-        named = re.findall(r"(?i)\blines? (\d+)", " ".join(self.verdict.lines))
-        found = dict.fromkeys(map(int, named), SUSPECTED)
-        if self.verdict.fault:
-            found |= setters(self.source, self.verdict.fault["line"], SUSPECTED)
-        return found
+        """By which edits of a line are likelier."""
+        return suspected(self.source, self.kernel.name, self.verdict)
 
-    def tiers(self, sites: Sequence[Site]) -> Iterator[list[Combination]]:
-        """What is tried together; nothing dearer is tried where something cheaper is found. The choices of operations that
-        cost more are not made before they are needed."""
+    @cached_property
+    def first(self) -> list[int]:
+        """The lines that are changed first, alone, which takes less to compile."""
+        return alone(self.source, self.kernel.name, self.suspected)
+
+    def tiers(self, sites: Sequence[Site], most: float = math.inf) -> Iterator[list[Combination]]:
+        """What is tried together; nothing dearer is tried where something cheaper is found, nor what costs more than
+        `most`. The choices of operations that cost more are not made before they are needed."""
         if ordering := [(c,) for s in sites if s.orders for c in s.choices() if c.is_plain]:
             yield sorted(ordering, key=cost_of)
             yield [*moved(sites)]
@@ -321,7 +286,9 @@ class Search:
             for i, low in enumerate(TIERS[:-1])
             for after in (0.0, PAIRS_LATER)
         ]
-        for _, step, i, together in sorted(order):
+        for cost, step, i, together in sorted(order):
+            if cost > most:
+                return
             if together:
                 low, high = TIERS[i : i + 2]
                 found = [] if step else [c for c in others() if low <= cost_of(c) < high]
@@ -377,20 +344,3 @@ class Search:
 
 def cost_of(choices: Combination) -> float:
     return max((c.cost for c in choices), default=0.0) + MORE * (len(choices) > 1)
-
-
-def rank(repair: Repair, kernel: str) -> tuple:
-    """Several edits close to each other. Barriers in the kernel, after what it waits for, or else late rather than early,
-    in the outermost block: at the end of a loop; one that stood elsewhere near there. A `return` early."""
-    start, says = repair.edits[0].start, repair.edits[0].says
-    length, before = sum(len(e.after) for e in repair.edits), repair.source[:start]
-    others = [e.start for e in repair.edits[1:] if e.says == "a barrier"]
-    if others:
-        return repair.cost, length, min(abs(other - start) for other in others)
-    if says == "a barrier":
-        function = read(repair.source).function(kernel)
-        elsewhere = function is None or not function.whole.start <= start < function.whole.end
-        waits = re.search(r"\bwait\w*[^;{}]*;[^;{}]*$", before) is None
-        return repair.cost, elsewhere, length, waits, before.count("{") - before.count("}"), -start
-    lines = repair.last_line - repair.line
-    return (repair.cost, lines, start, length) if says == "a return" else (repair.cost, lines, length, start)

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
-from ...course.cuda_text import Piece
+from ...course.cuda_text import Piece, Variable
 from .edits import BARRIERS, CONDITION, FLOAT, GUARD, INTEGER, Edit, Operation, replaced
 from .pool import UNUSED, Entries
 from .ranks import SIGNS, Ranks
@@ -88,6 +88,7 @@ class Site(Ranks):
     made: Callable[[Choice], Edit | tuple[Edit, ...]] | None = None
     others: tuple[str, ...] = ()  # arrays that may be named in its place
     missing: frozenset[str] = frozenset()  # names of an array's axes and sizes that its index does not have
+    targets: tuple[Variable, ...] = ()  # by operation, what gets a value
     suspect: float = 0.0  # by which its edits are likelier
     _ranked: dict = field(default_factory=dict, repr=False)
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from ...course.cuda_text import Function, Piece, Variable
 from .edits import ASSIGN, ATOMIC, BARRIERS, EXCHANGE, GUARD, STORE, Edit, Operation
 from .expressions import Expressions
+from .insertions import Insertions
 from .kinds import kind_of
 from .moves import Moves
 from .neighbours import as_soon_as_known, may_be_exchanged, sets
@@ -23,7 +24,7 @@ _LEFT_OUT = ("constexpr", "static", "extern", "__shared__", "__constant__", "__d
 _HEADS = ("if_statement", "for_statement", "while_statement", "do_statement", "for_range_loop")
 
 
-class Writer(Moves, Expressions):
+class Writer(Moves, Insertions, Expressions):
     """Writes one function. schemata: the Schemata that it belongs to."""
 
     def __init__(self, schemata, function: Function):
@@ -91,6 +92,7 @@ class Writer(Moves, Expressions):
             child = Piece(p.file, node)
             barrier = self._barrier(child) if self.schemata.races is not None and node.type != "{" else ""
             stores = self._stores_before(child) if node.type == "}" else ""
+            stores += self._assigned_before(child, p)
             text += p.file.text[at : child.start] + barrier + stores + before.get(node.id, "")
             text += self.write(child) + after.get(node.id, "")
             at = child.end
@@ -134,12 +136,12 @@ class Writer(Moves, Expressions):
     _argument_list = _subscript_argument_list = _init_statement = _children
 
     def _return_statement(self, p: Piece) -> str:
-        return self._guarded(p, p.code)
+        return self._guarded(p, self._inside(p))
 
     _continue_statement = _break_statement = _return_statement
 
     def _expression_statement(self, p: Piece) -> str:
-        return self._guarded(p, self._inside(p), self._kept_after(p))
+        return self._guarded(p, self._called_otherwise(p, self._inside(p)), self._kept_after(p))
 
     def _if_statement(self, p: Piece) -> str:
         text = self._inside(p, condition=self._condition)

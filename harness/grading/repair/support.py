@@ -13,6 +13,7 @@ from .edits import (
     BINARY,
     CALL,
     CALLED,
+    CHOSEN,
     CONDITION,
     FLOAT,
     FLOAT_BINARY,
@@ -156,6 +157,7 @@ def support(atomic: bool) -> str:
         " bool is = false; switch ((edit.operation - 1) % n) {"
         + " ".join(f"case {i}: is = {o.code}; break;" for i, o in enumerate(GUARD[1:]))
         + " } const int way = (edit.operation - 1) / n; if (way ? is : !is) return way + 1; } return 0; }",
+        f"{slow} bool backwarp_chosen(int s, {POOL}) {{ {edit} {pair} {_switch(CHOSEN)} return true; }}",
         f"template <class T> {slow} T backwarp_stepped(int s, T i, {POOL}, int c0, int c1, int c2, int c3, int c4) {{"
         f" {edit} const int o = edit.operation;"
         " const int c = o == 0 ? c0 : o == 1 ? c1 : o == 2 ? c2 : o == 3 ? c3 : c4; const T a = backwarp_int(edit.a, p);"

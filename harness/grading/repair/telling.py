@@ -34,6 +34,7 @@ KINDS = {
     "a statement too many": "this statement is too much",
     "how it is stored": "it is to be stored in another way: added, or not added, to what is there",
     "a start value": "a variable has to begin with a value there, in every turn of the loop",
+    "a value that is set": "a variable has to get another value there",
     "a first value": "it needs a value to begin with",
     "the step of a loop": "the loop takes another step",
     "the step of a pointer": "the pointer goes on to the next element there",

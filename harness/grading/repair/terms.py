@@ -86,7 +86,7 @@ def in_text(body: Piece, names: Collection[str]) -> list[str]:
             others += [o.translate(str.maketrans("/%", "%/")) for o in others]
         for other in others:
             found[other] += 0
-    return [text for text, _ in found.most_common()]
+    return sorted(found, key=lambda text: (-min(found[text], 2), len(re.findall(r"\w+", text))))
 
 
 def reordered(body: Piece, extents: Mapping[str, Collection[str]]) -> Iterator[str]:
@@ -96,7 +96,7 @@ def reordered(body: Piece, extents: Mapping[str, Collection[str]]) -> Iterator[s
         for order in permutations(axes):
             texts = [order[0]]
             for index in order[1:]:
-                known = sorted(e for e in extents.get(index, ()) if e.isidentifier())[:2]
+                known = sorted((e for e in extents.get(index, ()) if e.isidentifier()), reverse=True)[:2]
                 texts = [f"{f'({t})' if ' ' in t else t} * {size} + {index}" for t in texts for size in known]
             yield from texts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import repeat
@@ -46,7 +46,7 @@ _JOINT = re.compile(r"atomic|red_|volatile$|__threadfence|cooperative_groups|cud
 
 
 class Variants:
-    """A file with all its edits, compiled for devices. source: its text. races: see Schemata.
+    """A file with all its edits, compiled for devices. source: its text. races, only: see Schemata.
 
     given: as of runs. left, slack: of the search. Errors: CompileError.
     """
@@ -62,24 +62,25 @@ class Variants:
         left: Callable[[], float],
         races: set[int] | None = None,
         slack: float = 1.0,
+        only: Collection[int] | None = None,
     ):
         self.puzzle, self.verdict, self.source, self.name = puzzle, verdict, source, name
         self.devices, self.given, self.left, self.slack = devices, given, left, slack
         self.kernel: Kernel = puzzle.kernel(verdict.kernel)
         self.setups: list[Setup] = []
         self.budgets: dict[str, int] = {}
-        self.schemata = self._compiled(races)
+        self.schemata = self._compiled(races, only)
         self.order: list[int] = []
         wrong = (i for i, case in enumerate(self.cases) if not self.right_in(case, [()]))
         first = next(wrong, None)
         self.is_wrong = first is not None
         self.order = sorted(range(len(self.cases)), key=lambda i: (i != first, i))  # first what is wrong
 
-    def _compiled(self, races: set[int] | None) -> Schemata:
+    def _compiled(self, races: set[int] | None, only: Collection[int] | None) -> Schemata:
         """Lines in which the compiler takes offence stay as they are."""
         without: set[int] = set()
         while True:
-            schemata = Schemata(self.source, self.kernel.name, without, races, self.kernel.passed)
+            schemata = Schemata(self.source, self.kernel.name, without, races, self.kernel.passed, only)
             try:
                 self._open(schemata)
                 return schemata

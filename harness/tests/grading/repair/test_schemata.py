@@ -13,8 +13,8 @@ from harness.grading.repair.directions import are_akin, are_counterparts, of_one
 from harness.grading.repair.edits import BINARY, FLOAT, INTEGER, filled, replaced
 from harness.grading.repair.neighbours import setters
 from harness.grading.repair.pairs import Families, carried, exchanged, renamed, turned_signs
+from harness.grading.repair.repair import Repair
 from harness.grading.repair.schemata import Schemata, rows
-from harness.grading.repair.search import Repair
 from harness.tests.devices.virtual.launches import K, Quick
 
 SOURCE = """

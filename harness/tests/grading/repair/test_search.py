@@ -55,9 +55,17 @@ def found(number: str, old: str, new: str):
         ("02", "C[row * N + col] = sum;", "", None),
         ("11", "    if (i >= n) return;", "", None),  # before a declaration that reads memory
         ("27", "float a[BK][BM + 4]", "float a[BK][BM + 1]", None),  # what no variant can choose
-        ("24", "i < down && top + i < H", "i < down", None),  # by the loop's own variable
+        ("18", "i < 4 && row + i < rows", "i < 4", None),  # by the loop's own variable
         ("26", "        }\n        __syncthreads();  // nobody needs them any more", "        }", None),
-        ("30", "= bias[k] + sum", "= sum", ("sum", "sum + bias[k]")),  # what is nowhere used
+        ("23", "= sum + bias[o]", "= sum", ("sum", "sum + bias[o]")),  # what is nowhere used
+        (
+            "08",
+            "x > best || isnan(x)) {\n                best = x;",
+            "x > best || isnan(x)) {",
+            None,
+        ),  # a value
+        ("17", "< size + pad ?", "<= size + pad ?", None),  # what a function returns
+        ("31", "class_w = blockIdx.y % stride_w", "class_w = blockIdx.y % stride_h", None),  # the line named
         ("09", "(b * C_out + k) * H_out * W_out + i", "k * H_out * W_out + i", ("k", "(b * C_out + k)")),
     ],
 )

@@ -1,0 +1,185 @@
+"""The sites of what may be missing: a variable that is to get another value, the 0 beside an element that need not be there,
+and the other forms of a call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cached_property
+
+from ...course.cuda_text import Piece, Variable
+from .edits import CHOSEN, Edit, Operation
+from .kinds import kind_of
+from .pool import Entries
+from .sites import Choice
+from .support import asked
+
+MOST_TARGETS = 8  # variables that may get a value at one place
+_INSIDE = ("for_statement", "while_statement", "do_statement", "if_statement", "else_clause")
+
+
+class Insertions:
+    """Writes what may be inserted; statements.py writes what is there."""
+
+    def _assigned_before(self, p: Piece, block: Piece) -> str:
+        """In a loop or a branch: what a variable gets before a statement, or at the end, `}`."""
+        inside = block.outer is not None and block.outer.kind in _INSIDE
+        if not inside or p.kind == "comment" or p.code == "{" or p == block.parts[0]:
+            return ""
+        text = ""
+        for kind, entries in (("integer", self.integers), ("float", self.floats)):
+            seen = [v for v in self._changing if kind_of(v) == kind and self._is_named(v, p.start)]
+            targets = [v for v in seen if v not in self._kept_as_it_is or block.holds(v)]
+            if targets := targets[-MOST_TARGETS:]:
+                text += self._assigned(p, kind, entries, targets)
+        return text
+
+    def _assigned(self, p: Piece, kind: str, entries: Entries, targets: list[Variable]) -> str:
+        signs = [(v, sign) for v in targets for sign in ("=", "+=")]
+        operations = [
+            Operation(f"{sign} a", "a value that is set", 1.05 + 0.3 * (v in self._kept_as_it_is))
+            for v, sign in signs
+        ]
+
+        def made(choice: Choice) -> Edit:
+            v, sign = signs[choice.operation]
+            return Edit(
+                p.start, p.start, f"{v.name} {sign} {entries[choice.a].text}; ", "a value that is set"
+            )
+
+        here = self.pool.here(entries, p.start)
+        number = self.schemata.add(p, operations, entries, here, made, targets=tuple(v for v, _ in signs))
+        if number is None:
+            return ""
+        get = "int" if kind == "integer" else "float"
+        text = f"const BackwarpEdit backwarp_e = backwarp_edit({number});"
+        text += f" const {get} backwarp_v = backwarp_{get}(backwarp_e.a, backwarp_p); "
+        for i, (v, sign) in enumerate(signs):
+            text += f"if (backwarp_e.operation == {i}) {v.name} {sign} backwarp_v; "
+        return f"if ({asked(number)}) {{ {text}{self._stores(targets)}}} "
+
+    @cached_property
+    def _changing(self) -> list[Variable]:
+        """Variables that may get another value: those that do, and those that begin with one like it."""
+        return [
+            v
+            for v in self.pool.locals
+            if kind_of(v)
+            and v.node.id not in self.pool.parameters
+            and not {"const", "constexpr", "__shared__", "__constant__", "static"}
+            & {*v.words, *v.type.split()}
+            and (v.outer is None or v.outer.outer is None or v.outer.outer.kind != "for_statement")
+            and (v.name in self._set_again or v.value is None or v.node.id not in self.pool._steady)
+        ]
+
+    @cached_property
+    def _kept_as_it_is(self) -> list[Variable]:
+        """Those of them that get no value after their first one, which is no number."""
+        return [
+            v
+            for v in self._changing
+            if v.name not in self._set_again
+            and v.value is not None
+            and not re.match(r"-?[\d.I]", v.value.code)
+        ]
+
+    @cached_property
+    def _set_again(self) -> set[str]:
+        body = self.function.body
+        found = {e.part("left").code for e in body.all("assignment_expression")}
+        return found | {e.part("argument").code for e in body.all("update_expression")}
+
+    def _is_named(self, v: Variable, place: int) -> bool:
+        """Whether its name stands for it at a place, where it has been declared."""
+        return v.end <= place and self.schemata.file.named(v.name, place) == [v]
+
+    def _or_zero(self, p: Piece, text: str) -> str:
+        """An element that is read, where some threads should have 0 instead."""
+        outer = p.outer
+        if outer is None or outer.kind not in ("assignment_expression", "init_declarator"):
+            return text
+        if outer.part("left") == p or self.pool.kind(p) not in ("integer", "float"):
+            return text
+        zero = "0.0f" if self.pool.kind(p) == "float" else "0"
+        here = self.pool.here(self.integers, p.start)
+
+        def made(choice: Choice) -> Edit:
+            names = {"a": self.integers[choice.a].text, "b": self.integers[choice.b].text}
+            condition = re.sub(r"\b[ab]\b", lambda m: names[m[0]], CHOSEN[choice.operation].code)
+            return Edit(p.start, p.end, f"{condition} ? {p.code} : {zero}", "a choice")
+
+        number = self.schemata.add(p, CHOSEN, self.integers, here, made)
+        if number is None:
+            return text
+        return f"({asked(number)} && !backwarp_chosen({number}, backwarp_p) ? {zero} : {text})"
+
+    def _called_otherwise(self, p: Piece, text: str) -> str:
+        """`f(x, y);` where another function, or another part of an array, is meant."""
+        call = p.parts[0] if len(p.parts) == 1 else None
+        if call is None or call.kind != "call_expression":
+            return text
+        for where, codes, says in (
+            self._other_functions(call),
+            self._other_parts(call),
+            self._other_numbers(call),
+        ):
+            if where is None or not codes:
+                continue
+
+            def made(choice: Choice, where=where, codes=codes, says=says) -> Edit:
+                return Edit(where.start, where.end, codes[choice.operation], says)
+
+            number = self.schemata.add(where, [Operation(code, says, 1.1) for code in codes], made=made)
+            for i, code in enumerate(codes if number is not None else ()):
+                other = p.file.text[p.start : where.start] + code + p.file.text[where.end : p.end]
+                other = " ".join(other.split())
+                text = f"if ({asked(number)} && backwarp_edit({number}).operation == {i}) {{ {other} }} else {{ {text} }}"
+        return text
+
+    def _other_functions(self, call: Piece) -> tuple[Piece, list[str], str]:
+        """Those that are called with as many arguments."""
+        own = call.part("function")
+        return own, self._called_with(len(call.part("arguments").parts), own.code), "a function"
+
+    def _other_parts(self, call: Piece) -> tuple[Piece | None, list[str], str]:
+        """`x` where the same function gets `x + 2` elsewhere."""
+        for n, argument in enumerate(call.part("arguments").parts):
+            found = {}
+            for other in self._calls_of(call.part("function").code):
+                arguments = other.part("arguments").parts
+                e = arguments[n] if n < len(arguments) else argument
+                if e.kind == "binary_expression" and e.part("left").code == argument.code:
+                    found[e.code] = True
+                elif argument.kind == "binary_expression" and argument.part("left").code == e.code:
+                    found[e.code] = True
+            literals = (
+                [f"{argument.code} + {n}" for n in (1, 2, 4)]
+                if argument.kind == "identifier"
+                and self.pool.kind(argument) == "pointer"
+                and not self.schemata.file.function(call.part("function").code)
+                else []
+            )
+            if found or literals and n == len(call.part("arguments").parts) - 1:
+                return argument, list(dict.fromkeys([*found, *literals])), "a place in memory"
+        return None, [], ""
+
+    def _other_numbers(self, call: Piece) -> tuple[Piece | None, list[str], str]:
+        """Of a template's argument: one more, and one less."""
+        arguments = call.part("function").part("arguments")
+        own = arguments.parts[0] if arguments is not None and len(arguments.parts) == 1 else None
+        if own is None or not re.fullmatch(r"[\w\s+-]+", own.code):
+            return None, [], ""
+        found = re.fullmatch(r"(.*?)(?:\s*([+-])\s*)?(\d*)", own.code)
+        name, n = found[1].strip(), int(found[3] or 0) * (-1 if found[2] == "-" else 1)
+        texts = []
+        for m in (n - 1, n + 1):
+            if name:
+                texts.append(name if m == 0 else f"{name} {'-' if m < 0 else '+'} {abs(m)}")
+            elif m >= 0:
+                texts.append(str(m))
+        return own, texts, "another value"
+
+    def _calls_of(self, name: str) -> list[Piece]:
+        return [c for c in self.function.body.all("call_expression") if c.part("function").code == name]
+
+    _called_with: Callable

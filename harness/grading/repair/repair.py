@@ -1,0 +1,72 @@
+"""A repair: what it changes, and which of several is told first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from ...course.cuda_text import read
+from .edits import Edit
+
+
+@dataclass
+class Repair:
+    """One change that makes every case right. edits: of the text, in its order."""
+
+    edits: tuple[Edit, ...]
+    cost: float
+    source: str = field(repr=False)
+
+    @property
+    def line(self) -> int:
+        return self.source.count("\n", 0, min(e.start for e in self.edits)) + 1
+
+    @property
+    def last_line(self) -> int:
+        return self.source.count("\n", 0, max(e.end for e in self.edits)) + 1
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether one edit is in another, so that they do not fit together."""
+        return any(
+            one.end > other.start for one, other in pairwise(sorted(self.edits, key=lambda e: e.start))
+        )
+
+    def as_dict(self) -> dict:
+        first, last = min(e.start for e in self.edits), max(e.end for e in self.edits)
+        after = self.text[first : last + len(self.text) - len(self.source)]
+        column = first - (self.source.rfind("\n", 0, first) + 1) + 1
+        before = self.source[first:last]
+        return {
+            "line": self.line,
+            "column": column,
+            "before": before,
+            "after": after,
+            "kind": self.edits[0].says,
+        }
+
+    @property
+    def text(self) -> str:
+        """The repaired file."""
+        text = self.source
+        for edit in sorted(self.edits, key=lambda e: e.start, reverse=True):
+            text = edit.apply(text)
+        return text
+
+
+def rank(repair: Repair, kernel: str) -> tuple:
+    """Several edits close to each other. Barriers in the kernel, after what it waits for, or else late rather than early,
+    in the outermost block: at the end of a loop; one that stood elsewhere near there. A `return` early."""
+    start, says = repair.edits[0].start, repair.edits[0].says
+    length, before = sum(len(e.after) for e in repair.edits), repair.source[:start]
+    others = [e.start for e in repair.edits[1:] if e.says == "a barrier"]
+    if others:
+        return repair.cost, length, min(abs(other - start) for other in others)
+    if says == "a barrier":
+        function = read(repair.source).function(kernel)
+        elsewhere = function is None or not function.whole.start <= start < function.whole.end
+        waits = re.search(r"\bwait\w*[^;{}]*;[^;{}]*$", before) is None
+        return repair.cost, elsewhere, length, waits, before.count("{") - before.count("}"), -start
+    lines = repair.last_line - repair.line
+    return (repair.cost, lines, start, length) if says == "a return" else (repair.cost, lines, length, start)

@@ -1,0 +1,62 @@
+"""The lines in which a mistake is likely to be, by what the verdict says of it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from ...course.cuda_text import Piece, read
+from ..verdict import Verdict
+from .neighbours import setters, users
+
+NAMED = 0.2  # by which edits of a line that the verdict names are likelier
+ALIKE = 0.15  # and of one that speaks of the same as its sentences do
+AS_MUCH = 0.6  # of what the line has that has the most in common with them
+FEW, SHARE = 70, 0.6  # names in the lines that are tried alone, and of those in the function
+
+
+def suspected(source: str, kernel: str, verdict: Verdict) -> dict[int, float]:
+    """By which edits of a line are likelier: the verdict names it, or its names are those that the verdict gives as a cause
+    where it names none; or it sets what is used there, or uses what is set there."""
+    found = dict.fromkeys(map(int, re.findall(r"(?i)\blines? (\d+)", " ".join(verdict.lines))), NAMED)
+    if verdict.fault:
+        found |= setters(source, verdict.fault["line"], NAMED)
+    found = found or spoken_of(source, kernel, verdict.causes)
+    for near in (setters, users):
+        for line, more in list(found.items()):
+            for other, less in near(source, line, more / 2).items():
+                found[other] = max(found.get(other, 0.0), less)
+    return found
+
+
+def alone(source: str, kernel: str, suspected: dict[int, float]) -> list[int]:
+    """The most suspected lines, as far as they are few of the kernel's; none where it has few."""
+    function = read(source).function(kernel)
+    names = _names_by_line(function.body) if function else {}
+    found, left = [], min(FEW, SHARE * sum(map(len, names.values())))
+    for line in sorted(suspected, key=lambda line: -suspected[line]):
+        if len(names.get(line, ())) <= left:
+            left -= len(names.get(line, ()))
+            found.append(line)
+    return found if sum(map(len, names.values())) > FEW else []
+
+
+def spoken_of(source: str, kernel: str, sentences: Sequence[str]) -> dict[int, float]:
+    """The lines whose names are those of some sentences: rare ones count more."""
+    function = read(source).function(kernel)
+    if function is None:
+        return {}
+    names = _names_by_line(function.body)
+    common = Counter(name for own in names.values() for name in set(own))
+    said = set(re.findall(r"[A-Za-z_]\w*", " ".join(sentences)))
+    shares = {line: sum(1 / common[name] for name in said.intersection(own)) for line, own in names.items()}
+    most = max(shares.values(), default=0.0)
+    return {line: ALIKE for line, share in shares.items() if share and share >= AS_MUCH * most}
+
+
+def _names_by_line(body: Piece) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for name in body.all("identifier"):
+        found.setdefault(name.line, []).append(name.code)
+    return found

@@ -1,0 +1,74 @@
+"""What is missing is put in: a value that is set, the 0 beside an element, another form of a call."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.grading.repair.repair import Repair
+from harness.grading.repair.schemata import Schemata
+from harness.tests.devices.virtual.launches import K
+from harness.tests.grading.repair.test_schemata import RIGHT, WRONG, judged, outputs
+
+MISSING = """
+template <int N> __device__ void plus(float* x) { x[0] += N; }
+__device__ void put(float* to, int at, const float* from) { to[at] = from[0]; }
+__device__ int half(int n) { return n / 2; }
+extern "C" __global__ void k(const float* a, float* out, int n) {
+    int t = threadIdx.x, x = t % 3, y = t / 3, step = n - 1, at;
+    at = 0;
+    if (t >= 9) return;
+    float sum = 0.0f, best = 0.0f;
+    for (int i = 0; i < n; i++) {
+        int j = i + x;
+        sum += j;
+        j = i + y;
+        sum += 10 * j * half(t);
+        at += step;
+        float v = a[at];
+        if (v > best) {
+            sum += 1;
+            best = v;
+        }
+    }
+    float own = x < y ? a[t] : 0.0f;
+    plus<1>(&sum);
+    float four[4] = {sum, own, 2.0f, best};
+    put(out, t, four);
+    sum += 2 * out[t];
+    out[t] = sum + 3 * own + at + (n + t * x);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "right, wrong",
+    [
+        ("        at += step;\n", ""),
+        ("float own = x < y ? a[t] : 0.0f;", "float own = a[t];"),
+        ("plus<1>(&sum)", "plus<2>(&sum)"),
+        ("(n + t * x)", "(n + t + x)"),
+        ("return n / 2", "return n * 2"),
+    ],
+)
+def test_the_edit_exists_and_computes_what_the_edited_text_does(right, wrong):
+    text = MISSING.replace(right, wrong)
+    assert text != MISSING
+    wanted = plain(MISSING)
+    made = Schemata(text, "k")
+    chosen = next(c for s in made.sites for c in s.choices() if plain(repaired(c, text)) == wanted)
+    assert judged(made, [(chosen,), ()], outputs(MISSING)) == [RIGHT, WRONG]
+
+
+def repaired(choice, text: str) -> str:
+    return Repair(choice.edits, 0.0, text).text
+
+
+def plain(text: str) -> str:
+    return "".join(text.split())
+
+
+def test_only_the_lines_asked_for_are_changed():
+    source = f"{K}k(float* x, int n) {{\n int a = n;\n int b = a;\n x[b] = 0;\n}}\n"
+    some = Schemata(source, "k", only=[3])
+    assert {s.piece.line for s in some.sites} == {3}
+    assert {s.piece.line for s in Schemata(source, "k").sites} > {3}

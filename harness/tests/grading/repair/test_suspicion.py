@@ -1,0 +1,48 @@
+"""The lines that are suspected: those that a verdict speaks of, and those around them."""
+
+from __future__ import annotations
+
+from harness.grading.repair.neighbours import users
+from harness.grading.repair.suspicion import ALIKE, FEW, NAMED, alone, spoken_of, suspected
+from harness.grading.verdict import Verdict
+from harness.tests.devices.virtual.launches import K
+
+SOURCE = f"""{K}k(const float* weights, const float* input, float* out, int n, int stride) {{
+    int t = threadIdx.x;
+    int row = t / n;
+    int place = row * stride;
+    float w = weights[place];
+    float x = input[t];
+    out[t] = w * x;
+}}
+"""
+
+
+def verdict(**of) -> Verdict:
+    return Verdict(puzzle="01", file="kernel.cu", device="cpu", status="failed", **of)
+
+
+def test_a_line_that_is_named_and_those_that_set_or_use_what_it_has():
+    found = suspected(SOURCE, "k", verdict(lines=["Line 5: is place the right one?"]))
+    assert found[5] == NAMED
+    assert 0 < found[4] < NAMED and 0 < found[7] < NAMED  # place is set, and w is used there
+    assert 6 not in found
+
+
+def test_lines_with_the_names_of_a_cause_where_none_is_named():
+    assert spoken_of(SOURCE, "k", ["weights is read at the wrong place."]) == {5: ALIKE}
+    assert spoken_of(SOURCE, "k", ["All is wrong."]) == {}
+    assert spoken_of(SOURCE, "other", ["weights"]) == {}
+
+
+def test_what_is_filled_by_a_call_is_used_where_it_is_read():
+    source = f"{K}k(float* a) {{\n float x[2], y[2];\n load(x, a);\n y[0] = x[1];\n a[0] = y[0];\n}}\n"
+    assert users(source, 3, 0.2) == {2: 0.2, 4: 0.2, 5: 0.1}
+
+
+def test_a_small_kernel_is_changed_as_a_whole_and_of_a_large_one_few_lines():
+    assert alone(SOURCE, "k", {5: NAMED}) == []
+    long = SOURCE.replace("    out[t]", "    x += w * x + t + row + place;\n" * 30 + "    out[t]")
+    lines = dict.fromkeys(range(7, 37), 0.1) | {5: NAMED}
+    found = alone(long, "k", lines)
+    assert found[0] == 5 and 1 < len(found) <= FEW // 6 + 1
