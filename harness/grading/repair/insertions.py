@@ -69,8 +69,12 @@ class Insertions:
             and not {"const", "constexpr", "__shared__", "__constant__", "static"}
             & {*v.words, *v.type.split()}
             and (v.outer is None or v.outer.outer is None or v.outer.outer.kind != "for_statement")
-            and (v.name in self._set_again or v.value is None or v.node.id not in self.pool._steady)
+            and (v.name in self._set_again or v.value is None or self._begins(v))
         ]
+
+    def _begins(self, v: Variable) -> bool:
+        """Whether a variable's first value is a number, or not the same for all threads all the time."""
+        return v.value.kind == "number_literal" or v.node.id not in self.pool._steady
 
     @cached_property
     def _kept_as_it_is(self) -> list[Variable]:

@@ -34,7 +34,7 @@ extern "C" __global__ void k(const float* a, float* out, int n) {
     plus<1>(&sum);
     float four[4] = {sum, own, 2.0f, best};
     put(out, t, four);
-    sum += 2 * out[t];
+    sum += 2 * out[t] + best;
     out[t] = sum + 3 * own + at + (n + t * x);
 }
 """
@@ -44,6 +44,7 @@ extern "C" __global__ void k(const float* a, float* out, int n) {
     "right, wrong",
     [
         ("        at += step;\n", ""),
+        ("            best = v;\n", ""),
         ("float own = x < y ? a[t] : 0.0f;", "float own = a[t];"),
         ("plus<1>(&sum)", "plus<2>(&sum)"),
         ("(n + t * x)", "(n + t + x)"),
