@@ -7,9 +7,9 @@ the text, from 0; lines and columns count from 1. What an integer or an extent i
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -51,15 +51,15 @@ class Piece:
     file: CudaText = field(repr=False, compare=False)
     node: Node = field(repr=False)
 
-    @property
+    @cached_property
     def kind(self) -> str:
         return self.node.type
 
-    @property
+    @cached_property
     def start(self) -> int:
         return self.node.start_byte
 
-    @property
+    @cached_property
     def end(self) -> int:
         return self.node.end_byte
 
@@ -81,17 +81,23 @@ class Piece:
 
     def part(self, name: str) -> Piece | None:
         """The child that the grammar calls so: `condition`, `body`, `left`, `operator`."""
-        node = self.node.child_by_field_name(name)
-        return Piece(self.file, node) if node else None
+        named = self._named
+        if name not in named:
+            named[name] = self.file.piece(self.node.child_by_field_name(name))
+        return named[name]
 
-    @property
-    def parts(self) -> list[Piece]:
+    @cached_property
+    def _named(self) -> dict[str, Piece | None]:
+        return {}
+
+    @cached_property
+    def parts(self) -> tuple[Piece, ...]:
         """The children that are more than a word or a sign, without comments."""
-        return [Piece(self.file, n) for n in self.node.named_children if n.type != "comment"]
+        return tuple(self.file.piece(n) for n in self.node.named_children if n.type != "comment")
 
-    @property
+    @cached_property
     def outer(self) -> Piece | None:
-        return Piece(self.file, self.node.parent) if self.node.parent else None
+        return self.file.piece(self.node.parent)
 
     @property
     def is_updated(self) -> bool:
@@ -170,6 +176,19 @@ class Macro:
     parameters: tuple[str, ...] | None = None
 
 
+def remembered(function: Callable) -> Callable:
+    """A function of a piece and little else, whose answers are kept with the file."""
+
+    @wraps(function)
+    def found(piece: Piece, *more):
+        key = function, piece.node.id, *more
+        if key not in (answers := piece.file.answers):
+            answers[key] = function(piece, *more)
+        return answers[key]
+
+    return found
+
+
 @lru_cache(maxsize=16)
 def read(text: str) -> CudaText:
     """The parsed text; the same object for the same text."""
@@ -183,20 +202,26 @@ class CudaText:
         self.text, self.lines = text, text.split("\n")
         self.root = cuda_tree.parse(text)
         self._pieces: dict[int, Piece] = {}  # by their nodes' ids
+        self.answers: dict[tuple, object] = {}  # see `remembered`
 
     def _code(self, node: Node) -> str:
         return self.text[node.start_byte : node.end_byte]
 
     @property
     def whole(self) -> Piece:
-        return Piece(self, self.root)
+        return self.piece(self.root)
 
     def within(self, node: Node, kinds: Iterable[str]) -> list[Piece]:
         """The nodes of these kinds from `node` on downwards, in order."""
-        for n in (found := self._index.below(node, kinds)):
-            if n.id not in self._pieces:
-                self._pieces[n.id] = Piece(self, n)
-        return [self._pieces[n.id] for n in found]
+        return [self.piece(n) for n in self._index.below(node, kinds)]
+
+    def piece(self, node: Node | None) -> Piece | None:
+        """The same object for the same node: it keeps what has been asked of it."""
+        if not node:
+            return None
+        if node.id not in self._pieces:
+            self._pieces[node.id] = Piece(self, node)
+        return self._pieces[node.id]
 
     @cached_property
     def _index(self) -> cuda_tree.Index:
@@ -241,7 +266,7 @@ class CudaText:
     @cached_property
     def tokens(self) -> tuple[Piece, ...]:
         """Words, signs and literals: what stands neither in a comment nor in a directive."""
-        return tuple(Piece(self, n) for n in cuda_tree.tokens(self.root))
+        return tuple(self.piece(n) for n in cuda_tree.tokens(self.root))
 
     # -- at a place ---------------------------------------------------------------------------------------
 
@@ -256,7 +281,7 @@ class CudaText:
         node, found = self.root, []
         while node is not None:
             if not kinds or node.type in kinds:
-                found.append(Piece(self, node))
+                found.append(self.piece(node))
             node = next((n for n in node.children if n.start_byte <= place < n.end_byte), None)
         return found[::-1]
 
@@ -274,7 +299,9 @@ class CudaText:
 
     def named(self, name: str, place: int) -> list[Variable]:
         """The variables that a name may mean at a place; several where the innermost scope declares it more than once."""
-        seen = [v for v in self._by_name.get(name, ()) if v.start < place and self._holds(v.scope, place)]
+        if name not in self._by_name:
+            return []
+        seen = [v for v in self._by_name[name] if v.start < place and self._holds(v.scope, place)]
         inner = max(((v.scope.start_byte, -v.scope.end_byte) for v in seen), default=None)
         return [v for v in seen if (v.scope.start_byte, -v.scope.end_byte) == inner]
 
@@ -328,12 +355,12 @@ class CudaText:
         yield Function(
             self,
             node,
-            _last_name(Piece(self, name)),
+            _last_name(self.piece(name)),
             self._words(node),
             tuple(parameters),
             templates,
-            Piece(self, body),
-            Piece(self, whole),
+            self.piece(body),
+            self.piece(whole),
             name.start_point[0] + 1,
         )
 
@@ -351,7 +378,7 @@ class CudaText:
         if node.type == "enumerator":
             name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
             yield Variable(
-                self, node, self._code(name), "enum", ("const",), value=self._piece(value), scope=scope
+                self, node, self._code(name), "enum", ("const",), value=self.piece(value), scope=scope
             )
         if node.type not in _DECLARATIONS:
             return
@@ -374,7 +401,7 @@ class CudaText:
             if inner.type == "init_declarator":
                 value = inner.child_by_field_name("value")
             elif inner.type == "array_declarator":
-                extents.append(self._piece(inner.child_by_field_name("size")))
+                extents.append(self.piece(inner.child_by_field_name("size")))
             pointer |= inner.type in ("pointer_declarator", "reference_declarator")
             inner = inner.child_by_field_name("declarator") or first_of(inner, *_DECLARATORS, "identifier")
         names = [inner] if inner is not None else []
@@ -390,12 +417,9 @@ class CudaText:
                     words,
                     pointer,
                     tuple(extents[::-1]),
-                    self._piece(value),
+                    self.piece(value),
                     scope,
                 )
-
-    def _piece(self, node: Node | None) -> Piece | None:
-        return Piece(self, node) if node else None
 
 
 def edited(text: str, edits: Iterable[tuple[Piece, str]]) -> str:

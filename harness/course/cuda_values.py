@@ -176,7 +176,7 @@ class Values:
         more, node = 0, v.node
         while not (value := node.child_by_field_name("value")) and (before := node.prev_named_sibling):
             more, node = more + (before.type == "enumerator"), before
-        return more + (self._initial(Piece(self.file, value)) if value else 0)
+        return more + (self._initial(self.file.piece(value)) if value else 0)
 
     def _call(self, e: Piece, value: Callable[[Piece | None], int]) -> int:
         """`int(x)`, `static_cast<int>(x)`, and a constexpr function that is one return statement."""

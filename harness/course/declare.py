@@ -90,6 +90,13 @@ class Kernel:
     def outputs(self) -> tuple[Array, ...]:
         return tuple(p for p in self.arrays if p.is_output)
 
+    @cached_property
+    def sizes(self) -> frozenset[str]:
+        """The dimensions that arrays and scalars are declared with."""
+        named = [size for a in self.arrays for _, size in a.axes]
+        named += [p.name if p.value is None else p.value for p in self.params if isinstance(p, Scalar)]
+        return frozenset(name for name in named if isinstance(name, str))
+
     @property
     def signature(self) -> str:
         """`name(const float* x, int n)`, as the stub declares it."""
@@ -280,7 +287,10 @@ class Puzzle:
     def _check_case(self, case: Case) -> None:
         dims = self.full_dims(case)
         for kernel in self.kernels_of(case):
-            for p in (*kernel.params, *kernel.constants):
+            params = (*kernel.params, *kernel.constants)
+            if kernel.sizes <= dims.keys():  # then only functions can ask for more
+                params = [p for p in kernel.params if isinstance(p, Scalar) and callable(p.value)]
+            for p in params:
                 try:
                     p.shape(dims) if isinstance(p, Array) else p.resolve(dims)
                 except KeyError as e:

@@ -17,6 +17,8 @@ import numpy as np
 
 _LENGTH = struct.Struct("=Q")
 _write = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
+_SIMPLE = {bool, float, int, str, type(None)}
+_COLLECTIONS = {"tuple": tuple, "set": set, "frozenset": frozenset}
 _HARMLESS = (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError, struct.error)
 
 
@@ -56,12 +58,11 @@ class Codec:
 
     def _node(self, value, buffers: list[bytes]):
         kind = type(value)
-        if value is None or kind in (bool, int, float, str):
+        if kind in _SIMPLE:
             return value
-        if kind is list:
-            return [self._node(v, buffers) for v in value]
-        if kind in (tuple, set, frozenset):
-            return {kind.__name__: [self._node(v, buffers) for v in value]}
+        if kind in (list, tuple, set, frozenset):
+            nodes = [v if type(v) in _SIMPLE else self._node(v, buffers) for v in value]
+            return nodes if kind is list else {kind.__name__: nodes}
         if isinstance(value, dict):  # a Counter too
             return {"dict": [[self._node(k, buffers), self._node(v, buffers)] for k, v in value.items()]}
         if kind in (bytes, bytearray):
@@ -79,14 +80,12 @@ class Codec:
 
     def _value(self, node, buffers: list):
         if isinstance(node, list):
-            return [self._value(n, buffers) for n in node]
+            return [n if type(n) in _SIMPLE else self._value(n, buffers) for n in node]
         if not isinstance(node, dict):
             return node
         ((kind, body),) = node.items()
-        if kind in ("tuple", "set", "frozenset"):
-            return {"tuple": tuple, "set": set, "frozenset": frozenset}[kind](
-                self._value(n, buffers) for n in body
-            )
+        if kind in _COLLECTIONS:
+            return _COLLECTIONS[kind]([n if type(n) in _SIMPLE else self._value(n, buffers) for n in body])
         if kind == "dict":
             return {self._value(k, buffers): self._value(v, buffers) for k, v in body}
         if kind == "bytes":

@@ -111,7 +111,7 @@ def meant(name: str, line: int, source: str) -> str:
     known = [*known, *(f.name for f in file.functions), *(m.name for m in file.macros)]
     if later := [v for v in file.variables if v.name == name]:
         ended = [v for v in later if v.line <= line]
-        if ended and (loop := Piece(file, ended[-1].scope)).kind == "for_statement" and unbraced(loop):
+        if ended and (loop := file.piece(ended[-1].scope)).kind == "for_statement" and unbraced(loop):
             return f"{name} belongs to the loop in line {loop.line}, which has no braces: only one statement is in it."
         if ended:
             return (

@@ -3,7 +3,9 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -55,6 +57,16 @@ def cache_directory(tmp_path_factory):
         del os.environ["BACKWARP_CACHE"]
     else:
         os.environ["BACKWARP_CACHE"] = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_processes():
+    """See forks.py."""
+    from harness.devices import child
+    from harness.tests import forks
+
+    child.subprocess = SimpleNamespace(**vars(subprocess) | {"Popen": forks.popen})
+    child.Child._has_ended = forks.has_ended
 
 
 @pytest.fixture(scope="session", autouse=True)

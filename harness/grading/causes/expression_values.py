@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 import random
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
-from ...course.cuda_text import Piece
+from ...course.cuda_text import Piece, remembered
 from .findings import sign_of
 from .noting import index_of, value_of
 
@@ -23,7 +23,7 @@ class Given(dict):
     """An arbitrary value for each name: the same one whenever it is asked for. whole: names of which it is not asked what they
     are computed from."""
 
-    def __init__(self, seed: int, whole: Collection[str] = ()):
+    def __init__(self, seed: int, whole: frozenset[str] = frozenset()):
         super().__init__()
         self.seed, self.whole = seed, whole
 
@@ -31,7 +31,8 @@ class Given(dict):
         return random.Random(f"{name} {self.seed}").randint(2, 1 << 20)
 
 
-def fingerprint(e: Piece, whole: Collection[str] = ()) -> tuple[int | None, ...]:
+@remembered
+def fingerprint(e: Piece, whole: frozenset[str] = frozenset()) -> tuple[int | None, ...]:
     """The values of an expression for arbitrary values of what is given: those of expressions that say the same, however
     they are written, are equal. Some are None where it is no integer expression. whole: see `Given`."""
     return tuple(computed(e, Given(seed, whole)) for seed in range(3))

@@ -96,7 +96,7 @@ def outside_its_loop(function: Function) -> Iterator[Slip]:
         after = statement.node.next_named_sibling
         if not body or body.kind == "compound_statement" or not after or statement.part("alternative"):
             continue
-        after = Piece(function.file, after)
+        after = function.file.piece(after)
         below = body.line > statement.line and after.line > body.last_line
         indents = [_indent(piece) for piece in (body, after, statement)]
         if below and indents[0] == indents[1] > indents[2] and not after.kind.startswith("preproc"):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
-from ...course.cuda_text import CudaText, Function, Piece, Variable, edited
+from ...course.cuda_text import CudaText, Function, Piece, Variable, edited, remembered
 from ...course.cuda_tree import LOOPS
 from ...errors import KernelFault
 
@@ -151,9 +151,13 @@ def value_of(file: CudaText, name: str, place: int) -> Piece | None:
     declared = known[-1] if known else None
     if not declared or not declared.value or declared.scope.type == "for_statement":
         return None
-    scope = Piece(file, declared.scope)
-    changed = any(p.code == name and _is_set(p) for p in scope.all("identifier"))
-    return None if changed else declared.value
+    return None if is_set(file.piece(declared.scope), name) else declared.value
+
+
+@remembered
+def is_set(scope: Piece, name: str) -> bool:
+    """Whether a name is set anywhere in a scope, after its declaration."""
+    return any(p.code == name and _is_set(p) for p in scope.all("identifier"))
 
 
 def begun(file: CudaText, name: str, place: int) -> Piece | None:

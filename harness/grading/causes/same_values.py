@@ -77,7 +77,7 @@ def other_scales(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
         common = set.intersection(*({n for _, names in some for n in names} for some in terms))
         common -= {p.code for p in right[name].all("identifier") if is_the_same(p)}
         parts = [sorted((sign, tuple(common.intersection(names))) for sign, names in some) for some in terms]
-        worth = [fingerprint(e, common) for e in (own[name], right[name])]
+        worth = [fingerprint(e, frozenset(common)) for e in (own[name], right[name])]
         one_each = all(len(names) == 1 and names[0].isidentifier() for _, names in parts[0])
         if parts[0] == parts[1] and len(parts[0]) > 1 and one_each and worth[0] != worth[1]:
             if None not in (*worth[0], *worth[1]):

@@ -49,8 +49,8 @@ def ends_at_once(function: Function) -> Iterator[Slip]:
         if not body or body.code != ";" or statement.part("alternative"):
             continue
         word = "if" if statement.kind == "if_statement" else "for"
-        after = Piece(
-            function.file, body.node.next_named_sibling or statement.node.next_named_sibling or body.node
+        after = function.file.piece(
+            body.node.next_named_sibling or statement.node.next_named_sibling or body.node
         )
         if word == "for" and not (after.kind == "compound_statement" or after.column > statement.column):
             continue
@@ -129,7 +129,7 @@ def hides_the_sum(function: Function) -> Iterator[Slip]:
 
 def _set_later(v: Variable) -> bool:
     """Whether anything but its declaration gives a variable a value."""
-    for p in Piece(v.file, v.scope).all("identifier"):
+    for p in v.file.piece(v.scope).all("identifier"):
         if p.code == v.name and p.start > v.end and v in v.file.named(v.name, p.start):
             outer = p.outer
             if outer.kind == "update_expression" or outer.kind == "pointer_expression":

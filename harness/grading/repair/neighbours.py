@@ -22,7 +22,7 @@ def as_soon_as_known(p: Piece, condition: str) -> int:
     place, before = p.start, p.node.prev_named_sibling
     names = set(re.findall(r"\w+", condition))
     while before is not None and before.type == "declaration":
-        own = Piece(p.file, before)
+        own = p.file.piece(before)
         if next(own.all("subscript_expression", "call_expression"), None):
             break
         if names & {d.part("declarator").code for d in own.all("init_declarator")}:

@@ -90,7 +90,7 @@ class Schemata:
                 if node.type.endswith(("_expression", "_list", "identifier", "_literal"))
                 else None
             )
-        whole = Piece(self.file, node) if node is not None else None
+        whole = self.file.piece(node)
         axes = self._axes.get(whole.part("argument").code, ()) if whole else ()
         names = {n.code for n in whole.all("identifier")} if axes else set()
         return frozenset(str(name) for axis in axes for name in axis) - names

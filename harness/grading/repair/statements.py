@@ -73,7 +73,7 @@ class Writer(Moves, Insertions, Expressions):
         ways = {self._id(p, name): way for name, way in written.items()}
         text, at = "", p.start
         for node in p.node.children:
-            child = Piece(p.file, node)
+            child = p.file.piece(node)
             text += p.file.text[at : child.start] + ways.get(node.id, self.write)(child)
             at = child.end
         return text + p.file.text[at : p.end]
@@ -89,7 +89,7 @@ class Writer(Moves, Insertions, Expressions):
         text, at = "", p.start
         before, after = self._turned(p)
         for node in p.node.children:
-            child = Piece(p.file, node)
+            child = p.file.piece(node)
             barrier = self._barrier(child) if self.schemata.races is not None and node.type != "{" else ""
             stores = self._stores_before(child) if node.type == "}" else ""
             stores += self._assigned_before(child, p)
@@ -224,8 +224,8 @@ class Writer(Moves, Insertions, Expressions):
         return self.schemata.add(p, operations, self.integers, here, made, order=p.code.startswith("__sync"))
 
     def _declaration(self, p: Piece) -> str:
-        words = {Piece(p.file, n).code for n in p.node.children}
-        names = {Piece(p.file, n).code for n in p.node.children_by_field_name("declarator")}
+        words = {p.file.piece(n).code for n in p.node.children}
+        names = {p.file.piece(n).code for n in p.node.children_by_field_name("declarator")}
         if words & set(_LEFT_OUT):
             return p.code
         text = self._left_before(p) + self._inside(p)
@@ -245,11 +245,11 @@ class Writer(Moves, Insertions, Expressions):
         before = p.node.prev_named_sibling
         if before is None or before.type != "declaration":
             return []
-        return [v for v in self.pool.locals if Piece(p.file, before).holds(v)][-1:]
+        return [v for v in self.pool.locals if p.file.piece(before).holds(v)][-1:]
 
     def _exchanged(self, one: Variable, other: Variable) -> str:
         """The names of two variables that are declared one after the other."""
-        names = [Piece(one.file, v.node.child_by_field_name("declarator")) for v in (one, other)]
+        names = [one.file.piece(v.node.child_by_field_name("declarator")) for v in (one, other)]
 
         def made(choice: Choice) -> tuple[Edit, ...]:
             after = (other.name, one.name)

@@ -219,17 +219,15 @@ def collect(segments, counted, totals, split: int = 0, more: dict[str, int] | No
     segments: counting.CountedSegment, and with the same index `counted` (abi: Segment). totals (abi: Total): three
     for each access, by SPACES, in the order of the segments. more: those OF_NO_LINE.
     """
-    lines: dict[int, Counter] = {}
+    lines: dict[int, Counter] = {line: Counter() for line in {line for s in segments for line, _ in s.kinds}}
     first = 0
-    for segment, row in zip(segments, counted, strict=False):
-        threads, warps = int(row["threads"]), int(row["warps"])
+    for segment, threads, row in zip(segments, counted["threads"].tolist(), counted, strict=False):
         if not threads:  # of a file of many kernels, most
             first += len(segment.accesses)
-            for line, _ in segment.kinds:
-                lines.setdefault(line, Counter())
             continue
+        warps = int(row["warps"])
         for (line, kind), amount in segment.kinds.items():
-            into = lines.setdefault(line, Counter())
+            into = lines[line]
             if kind == "instructions":
                 into["thread_instructions"] += amount * threads
                 into["warp_instructions"] += amount * warps
