@@ -22,6 +22,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 from ..devices.child import Child
 
@@ -43,7 +44,6 @@ _AT_START = {
 }
 _MOST = 12  # processes that stand by
 _REQUEST = 1 << 16  # bytes
-_has_ended = Child._has_ended
 _starters: dict[tuple, Starter | None] = {}
 _turn = threading.Lock()
 
@@ -64,18 +64,11 @@ def popen(command: list[str], **options) -> subprocess.Popen | Forked:
     return subprocess.Popen(command, **options)
 
 
-def has_ended(process: Child) -> bool:
-    """In place of Child._has_ended: only the process that it is a fork of may wait for a fork."""
-    if isinstance(process._child, Forked):
-        return process._child.has_ended()
-    return _has_ended(process)
-
-
 class Starter:
     """The process that stands by."""
 
     def __init__(self, module: str, environment: dict[str, str]):
-        self.turn = threading.Lock()
+        self.turn, self.forks = threading.Lock(), []
         self.connection, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         with theirs:
             code = f"from harness.tests.forks import stand_by; stand_by({module!r}, {theirs.fileno()})"
@@ -94,6 +87,8 @@ class Starter:
     def end(self) -> None:
         self.connection.close()
         self.process.wait()
+        for fork in self.forks:  # they have ended with it
+            fork.returncode = -signal.SIGKILL
 
 
 @atexit.register
@@ -114,6 +109,7 @@ class Forked:
         with os.fdopen(tells, "wb"):
             self.pid = starter.ask(request, int(arguments[0]), tells)
         self._end = os.pidfd_open(self.pid)
+        starter.forks.append(self)
 
     def has_ended(self) -> bool:
         return self.returncode is not None or bool(select.select([self._end], [], [], 0)[0])
@@ -122,14 +118,19 @@ class Forked:
         if self.returncode is None:
             if not select.select([self._end], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired("a fork", timeout)
-            lives = self._starter.process.returncode is None  # else it is gone, and this with it
-            self.returncode = self._starter.ask({"ended": self.pid}) if lives else -signal.SIGKILL
+            self.returncode = self._starter.ask({"ended": self.pid})
+            self._starter.forks.remove(self)
             os.close(self._end)
         return self.returncode
 
     def kill(self) -> None:
         if not self.has_ended():
             os.kill(self.pid, signal.SIGKILL)
+
+
+def has_ended(process: Child, forked: type = Forked, otherwise: Callable = Child._has_ended) -> bool:
+    """In place of Child._has_ended: only the process that it is a fork of may wait for a fork."""
+    return process._child.has_ended() if isinstance(process._child, forked) else otherwise(process)
 
 
 # -- in the process that stands by -----------------------------------------------------------------------

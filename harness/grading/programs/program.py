@@ -167,14 +167,16 @@ class Program:
             raise Refused("launch", "net can be used in a function that gets it, until it returns")
         if self._busy:  # an answer that calls the file again
             raise Damaged
-        self._busy = True
+        self._busy, started = True, time.monotonic()
         try:
             return work(net, *arguments)
         except BackwarpError as error:
             self._refused = error
             raise Refused("fault" if isinstance(error, KernelFault) else "launch", str(error)) from None
         finally:
-            self._busy = False
+            self._busy, now = False, time.monotonic()
+            if started < self.until < now:  # its time has gone by here: it must still be able to say so
+                self.until = now
 
     def _error(self, raised: Raised) -> ProgramError:
         """`step.py:23: NameError: name 'conv2' is not defined`, and the line."""

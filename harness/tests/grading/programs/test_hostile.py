@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import numpy as np
 import pytest
@@ -136,6 +137,24 @@ def test_what_goes_too_far_ends_in_a_message(body, says, message, program):
     text = message(body)
     assert says in text and len(text) < 1000 and len(program.printed) <= programs.MOST_PRINTED
     text.encode()
+
+
+def test_what_is_asked_for_in_time_may_take_longer(program):
+    ends = []
+
+    def work(net):
+        while time.monotonic() == started:
+            pass
+        program.until = time.monotonic()
+        ends.append(program.until)
+        while time.monotonic() == ends[0]:
+            pass
+
+    started = time.monotonic()
+    program._answer(object(), work)
+    later = program.until
+    program._answer(object(), lambda net: None)
+    assert ends[0] < later == program.until
 
 
 @pytest.mark.parametrize(
