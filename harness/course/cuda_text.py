@@ -202,7 +202,7 @@ class CudaText:
         self.text, self.lines = text, text.split("\n")
         self.root = cuda_tree.parse(text)
         self._pieces: dict[int, Piece] = {}  # by their nodes' ids
-        self.answers: dict[tuple, object] = {}  # see `remembered`
+        self.answers: dict[tuple, object] = {}  # to what has been asked of it, see `remembered`
 
     def _code(self, node: Node) -> str:
         return self.text[node.start_byte : node.end_byte]
@@ -310,8 +310,15 @@ class CudaText:
 
     def names_at(self, place: int) -> dict[str, Variable]:
         """The variables that can be named at a place: declared before it, and not hidden by another of the name."""
-        known = {name: [v for v in self.named(name, place) if v.end <= place] for name in self._by_name}
-        return {name: found[-1] for name, found in known.items() if found}
+        return {name: found for name in self._by_name if (found := self.variable_at(name, place))}
+
+    def variable_at(self, name: str, place: int) -> Variable | None:
+        """The one of `names_at` that has this name."""
+        key = "variable", name, place
+        if key not in self.answers:
+            found = [v for v in self.named(name, place) if v.end <= place]
+            self.answers[key] = found[-1] if found else None
+        return self.answers[key]
 
     @cached_property
     def _by_name(self) -> dict[str, list[Variable]]:

@@ -107,7 +107,7 @@ def shared_accesses(function: Function) -> Iterator[tuple[Piece, Variable, Piece
         base = access
         while base.kind == "subscript_expression":
             base = base.parts[0]
-        array, index = function.file.names_at(access.start).get(base.code), index_of(access)
+        array, index = function.file.variable_at(base.code, access.start), index_of(access)
         if array and index and "__shared__" in array.words:
             yield access, array, index
 
@@ -194,7 +194,7 @@ def is_the_same(e: Piece) -> bool:
     for p in e.all("identifier"):
         if p.code in ("threadIdx", "blockIdx"):
             return False
-        known = p.file.names_at(p.start).get(p.code)
+        known = p.file.variable_at(p.code, p.start)
         value = value_of(p.file, p.code, p.start) if known else None
         parameter = known and known.scope.type not in ("for_statement",) and known.value is None
         if value is None and known and not parameter and known.scope.type != "translation_unit":

@@ -122,7 +122,7 @@ def factors(size: Piece) -> Counter | None:
         return Counter([size.code])
     if size.kind != "identifier":
         return None
-    declared = size.file.names_at(size.start).get(size.code)
+    declared = size.file.variable_at(size.code, size.start)
     if declared is None or declared.scope.type == "translation_unit":
         return None
     value = value_of(size.file, size.code, size.start)

@@ -174,7 +174,7 @@ def _where(file: CudaText, probe: Probe, values: dict[str, int], call: int) -> l
 
 def _varies(file: CudaText, function: Function, name: str, place: int) -> bool:
     """Whether a variable is not the same in all threads all the time, as a kernel's parameters are."""
-    declared = file.names_at(place).get(name)
+    declared = file.variable_at(name, place)
     if declared is None or declared.scope.type == "translation_unit":
         return False
     if name in {v.name for v in function.parameters}:

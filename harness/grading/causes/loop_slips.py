@@ -52,7 +52,7 @@ def takes_all_from_its_own(function: Function) -> Iterator[Slip]:
             continue
         at = first
         if first.kind == "identifier":
-            known = function.file.names_at(loop.start).get(first.code)
+            known = function.file.variable_at(first.code, loop.start)
             at = known.value if known and known.value else first
         if at.code in ("threadIdx.x", "threadIdx.y"):
             yield Slip(

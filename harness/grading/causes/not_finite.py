@@ -108,7 +108,7 @@ def results_of(body: Piece) -> Iterator[Result]:
         statement, name, value = e.outer, e.part("declarator"), e.part("value")
         one = statement.kind == "declaration" and statement.outer.kind == "compound_statement"
         if one and len(list(statement.all("init_declarator"))) == 1 and name.kind == "identifier" and value:
-            known = e.file.names_at(statement.end).get(name.code)
+            known = e.file.variable_at(name.code, statement.end)
             local = (
                 known and known.type in ("float", "const float") and not known.pointer and not known.extents
             )

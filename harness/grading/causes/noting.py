@@ -132,9 +132,9 @@ def _unique(found: Iterable[Iterable[str]]) -> list[str]:
 
 def names_in(file: CudaText, piece: Piece, place: int) -> Iterator[str]:
     """The integer variables that a piece reads and that can be named at a place."""
-    known = file.names_at(place)
     for p in piece.all("identifier"):
-        if p.code in known and _is_integer(known[p.code]):
+        known = file.variable_at(p.code, place)
+        if known and _is_integer(known):
             yield p.code
 
 
@@ -147,8 +147,7 @@ def _is_integer(variable: Variable) -> bool:
 
 def value_of(file: CudaText, name: str, place: int) -> Piece | None:
     """What a local variable was set to where it is declared; not for one that is changed later."""
-    known = [v for v in file.named(name, place) if v.end <= place]
-    declared = known[-1] if known else None
+    declared = file.variable_at(name, place)
     if not declared or not declared.value or declared.scope.type == "for_statement":
         return None
     return None if is_set(file.piece(declared.scope), name) else declared.value
@@ -162,7 +161,7 @@ def is_set(scope: Piece, name: str) -> bool:
 
 def begun(file: CudaText, name: str, place: int) -> Piece | None:
     """What a local pointer was set to where it is declared, even if it has moved on since."""
-    declared = file.names_at(place).get(name)
+    declared = file.variable_at(name, place)
     return declared.value if declared and declared.pointer else value_of(file, name, place)
 
 

@@ -96,7 +96,7 @@ class Rows:
         """The side of a variable called like an axis, where it is a remainder of a size of that side, or compared with
         one; "" where it is something else."""
         side, seen = self.letters.get(name, ""), set()
-        known = self.function.file.names_at(place).get(name)
+        known = self.function.file.variable_at(name, place)
         if not side or known is None or known.extents or known.pointer:
             return ""
         value = known.value
