@@ -72,7 +72,7 @@ def divisions(body: Piece) -> Iterator[tuple[Piece, bool]]:
 def other_scales(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
     """`w = block * width + thread` for `w = thread * blocks + block`: the same parts, each multiplied by something else."""
     own, right = values(mine), values(solution)
-    for name in own.keys() & right.keys():
+    for name in [n for n in own if n in right]:
         terms = [products(e, shown) for e in (own[name], right[name])]
         common = set.intersection(*({n for _, names in some for n in names} for some in terms))
         common -= {p.code for p in right[name].all("identifier") if is_the_same(p)}

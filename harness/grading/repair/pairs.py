@@ -159,7 +159,7 @@ def declared(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
         named = [
             (s, own) for s in near if (own := s.entry_of(s.piece.code)) is not None and not s.pool[own].varies
         ]
-        for text in {s.piece.code for s, _ in named}:
+        for text in dict.fromkeys(s.piece.code for s, _ in named):
             alike = [s for s, _ in named if s.piece.code == text]
             yield from (
                 (first, *(s.replaced_by(i) for s in alike))
