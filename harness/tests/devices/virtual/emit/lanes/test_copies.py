@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-
-import numpy as np
 import pytest
 
-import harness
-from harness.devices.virtual.device import VirtualGPU
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import K, line_of
+from harness.tests.devices.virtual.emit.lanes.bodies import Bodies
 
-INCLUDE = (Path(harness.__file__).parents[1] / "puzzles" / "include",)
-N, THREADS = 117, 128
 START = """#include "async.cuh"
 template <int Size> __device__ void copy(void* to, const void* from, int bytes) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "n"(Size), "r"(bytes) : "memory");
@@ -49,46 +40,12 @@ ALONE = {
     "where some are": f"{SLOTS} copy_async(&slot[t][1], x + i, true); commit_copies(); if (j[i] % 2) wait_copies<0>(); {OUT}",
 }
 BLOCKS = ((128, 1), (64, 2), (32, 4), (48, 1))
-
-
-@cache
-def opened(width: int, target: str) -> VirtualGPU:
-    made = VirtualGPU("memory", cores=1)
-    made.lanes, made.target, made.quick = width, target, width == 1
-    return made
-
-
-@cache
-def bits(width: int, block: tuple[int, int], target: str) -> dict[str, bytes]:
-    """What each body leaves in `out`."""
-    dev, rng, found = opened(width, target), np.random.default_rng(1), {}
-    x = dev.array(rng.standard_normal(512).astype(np.float32), name="x")
-    j = dev.array(rng.integers(0, 256, 512, np.int32), name="j")
-    for name, kernel in kernels(width, target).items():
-        assert (kernel.info.lanes > 1) == (width > 1 and name in BODIES), name
-        out = dev.array(np.zeros(512, np.float32), name="out")
-        kernel(THREADS // (block[0] * block[1]), block, (x, j, out, np.int32(N)))
-        found[name] = out.get().tobytes()
-    return found
-
-
-@cache
-def kernels(width: int, target: str) -> dict[str, object]:
-    bodies = BODIES | ALONE
-    source = START + "\n".join(
-        f"{K}k{m}(const float* x, const int* j, float* out, int n) {{ {body} }}"
-        for m, body in enumerate(bodies.values())
-    )
-    module = opened(width, target).compile(source, include_dirs=INCLUDE)
-    return {name: module.get_function(f"k{m}") for m, name in enumerate(bodies)}
+CHECKED = Bodies(BODIES, ALONE, 117, START)
 
 
 @pytest.mark.parametrize(("width", "target"), [(8, "avx2"), (16, "")])
 def test_lanes_give_the_bits_of_one_thread_at_a_time(width, target):
-    for block in BLOCKS:
-        alone = bits(1, block, "")
-        for name, found in bits(width, block, target).items():
-            assert found == alone[name] and any(found), (name, block)
+    CHECKED.check(width, target, BLOCKS)
 
 
 #: as BODIES, but something is wrong in the line
@@ -99,22 +56,6 @@ WRONG = {
 }
 
 
-@cache
-def fault(name: str, width: int) -> tuple:
-    """What is told first of a wrong kernel, and in which thread."""
-    source = f"{START}{K}k(const float* x, const int* j, float* out, int n) {{\n{WRONG[name]}\n}}"
-    dev = opened(width, "")
-    given = ((np.float32, "x"), (np.int32, "j"), (np.float32, "out"))
-    x, j, out = (dev.array(np.arange(512).astype(t), name=n) for t, n in given)
-    kernel = dev.compile(source, include_dirs=INCLUDE).get_function("k")
-    assert (kernel.info.lanes > 1) == (width > 1)
-    with pytest.raises(KernelFault) as caught:
-        kernel(1, THREADS, (x, j, out, np.int32(N)))
-    told = caught.value
-    assert told.line == line_of(source, "FAULT")
-    return told.kind, told.thread, told.block, told.array, told.index
-
-
 @pytest.mark.parametrize("name", WRONG)
 def test_a_fault_names_the_thread_the_line_and_the_element(name):
-    assert fault(name, 16) == fault(name, 1)
+    CHECKED.check_fault(WRONG[name])

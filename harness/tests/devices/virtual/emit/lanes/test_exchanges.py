@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-import numpy as np
 import pytest
 
-from harness.devices.virtual.device import VirtualGPU
 from harness.devices.virtual.emit.lanes.exchanges import sources
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import K, line_of
+from harness.tests.devices.virtual.emit.lanes.bodies import Bodies
 
-N, THREADS = 117, 128
-FEW = 8  # kernels of a file, so that it is compiled in time
 I = "int t = threadIdx.y * blockDim.x + threadIdx.x, i = blockIdx.x * blockDim.x * blockDim.y + t; const unsigned all = 0xffffffff;"
 #: bodies of `(const float* x, const int* j, float* out, int n)`: 512 elements each, those of j in 0..255
 BODIES = {
@@ -64,55 +57,16 @@ ALONE = {
     "a mask that is not known": f"{I} out[i] = __shfl_xor_sync(n > 3 ? all : 1u << t % 32, x[i], 1);",
 }
 BLOCKS = ((128, 1), (32, 2), (64, 2), (32, 1), (16, 8), (48, 1))
-
-
-@cache
-def bits(width: int, block: tuple[int, int], target: str, schedule: int = 0) -> dict[str, bytes]:
-    """What each body leaves in `out`."""
-    dev, rng, found = opened(width, target), np.random.default_rng(1), {}
-    dev.schedule = schedule
-    x = dev.array(rng.standard_normal(512).astype(np.float32), name="x")
-    j = dev.array(rng.integers(0, 256, 512, np.int32), name="j")
-    for name, kernel in modules(width, target).items():
-        assert kernel.info.lanes == (32 if width > 1 and name in BODIES else 1), name
-        out = dev.array(np.zeros(512, np.float32), name="out")
-        kernel(THREADS // (block[0] * block[1]), block, (x, j, out, np.int32(N)))
-        found[name] = out.get().tobytes()
-    return found
-
-
-@cache
-def opened(width: int, target: str) -> VirtualGPU:
-    made = VirtualGPU("memory", cores=1)
-    made.lanes, made.target, made.quick = width, target, width == 1
-    return made
-
-
-@cache
-def modules(width: int, target: str) -> dict[str, object]:
-    bodies, found = list((BODIES | ALONE).items()), {}
-    for first in range(0, len(bodies), FEW):
-        some = bodies[first : first + FEW]
-        source = "\n".join(
-            f"{K}k{m}(const float* x, const int* j, float* out, int n) {{ {body} }}"
-            for m, (_, body) in enumerate(some)
-        )
-        module = opened(width, target).compile(source)
-        found |= {name: module.get_function(f"k{m}") for m, (name, _) in enumerate(some)}
-    return found
+CHECKED = Bodies(BODIES, ALONE, 117, few=8)
 
 
 @pytest.mark.parametrize(("width", "target"), [(8, "avx2"), (16, "")])
 def test_lanes_give_the_bits_of_one_thread_at_a_time(width, target):
-    for block in BLOCKS:
-        alone = bits(1, block, "")
-        for name, found in bits(width, block, target).items():
-            assert found == alone[name] and any(found), (name, block)
+    CHECKED.check(width, target, BLOCKS)
 
 
 def test_schedules_change_the_order_of_warps():
-    alone = bits(1, (64, 2), "")
-    assert bits(16, (64, 2), "", schedule=3) == alone
+    assert CHECKED.bits(16, (64, 2), schedule=3) == CHECKED.bits(1, (64, 2))
 
 
 #: as BODIES, but something is wrong in the line
@@ -125,28 +79,9 @@ WRONG = {
 }
 
 
-@cache
-def fault(name: str, width: int) -> tuple:
-    """What is told first of a wrong kernel, and in which thread."""
-    source = f"{K}k(const float* x, const int* j, float* out, int n) {{\n{WRONG[name]}\n}}"
-    dev = VirtualGPU("memory", cores=1)
-    dev.lanes, dev.quick, dev.step_budget = width, width == 1, 1 << 14
-    x, j, out = (
-        dev.array(np.arange(512).astype(t), name=n)
-        for t, n in ((np.float32, "x"), (np.int32, "j"), (np.float32, "out"))
-    )
-    kernel = dev.compile(source).get_function("k")
-    assert kernel.info.lanes == (32 if width > 1 else 1)
-    with pytest.raises(KernelFault) as caught:
-        kernel(1, THREADS, (x, j, out, np.int32(N)))
-    told = caught.value
-    assert told.line == line_of(source, "FAULT")
-    return told.kind, told.thread, told.block, told.array, told.index
-
-
 @pytest.mark.parametrize("name", WRONG)
 def test_a_fault_names_the_thread_the_line_and_the_element(name):
-    assert fault(name, 16) == fault(name, 1)
+    CHECKED.check_fault(WRONG[name])
 
 
 def test_whose_value_a_lane_gets():

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-
-import numpy as np
 import pytest
 
-import harness
-from harness.devices.virtual.device import VirtualGPU
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import K, line_of
+from harness.tests.devices.virtual.emit.lanes.bodies import Bodies
 
-INCLUDE = (Path(harness.__file__).parents[1] / "puzzles" / "include",)
-N, THREADS = 5, 128
 START = """#include "mma.cuh"
 __device__ void mma_s8(int* d, unsigned a, unsigned b) {
     asm volatile("mma.sync.aligned.m8n8k16.row.col.satfinite.s32.s8.u8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};" : "+r"(d[0]), "+r"(d[1]) : "r"(a), "r"(b));
@@ -51,46 +42,12 @@ ALONE = {
     "stored rows": f"""{TILE} asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {{%1}};" :: "r"((unsigned)__cvta_generic_to_shared(own[lane])), "r"(j[i])); __syncthreads(); out[i] = __half2float(own[lane][1]);""",
 }
 BLOCKS = ((128, 1), (32, 1), (64, 2))
-
-
-@cache
-def opened(width: int, target: str) -> VirtualGPU:
-    made = VirtualGPU("memory", cores=1)
-    made.lanes, made.target, made.quick = width, target, width == 1
-    return made
-
-
-@cache
-def bits(width: int, block: tuple[int, int], target: str) -> dict[str, bytes]:
-    """What each body leaves in `out`."""
-    dev, rng, found = opened(width, target), np.random.default_rng(1), {}
-    x = dev.array(rng.standard_normal(512).astype(np.float32), name="x")
-    j = dev.array(rng.integers(0, 256, 512, np.int32), name="j")
-    for name, kernel in kernels(width, target).items():
-        assert kernel.info.lanes == (32 if width > 1 and name in BODIES else 1), name
-        out = dev.array(np.zeros(512, np.float32), name="out")
-        kernel(THREADS // (block[0] * block[1]), block, (x, j, out, np.int32(N)))
-        found[name] = out.get().tobytes()
-    return found
-
-
-@cache
-def kernels(width: int, target: str) -> dict[str, object]:
-    bodies = BODIES | ALONE
-    source = START + "\n".join(
-        f"{K}k{m}(const float* x, const int* j, float* out, int n) {{ {body} }}"
-        for m, body in enumerate(bodies.values())
-    )
-    module = opened(width, target).compile(source, include_dirs=INCLUDE)
-    return {name: module.get_function(f"k{m}") for m, name in enumerate(bodies)}
+CHECKED = Bodies(BODIES, ALONE, 5, START)
 
 
 @pytest.mark.parametrize(("width", "target"), [(8, "avx2"), (16, "")])
 def test_lanes_give_the_bits_of_one_thread_at_a_time(width, target):
-    for block in BLOCKS:
-        alone = bits(1, block, "")
-        for name, found in bits(width, block, target).items():
-            assert found == alone[name] and any(found), (name, block)
+    CHECKED.check(width, target, BLOCKS)
 
 
 #: as BODIES, but something is wrong in the line
@@ -100,21 +57,6 @@ WRONG = {
 }
 
 
-@cache
-def fault(name: str, width: int) -> tuple:
-    """What is told first of a wrong kernel, and in which thread."""
-    source = f"{START}{K}k(const float* x, const int* j, float* out, int n) {{\n{WRONG[name]}\n}}"
-    dev = opened(width, "")
-    x, j, out = (dev.array(np.arange(512).astype(t), name="x") for t in (np.float32, np.int32, np.float32))
-    kernel = dev.compile(source, include_dirs=INCLUDE).get_function("k")
-    assert kernel.info.lanes == (32 if width > 1 else 1)
-    with pytest.raises(KernelFault) as caught:
-        kernel(1, THREADS, (x, j, out, np.int32(N)))
-    told = caught.value
-    assert told.line == line_of(source, "FAULT")
-    return told.kind, told.thread, told.block, told.array, told.index
-
-
 @pytest.mark.parametrize("name", WRONG)
 def test_a_fault_names_the_thread_and_the_line(name):
-    assert fault(name, 16) == fault(name, 1)
+    CHECKED.check_fault(WRONG[name])

@@ -1,0 +1,85 @@
+"""Bodies of kernels that run as lanes of vectors and as one thread at a time: both must leave the same bits and fail alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import harness
+from harness.devices.virtual.device import VirtualGPU
+from harness.errors import KernelFault
+from harness.tests.devices.virtual.launches import K, line_of
+
+INCLUDE = (Path(harness.__file__).parents[1] / "puzzles" / "include",)
+THREADS = 128
+STEPS = 1 << 14
+_SIGNATURE = "(const float* x, const int* j, float* out, int n)"
+_opened: dict[tuple, VirtualGPU] = {}
+
+
+def opened(width: int, target: str = "") -> VirtualGPU:
+    if (width, target) not in _opened:
+        made = _opened[width, target] = VirtualGPU("memory", cores=1)
+        made.lanes, made.target, made.quick, made.step_budget = width, target, width == 1, STEPS
+    return _opened[width, target]
+
+
+class Bodies:
+    """lifted: bodies by name, of 512 elements each, those of j in 0..255, that run as lanes. alone: that do not. start: what
+    stands before them. n: the kernels' last argument. few: so many are compiled together, to be done in time.
+    """
+
+    def __init__(self, lifted: Mapping[str, str], alone: Mapping[str, str], n: int, start="", few=99):
+        self.lifted, self.all, self.start = lifted, list((lifted | alone).items()), start
+        self.n, self.few = np.int32(n), few
+        self._kernels, self._bits = {}, {}
+
+    def kernels(self, width: int, target: str) -> dict[str, object]:
+        if (width, target) not in self._kernels:
+            found = self._kernels[width, target] = {}
+            for first in range(0, len(self.all), self.few):
+                some = self.all[first : first + self.few]
+                texts = (f"{K}k{m}{_SIGNATURE} {{ {body} }}" for m, (_, body) in enumerate(some))
+                module = opened(width, target).compile(self.start + "\n".join(texts), include_dirs=INCLUDE)
+                found |= {name: module.get_function(f"k{m}") for m, (name, _) in enumerate(some)}
+        return self._kernels[width, target]
+
+    def bits(self, width: int, block: tuple[int, int], target="", schedule=0) -> dict[str, bytes]:
+        """What each body leaves in `out`."""
+        if (key := (width, block, target, schedule)) not in self._bits:
+            dev, rng, found = opened(width, target), np.random.default_rng(1), {}
+            x = dev.array(rng.standard_normal(512).astype(np.float32), name="x")
+            j = dev.array(rng.integers(0, 256, 512, np.int32), name="j")
+            for name, kernel in self.kernels(width, target).items():
+                assert (kernel.info.lanes > 1) == (width > 1 and name in self.lifted), name
+                out, dev.schedule = dev.array(np.zeros(512, np.float32), name="out"), schedule
+                kernel(THREADS // (block[0] * block[1]), block, (x, j, out, self.n))
+                found[name] = out.get().tobytes()
+            self._bits[key] = found
+        return self._bits[key]
+
+    def check(self, width: int, target: str, blocks) -> None:
+        for block in blocks:
+            alone = self.bits(1, block)
+            for name, found in self.bits(width, block, target).items():
+                assert found == alone[name] and any(found), (name, block)
+
+    def check_fault(self, body: str) -> None:
+        """The kernel faults in the line that ends in FAULT, for the same thread and element."""
+        source = f"{self.start}{K}k{_SIGNATURE} {{\n{body}\n}}"
+        told = [self._fault(source, width) for width in (1, 16)]
+        assert told[0] == told[1] and told[0][0] == line_of(source, "FAULT")
+
+    def _fault(self, source: str, width: int) -> tuple:
+        dev, kinds = opened(width), {"x": np.float32, "j": np.int32, "out": np.float32}
+        dev.schedule = 0
+        arrays = [dev.array(np.arange(512).astype(t), name=name) for name, t in kinds.items()]
+        kernel = dev.compile(source, include_dirs=INCLUDE).get_function("k")
+        assert (kernel.info.lanes > 1) == (width > 1)
+        with pytest.raises(KernelFault) as caught:
+            kernel(1, THREADS, (*arrays, self.n))
+        told = caught.value
+        return told.line, told.kind, told.thread, told.block, told.array, told.index
