@@ -90,7 +90,7 @@ class Expressions:
             return p.code
         text = p.code
         for i, v in enumerate(others):
-            text = f"backwarp_edit({number}).operation == {i} ? {v.name} : {text}"
+            text = f"backwarp_operation({number}) == {i} ? {v.name} : {text}"
         return f"({asked(number)} ? ({text}) : {p.code})"
 
     def _alike(self, own: Variable, other: Variable, place: int) -> bool:
@@ -157,7 +157,7 @@ class Expressions:
                 p, [Operation(f"{o}(e)", "a function", 1.1) for o in others], made=_called
             )
             for i, other in enumerate(others if number is not None else ()):
-                which = f"{asked(number)} && backwarp_edit({number}).operation == {i}"
+                which = f"{asked(number)} && backwarp_operation({number}) == {i}"
                 text = f"backwarp_other_call({which}, {text}, {other}{arguments.code})"
         return self._value(p, text) if known else text
 
@@ -225,7 +225,7 @@ class Expressions:
             if number is None:
                 return plain
             ways = (f"{left.code} && {right.code}", f"{left.code} || {right.code}", left.code, right.code)
-            o = f"backwarp_edit({number}).operation"
+            o = f"backwarp_operation({number})"
             text = f"{o} == 0 ? ({ways[0]}) : {o} == 1 ? ({ways[1]}) : {o} == 2 ? bool({ways[2]}) : bool({ways[3]})"
             return f"({asked(number)} ? ({text}) : ({plain}))"
         written = self.write(left), self.write(right)
@@ -255,7 +255,7 @@ class Expressions:
         if (number := self.schemata.add(p, operations, made=made)) is None:
             return plain
         first, second = texts[0], texts[-1]
-        others = f"backwarp_edit({number}).operation ? {second} : {first}"
+        others = f"backwarp_operation({number}) ? {second} : {first}"
         return f"({asked(number)} ? ({others}) : {plain})"
 
 

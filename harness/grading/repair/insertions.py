@@ -52,10 +52,10 @@ class Insertions:
         if number is None:
             return ""
         get = "int" if kind == "integer" else "float"
-        text = f"const BackwarpEdit backwarp_e = backwarp_edit({number});"
-        text += f" const {get} backwarp_v = backwarp_{get}(backwarp_e.a, backwarp_p); "
+        text = f"const int backwarp_o = backwarp_operation({number});"
+        text += f" const {get} backwarp_v = backwarp_{get}_of({number}, backwarp_p); "
         for i, (v, sign) in enumerate(signs):
-            text += f"if (backwarp_e.operation == {i}) {v.name} {sign} backwarp_v; "
+            text += f"if (backwarp_o == {i}) {v.name} {sign} backwarp_v; "
         return f"if ({asked(number)}) {{ {text}{self._stores(targets)}}} "
 
     @cached_property
@@ -137,7 +137,7 @@ class Insertions:
             for i, code in enumerate(codes if number is not None else ()):
                 other = p.file.text[p.start : where.start] + code + p.file.text[where.end : p.end]
                 other = " ".join(other.split())
-                text = f"if ({asked(number)} && backwarp_edit({number}).operation == {i}) {{ {other} }} else {{ {text} }}"
+                text = f"if ({asked(number)} && backwarp_operation({number}) == {i}) {{ {other} }} else {{ {text} }}"
         return text
 
     def _other_functions(self, call: Piece) -> tuple[Piece, list[str], str]:

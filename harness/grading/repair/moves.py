@@ -42,7 +42,7 @@ class Moves:
             return [""] * len(places)
         self.moved[p.node.id].append(number)
         code = " ".join(token.code for token in p.tokens)
-        which = f"{asked(number)} && backwarp_edit({number}).operation =="
+        which = f"{asked(number)} && backwarp_operation({number}) =="
         return [f"if ({which} {i}) {{ {code} }} " for i in range(len(places))]
 
     def _around(self, loop: Piece) -> tuple[str, str]:

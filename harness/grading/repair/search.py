@@ -50,7 +50,7 @@ TIERS = (-9.0, 0.45, 0.65, 0.85, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3
 GUARDS = 3  # the tier after which those that would stop a fault are tried
 PLAUSIBLE = (1.75, 2.25, 2.65)  # operations that cost less are all tried before the others
 FIRST = 1.1  # what edits may cost of lines that are changed first
-FIRST_BUILD = 0.3  # of the time is for these
+FIRST_BUILD = 0.4  # of the time is for these
 LATER = 0.35  # by which they wait longer
 PAIRS_LATER = 0.25  # and those of several edits
 LAST_BUILD = 0.4  # of the time is kept for it, in which more edits can be tried
@@ -114,6 +114,7 @@ class Search:
     known: dict = field(default_factory=dict)  # inputs and right results by case and kernel
     clock: Callable[[], float] = time.monotonic
     slack: float = 1.0  # seconds that may pass in one of the clock
+    turn: float = math.inf  # of the clock: when the edits that are tried now have had their share
 
     @property
     def kernel(self) -> Kernel:
@@ -121,7 +122,8 @@ class Search:
 
     @property
     def left(self) -> float:
-        return self.end - self.clock()
+        """Seconds for trying edits; those that are right by then are still graded until the end."""
+        return min(self.turn, self.end) - self.clock()
 
     def run(self) -> list[Repair]:
         """In the build with all checks where threads run in the wrong order, and then in the optimised one, where more
@@ -134,11 +136,10 @@ class Search:
         for repair in (Repair((edit,), 0.5, self.source) for edit in written[:MOST_GRADED]):
             if self.passes(repair.text):
                 return [repair]
-        end = self.end
         for checks, later in zip_longest(self.builds, self.builds[1:]):
             if self.left < 0:
                 break
-            self.end = end - (LAST_BUILD * self.left if later == "memory" else 0.0)
+            last = self.turn = self.end - (LAST_BUILD * self.left if later == "memory" else 0.0)
             with ExitStack() as stack:
                 make = partial(
                     Variants,
@@ -152,13 +153,13 @@ class Search:
                 )
                 devices = partial(self.devices, checks, stack)
                 if self.first and checks != "full":
-                    whole, self.end = self.end, self.end - (1 - FIRST_BUILD) * self.left
+                    self.turn -= (1 - FIRST_BUILD) * self.left
                     if found := self.found_in_small_blocks(partial(make, only=self.first), devices, FIRST):
                         return found
-                    self.end = whole
+                    self.turn = last
                 if found := self.found_in_small_blocks(make, devices):
                     return found
-            self.end = end
+            self.turn = self.end
         return []
 
     def faster(self) -> list[Repair]:
@@ -319,7 +320,7 @@ class Search:
             Repair(joined([e for c in some for e in c.edits]), cost_of(some), self.source) for some in choices
         )
         for repair in sorted((r for r in all_ if not r.overlaps), key=lambda r: rank(r, self.kernel.name)):
-            if len(found) >= MOST or tried >= MOST_GRADED or tried and self.left < 0:
+            if len(found) >= MOST or tried >= MOST_GRADED or tried and self.clock() > self.end:
                 break
             if found and repair.cost > found[0].cost + AS_LIKELY:
                 break

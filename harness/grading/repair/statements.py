@@ -105,7 +105,7 @@ class Writer(Moves, Insertions, Expressions):
         number = self.schemata.add(p, BARRIERS, made=made, order=True)
         if number is None:
             return ""
-        which = f"if (backwarp_edit({number}).operation == 0) __syncthreads(); else __syncwarp();"
+        which = f"if (backwarp_operation({number}) == 0) __syncthreads(); else __syncwarp();"
         return f"if ({asked(number)}) {{ {which} }} "
 
     def _stores_before(self, end: Piece) -> str:
@@ -361,6 +361,6 @@ class Writer(Moves, Insertions, Expressions):
         if number is None:
             return ""
         chain = "".join(
-            f"if (backwarp_edit({number}).operation == {i}) {o.code} " for i, o in enumerate(operations)
+            f"if (backwarp_operation({number}) == {i}) {o.code} " for i, o in enumerate(operations)
         )
         return f"if ({asked(number)}) {{ {chain}}} "

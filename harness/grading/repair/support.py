@@ -67,6 +67,9 @@ SLOW float backwarp_float(int a, const BackwarpPool& p) {
     int array = -1, n = backwarp_term(a, p, array);
     return array < 0 ? n : static_cast<const float*>(p.q[array])[n];
 }
+SLOW int backwarp_operation(int s) { return backwarp_edit(s).operation; }
+SLOW int backwarp_int_of(int s, const BackwarpPool& p) { return backwarp_int(backwarp_edit(s).a, p); }
+SLOW float backwarp_float_of(int s, const BackwarpPool& p) { return backwarp_float(backwarp_edit(s).a, p); }
 """
 _SLOW, _QUICK = "static __device__ __noinline__", "static __device__ __forceinline__"
 

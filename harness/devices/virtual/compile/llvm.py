@@ -13,7 +13,8 @@ from ....errors import Unsupported
 from .recipes import Recipe
 from .targets import target
 
-_HUGE = 16_000  # lines of LLVM in a function above which optimising takes too long
+#: lines of LLVM in a function above which optimising takes too long, and what simplifies it quickly
+_HUGE, _HUGE_QUICK = 16_000, 64_000
 _RESUME = re.compile(r'^(define [^@\n]*@\S+\.resume"?\(ptr )', re.MULTILINE)
 
 
@@ -28,7 +29,8 @@ def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
     as few passes, but good code for each function. `own_frames` makes better code of the coroutines.
     """
     _initialise()
-    huge = max(function.count("\n") for function in text.split("\ndefine ")) > _HUGE
+    longest = max(function.count("\n") for function in text.split("\ndefine "))
+    huge = longest > (_HUGE if recipe.llvm else _HUGE_QUICK)
     level = 0 if huge else recipe.llvm
     plain, coroutines = recipe.runtime or level == 0, " presplitcoroutine " in text
     inlined = simple and not plain and not coroutines and target(recipe.target).masks == "i1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ import harness
 from harness.course.checkout import Course
 from harness.grading import grade
 from harness.grading.grade import Options
-from harness.grading.repair.search import repairs
+from harness.grading.repair.schemata import Schemata
+from harness.grading.repair.search import Search, repairs
 from harness.maintain.check import graded
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
@@ -95,3 +97,15 @@ def test_nothing_is_said_of_what_no_single_change_repairs():
 def test_a_right_kernel_is_not_searched():
     verdict = graded(puzzle("01"), puzzle("01").solution_path.read_text(encoding="utf-8"), Options("cpu"))
     assert repairs(puzzle("01"), "", verdict) == []
+
+
+@pytest.mark.parametrize("end, tried", [(3.0, 2), (1.5, 1)])
+def test_what_is_right_is_graded_when_its_share_of_the_time_is_over_but_not_after_the_end(end, tried):
+    source = puzzle("01").solution_path.read_text(encoding="utf-8")
+    verdict = graded(puzzle("01"), source.replace("a[i] + b[i]", "a[i] - b[i]"), Options("cpu"))
+    search = Search(puzzle("01"), source, verdict, "kernel.cu", None, end, print, clock=lambda: 2.0, turn=1.0)
+    texts = []
+    search.passes = texts.append  # none does
+    choices = (c for site in Schemata(source, search.kernel.name).sites for c in site.choices())
+    search.graded([(choice,) for choice in islice(choices, 2)])
+    assert search.left < 0 and len(texts) == tried

@@ -1,6 +1,7 @@
 import llvmlite.binding as binding
 
 from harness.devices.virtual.compile import llvm
+from harness.devices.virtual.compile.recipes import recipe
 
 _BLOCK = """
 define internal i1 @"k.lanes"(i64 %env, i64 %thr) {
@@ -25,3 +26,13 @@ def test_lanes_become_part_of_the_loop_that_runs_a_block_and_their_slots_registe
     (block,) = (function for function in module.functions if not function.is_declaration)
     assert block.name == "k.block" and "icmp eq i64 %env, 7" in str(block)
     assert "alloca" not in str(block) and "call" not in str(block)
+
+
+def test_a_function_that_is_too_long_to_optimise_is_still_simplified_where_code_is_made_quickly():
+    copies = (llvm._HUGE + 1000) // 3
+    lines = ["define i64 @k(i64 %v0) {", *(f"%p{i} = alloca i64" for i in range(copies))]
+    for i in range(copies):
+        lines += [f"store i64 %v{i}, ptr %p{i}", f"%v{i + 1} = load i64, ptr %p{i}"]
+    text = "\n".join([*lines, f"ret i64 %v{copies}", "}", ""])
+    assert text.count("\n") > llvm._HUGE
+    assert len(llvm.compile_object(text, recipe("draft"))) < copies
