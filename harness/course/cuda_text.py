@@ -100,6 +100,14 @@ class Piece:
         return self.file.piece(self.node.parent)
 
     @property
+    def indexed(self) -> Piece:
+        """What is indexed: `a` of `a[i][j]`."""
+        found = self
+        while found.kind == "subscript_expression":
+            found = found.parts[0]
+        return found
+
+    @property
     def is_updated(self) -> bool:
         """Whether it is read and written in one: `x += 1`, `x++`."""
         outer = self.outer

@@ -104,10 +104,7 @@ def expanded(e: Piece, depth: int = 3) -> list[tuple[int, tuple[str, ...]]]:
 def shared_accesses(function: Function) -> Iterator[tuple[Piece, Variable, Piece]]:
     """(access, array, index) for every index of an array in shared memory."""
     for access in function.body.all("subscript_expression"):
-        base = access
-        while base.kind == "subscript_expression":
-            base = base.parts[0]
-        array, index = function.file.variable_at(base.code, access.start), index_of(access)
+        array, index = function.file.variable_at(access.indexed.code, access.start), index_of(access)
         if array and index and "__shared__" in array.words:
             yield access, array, index
 
@@ -256,7 +253,7 @@ def stores_meet(fault: KernelFault, own: Function, outputs: Sequence[str]) -> st
     if any(len(found) != 1 for found in stores):
         return ""
     (a,), (b,) = stores
-    bases = [named_base(store) for store in (a, b)]
+    bases = [store.indexed.code for store in (a, b)]
     if fault.array in outputs:
         return (
             f"Line {a.line} stores {shown(a)}, and line {b.line} {shown(b)}: of two threads, these are one element. A barrier "
@@ -276,12 +273,6 @@ def stores_in(function: Function, line: int) -> list[Piece]:
     """The elements that a line sets."""
     assigned = [e.part("left") for e in function.body.all("assignment_expression") if e.line == line]
     return [left for left in assigned if left.kind == "subscript_expression"]
-
-
-def named_base(access: Piece) -> str:
-    while access.kind == "subscript_expression":
-        access = access.parts[0]
-    return access.code
 
 
 def named(thread: Sequence[int]) -> str:

@@ -52,7 +52,7 @@ def probe_of(file: CudaText, line: int, array: str) -> Probe | None:
         for access in function.body.all("subscript_expression", "pointer_expression")
         if access.line <= line <= access.last_line and index_of(access)
     ]
-    inside = [access for access in inside if _base(access).code == array] or inside
+    inside = [access for access in inside if access.indexed.code == array] or inside
     calls = [] if function.is_kernel else [call for name, call in file.whole.calls() if name == function.name]
     inside = inside or list(macro_accesses(file, function, line))
     if not inside:
@@ -112,13 +112,6 @@ def element_of(file: CudaText, fault: KernelFault) -> str:
 
 def _changes(index: Piece) -> bool:
     return any(index.all("update_expression", "assignment_expression", "call_expression"))
-
-
-def _base(access: Piece) -> Piece:
-    """What is indexed: `a` of `a[i][j]`."""
-    while access.kind == "subscript_expression":
-        access = access.parts[0]
-    return access
 
 
 def named(access: Piece) -> str:

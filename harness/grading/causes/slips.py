@@ -200,9 +200,7 @@ def tile_of_its_own(function: Function) -> Iterator[Slip]:
         if not function.body.holds(v) or not v.extents or {"__shared__", "static"} & set(v.words):
             continue
         for access in function.body.all("subscript_expression"):
-            base = access
-            while base.kind == "subscript_expression":
-                base = base.parts[0]
+            base = access.indexed
             if base.code == v.name and _is_set(access) and _by_thread(access, base):
                 yield Slip(
                     v.line,

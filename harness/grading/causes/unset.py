@@ -42,7 +42,7 @@ def read_unset(found: KernelFault, kernel: Kernel, source: str, solution: str | 
         ]
     if own is None or "__shared__" not in found.headline or solution is None:
         return []
-    stores = [a for a in own.body.all("assignment_expression") if array_of(a.part("left")) == found.array]
+    stores = [a for a in own.body.all("assignment_expression") if a.part("left").indexed.code == found.array]
     tests = [test for test in map(governing_if, stores) if test]
     if len(stores) == len(tests) == 1 and not fills_in_part(solution):
         test = " ".join(tests[0].part("condition").code.split())[1:-1]
@@ -73,7 +73,7 @@ def left_in_a_loop(kernel: Kernel, source: str) -> list[str]:
     own, outputs = file.function(kernel.name), {p.name for p in kernel.outputs}
     if own is None:
         return []
-    stores = [a for a in own.body.all("assignment_expression") if array_of(a.part("left")) in outputs]
+    stores = [a for a in own.body.all("assignment_expression") if a.part("left").indexed.code in outputs]
     for leave in own.body.all("return_statement"):
         loops = [loop for loop in file.around(leave.start, *LOOPS) if loop.start > own.start]
         after = [store for store in stores if loops and store.start > loops[-1].end]
@@ -103,15 +103,8 @@ def fills_in_part(text: str) -> bool:
     """Whether any shared array of a file is filled only where a condition holds."""
     file = read(text)
     shared = {v.name for v in file.variables if "__shared__" in v.words}
-    stores = (a for a in file.whole.all("assignment_expression") if array_of(a.part("left")) in shared)
+    stores = (a for a in file.whole.all("assignment_expression") if a.part("left").indexed.code in shared)
     return any(map(governing_if, stores))
-
-
-def array_of(access: Piece) -> str:
-    """`a` of `a[i][j]`."""
-    while access.kind == "subscript_expression":
-        access = access.parts[0]
-    return access.code
 
 
 def governing_if(store: Piece) -> Piece | None:
