@@ -12,7 +12,7 @@ import pytest
 
 import harness
 from harness.devices.virtual.device import VirtualGPU
-from harness.devices.virtual.run import workers
+from harness.devices.virtual.run import crew, workers
 from harness.devices.virtual.run.workers import block_order, opposite_order, thread_order
 from harness.errors import KernelFault
 from harness.tests.devices.virtual.launches import FLAVOURS, K, device
@@ -391,3 +391,31 @@ def test_ctrl_c_stops_a_launch():
     )
     assert done.stdout == "interrupted endless\ninterrupted counts\nthen 7\n", done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_as_a_launch_begins_stops_it(monkeypatch):
+    class Interrupted:
+        """The library, with a Ctrl-C that is seen as sem_post returns."""
+
+        def __getattr__(self, name):
+            return getattr(library, name)
+
+        def sem_post(self, semaphore):
+            library.sem_post(semaphore)
+            if not seen:
+                seen.append(semaphore)
+                raise KeyboardInterrupt
+
+    library, seen = crew._C, []
+    with VirtualGPU("memory") as dev:
+        dev.time_limit, dev.step_budget = 1e6, 1 << 62
+        module = dev.compile(
+            f"{K}endless(volatile int* go) {{ while (*go == 0); }}\n{K}one(int* out) {{ *out = 1; }}"
+        )
+        out = dev.array(np.zeros(1, np.int32))
+        monkeypatch.setattr(crew, "_C", Interrupted())
+        with pytest.raises(KeyboardInterrupt):
+            module.get_function("endless")(64, 64, (out,))
+        module.get_function("one")(64, 64, (out,))
+        assert seen
+        assert out.get() == 1
