@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -23,9 +23,10 @@ from ...errors import BackwarpError, KernelFault
 from ..runs import Outcome, Pace, Setup, Trial, start_text
 from ..sentences import ENDS, nth_line
 from .array_steps import products
-from .noting import Probe, element_of, noting, probe_of, value_of
+from .noting import Probe, access_of, all_indices, element_of, noting, probe_of, value_of
 
 MOST_VALUES = 8  # shown
+MOST_OF_BOTH = 3  # of two threads
 FEW_VALUES, LONGEST_VALUE = 5, 40  # so many with the expressions that gave them, of so many characters
 NOTED = {*ENDS, "uninitialised-read", "race"}
 
@@ -125,6 +126,7 @@ def _strays(
         "between (Write|Atomic) access.* and (Write|Atomic) access", fault.headline
     ):
         return []
+    known: list[dict[str, int]] = []
     for at in (fault.other, fault):
         side = replace(fault, thread=at.thread, block=at.block)
         probe = probe_of(file, fault.line, fault.array)
@@ -132,11 +134,38 @@ def _strays(
         values = element and run(side, replace(probe, element=element))[0]
         if values:
             values |= _built_in(side, *shape)
+            known.append(values)
             outside, names = _outside(file, probe, values, fault, sizes)
             if outside:
                 who = ",".join(map(str, side.thread))
                 return [f"In thread ({who}), {outside[0]}", *_guard(file, probe, values, names)]
-    return []
+    return _of_both(file, probe, fault, known) if len(known) == 2 else []
+
+
+def _of_both(file: CudaText, probe: Probe, fault: KernelFault, both: Sequence[dict[str, int]]) -> list[str]:
+    """How two threads come to one element: `t / 32 is 0 / 32 and 1 / 32`."""
+    place, access = probe.indices[0].start, access_of(file, fault)
+    indices = [index for index in all_indices(access) if index.kind != "identifier"]
+    names = list(dict.fromkeys(p.code for index in all_indices(access) for p in index.all("identifier")))
+    found = []
+    if access.indexed.code != fault.array and (begins := value_of(file, access.indexed.code, place)):
+        names += [p.code for p in begins.all("identifier") if p.code not in names]
+        found = [(name, *(str(values[name]) for values in both)) for name in names if name in both[0]]
+    origins = [(f"{name} = ", v) for name in names if (v := value_of(file, name, place))]
+    for pieces in ([("", index) for index in indices], origins) if not found else ():
+        texts = [
+            (f"{called}{_plain(e)}", *(_substituted(e, values, _integer(file, values)) for values in both))
+            for called, e in pieces
+        ]
+        found = found or [each for each in texts if each[1] and each[2] and each[1] != each[2]]
+    says = [f"{text} is {a} and {b}" for text, a, b in found if a != b]
+    who = [f"thread ({','.join(map(str, at.thread))})" for at in (fault.other, fault)]
+    if fault.block != fault.other.block:
+        who = [
+            f"{w} of block ({','.join(map(str, at.block))})"
+            for w, at in zip(who, (fault.other, fault), strict=True)
+        ]
+    return [f"In {who[0]} and {who[1]}: {'; '.join(says[:MOST_OF_BOTH])}."] if says else []
 
 
 def _built_in(fault: KernelFault, grid, block) -> dict[str, int]:

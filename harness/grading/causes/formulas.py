@@ -17,7 +17,7 @@ import numpy as np
 
 from ..compare import axis_index, axis_pattern, either
 from .one_element import how_often, one_element
-from .places import beyond_an_axis, other_split
+from .places import beyond_an_axis, brought_inside, other_split
 from .rules import Column, Linear, Table, View, columns_of, nearest, table, views
 from .summed import Terms
 
@@ -43,7 +43,7 @@ def general(want: Terms, got: Terms) -> str:
     if not more.any():
         return other_range(want, got) or beginnings(want, got) or by_number(want, got)
     if not lacks.any():
-        return beyond_an_axis(want, got.only(more))
+        return brought_inside(want, got.only(more)) or beyond_an_axis(want, got.only(more))
     rules = len(got.at) * 4 >= len(want.at)  # a few terms follow many rules
     return (other_rule(want, got) or other_split(want, got)) if rules else ""
 

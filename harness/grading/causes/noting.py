@@ -93,21 +93,43 @@ def index_of(access: Piece) -> Piece | None:
 
 def element_of(file: CudaText, fault: KernelFault) -> str:
     """The condition that an access is of the element of a fault; "" where it cannot be said."""
-    found, at = file.subscripts(fault.array, fault.line), re.findall(r"\d+", fault.index)
-    if len(found) != 1 or not at:
+    access, at = access_of(file, fault), re.findall(r"\d+", fault.index)
+    shape = [int(n) for n in re.findall(r"\d+", fault.shape)]
+    flat = (
+        [str(sum(int(n) * prod(shape[i + 1 :]) for i, n in enumerate(at)))] if len(shape) == len(at) else []
+    )
+    if not access or not at:
         return ""
-    access, indices = found[0], []
-    while access.kind == "subscript_expression":
-        indices.append(index_of(access))
-        access = access.parts[0]
+    indices = all_indices(access)
+    if access.indexed.code != fault.array:
+        return f"&{access.code} == &{fault.array}[{flat[0]}]" if flat and not _changes(access) else ""
     if len(indices) == 1 < len(at):  # of an array of several axes, in memory
-        shape = [int(n) for n in re.findall(r"\d+", fault.shape)]
-        if len(shape) != len(at):
-            return ""
-        at = [str(sum(int(n) * prod(shape[i + 1 :]) for i, n in enumerate(at)))]
+        at = flat
     if len(indices) != len(at) or not all(indices) or any(_changes(index) for index in indices):
         return ""
-    return " && ".join(f"({i.code}) == {n}" for i, n in zip(reversed(indices), at, strict=True))
+    return " && ".join(f"({i.code}) == {n}" for i, n in zip(indices, at, strict=True))
+
+
+def access_of(file: CudaText, fault: KernelFault) -> Piece | None:
+    """The only element of its line that a fault can be about: of the array, or behind a pointer into a parameter."""
+    if found := file.subscripts(fault.array, fault.line):
+        return found[0] if len(found) == 1 else None
+    function = file.function_at(fault.line)
+    if not function or not any(v.name == fault.array and v.pointer for v in function.parameters):
+        return None
+    found = [a for a in function.body.all("subscript_expression") if a.line == fault.line]
+    if "Write" in fault.headline:
+        found = [a for a in found if a.outer.kind == "assignment_expression" and a.outer.part("left") == a]
+    return found[0] if len(found) == 1 and not is_set(function.body, fault.array) else None
+
+
+def all_indices(access: Piece) -> list[Piece | None]:
+    """`i` and `j` of `a[i][j]`."""
+    found: list[Piece | None] = []
+    while access.kind == "subscript_expression":
+        found.append(index_of(access))
+        access = access.parts[0]
+    return found[::-1]
 
 
 def _changes(index: Piece) -> bool:

@@ -63,6 +63,49 @@ def follows(view: View, terms: Terms) -> bool:
     return bool((np.abs(sum(c.step * rule.of(base) for c, rule in own) - terms.flat(index)) < EXACT).all())
 
 
+def brought_inside(want: Terms, extra: Terms) -> str:
+    """Terms with an index outside of its axis, for which an element inside is taken: the nearest, or from the other end."""
+    for view in (*views_of_parts(want), *views(want)):
+        if not view.dependent or not all(isinstance(rule, Linear) for rule in view.rules):
+            continue
+        base, found = view.of(extra), []
+        index = [np.rint(rule.of(base)).astype(int) for rule in view.rules]
+        for way, says in WAYS_INSIDE.items():
+            inside = [
+                at if c.array != view.dependent else way(at, c.size)
+                for c, at in zip(view.rest, index, strict=True)
+            ]
+            if all((x == extra.at[:, c.number]).all() for c, x in zip(view.rest, inside, strict=True)):
+                found = [
+                    (c, rule, np.unique(at[at != x]), says)
+                    for c, rule, at, x in zip(view.rest, view.rules, index, inside, strict=True)
+                    if (at != x).any()
+                ]
+                break
+        if found:
+            array, things = (
+                want.arrays[view.dependent].name,
+                "products" if len(want.arrays) > 2 else "elements",
+            )
+            where = [f"{c.letter} = {rule.text(view.letters)} = {span(out)}" for c, rule, out, _ in found]
+            axes = [f"{c.letter} = 0 to {c.size - 1}" for c, *_ in found]
+            return (
+                f"{want.arrays[0].name} also gets {things} with {' or '.join(where)}, where {array} has "
+                f"{' and '.join(axes)}: {found[0][-1]}, and nothing should be added there."
+            )
+    return ""
+
+
+WAYS_INSIDE = {
+    lambda at, size: np.clip(at, 0, size - 1): "the nearest element inside is taken instead",
+    lambda at, size: at % size: "the index goes on at the other end of the axis",
+}
+
+
+def span(values: np.ndarray) -> str:
+    return str(values[0]) if len(values) == 1 else f"{values[0]} to {values[-1]}"
+
+
 def beyond_an_axis(want: Terms, extra: Terms) -> str:
     """Terms, most of them with an index outside of its axis, which in memory is another element's."""
     for view in sorted((*views_of_parts(want), *views(want)), key=lambda v: v.dependent == 0):
@@ -86,9 +129,8 @@ def beyond_an_axis(want: Terms, extra: Terms) -> str:
         if found:
             *_, c, rule, out = max(found, key=lambda each: each[:2])
             array, things = want.arrays[c.array].name, "products" if len(want.arrays) > 2 else "elements"
-            values = str(out[0]) if len(out) == 1 else f"{out[0]} to {out[-1]}"
             return (
-                f"{want.arrays[0].name} also gets {things} with {c.letter} = {rule.text(view.letters)} = {values}, where "
+                f"{want.arrays[0].name} also gets {things} with {c.letter} = {rule.text(view.letters)} = {span(out)}, where "
                 f"{array} has {c.letter} = 0 to {c.size - 1}: in memory, another element stands there."
             )
     return ""

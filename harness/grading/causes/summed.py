@@ -27,6 +27,7 @@ MOST_STEPS = 1 << 18  # of a launch whose accesses are noted
 LEAST = 1 << 20  # the numbers of the other array: whole, and twice that at most
 SHORT = 1 << 10  # the same, for numbers of 11 bits, which half and TF32 have
 OFTEN = (1, 2, -1, 3, 4, 5, 6, 7, 8, 16, 32)  # so many times such a number are exact
+SHORT_OFTEN = (1, 2, -1, 4, 8)  # the same, for short ones: no two products are equal
 HEAVY = 8000  # elements of all arrays of a case, above which a launch takes long
 FLOATS = ("float32", "float16")
 
@@ -230,10 +231,11 @@ def is_sum(found: Terms, inputs: Arrays, run: Run) -> bool:
     """Whether a kernel adds up these terms for other numbers, too."""
     one, *others = (a.name for a in found.arrays[1:])
     numbers = np.arange(inputs[one].size).reshape(inputs[one].shape) % 8 - 3
-    done = run({**inputs, one: numbers.astype(np.float32)})
+    given = {n: np.roll(inputs[n], 1) for n in others} | {one: numbers.astype(np.float32)}
+    done = run({**inputs, **given})
     if done is None:
         return False
-    factors = [found.times, numbers.flat[found.flat(1)], *(inputs[n].flat[found.flat(2)] for n in others)]
+    factors = [found.times, numbers.flat[found.flat(1)], *(given[n].flat[found.flat(2)] for n in others)]
     each = np.prod(np.array(factors, np.float64), axis=0)
     size = int(np.prod(found.shapes[0]))
     total, largest = (np.bincount(found.flat(0), x, size) for x in (each, np.abs(each)))
@@ -256,7 +258,7 @@ class Numbers:
         self.values = array.ravel().astype(np.int64)
         self.single: dict[int, tuple[int, int]] = {}
         self.short = bool((self.values < 2 * SHORT).all())
-        for often in (-1, 1) if self.short else reversed(OFTEN):
+        for often in reversed(SHORT_OFTEN if self.short else OFTEN):
             self.single |= {int(v) * often: (j, often) for j, v in enumerate(self.values)}
         self.pairs: dict[int, tuple[int, int] | None] = {}
 

@@ -22,4 +22,6 @@ def causes(
     something that it computes tells of the cause."""
     found = [*slips(source, kernel.name), *misuses(puzzle, kernel, source, failed)]
     found = [slip for slip in found if not (explained and slip.guess)]
+    facts = {slip.line for slip in found if not slip.says.endswith("?")}
+    found = [slip for slip in found if not (slip.says.endswith("?") and slip.line in facts)]
     return list(dict.fromkeys(slip.says for slip in found))[:MOST]

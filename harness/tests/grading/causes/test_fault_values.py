@@ -166,6 +166,30 @@ def test_two_threads_of_which_one_has_no_element(said):
     assert any(line.startswith("In thread (2,0,0), ") for line in lines)
 
 
+def test_two_threads_that_come_to_one_element(said):
+    lines = said("20", ("if (lane == 0) slot[warp] = sum;", "slot[warp] = sum;"))
+    assert "In thread (0,0,0) and thread (1,0,0): warp = threadIdx.x / 32 is 0 / 32 and 1 / 32." in lines
+
+
+def test_two_threads_of_different_blocks(said):
+    lines = said("31", ("class_h + row * stride_h", "class_h + row * stride_w"))
+    begin = "In thread (4,0,0) of block (0,0,0) and thread (0,0,0) of block (0,1,0): "
+    end = "; h = class_h + row * stride_w is 0 + 1 * 1 and 1 + 0 * 1."
+    assert any(line.startswith(begin) and line.endswith(end) for line in lines), lines
+
+
+def test_two_threads_that_come_to_one_element_behind_a_pointer(said):
+    lines = said(
+        "28",
+        (
+            "    for (int r = 0;",
+            "    float* own = columns + c * R * S * width + column;\n    for (int r = 0;",
+        ),
+        ("columns[row * width + column]", "own[r * S + s]"),
+    )
+    assert any(line.endswith("; column is 0 and 1.") for line in lines), lines
+
+
 def test_what_is_noted():
     source = """
 constexpr int TILE = 4;

@@ -184,6 +184,31 @@ def test_an_index_beyond_its_axis():
     assert said(lambda a: kernel(a, False), sums, dims)[0].startswith(says)
 
 
+@pytest.mark.parametrize(
+    ("inside", "says"),
+    [
+        (lambda at: min(max(at, 0), 3), "the nearest element inside is taken instead"),
+        (lambda at: at % 4, "the index goes on at the other end of the axis"),
+    ],
+)
+def test_an_index_that_is_brought_inside_its_axis(inside, says):
+    """Padding of one element: what is read in its place is told."""
+
+    def kernel(a, at=lambda h: h if 0 <= h < 4 else None):
+        y = np.zeros(4)
+        for p, r in np.ndindex(4, 3):
+            if at(p + r - 1) is not None:
+                y[p] += a["f"][r] * a["x"][at(p + r - 1)]
+        return {"y": y}
+
+    params = (In("f", r="R"), In("x", h="H"), Out("y", p="P"))
+    sums = Kernel("f", params, lambda d, t: Launch(1, 1), lambda a, d: kernel(a)["y"])
+    assert said(lambda a: kernel(a, inside), sums, {"R": 3, "H": 4, "P": 4}) == [
+        f"y also gets products with h = p + r - 1 = -1 to 4, where x has h = 0 to 3: {says}, and nothing should be added "
+        "there."
+    ]
+
+
 def test_what_is_added_besides():
     assert said(convolution(bias="bias[b]")) == [
         "",

@@ -226,3 +226,11 @@ def test_a_guess_is_told_only_where_nothing_else_explains_the_kernel():
     kernel = next(k for k in puzzle.kernels if k.name == "max_pool2d_general_backward")
     told = [causes(puzzle, kernel, text, explained=explained) for explained in (False, True)]
     assert ["divides by stride_h" in str(says) for says in told] == [True, False]
+
+
+def test_a_question_about_a_line_of_which_a_fact_is_told_is_left_out():
+    puzzle = COURSE.load("13")
+    source = puzzle.solution_path.read_text(encoding="utf-8").replace("p * stride_h", "p * stride_w", 1)
+    says = causes(puzzle, puzzle.kernels[0], source)
+    assert says[0].startswith("Line 32 mixes rows and columns")
+    assert not any("is stride_w the right one" in text for text in says)
