@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from ...course.cuda_text import Function, Piece
+from .array_steps import products
 from .findings import Slip, shown, sign_of
 from .noting import value_of
 
@@ -55,6 +56,7 @@ def mixed_digits(function: Function) -> Iterator[Slip]:
             )
             break
     yield from in_turn(function)
+    yield from by_subtraction(function)
 
 
 def taken_twice(found: list[Digit]) -> Iterator[Slip]:
@@ -90,6 +92,39 @@ def in_turn(function: Function) -> Iterator[Slip]:
                     f"Line {taken.line} takes {shown(taken)}, then line {e.line} divides {name} by {shown(e.part('right'))}: after "
                     f"that remainder, what is left is {name} / {shown(taken.part('right'))}.",
                 )
+
+
+def by_subtraction(function: Function) -> Iterator[Slip]:
+    """`x = i - y * H`, where `y = i / W`."""
+    for e in function.body.all("binary_expression"):
+        terms = [(sign, list(names)) for sign, names in products(e)] if sign_of(e) == "-" else []
+        if [sign for sign, _ in terms] != [1, -1]:
+            continue
+        (whole,), taken = (terms[0][1] if len(terms[0][1]) == 1 else ("",)), terms[1][1]
+        for name in taken if whole else ():
+            value = value_of(e.file, name, e.start) if name.isidentifier() else None
+            value = within(value) if value else None
+            if not value or sign_of(value) != "/" or value.part("left").code != whole:
+                continue
+            by, rest = factors(value.part("right")), e.part("right")
+            sizes = [p for p in rest.all("identifier") if p.code != name]
+            times = [factors(p) for p in sizes]
+            if (
+                by
+                and times
+                and None not in times
+                and by != sum(times, Counter())
+                and len(sizes) == len(taken) - 1
+            ):
+                yield Slip(
+                    e.line,
+                    f"Line {e.line} has {shown(e)}, where {name} is {shown(value)}: the remainder is {whole} - {name} * "
+                    f"{bracketed(value.part('right'))}.",
+                )
+
+
+def bracketed(e: Piece) -> str:
+    return f"({shown(e)})" if sign_of(within(e)) else shown(e)
 
 
 def digits_of(function: Function) -> Iterator[Digit]:

@@ -18,7 +18,7 @@ import numpy as np
 from ..compare import axis_index, axis_pattern, either
 from .one_element import how_often, one_element
 from .places import beyond_an_axis, brought_inside, other_split
-from .rules import Column, Linear, Table, View, columns_of, nearest, table, views
+from .rules import EXACT, Column, Linear, Table, View, columns_of, nearest, table, views, views_of_parts
 from .summed import Terms
 
 LEAST_STEPS = 4  # that are as long, to be told
@@ -61,6 +61,7 @@ def alike(want: Terms, got: Terms) -> bool:
 def other_rule(want: Terms, got: Terms) -> str:
     """The simplest that some view of the terms shows."""
     found = [(cost, says) for view in views(want) for cost, says in [in_view(view, want, got)] if says]
+    found = found or [(0, says) for view in views_of_parts(want) if (says := as_own_steps(view, want, got))]
     return min(found, key=lambda f: f[0])[1] if found else ""
 
 
@@ -143,10 +144,32 @@ def as_steps(view: View, want: Terms, got: Terms, index: int) -> tuple[int, str]
         return 0, ""
     whole = Linear(tuple(sum(c.step * rules[c].factors[i] for c in own) for i in range(len(view.base) + 1)))
     new = nearest(whole, view.of(got), got.flat(index))
+    return (0, "") if new is None or new == whole else told_steps(want, index, view.letters, whole, new)
+
+
+def as_own_steps(view: View, want: Terms, got: Terms) -> str:
+    """The place along a merged axis, as a sum of steps of the axes that it counts through."""
+    own = [(c, r) for c, r in zip(view.rest, view.rules, strict=True) if c.array == view.dependent]
+    if len(own) < len(view.rest) or not all(isinstance(rule, Linear) for _, rule in own):
+        return ""
+    meant = np.stack([rule.of(view.of(got)) for _, rule in own], 1)
+    at = np.rint(meant).astype(int)
+    place = got.at[:, [c.number for c, _ in own]] @ np.array([c.step for c, _ in own])
+    whole = Linear((*(Fraction(c.step) for c, _ in own), Fraction(0)))
+    new = nearest(whole, at, place) if (np.abs(at - meant) < EXACT).all() else None
     if new is None or new == whole:
-        return 0, ""
+        return ""
+    cost, says = told_steps(want, view.dependent, [c.letter for c, _ in own], whole, new)
+    return says if cost < 4 else ""
+
+
+def told_steps(
+    want: Terms, index: int, letters: Sequence[str], whole: Linear, new: Linear
+) -> tuple[int, str]:
+    """(how many steps are different, the sentence). whole, new: the right place in an array, and that which is used."""
+    own = [c for c in columns_of(want) if c.array == index]
     name, changes = want.arrays[index].name, []
-    for letter, a, b in zip((*view.letters, ""), whole.factors, new.factors, strict=True):
+    for letter, a, b in zip((*letters, ""), whole.factors, new.factors, strict=True):
         if a != b and letter:
             known = next((c.steps for c in own if c.step == a and c.step > 1 and c.letter == letter), "")
             named = f" ({known})" if known and not known.isdecimal() else ""
@@ -156,7 +179,7 @@ def as_steps(view: View, want: Terms, got: Terms, index: int) -> tuple[int, str]
             )
         elif a != b:
             changes.append(f"the elements of {name} are {abs(b - a)} too far {'on' if b > a else 'back'}")
-    whole_text, new_text = whole.text(view.letters), new.text(view.letters)
+    whole_text, new_text = whole.text(letters), new.text(letters)
     text = (
         f"{'; '.join(changes)}."
         if len(changes) < 3

@@ -13,7 +13,7 @@ from ...course.declare import Kernel
 from ...course.parameters import Array
 from .array_steps import by_name, multiplied_out, places, sizes_of, with_pointers
 from .findings import Slip, shown
-from .noting import guards
+from .noting import guards, index_of
 
 Worth = Sequence[int]  # in each case
 
@@ -28,6 +28,11 @@ def wrong_guards(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]
             for e in (guard, *guard.all("binary_expression"))
         }.values()
         for name, axis in axes_of(array, index, sizes, dims):
+            if loop := by_a_size(access, name, sizes):
+                if slip := too_few_steps(loop, access, array, sizes, dims):
+                    yield slip
+                    return
+                continue
             compared = [(e, bound) for e in around if (bound := bound_of(e, name))]
             known = [sizes.get(bound.code) for _, bound in compared]
             extent = [array.shape(d)[axis] for d in dims]
@@ -41,6 +46,32 @@ def wrong_guards(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]
                     f"are {size}.",
                 )
                 return
+
+
+def by_a_size(access: Piece, name: str, sizes: Mapping[str, Worth]) -> Piece | None:
+    """The loop around an access that steps a variable by a size: then it is no place along one axis."""
+    for loop in access.file.around(access.start, "for_statement"):
+        update = loop.part("update")
+        if update and update.kind == "assignment_expression" and update.part("left").code == name:
+            return loop if update.part("right").code in sizes else None
+    return None
+
+
+def too_few_steps(
+    loop: Piece, access: Piece, array: Array, sizes: Mapping[str, Worth], dims: Sequence[Mapping[str, int]]
+) -> Slip | None:
+    """`for (i = o; i < batch; i += n_out)`, where i counts through all elements of [batch, n_out]."""
+    name, step = (loop.part("update").part(side).code for side in ("left", "right"))
+    bound = bound_of(loop.part("condition"), name) if loop.part("condition") else None
+    rows, row = ([f(array.shape(d)) for d in dims] for f in (lambda s: s[0], lambda s: math.prod(s[1:])))
+    if not bound or shown(index_of(access)) != name or [sizes.get(bound.code), sizes[step]] != [rows, row]:
+        return None
+    letter, size = array.axes[0]
+    return Slip(
+        loop.line,
+        f"Line {loop.line} compares {name} with {bound.code}, and steps it by {step}, from one {letter} of {array.name} to the "
+        f"next: {size} such steps are {size} * {step} elements.",
+    )
 
 
 def axes_of(

@@ -33,8 +33,9 @@ def explain(kernel: Kernel, observations: Sequence[Observation]) -> str:
         return ""
     source = counted(kernel, *seen[0])
     if source:
-        return of_equals(source, seen) or by_a_constant(seen) or other_formula(kernel, source, seen)
-    return by_a_constant(seen)
+        told = of_equals(source, seen) or by_a_constant(seen) or other_formula(kernel, source, seen)
+        return told or by_a_constant(seen, those_wrong=True)
+    return by_a_constant(seen, those_wrong=True)
 
 
 def left_out(o: Observation, target: Expected) -> bool:
@@ -132,10 +133,13 @@ def sized(kernel: Kernel, dims: Mapping[str, int], value: int) -> str:
     return f" ({names[0]} = {value})" if len(names) == 1 and value > 1 else ""
 
 
-def by_a_constant(seen: Sequence[tuple[Observation, Expected]]) -> str:
+def by_a_constant(seen: Sequence[tuple[Observation, Expected]], those_wrong: bool = False) -> str:
+    """All elements differ from the expected ones by the same; or all that are wrong."""
     apart = [o.results[t.array.name].astype(np.int64) - t.values.astype(np.int64) for o, t in seen]
     apart = np.concatenate([x.ravel() for x in apart])
+    which = "Every wrong element" if those_wrong and not apart.all() else "Every element"
+    apart = apart[apart != 0] if those_wrong else apart
     if len(apart) < LEAST or len(np.unique(apart)) != 1:
         return ""
     name, by = seen[0][1].array.name, int(apart[0])
-    return f"Every element of {name} is {abs(by)} too {'large' if by > 0 else 'small'}, in all failing cases."
+    return f"{which} of {name} is {abs(by)} too {'large' if by > 0 else 'small'}, in all failing cases."

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from ...course.cuda_text import Function, Piece
 from ...course.cuda_tree import LOOPS
+from ...course.cuda_types import FLOAT, kind_of
 from .findings import Slip, sign_of
 
 COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
@@ -135,6 +136,27 @@ def shuffles_too_far(function: Function) -> Iterator[Slip]:
         )
 
 
+def divides_too_early(function: Function) -> Iterator[Slip]:
+    """`total += x[k]; y[k] = x[k] / total;` in one loop: what is divided by is not complete yet."""
+    for loop in function.body.all("for_statement"):
+        added = {}
+        for e in loop.part("body").all("assignment_expression"):
+            name = e.part("left")
+            if e.part("operator").code == "+=" and function.file.around(e.start, *LOOPS)[0] == loop:
+                known = function.file.named(name.code, e.start) if name.kind == "identifier" else []
+                counts = e.part("right").kind == "number_literal"
+                if len(known) == 1 and not loop.holds(known[0]) and kind_of(name) == FLOAT and not counts:
+                    added[name.code] = e
+        for e in loop.part("body").all("binary_expression", "assignment_expression"):
+            by, sum_of = e.part("right").code, added.get(e.part("right").code)
+            if e.part("operator").code in ("/", "/=") and sum_of and e.start > sum_of.end:
+                yield Slip(
+                    e.line,
+                    f"Line {e.line} divides by {by} in the loop that still adds to it (line {sum_of.line}): it is complete only "
+                    "after the loop.",
+                )
+
+
 def _indent(piece: Piece) -> int:
     """Of the line that it begins in."""
     text = piece.file.lines[piece.line - 1].expandtabs(4)
@@ -147,4 +169,5 @@ LOOP_DETECTORS = (
     begins_at_the_same,
     outside_its_loop,
     shuffles_too_far,
+    divides_too_early,
 )

@@ -25,6 +25,7 @@ from .findings import Slip, reached, shown, sign_of
 from .guarded_axes import wrong_guards
 from .near_solution import differences
 from .noting import value_of
+from .remainders import dropped_remainders
 from .rows_columns import Rows
 
 TRIED = 8  # values of the names of an expression
@@ -48,11 +49,13 @@ def misuses(
     found += wrong_guards(kernel, own, dims)
     found += [slip for function in reached(file, kernel.name) for slip in mixed_digits(function)]
     mine, stub = Use(file, kernel.name), Use(read(stub_text(puzzle)), kernel.name)
-    launches = [kernel.launch(dict(d), tunables(source)) for d in failed]
+    t = tunables(source)
+    launches = [kernel.launch(dict(d), t) for d in failed]
     found += unused_axes(kernel, mine, launches)
     if puzzle.has_solution:
         solution = read(puzzle.solution_path.read_text(encoding="utf-8"))
         if right := solution.function(kernel.name):
+            found += dropped_remainders(kernel, own, right, failed, dims, t)
             found += block_slips(kernel, own, right, list(zip(failed, launches, strict=True)))
         found += beside_the_solution(kernel, mine, stub, Use(solution, kernel.name))
     return found or ([] if puzzle.repair else changed_lines(stub, mine))

@@ -13,9 +13,18 @@ from collections.abc import Iterable, Iterator
 from ...course.cuda_text import CudaText, Piece
 from ...course.cuda_tree import LOOPS
 from .array_steps import products
+from .expression_values import fingerprint
 from .findings import Slip, reached, shown
 from .noting import index_of, value_of
-from .same_values import comparisons, lost_limits, other_scales, rounded_down, values
+from .same_values import (
+    comparisons,
+    lost_limits,
+    other_functions,
+    other_scales,
+    rounded_down,
+    stores_the_same,
+    values,
+)
 
 Sum = frozenset  # of (sign, names in alphabetical order)
 
@@ -29,6 +38,8 @@ def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable
         *other_factors(*both),
         *other_constants(*both),
         *lost_limits(*both),
+        *other_functions(*both),
+        *stores_the_same(*both),
         *rounded_down(*both),
         *exchanged(*both),
         *compared,
@@ -85,11 +96,24 @@ def other_constants(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
     for body in mine:
         for e, s in sums(body, True):
             more = [term for term in s if any(n.isdecimal() for n in term[1]) and s - {term} in known - own]
+            if more and any(begins_later(e, name) for _, names in s for name in names):
+                continue
             if more and s not in known and len(s) > 2:
                 sign, names = more[0]
                 does = "adds" if sign > 0 else "subtracts"
                 yield Slip(e.line, f"Line {e.line} {does} {written(names)} in {shown(e)}: is that too much?")
                 return
+
+
+def begins_later(e: Piece, name: str) -> bool:
+    """Whether a variable is that of a loop around, or of this one, which counts from another number than 0."""
+    for loop in e.file.around(e.start, "for_statement"):
+        start = loop.part("initializer")
+        for d in start.all("init_declarator") if start else ():
+            first = d.part("value")
+            if d.part("declarator").code == name and first and first.kind == "number_literal":
+                return first.code != "0"
+    return False
 
 
 def sums(body: Piece, numbers: bool = False) -> Iterator[tuple[Piece, Sum]]:
@@ -135,6 +159,9 @@ def other_bounds(mine: list[Piece], solution: list[Piece], given: set[str]) -> I
         sizes = given.issuperset(re.findall(r"\w+", bound))
         if not bounds or (left, bound) in known or left not in given or not sizes:
             continue
+        named = {a for a, b in known if b == bound} - {a for _, a, _ in own}  # by another name here
+        if named or any(b in bounds and a not in given and (a, b) not in known for _, a, b in own):
+            continue
         if any(counts[0][left, b] < counts[1][left, b] for b in bounds):
             yield Slip(
                 e.line,
@@ -145,12 +172,16 @@ def other_bounds(mine: list[Piece], solution: list[Piece], given: set[str]) -> I
 
 def other_ends(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
     """`i > n` for `i >= n`: only where both are equal does it make a difference."""
-    known: dict[tuple[str, str], set[bool]] = {}
+    known: dict[tuple[str, str], set[tuple[bool, bool]]] = {}
     for e, left, bound in comparisons(solution):
-        known.setdefault((left, bound), set()).add(_takes_equal(e))
+        known.setdefault((left, bound), set()).add((_takes_equal(e), begins_later(e, left)))
     for e, left, bound in comparisons(mine):
-        if _takes_equal(e) not in known.get((left, bound), {_takes_equal(e)}):
-            yield Slip(e.line, f"Line {e.line}: is {shown(e)} also right where {left} is equal to {bound}?")
+        found = known.get((left, bound), set())
+        if found and _takes_equal(e) not in {equal for equal, _ in found}:
+            if begins_later(e, left) in {later for _, later in found}:
+                yield Slip(
+                    e.line, f"Line {e.line}: is {shown(e)} also right where {left} is equal to {bound}?"
+                )
 
 
 def _takes_equal(e: Piece) -> bool:
@@ -211,6 +242,7 @@ def ends_of(loop: Piece, key: tuple[str, str], step: str) -> tuple[str, str, str
     test = loop.part("condition")
     compared = test and test.kind == "binary_expression" and test.part("left").code == key[0]
     bound = plain(test.part("right")) if compared else " ".join(test.code.split()) if test else ""
+    bound += " + 1" * (compared and _takes_equal(test))
     return key[0], key[1], bound, step
 
 
@@ -227,7 +259,11 @@ def other_names(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
     of_one = names_of(mine) ^ names_of(solution)
     for name, value in own.items():
         wrong, other = one_name(value, right[name]) if name in right else ("", "")
-        if wrong and not of_one & {wrong, other}:
+        if (
+            wrong
+            and not of_one & {wrong, other}
+            and not any(another(own.get(n), right.get(n)) for n in (wrong, other))
+        ):
             yield Slip(value.line, f"Line {value.line}: is {wrong} the right one in {name} = {shown(value)}?")
     known = {(a, i) for body in solution for _, a, i in indices(body)}
     for body in mine:
@@ -235,6 +271,13 @@ def other_names(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
             others = {i for a, i in known if a == array}
             if others and index not in others and others <= set(own) and index in {i for _, i in known}:
                 yield Slip(access.line, f"Line {access.line}: is {index} the right index for {array}?")
+
+
+def another(mine: Piece | None, solution: Piece | None) -> bool:
+    """Whether a name stands for something else in the solution: values of the variables, where they have one."""
+    if mine is None or solution is None:
+        return mine is not solution
+    return fingerprint(mine) != fingerprint(solution)
 
 
 def names_of(bodies: list[Piece]) -> set[str]:

@@ -1,5 +1,5 @@
 """Places in memory that a wrong kernel takes for those of other elements: a number that is taken apart by other sizes, an
-index beyond its axis. Terms, rules and views: `summed.py`, `rules.py`.
+index beyond its axis, or brought inside. Terms, rules and views: `summed.py`, `rules.py`.
 """
 
 from __future__ import annotations

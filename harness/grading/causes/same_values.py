@@ -87,6 +87,75 @@ def other_scales(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
                 )
 
 
+FAMILIES = (
+    ("exp", "exp2", "exp10"),
+    ("log", "log2", "log10", "log1p"),
+    ("sqrt", "rsqrt", "cbrt"),
+    ("max", "min"),
+    ("fmax", "fmin"),
+)
+
+
+def other_functions(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """`exp2f(x)`, where the solution has `expf`, and no such call."""
+    own, right = (
+        {family(name): None for body in some for name, _ in body.calls()} for some in (mine, solution)
+    )
+    for body in mine:
+        for name, call in body.calls():
+            known = family(name)
+            others = [other for other in right if known and other and other[0] == known[0]]
+            if others and known not in others and not set(others) & own.keys():
+                yield Slip(
+                    call.line, f"Line {call.line}: is {name} the right function in {shown(call)}?", guess=True
+                )
+                return
+
+
+def family(name: str) -> tuple[int, str] | None:
+    """(number of the family, its member) of a function, for float or double alike."""
+    plain = name.removeprefix("__").removesuffix("f")
+    return next(((i, plain) for i, names in enumerate(FAMILIES) if plain in names), None)
+
+
+def stores_the_same(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """`y[i] = tile[n]` in a loop over i, in which nothing of `tile[n]` changes; where the solution does no such thing."""
+    if not any(map(any, map(unchanging, solution))):
+        for body in mine:
+            for store, loop in list(unchanging(body))[:1]:
+                value = shown(store.part("right"))
+                yield Slip(
+                    store.line,
+                    f"Line {store.line} stores {value} in every turn of the loop of line {loop.line}, and nothing in it "
+                    "changes from turn to turn: all turns store the same element.",
+                )
+
+
+def unchanging(body: Piece) -> Iterator[tuple[Piece, Piece]]:
+    """(store, loop): of an element of an array into different places, in every turn of a loop the same."""
+    for e in body.all("assignment_expression"):
+        left, right = e.part("left"), e.part("right")
+        loops = e.file.around(e.start, "for_statement")
+        copies = left.kind == right.kind == "subscript_expression" and e.part("operator").code == "="
+        if not copies or not loops or not body.holds(loops[0]):
+            continue
+        changing = set_in(loops[0])
+        read, written = ({p.code for p in side.all("identifier")} for side in (right, left))
+        if (
+            not changing & read
+            and changing & written
+            and not any(right.all("call_expression", "update_expression"))
+        ):
+            yield e, loops[0]
+
+
+def set_in(loop: Piece) -> set[str]:
+    """The variables that a loop declares or sets, and the arrays that it stores into."""
+    found = {d.part("declarator").code.strip("* &") for d in loop.all("init_declarator")}
+    found |= {e.part("left").indexed.code for e in loop.all("assignment_expression")}
+    return found | {p.code for e in loop.all("update_expression") for p in e.all("identifier")}
+
+
 def values(bodies: list[Piece]) -> dict[str, Piece]:
     """The first value of every variable that is declared once."""
     found: dict[str, list[Piece]] = {}

@@ -15,6 +15,8 @@ FIT = [
     "int rest = i; int w = rest % W; rest /= W; int h = rest % H; rest /= H;",
     "int x = i % TILE, y = i / 4, z = i / W;",
     "for (int n = i; n < C; n += H) { int w = n % W, h = n / W; }",
+    "int h = i / W, w = i - h * W;",
+    "int c = i / (H * W), n = i - c * W * H, m = n - 2 * H;",
 ]
 DO_NOT = [
     ("int w = i % W, h = i / H;", "Line 4 has i / H, and i % W: do these sizes fit together?"),
@@ -25,6 +27,8 @@ DO_NOT = [
         "int h = i / W % H, c = i / W % C;",
         "has i / W % C, and i / W % H: what the one counts must be divided away",
     ),
+    ("int h = i / W, w = i - h * H;", "Line 4 has i - h * H, where h is i / W: the remainder is i - h * W."),
+    ("int c = i / (H * W), n = i - W * c;", "the remainder is i - c * (H * W)."),
     ("int rest = i; int w = rest % W; rest /= H;", "after that remainder, what is left is rest / W."),
 ]
 

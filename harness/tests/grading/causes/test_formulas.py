@@ -184,6 +184,24 @@ def test_an_index_beyond_its_axis():
     assert said(lambda a: kernel(a, False), sums, dims)[0].startswith(says)
 
 
+def test_a_step_within_a_merged_axis():
+    """Which rows and columns belong together is known, and the place of both in one axis is not."""
+
+    def kernel(a, step=3):
+        x, y = a["x"], np.zeros((3, 4))
+        for h, w, s, p, q in np.ndindex(3, 4, 4, 2, 3):
+            if h - s // 2 == p and w - s % 2 == q:
+                y[h, w] += x.flat[s * 6 + p * step + q]
+        return {"y": y}
+
+    dims = {"R": 2, "S": 2, "P": 2, "Q": 3, "W": 4, "H": 3, "rows": 4, "width": 6}
+    matrix = In("x", i="rows", j="width").merging(i={"r": "R", "s": "S"}, j={"p": "P", "q": "Q"})
+    params = (matrix, Out("y", h="H", w="W"))
+    sums = Kernel("f", params, lambda d, t: Launch(1, 1), lambda a, d: kernel(a)["y"])
+    (says,) = said(lambda a: kernel(a, 2), sums, dims)
+    assert says == "a step along p moves by 2 in x; it should move by 3 (Q)."
+
+
 @pytest.mark.parametrize(
     ("inside", "says"),
     [

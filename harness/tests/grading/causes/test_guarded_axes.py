@@ -49,3 +49,22 @@ def test_a_size_of_another_axis(body, wrong):
 def test_a_part_of_an_axis_may_be_all_that_is_needed():
     body = "int k = t + i; float b = k < N && col < N ? B[k * N + col] : 0;"
     assert not told(body, CASES[:1]) and not told(body, CASES[1:])
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("for (int k = col; k < K; k += N) C[0] += B[k];", True),
+        ("for (int k = col; k < K * N; k += N) C[0] += B[k];", False),
+        ("for (int k = 0; k < K; k += t) C[0] += A[k];", False),
+        ("for (int k = col; k < N; k += M) C[0] += B[k];", False),
+    ],
+)
+def test_a_loop_from_row_to_row_that_ends_after_too_few(body, says):
+    assert (
+        told(body)
+        == [
+            "Line 3 compares k with K, and steps it by N, from one k of B to the next: K such steps are K * N elements."
+        ]
+        * says
+    )

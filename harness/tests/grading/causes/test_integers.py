@@ -47,6 +47,10 @@ def told(change, x=None):
             "of x.",
         ),
         (lambda x, right: right + 100, "Every element of y is 100 too large, in all failing cases."),
+        (
+            lambda x, right: right + (right % 3 > 1),
+            "Every wrong element of y is 1 too large, in all failing cases.",
+        ),
         (lambda x, right: right**2, ""),
     ],
 )

@@ -141,3 +141,19 @@ def test_an_index_of_ones_own_name_is_not_suspected():
 )
 def test_another_way_to_write_it_is_not(edit):
     assert not told(edit)
+
+
+def test_a_loop_that_counts_from_one():
+    edits = [("int s = 0; s < n", "int s = 1; s <= n"), ("- r * 2 + s", "- r * 2 + s - 1")]
+    assert not any("equal to n" in says or "too much" in says or "begins at" in says for says in told(*edits))
+
+
+def test_what_is_compared_by_another_name():
+    assert told(("int r = 0; r < n; r++", "int p = 0; p < n; p++"), ("row - r * 2 + s", "row - s")) == []
+    edits = [
+        ("int p = row - r * 2 + s;", "int pp = row - r * 2 + s; for (int p = 0; p < n; p++) sum += x[p];")
+    ]
+    assert (
+        told(*edits, ("p < 0 || p >= H_out", "pp < 0 || pp >= H_out"), ("x[p * n + h]", "x[pp * n + h]"))
+        == []
+    )

@@ -71,3 +71,38 @@ def test_what_the_parts_are_is_another_question():
     )
     own, right = text.format("threadIdx.x + m", "n * b + a"), text.format("threadIdx.x", "a + b * n")
     assert not [s.says for s in differences(read(own), read(right), "k", {"n"}) if "each part" in s.says]
+
+
+@pytest.mark.parametrize(
+    ("own", "says"),
+    [("exp2f(x[0])", True), ("__expf(x[0])", False), ("exp(x[0])", False), ("exp2f(expf(x[0]))", False)],
+)
+def test_another_function_of_the_family(own, says):
+    text = "__global__ void k(float* y, const float* x) {{ y[0] = {}; }}"
+    found = [s.says for s in differences(*(read(text.format(e)) for e in (own, "expf(x[0])")), "k", ())]
+    assert found == ["Line 1: is exp2f the right function in exp2f(x[0])?"] * says
+
+
+@pytest.mark.parametrize(
+    ("own", "says"),
+    [
+        ("t[n]", True),
+        ("t[n][j]", True),
+        ("t[n + i]", False),
+        ("t[n] * i", False),
+        ("y[i - 1]", False),
+        ("0", False),
+    ],
+)
+def test_a_store_of_the_same_in_every_turn(own, says):
+    text = "__global__ void k(float* y, float* t, int n, int j) {{ for (int i = 1; i < n; i++)\ny[i] = {}; }}"
+    found = [s.says for s in differences(*(read(text.format(e)) for e in (own, "t[n + i]")), "k", ())]
+    assert (
+        found
+        == [
+            f"Line 2 stores {own} in every turn of the loop of line 1, and nothing in it changes from turn to turn: all turns "
+            "store the same element."
+        ]
+        * says
+    )
+    assert not differences(*(read(text.format("t[n]")),) * 2, "k", ())

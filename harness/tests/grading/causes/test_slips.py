@@ -61,6 +61,10 @@ def found(body):
         ),
         ("int s = 0;\ns += a[0] * 2;\nc[0] = s;", "Line 2 declares s as int: every fraction"),
         ("unsigned char g = a[0];\nc[0] = g;", "Line 2 keeps a[0] in g, which is declared as unsigned char"),
+        (
+            "float s = 0;\nfor (int i = 0; i < n; i++) {\n s += a[i];\n c[i] = a[i] / s;\n}",
+            "Line 5 divides by s in the loop that still adds to it (line 4)",
+        ),
         ("c[0] += __shfl_down_sync(~0u, a[0], 32);", "shuffles by 32 lanes"),
         ("for (int o = 32; o > 0; o /= 2) c[0] += __shfl_xor_sync(~0u, a[0], o);", "begins at 32"),
     ],

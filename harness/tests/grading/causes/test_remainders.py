@@ -1,0 +1,41 @@
+"""A division of a size that leaves a remainder in all cases that go wrong, and in no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.course.cuda_text import read
+from harness.course.declare import In, Int, Kernel, Launch, Out
+from harness.grading.causes.remainders import dropped_remainders
+
+KERNEL = Kernel(
+    "f", (In("x", i="n"), Out("y", i="n"), Int("n")), lambda d, t: Launch(1, 1), lambda a, d: a["x"]
+)
+TEXT = "__global__ void f(const float* x, float* y, int size) {{\nint half = {};\ny[half] = x[half];\n}}"
+
+
+@pytest.mark.parametrize(
+    ("half", "failed", "says"),
+    [
+        ("size / 2", [5, 7], "size / 2"),
+        ("size / 2", [5], ""),  # and a case with a remainder is right
+        ("size / 2", [5, 7, 8], ""),
+        ("size / FOUR", [5, 7], "size / FOUR"),
+        ("size / 0", [5, 7], ""),
+        ("(size + 1) / 2", [5, 7], ""),
+        ("size / 1", [5, 7], ""),
+    ],
+)
+def test_a_remainder_is_dropped(half, failed, says):
+    own, right = (read(TEXT.format(e)).function("f") for e in (half, "size"))
+    every = [{"n": n} for n in (4, 5, 7, 8)]
+    dims = [{"n": n} for n in failed]
+    found = [s.says for s in dropped_remainders(KERNEL, own, right, dims, every, {"FOUR": 4})]
+    assert found == [
+        f"Line 2 rounds {says} down, and in every case that fails it leaves a remainder."
+    ] * bool(says)
+
+
+def test_what_the_solution_does_as_well():
+    own = read(TEXT.format("size / 2")).function("f")
+    assert not list(dropped_remainders(KERNEL, own, own, [{"n": 5}], [{"n": 4}, {"n": 5}], {}))
