@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from os.path import commonprefix
 
 from ...course.cuda_text import Piece
 
@@ -40,6 +41,7 @@ def _operations(says: str, *pairs: tuple[str, float]) -> tuple[Operation, ...]:
     return tuple(Operation(code, says, cost) for code, cost in pairs)
 
 
+IF_GIVEN = "a ? a : e"  # of what is nowhere used
 INTEGER = (
     *_operations("another value", ("a", 1.0)),
     *_operations("a term", ("e + a", 1.5), ("e - a", 1.5), ("a - e", 2.2)),
@@ -50,6 +52,7 @@ INTEGER = (
     *_operations("a term", ("a - 1 - e", 2.2)),
     *_operations("a bound", ("min(e, a)", 2.4), ("max(e, a)", 1.7)),
     *_operations("a place in memory", ("a * b + c", 2.1)),
+    *_operations("a choice", (IF_GIVEN, 2.2)),
 )
 FLOAT = (
     *_operations("another value", ("a", 1.2), ("-e", 1.5)),
@@ -139,10 +142,17 @@ class Edit:
 
 
 def joined(edits: Sequence[Edit]) -> tuple[Edit, ...]:
-    """Two guards at one place are one: `if (row < M && col < N)`."""
-    found = [_GUARD.fullmatch(e.after) for e in edits]
-    if len(edits) < 2 or not all(found) or len({(e.start, e.end) for e in edits}) > 1:
+    """Two guards at one place are one, `if (row < M && col < N)`, and so is what a condition has more."""
+    if len(edits) < 2 or len({(e.start, e.end) for e in edits}) > 1:
         return tuple(edits)
+    found = [_GUARD.fullmatch(e.after) for e in edits]
+    if not all(found):
+        first, *others = edits
+        same = re.match(r".*(?:&&|\|\|)", commonprefix([e.after for e in edits]), re.DOTALL)
+        if same is None:
+            return tuple(edits)
+        more = "".join(same[0][-3:] + e.after[same.end() :] for e in others)
+        return (replace(first, after=first.after + more),)
     sign = " || " if found[0][2] else " && "
     return (replace(edits[0], after=f"if ({sign.join(f[1] for f in found)}) {found[0][2]}"),)
 

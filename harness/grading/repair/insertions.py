@@ -8,13 +8,17 @@ from collections.abc import Callable
 from functools import cached_property
 
 from ...course.cuda_text import Piece, Variable
+from .directions import turned
 from .edits import CHOSEN, Edit, Operation
 from .kinds import kind_of
 from .pool import Entries
 from .sites import Choice
 from .support import asked
 
+TEMPLATE = 0.7  # the cost of a template's argument, of which there are few
 MOST_TARGETS = 8  # variables that may get a value at one place
+LONGEST = 160  # characters of a statement that is added
+_ADDED = ("expression_statement", "if_statement")
 _INSIDE = ("for_statement", "while_statement", "do_statement", "if_statement", "else_clause")
 
 
@@ -57,6 +61,62 @@ class Insertions:
         for i, (v, sign) in enumerate(signs):
             text += f"if (backwarp_o == {i}) {v.name} {sign} backwarp_v; "
         return f"if ({asked(number)}) {{ {text}{self._stores(targets)}}} "
+
+    def _added_before(self, p: Piece, block: Piece) -> str:
+        """Statements that may be missing before another: the same for columns as there is for rows beside it, and what
+        changes a variable that is used there and is changed so elsewhere."""
+        if p.kind == "comment" or p.code == "{":
+            return ""
+        before = next((s for s in reversed(block.parts) if s.end <= p.start and s.kind != "comment"), None)
+        seen = {t.code for t in p.all("identifier")}
+        found, places = {}, {}
+        for beside in (before, p):
+            if beside is not None and beside.kind in _ADDED and len(beside.code) <= LONGEST:
+                for text in turned(_flat(beside), self._visible(beside.start)):
+                    found[text], places[text] = "", beside.start
+        for name, s in self._updates:
+            if name in seen and s not in (before, p) and self._is_the_same(s, p.start):
+                found[_flat(s)] = self._kept_after(s)
+        codes = [code for code in found if code not in self._statements]
+        codes += [code for code in found if found[code] and code in self._statements]
+        places = [places.get(code, p.start) for code in codes]
+        if not codes or (number := self._added(p, codes, places)) is None:
+            return ""
+        o = f"backwarp_operation({number})"
+        added = " ".join(f"if ({o} == {i}) {{ {code} {found[code]}}}" for i, code in enumerate(codes))
+        return f"if ({asked(number)}) {{ {added} }} "
+
+    def _added(self, p: Piece, codes: list[str], places: list[int]) -> int | None:
+        def made(choice: Choice) -> Edit:
+            place, code = places[choice.operation], codes[choice.operation]
+            return Edit(place, place, f"{code} ", "a statement that is missing")
+
+        operations = [Operation(code, "a statement that is missing", 1.0) for code in codes]
+        return self.schemata.add(p, operations, made=made)
+
+    def _visible(self, place: int) -> set[str]:
+        return {v.name for v in self.pool.locals if self._is_named(v, place)}
+
+    def _is_the_same(self, s: Piece, place: int) -> bool:
+        named = self.schemata.file.named
+        return all(named(n.code, n.start) == named(n.code, place) for n in s.all("identifier"))
+
+    @cached_property
+    def _statements(self) -> set[str]:
+        """Those of the function, in one line each."""
+        return {_flat(s) for s in self.function.body.all(*_ADDED)}
+
+    @cached_property
+    def _updates(self) -> list[tuple[str, Piece]]:
+        """Of `v = f(v);`: the variable, and the statement."""
+        found = []
+        for s in self.function.body.all("expression_statement"):
+            e = s.parts[0] if s.parts and s.parts[0].kind == "assignment_expression" else None
+            calls = e is not None and next(e.part("right").all("call_expression"), None)
+            if calls and len(s.code) <= LONGEST and e.part("left").kind == "identifier":
+                if e.part("left").code in {n.code for n in e.part("right").all("identifier")}:
+                    found.append((e.part("left").code, s))
+        return found
 
     @cached_property
     def _changing(self) -> list[Variable]:
@@ -133,7 +193,8 @@ class Insertions:
             def made(choice: Choice, where=where, codes=codes, says=says) -> Edit:
                 return Edit(where.start, where.end, codes[choice.operation], says)
 
-            number = self.schemata.add(where, [Operation(code, says, 1.1) for code in codes], made=made)
+            cost = TEMPLATE if where.outer.kind == "template_argument_list" else 1.1
+            number = self.schemata.add(where, [Operation(code, says, cost) for code in codes], made=made)
             for i, code in enumerate(codes if number is not None else ()):
                 other = p.file.text[p.start : where.start] + code + p.file.text[where.end : p.end]
                 other = " ".join(other.split())
@@ -187,3 +248,8 @@ class Insertions:
         return [c for c in self.function.body.all("call_expression") if c.part("function").code == name]
 
     _called_with: Callable
+    _kept_after: Callable
+
+
+def _flat(statement: Piece) -> str:
+    return " ".join(statement.code.split())

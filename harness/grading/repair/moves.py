@@ -55,6 +55,15 @@ class Moves:
                 before, after = before + first, after + last
         return before, after
 
+    def _out_of(self, p: Piece) -> str:
+        """What is run after an `if`: its last statement, which should perhaps be run in any case."""
+        body = p.part("consequence")
+        last = body.parts[-1] if body.kind == "compound_statement" and len(body.parts) > 1 else None
+        if last is None or p.part("alternative") or last.kind != "expression_statement":
+            return ""
+        fits = self._fits(last, p.start)
+        return "".join(self._moved_to(last, MOVED, [(p.end, " %s")])) if fits else ""
+
     def _turned(self, block: Piece) -> tuple[dict[int, str], dict[int, str]]:
         """Of a block, by node: what is run before a statement, or after it, if it changes places with a neighbour. A
         statement beside a loop should perhaps be run in every turn."""

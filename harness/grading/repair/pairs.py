@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, takewhile
+from os.path import commonprefix
 
 from ...course.cuda_text import Piece
 from .directions import are_counterparts, of_one_direction
-from .edits import BINARY, EXCHANGE, FLOAT_BINARY
+from .edits import BINARY, CONDITION, EXCHANGE, FLOAT_BINARY, RELATION
+from .pool import Entry
 from .sites import MOST_TOGETHER, Choice, Site
 
 #: a pair of edits costs as much as its dearer one and this
 MORE = 0.25
 RENAMED = 1.3
+TURNED_NAME = 0.55
+STRIDED = 0.15
 NEAR = 2  # lines between two that are exchanged
 ALIKE = 8  # lines between two edits of one kind, or of one factor
 
@@ -59,6 +63,58 @@ def turned_signs(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
         if one != other and first.piece.line == second.piece.line and _sides(first) == _sides(second):
             numbers = (_number(site, f"l {sign} r") for site, sign in ((first, other), (second, one)))
             yield tuple(Choice(s, n, cost=0.3 - s.suspect) for s, n in zip((first, second), numbers))
+
+
+def redirected(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
+    """Several names of rows in a line, each with its counterpart of columns: `pad_h` and `dilation_h`."""
+    lines: dict[int, list[tuple[Choice, tuple[str, str]]]] = {}
+    for site in sites:
+        for other in _counterparts(site, site.own) if site.own is not None else ():
+            if other in site.is_here and site.pool[other].variable:
+                turn = _difference(site.piece.code, site.pool[other].text)
+                lines.setdefault(site.piece.line, []).append((site.replaced_by(other, TURNED_NAME), turn))
+    for found in lines.values():
+        for turn in dict.fromkeys(turn for _, turn in found):
+            alike = [c for c, own in found if own == turn][:MOST_TOGETHER]
+            several = {c.site.piece.code for c in alike}
+            yield from combinations(alike, 2) if len(several) > 1 else ()
+            if 2 < len(alike):
+                yield tuple(alike)
+
+
+def _difference(one: str, other: str) -> tuple[str, str]:
+    """`h` and `w` of `pad_h` and `pad_w`."""
+    same = len(commonprefix([one, other]))
+    return one[same:], other[same:]
+
+
+def strided(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
+    """`for (int i = 0; i < n; i++)` of which each thread should take its share: where it starts, and its step."""
+    steps = [s for s in sites if s.piece.kind == "update_expression" and s.operations[0].code == "+= a"]
+    starts = {s.piece.outer.outer.outer.start: s for s in sites if s.replaces and _is_start(s.piece)}
+    for step in steps:
+        start = starts.get(step.piece.outer.start) if step.piece.outer else None
+        if start is None or start.pool is not step.pool:
+            continue
+        pool = start.pool
+        own = [i for i in start.here if pool[i].varies and _of_thread(pool[i])]
+        far = [i for i in step.plain if not pool[i].varies and (pool[i].known or 2) > 1]
+        yield from (
+            (start.replaced_by(a, STRIDED), Choice(step, 0, b, cost=STRIDED)) for a in own for b in far
+        )
+
+
+def _is_start(e: Piece) -> bool:
+    """Whether it is the 0 that a loop's own variable begins with."""
+    declared = e.outer is not None and e.outer.kind == "init_declarator" and e.code == "0"
+    loop = e.outer.outer.outer if declared and e.outer.outer is not None else None
+    return loop is not None and loop.kind == "for_statement"
+
+
+def _of_thread(entry: Entry) -> bool:
+    """Whether it is a thread's number, or made of it alone."""
+    value = entry.variable.value.code if entry.variable and entry.variable.value else entry.text
+    return value.startswith("threadIdx") and " / " not in value
 
 
 def _sides(site: Site) -> tuple[str, str]:
@@ -166,6 +222,11 @@ def declared(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
                 for i in alike[0].here
                 if len(alike) < MOST_TOGETHER and not alike[0].pool[i].varies and alike[0].pool[i].variable
             )
+        for (a, one), (b, other) in combinations(dict.fromkeys((own, s.piece.code) for s, own in named), 2):
+            swapped = {a: b, b: a}
+            both = [s.replaced_by(swapped[own]) for s, own in named if own in swapped]
+            if len(both) < MOST_TOGETHER and one != other:
+                yield (first, *both)
         turned = [s.replaced_by(others[0]) for s, own in named if (others := _counterparts(s, own))]
         if 0 < len(turned) < MOST_TOGETHER:
             yield (first, *turned)
@@ -192,6 +253,8 @@ class Families:
 
 def _alike(one: Site, other: Site) -> bool:
     a, b = one.piece.code, other.piece.code
+    if one.operations is RELATION is other.operations and one.piece.line == other.piece.line:
+        return one.piece.part("operator").code == other.piece.part("operator").code
     return len(one.operations) == len(other.operations) and (a == b or are_counterparts(a, b))
 
 
@@ -225,9 +288,10 @@ def _counterparts(site: Site, entry: int) -> list[int]:
 
 
 def both_guards(c: Choice) -> Iterator[tuple[Choice, Choice]]:
-    """Two guards of one statement: `if (row < M) if (col < N)`."""
+    """Two guards of one statement, `if (row < M) if (col < N)`, or of one condition."""
     site = c.site
-    if not site.is_guard or not c.operation:
+    compares = {"a", "b"} <= site.operations[c.operation].operands
+    if not compares or not (site.is_guard or site.operations is CONDITION):
         return
     first, second = (
         [i for i in site.plain if are_counterparts(site.pool[own].text, site.pool[i].text)]

@@ -9,8 +9,8 @@ from itertools import product
 
 from ...course.cuda_text import Piece, Variable
 from .directions import are_akin, are_counterparts, of_one_direction
-from .edits import CONDITION, INTEGER, STORE, Operation
-from .pool import FAR_FETCHED, Entries, Entry, numbers_near
+from .edits import CONDITION, IF_GIVEN, INTEGER, STORE, Operation
+from .pool import FAR_FETCHED, UNUSED, Entries, Entry, numbers_near
 
 UNLIKE = 0.3
 NUMBER = 0.2  # by which 0 and 1 are less likely than names, and other numbers twice as much
@@ -77,6 +77,8 @@ class Ranks:
                     yield far[a] + self._unlike(a), (a,)
             return
         fitting = self._fitting(o.code)
+        if o.code == IF_GIVEN:
+            here = [a for a in here if self.pool[a].rank <= UNUSED]
         for a in here:
             fits = self.pool[a].text in fitting
             rank = far[a] + (-PARTNERS if fits else PARTNERS if o.code == "max(e, a)" else 0.0)
@@ -138,8 +140,20 @@ class Ranks:
     def _fitting(self, code: str) -> Collection[str]:
         """What is likely to be put in by an operation."""
         own = self.pool.partners.get(self.piece.code, ())
-        fitting = {"a - 1 - e": own, "e % a": self.extents, "max(e, a)": ("0",), "min(e, a)": own}
+        least = {*own, *(self.pool[i].text for i in self._extents)} if self.is_end else own
+        fitting = {"a - 1 - e": own, "e % a": self.extents, "max(e, a)": ("0",), "min(e, a)": least}
         return fitting.get(code, self._of_bound | self._of_block if code == "e * a" else ())
+
+    @cached_property
+    def is_end(self) -> bool:
+        """Whether it is the value of a name that indices stay below."""
+        outer = self.piece.outer
+        return (
+            outer is not None
+            and outer.kind == "init_declarator"
+            and outer.part("value") == self.piece
+            and any(outer.part("declarator").code in _words(size) for size in self._sizes)
+        )
 
     @cached_property
     def _of_block(self) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
@@ -30,13 +30,15 @@ from .pairs import (
     declared,
     exchanged,
     moved,
+    redirected,
     renamed,
+    strided,
     turned_signs,
 )
 from .reach import is_one_place
 from .repair import Repair, rank
 from .sites import Choice, Site
-from .suspicion import alone, suspected
+from .suspicion import alone, stretches, suspected
 from .variants import FEW_LARGE, Combination, Variants, has_barriers, with_small_blocks
 
 SECONDS = 5.0
@@ -102,6 +104,21 @@ def look(puzzle: Puzzle, path: Path, verdict: Verdict, **how) -> None:
         verdict.repair = [r.as_dict() for r in repairs(puzzle, source, verdict, path.name, **how)]
 
 
+class Devices:
+    """As many as work side by side, opened when they are asked for; all variants share them."""
+
+    def __init__(self, opener: Callable, checks: str, seed: int, stack: ExitStack):
+        self.opener, self.checks, self.seed, self.stack = opener, checks, seed, stack
+        self.opened: list = []
+
+    def __iter__(self) -> Iterator:
+        for i in range(min(available_cores(), MOST_DEVICES)):
+            if i == len(self.opened):
+                device = self.opener("cpu", checks=self.checks, seed=self.seed)
+                self.opened.append(self.stack.enter_context(device))
+            yield self.opened[i]
+
+
 @dataclass
 class Search:
     puzzle: Puzzle
@@ -139,7 +156,7 @@ class Search:
         for checks, later in zip_longest(self.builds, self.builds[1:]):
             if self.left < 0:
                 break
-            last = self.turn = self.end - (LAST_BUILD * self.left if later == "memory" else 0.0)
+            self.turn = self.end - (LAST_BUILD * self.left if later == "memory" else 0.0)
             with ExitStack() as stack:
                 make = partial(
                     Variants,
@@ -150,14 +167,9 @@ class Search:
                     left=lambda: self.left,
                     slack=self.slack,
                     races=self.disordered if checks == "full" else None,
+                    devices=Devices(self.opener, self._checks_of(checks), self.verdict.seed, stack),
                 )
-                devices = partial(self.devices, checks, stack)
-                if self.first and checks != "full":
-                    self.turn -= (1 - FIRST_BUILD) * self.left
-                    if found := self.found_in_small_blocks(partial(make, only=self.first), devices, FIRST):
-                        return found
-                    self.turn = last
-                if found := self.found_in_small_blocks(make, devices):
+                if found := self.found_in(make, self.groups if checks != "full" else [None]):
                     return found
             self.turn = self.end
         return []
@@ -191,47 +203,61 @@ class Search:
         late = self.verdict.fault["kind"] in ("race", "barrier-divergence")
         return ("full", "memory") if late else ("memory", "full")
 
-    def devices(self, checks: str, stack: ExitStack) -> Iterator:
-        """As many as work side by side. Without barriers it pays off to compile hastily."""
-        if checks == "memory" and not has_barriers(self.source, self.kernel.name):
-            checks = "draft"
-        for _ in range(min(available_cores(), MOST_DEVICES)):
-            yield stack.enter_context(self.opener("cpu", checks=checks, seed=self.verdict.seed))
+    def _checks_of(self, build: str) -> str:
+        """Without barriers it pays off to compile hastily."""
+        hasty = build == "memory" and not has_barriers(self.source, self.kernel.name)
+        return "draft" if hasty else build
 
-    def found_in_small_blocks(
-        self, make: Callable[..., Variants], devices: Callable[[], Iterator], most: float = math.inf
-    ) -> list[Repair]:
-        """Blocks of few threads are fast, where the file sets them; what is right in them is tried as it is."""
+    def found_in(self, make: Callable[..., Variants], groups: Sequence[list[int] | None]) -> list[Repair]:
+        """By the first edits that make it right: of each group of lines the likely ones, then all others of all groups.
+        Blocks of few threads are fast, where the file sets them; what is right in them is tried as it is."""
+        text, last, parts = self._in_small_blocks(make), self.turn, []
+        for number, only in enumerate(groups):
+            if self.left < 0:
+                return []
+            self.turn = last - ((1 - FIRST_BUILD) * self.left if number == 0 < len(groups) - 1 else 0.0)
+            try:
+                variants = make(text, only=only)
+            except CompileError:
+                continue
+            if not variants.is_wrong:
+                continue
+            whole = cache(partial(make, self.source, only=only)) if text != self.source else None
+            parts.append((variants, whole, self.tiers(variants.schemata.sites)))
+            most = FIRST if len(groups) > 1 else math.inf
+            for cost, tier in parts[-1][2]:
+                if cost <= most and (found := self.found_among(tier, variants, whole)):
+                    return found
+            self.turn = last
+        if len(groups) > 1:
+            later = [
+                (cost, i, tier) for i, part in enumerate(parts) for cost, tier in part[2] if cost > FIRST
+            ]
+            for _, i, tier in sorted(later, key=lambda item: item[:2]):
+                if found := self.found_among(tier, *parts[i][:2]):
+                    return found
+        return []
+
+    def _in_small_blocks(self, make: Callable[..., Variants]) -> str:
+        """The text with blocks of few threads, if it can be and is wrong then too."""
         cases = [c for c in self.puzzle.cases if self.kernel in self.puzzle.kernels_of(c)]
         smallest = min(cases, key=lambda c: sum(self.puzzle.full_dims(c).values()))
         text = with_small_blocks(self.source, self.kernel, self.puzzle.full_dims(smallest))
-        whole = cache(lambda: make(self.source, devices=devices()))
-        if text != self.source:
-            small = make(text, devices=devices())
-            if (found := self.found_by(small, most, whole)) or self.left < 0:
-                return found
-            if small.is_wrong and most < math.inf:
-                return []
-        return self.found_by(whole(), most)
+        return text if text != self.source and make(text, only=()).is_wrong else self.source
 
-    def found_by(
-        self, variants: Variants, most: float, then: Callable[[], Variants] | None = None
+    def found_among(
+        self, made: Callable[[], Iterable[list[Combination]]], variants: Variants, whole: Callable | None
     ) -> list[Repair]:
-        """The repairs among the first edits of which some are. most: see `tiers`. then: gives further variants to try what
-        is right."""
-        if not variants.is_wrong:
-            return []
-        for tier in self.tiers(variants.schemata.sites, most):
+        """The repairs among the first edits of which some are. whole: gives further variants to try what is right."""
+        for tier in made() if self.left > 0 else ():
             first, size = 0, CHUNK
             while first < len(tier) and self.left > 0:
                 left = variants.right_everywhere(tier[first : first + size])
-                if len(left) > FEW_LARGE and then and not left[0][0].site.orders:
-                    left = then().right_everywhere(left)
+                if len(left) > FEW_LARGE and whole and not left[0][0].site.orders:
+                    left = whole().right_everywhere(left)
                 if left and (found := self.graded(left)):
                     return found
                 first, size = first + size, 2 * size
-            if self.left < 0:
-                break
         return []
 
     @property
@@ -254,24 +280,27 @@ class Search:
         return suspected(self.source, self.kernel.name, self.verdict)
 
     @cached_property
-    def first(self) -> list[int]:
-        """The lines that are changed first, alone, which takes less to compile."""
-        return alone(self.source, self.kernel.name, self.suspected)
+    def groups(self) -> list[list[int] | None]:
+        """Lines that are changed together, the most suspected first: compiling takes long. None where they are few."""
+        first = alone(self.source, self.kernel.name, self.suspected)
+        return [first, *stretches(self.source, self.kernel.name, first)] if first else [None]
 
-    def tiers(self, sites: Sequence[Site], most: float = math.inf) -> Iterator[list[Combination]]:
-        """What is tried together; nothing dearer is tried where something cheaper is found, nor what costs more than
-        `most`. The choices of operations that cost more are not made before they are needed."""
-        if ordering := [(c,) for s in sites if s.orders for c in s.choices() if c.is_plain]:
-            yield sorted(ordering, key=cost_of)
-            yield [*moved(sites)]
+    def tiers(self, sites: Sequence[Site]) -> list[tuple[float, Callable[[], Iterable[list[Combination]]]]]:
+        """What is tried together, by cost; nothing dearer is tried where something cheaper is found. The choices of
+        operations that cost more are not made before they are needed."""
         for site in sites:
             site.suspect = self.suspected.get(site.piece.line, 0.0)
         near = [s for s in sites if self.strays_in and s.may_stop(self.strays_in)]
-        families, guards = Families(sites), Guards(near)
-        pairs = (exchanged, turned_signs, renamed, declared, carried)
+        families, guards = cache(lambda: Families(sites)), Guards(near)
+        pairs = (exchanged, turned_signs, renamed, declared, redirected, strided, carried)
         others = cache(lambda: [c for made in pairs for c in made(sites)])
         likely = cache(lambda: [c for site in sites for c in site.likely])
         steps = [*pairwise((-math.inf, *PLAUSIBLE, math.inf))]
+
+        def ordering() -> Iterator[list[Combination]]:
+            plain = [(c,) for s in sites if s.orders for c in s.choices() if c.is_plain]
+            yield sorted(plain, key=cost_of)
+            yield [*moved(sites)]
 
         @cache
         def alone(step: int, i: int) -> list[Choice]:
@@ -281,27 +310,27 @@ class Search:
             found = chain(early, *(site.choices(*steps[step], low, high) for site in sites))
             return sorted(found, key=lambda c: c.cost)
 
-        order = [
-            (max(low, 0.25) + LATER * step + after, step, i, after > 0)
+        def together(step: int, i: int) -> list[Combination]:
+            low, high = TIERS[i : i + 2]
+            found = [] if step else [c for c in others() if low <= cost_of(c) < high]
+            for c in chain(alone(step, i), alone(step, i - 1) if i else ()):
+                if low <= c.cost + MORE < high:
+                    found += [*families().of(c), *both_guards(c)]
+            return sorted(found, key=cost_of)
+
+        def of(step: int, i: int, pairs: bool) -> Iterator[list[Combination]]:
+            yield together(step, i) if pairs else [(c,) for c in alone(step, i)]
+            if i == GUARDS and step == 0 and near and not pairs:
+                yield from guards.likely()
+
+        order = sorted(
+            (max(low, 0.25) + LATER * step + PAIRS_LATER * pairs, step, i, pairs)
             for step in range(len(steps))
             for i, low in enumerate(TIERS[:-1])
-            for after in (0.0, PAIRS_LATER)
-        ]
-        for cost, step, i, together in sorted(order):
-            if cost > most:
-                return
-            if together:
-                low, high = TIERS[i : i + 2]
-                found = [] if step else [c for c in others() if low <= cost_of(c) < high]
-                for c in chain(alone(step, i), alone(step, i - 1) if i else ()):
-                    if low <= c.cost + MORE < high:
-                        found += [*families.of(c), *both_guards(c)]
-                yield sorted(found, key=cost_of)
-            else:
-                yield [(c,) for c in alone(step, i)]
-            if i == GUARDS and step == 0 and near and not together:
-                yield from guards.likely()
-        yield from guards.others()
+            for pairs in (False, True)
+        )
+        tiers = [(cost, partial(of, step, i, pairs)) for cost, step, i, pairs in order]
+        return [(-math.inf, ordering), *tiers, (math.inf, guards.others)]
 
     def given(self, puzzle: Puzzle, case: Case, kernel: Kernel, seed: int):
         """As runs.given; every case is made once."""

@@ -18,6 +18,9 @@ NAMED = 0.5  # by which what is nowhere used is likelier to be missing in a sum 
 SIZES = 1.2  # what it costs that a product is one of two other extents
 PLAIN = 0.15  # by which edits that put nothing in, which are few, are tried sooner
 CONFUSED = 0.3  # by which a sign that is often mistaken for another is likelier
+ENDS = 0.8  # what it costs that an end is no more than an extent
+BACKWARDS = 0.6  # by which a loop goes the other way less likely
+LOOP = 0.3  # by which what the condition of a loop has more is less likely
 NEAR = 6  # lines between a condition and what it keeps from running
 MOST_TOGETHER = 8  # edits of one variant
 ROUNDED_UP = "(l + r - 1) / r"
@@ -118,6 +121,19 @@ class Site(Ranks):
             self.operations is BARRIERS or self.piece.code.startswith("__sync") or is_of_barrier(self.piece)
         )
 
+    def _turns_loop(self, o: Operation) -> bool:
+        """Whether a loop that goes up would have to go down, or the other way round: mostly it never runs then."""
+        sign, outer = self.piece.part("operator"), self.piece.outer
+        relation = self.made is None and sign is not None and sign.code in ("<", "<=", ">", ">=")
+        of_loop = relation and outer is not None and outer.kind == "for_statement"
+        return of_loop and sign.code[0] not in o.code
+
+    @cached_property
+    def is_of_loop(self) -> bool:
+        """Whether it is the whole condition of a `for`, which seldom is more than one comparison."""
+        outer = self.piece.outer
+        return self.operations is CONDITION and outer is not None and outer.kind == "for_statement"
+
     @property
     def is_guard(self) -> bool:
         """Whether it is a statement that some threads, or turns of a loop, may have to leave out."""
@@ -145,11 +161,13 @@ class Site(Ranks):
     def _choices(self, number: int, o: Operation, low=-math.inf, high=math.inf) -> Iterator[Choice]:
         if not o.operands & {"a", "b", "c"}:
             cost = o.cost - PLAIN - (CONFUSED if o.code in self._mistaken_for else 0.0)
+            cost += BACKWARDS * self._turns_loop(o)
             if low <= cost < high and self._changes(number, o):
                 yield Choice(self, number, cost=cost - self.suspect)
             return
+        more = LOOP if self.is_of_loop else 0.0
         for rank, found in self.by_rank(number, o):
-            if low <= (cost := o.cost + rank) < high:
+            if low <= (cost := o.cost + rank + more) < high:
                 for entries in found():
                     if len(entries) == 1 or entries[0] != entries[-1]:
                         a, b, c = (*entries, 0, 0)[:3]
@@ -170,6 +188,10 @@ class Site(Ranks):
             turned = next(i for i, o in enumerate(INTEGER) if o.code == "a - 1 - e")
             own = self.pool.partners.get(self.piece.code, ())
             yield from (c for c in self._choices(turned, INTEGER[turned]) if self.pool[c.a].text in own)
+            least = next(i for i, o in enumerate(INTEGER) if o.code == "min(e, a)")
+            if self.is_end:
+                bounds = (c for c in self._choices(least, INTEGER[least]) if c.a in self._extents)
+                yield from (c._replace(cost=ENDS - self.suspect) for c in bounds)
         for number, o in enumerate(FLOAT if self.replaces and self.operations is FLOAT else ()):
             if o.code in ("e + a", "e * a"):
                 found = (c for c in self._choices(number, o) if self.pool[c.a].rank <= UNUSED)

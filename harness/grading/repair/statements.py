@@ -92,7 +92,7 @@ class Writer(Moves, Insertions, Expressions):
             child = p.file.piece(node)
             barrier = self._barrier(child) if self.schemata.races is not None and node.type != "{" else ""
             stores = self._stores_before(child) if node.type == "}" else ""
-            stores += self._assigned_before(child, p)
+            stores += self._assigned_before(child, p) + self._added_before(child, p)
             text += p.file.text[at : child.start] + barrier + stores + before.get(node.id, "")
             text += self.write(child) + after.get(node.id, "")
             at = child.end
@@ -144,8 +144,9 @@ class Writer(Moves, Insertions, Expressions):
         return self._guarded(p, self._called_otherwise(p, self._inside(p)), self._kept_after(p))
 
     def _if_statement(self, p: Piece) -> str:
+        after = self._out_of(p)
         text = self._inside(p, condition=self._condition)
-        return self._guarded(p, text + self._else_zero(p))
+        return self._guarded(p, text + self._else_zero(p), after)
 
     def _else_zero(self, p: Piece) -> str:
         """`if (c) x[i] = v;` should perhaps store 0 where c does not hold."""
@@ -280,7 +281,8 @@ class Writer(Moves, Insertions, Expressions):
         plain = declarator.kind == "identifier" or declarator.kind == "pointer_declarator"
         if not plain or value.kind == "initializer_list" or declarator.code in self.schemata.fixed:
             return p.code
-        return self._inside(p, declarator=self._leave)
+        decides = {"value": self._condition} if self.pool.kind(value) == "bool" else {}
+        return self._inside(p, declarator=self._leave, **decides)
 
     def _stores(self, variables: Iterable[Variable]) -> str:
         return "".join(

@@ -150,7 +150,10 @@ def support(atomic: bool) -> str:
         )
     pair = "const int a = backwarp_int(edit.a, p), b = backwarp_int(edit.b, p);"
     lines += [
-        f"{slow} bool backwarp_decided(int s, bool e, {POOL}) {{ {edit} {pair} {_switch(CONDITION)} return e; }}",
+        f"{slow} bool backwarp_decision(const BackwarpEdit& edit, bool e, {POOL})"
+        f" {{ {pair} {_switch(CONDITION)} return e; }}",
+        f"{slow} bool backwarp_decided(int s, bool e, {POOL}) {{ for (int i = 0; i < {MOST_TOGETHER}; i++)"
+        " if (backwarp.edits[i].site == s) e = backwarp_decision(backwarp.edits[i], e, p); return e; }",
         f"{quick} bool backwarp_condition(int s, bool e, {POOL}) {{"
         " return backwarp.asked[s] ? backwarp_decided(s, e, p) : e; }",
         # 0: the statement is run, 1: not, from 2: the kernel or the loop is left

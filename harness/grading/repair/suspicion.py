@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import accumulate
 
 from ...course.cuda_text import Piece, read
 from ..verdict import Verdict
@@ -40,6 +41,22 @@ def alone(source: str, kernel: str, suspected: dict[int, float]) -> list[int]:
             left -= len(names.get(line, ()))
             found.append(line)
     return found if sum(map(len, names.values())) > FEW else []
+
+
+def stretches(source: str, kernel: str, but: Collection[int]) -> list[list[int]]:
+    """The other lines that the kernel may run, in stretches of about as many names as are tried alone."""
+    file, names, lines = read(source), {}, []
+    for function in sorted(file.functions, key=lambda f: f.whole.start):
+        if function.name == kernel or not function.is_kernel:
+            names |= _names_by_line(function.body)
+            lines += range(function.whole.line, function.whole.last_line + 1)
+    lines = [line for line in dict.fromkeys(lines) if line not in but]
+    sums = [*accumulate(len(names.get(line, ())) for line in lines)]
+    parts = max(1, round(sums[-1] / FEW)) if sums else 0
+    found: list[list[int]] = [[] for _ in range(parts)]
+    for line, names_so_far in zip(lines, sums):
+        found[min(names_so_far * parts // (sums[-1] + 1), parts - 1)].append(line)
+    return found
 
 
 def spoken_of(source: str, kernel: str, sentences: Sequence[str]) -> dict[int, float]:

@@ -16,6 +16,7 @@ from .kinds import kind_of, kind_of_type
 from .pool import Pool
 
 SHORTEST = 20  # characters of a statement that is a slip where it stands twice
+OUTSIDE = ("out-of-bounds", "invalid-address")  # faults that a larger array would not have
 NARROW = (
     "short",
     "unsigned short",
@@ -43,6 +44,7 @@ def edits(source: str, kernel: str) -> Iterator[Edit]:
             yield from _unsigned(function, pool)
             yield from _fractions(function, pool)
             yield from _declared_again(function)
+            yield from _siblings(function)
 
 
 def of_shared_arrays(source: str, kernel: str, fault: Mapping) -> Iterator[Edit]:
@@ -55,8 +57,10 @@ def of_shared_arrays(source: str, kernel: str, fault: Mapping) -> Iterator[Edit]
         own = "__shared__" not in v.words and v.outer and v.outer.kind == "declaration"
         if own and (lacks or "__syncthreads" in words and fault.get("array") == v.name):
             yield Edit(v.outer.start, v.outer.start, "__shared__ ", "a memory")
-        fits = fault.get("array") == v.name and fault.get("kind") != "race"
-        if fits or fault.get("kind") == "misaligned":
+        is_of_fault = fault.get("array") == v.name
+        if own and fault.get("kind") == "uninitialised-read" and v.value is None:
+            yield Edit(v.end, v.end, " = {}", "a first value")
+        if is_of_fault and fault.get("kind") in OUTSIDE or fault.get("kind") == "misaligned":
             yield from _extents([e for e in v.extents if e])
 
 
@@ -158,6 +162,16 @@ def _declared_again(function: Function) -> Iterator[Edit]:
                 continue
             between = p.file.text[loop.start : p.start]
             yield Edit(loop.start, p.end, f"{p.code} {between.rstrip()}", "where it stands")
+
+
+def _siblings(function: Function) -> Iterator[Edit]:
+    """Fragments that should be loaded transposed, or should not."""
+    for call in function.body.all("call_expression"):
+        name = call.part("function")
+        if name.code.startswith("ldmatrix_"):
+            plain = name.code.removesuffix("_trans")
+            other = plain if plain != name.code else f"{plain}_trans"
+            yield Edit(name.start, name.end, other, "a function")
 
 
 def _without_signs(type_: str) -> str:

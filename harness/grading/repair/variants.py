@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import repeat
@@ -57,7 +57,7 @@ class Variants:
         verdict: Verdict,
         source: str,
         name: str,
-        devices: Iterator,
+        devices: Iterable,
         given: Callable,
         left: Callable[[], float],
         races: set[int] | None = None,
@@ -65,7 +65,7 @@ class Variants:
         only: Collection[int] | None = None,
     ):
         self.puzzle, self.verdict, self.source, self.name = puzzle, verdict, source, name
-        self.devices, self.given, self.left, self.slack = devices, given, left, slack
+        self.devices, self.given, self.left, self.slack = iter(devices), given, left, slack
         self.kernel: Kernel = puzzle.kernel(verdict.kernel)
         self.setups: list[Setup] = []
         self.budgets: dict[str, int] = {}
