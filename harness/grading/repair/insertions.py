@@ -202,9 +202,13 @@ class Insertions:
         return text
 
     def _other_functions(self, call: Piece) -> tuple[Piece, list[str], str]:
-        """Those that are called with as many arguments."""
+        """Those that are called with as many arguments; for fragments, the transposed ones as well."""
         own = call.part("function")
-        return own, self._called_with(len(call.part("arguments").parts), own.code), "a function"
+        codes = self._called_with(len(call.part("arguments").parts), own.code)
+        if own.code.startswith("ldmatrix_"):
+            plain = own.code.removesuffix("_trans")
+            codes.append(plain if plain != own.code else f"{plain}_trans")
+        return own, [*dict.fromkeys(codes)], "a function"
 
     def _other_parts(self, call: Piece) -> tuple[Piece | None, list[str], str]:
         """`x` where the same function gets `x + 2` elsewhere."""

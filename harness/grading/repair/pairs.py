@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from itertools import combinations, takewhile
+from itertools import combinations, pairwise, takewhile
 from os.path import commonprefix
 
 from ...course.cuda_text import Piece
@@ -293,26 +294,29 @@ def both_guards(c: Choice) -> Iterator[tuple[Choice, Choice]]:
     compares = {"a", "b"} <= site.operations[c.operation].operands
     if not compares or not (site.is_guard or site.operations is CONDITION):
         return
+    pool, found = site.pool, {}
+    if pool.are_partners(c.a, c.b):
+        found |= dict.fromkeys(site.bounds)
     first, second = (
-        [i for i in site.plain if are_counterparts(site.pool[own].text, site.pool[i].text)]
-        for own in (c.a, c.b)
+        [i for i in site.plain if are_counterparts(pool[own].text, pool[i].text)] for own in (c.a, c.b)
     )
-    yield from ((c, Choice(site, c.operation, a, b, c.cost)) for a in first for b in second if a > c.a)
+    found |= dict.fromkeys((a, b) for a in first for b in (second if pool[c.b].known is None else [c.b]))
+    yield from ((c, Choice(site, c.operation, a, b, c.cost)) for a, b in found if a > c.a)
 
 
 class Guards:
     """What keeps a thread from an access outside of an array. sites: where a guard may stand."""
 
-    PLAUSIBLE = 3.0
+    PLAUSIBLE = (-math.inf, 1.6, 2.1, 2.6, 3.0)
 
     def __init__(self, sites: Sequence[Site]):
         self.sites = sites
 
     def likely(self) -> Iterator[list[tuple[Choice, ...]]]:
-        yield self._by_cost(high=self.PLAUSIBLE)
+        yield from (self._by_cost(low=low, high=high) for low, high in pairwise(self.PLAUSIBLE))
 
     def others(self) -> Iterator[list[tuple[Choice, ...]]]:
-        yield self._by_cost(low=self.PLAUSIBLE)
+        yield self._by_cost(low=self.PLAUSIBLE[-1])
         yield [pair for site in self.sites for pair in any_guards(site)]
 
     def _by_cost(self, **costs: float) -> list[tuple[Choice, ...]]:

@@ -55,7 +55,7 @@ def are_named_alike(index: str, extent: str) -> bool:
 class Entries(list):
     """By number; all of one type, or integers first: places. counterparts: of an entry, those that name the same of
     another direction. partners: of texts, those of their extents. factors: of texts, what they are multiplied by
-    somewhere. moduli: what stands in remainders."""
+    somewhere. divisors: what they are divided by. moduli: what stands in remainders."""
 
     def __init__(self, entries: Iterable[Entry] = (), places: int = 0):
         super().__init__(entries)
@@ -63,6 +63,7 @@ class Entries(list):
         self.counterparts: dict[int, list[int]] = {}
         self.partners: dict[str, set[str]] = {}
         self.factors: dict[str, set[str]] = {}
+        self.divisors: dict[str, set[str]] = {}
         self.moduli: set[str] = set()
 
     def are_partners(self, index: int, extent: int) -> bool:
@@ -123,6 +124,8 @@ class Pool(Kinds):
             if sign == "*":
                 found.factors.setdefault(left.code, set()).add(right.code)
                 found.factors.setdefault(right.code, set()).add(left.code)
+            elif sign == "/":
+                found.divisors.setdefault(left.code, set()).add(right.code)
             elif sign == "%":
                 found.moduli |= {right.code, *(n.code for n in right.all("identifier"))}
         return found

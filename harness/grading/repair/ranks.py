@@ -10,7 +10,7 @@ from itertools import product
 from ...course.cuda_text import Piece, Variable
 from .directions import are_akin, are_counterparts, of_one_direction
 from .edits import CONDITION, IF_GIVEN, INTEGER, STORE, Operation
-from .pool import FAR_FETCHED, UNUSED, Entries, Entry, numbers_near
+from .pool import FAR_FETCHED, UNUSED, Entries, Entry, are_named_alike, numbers_near
 
 UNLIKE = 0.3
 NUMBER = 0.2  # by which 0 and 1 are less likely than names, and other numbers twice as much
@@ -97,7 +97,8 @@ class Ranks:
         if code == "e * a":
             number = (entry.known or 0) > 1 and entry.text in self.pool.factors
             return max(PARTNERS * (entry.text in self.pool.factors.get(self.piece.code, ())), FACTOR * number)
-        return REMAINDER * (code == "e % a" and entry.text in self.pool.moduli)
+        divisors = self.pool.moduli | self.pool.divisors.get(self.piece.code, set())
+        return REMAINDER * (code == "e % a" and entry.text in divisors)
 
     def _set_to(self, o: Operation, v: Variable) -> Iterator[tuple[float, tuple[int]]]:
         """By rank: what a variable may get, or get more; a sum that is like its first value."""
@@ -211,7 +212,8 @@ class Ranks:
         return grouped((pool[a].rank + pool[b].rank, (a, b)) for a in places for b in values)
 
     def _is_missing(self, entry: int) -> bool:
-        return self.pool[entry].text in self.missing
+        text = self.pool[entry].text
+        return text in self.missing or any(are_named_alike(text, size) for size in self.missing)
 
     @cached_property
     def _compared(self) -> list[tuple[float, Callable[[], Iterable]]]:
@@ -248,6 +250,12 @@ class Ranks:
         if " % " in self.pool[a].text and self.pool[b].known == 0:
             return 1.3
         return (PARTNERS + 0.2 * self.pool[b].is_size) * self.pool.are_partners(a, b)
+
+    @cached_property
+    def bounds(self) -> list[tuple[int, int]]:
+        """Indices, each with what it stays below."""
+        own = [i for i in self.plain if self.pool[i].varies and self.pool[i].variable]
+        return [(a, b) for a in own for b in self._extents if self.pool.are_partners(a, b)]
 
     @cached_property
     def plain(self) -> list[int]:

@@ -215,11 +215,11 @@ class Search:
         for number, only in enumerate(groups):
             if self.left < 0:
                 return []
-            self.turn = last - ((1 - FIRST_BUILD) * self.left if number == 0 < len(groups) - 1 else 0.0)
             try:
                 variants = make(text, only=only)
             except CompileError:
                 continue
+            self.turn = last - ((1 - FIRST_BUILD) * self.left if number == 0 < len(groups) - 1 else 0.0)
             if not variants.is_wrong:
                 continue
             whole = cache(partial(make, self.source, only=only)) if text != self.source else None
@@ -289,7 +289,7 @@ class Search:
         """What is tried together, by cost; nothing dearer is tried where something cheaper is found. The choices of
         operations that cost more are not made before they are needed."""
         for site in sites:
-            site.suspect = self.suspected.get(site.piece.line, 0.0)
+            site.suspect = 0.0 if site.orders else self.suspected.get(site.piece.line, 0.0)
         near = [s for s in sites if self.strays_in and s.may_stop(self.strays_in)]
         families, guards = cache(lambda: Families(sites)), Guards(near)
         pairs = (exchanged, turned_signs, renamed, declared, redirected, strided, carried)

@@ -44,7 +44,6 @@ def edits(source: str, kernel: str) -> Iterator[Edit]:
             yield from _unsigned(function, pool)
             yield from _fractions(function, pool)
             yield from _declared_again(function)
-            yield from _siblings(function)
 
 
 def of_shared_arrays(source: str, kernel: str, fault: Mapping) -> Iterator[Edit]:
@@ -162,16 +161,6 @@ def _declared_again(function: Function) -> Iterator[Edit]:
                 continue
             between = p.file.text[loop.start : p.start]
             yield Edit(loop.start, p.end, f"{p.code} {between.rstrip()}", "where it stands")
-
-
-def _siblings(function: Function) -> Iterator[Edit]:
-    """Fragments that should be loaded transposed, or should not."""
-    for call in function.body.all("call_expression"):
-        name = call.part("function")
-        if name.code.startswith("ldmatrix_"):
-            plain = name.code.removesuffix("_trans")
-            other = plain if plain != name.code else f"{plain}_trans"
-            yield Edit(name.start, name.end, other, "a function")
 
 
 def _without_signs(type_: str) -> str:

@@ -29,6 +29,7 @@ LAUNCH = 0.5  # seconds of one variant of many; a right one takes far less in a 
 FEW, LONG = 64, 2.0  # so few may take so long
 FEW_SLOW = 16  # with all checks
 FEW_LARGE, LARGE = 4, 1 << 12  # in a case that takes so much
+PATIENT = 1 << 20  # steps of a thread where there are few
 STEPS = 1 << 15  # of a thread, and more in larger cases: calls count as well
 #: or so many times what the kernel takes as it is, which has no calls; more than a few of the watchdog's slices (abi.SLICE),
 #: as the thread that happens to end one pays for it
@@ -206,7 +207,7 @@ class Variants:
     def _launched_on(
         self, setup: Setup, trial: Trial, choices: Sequence[Combination], patient: bool
     ) -> list[bool]:
-        steps = 1 << 24 if patient else self.budgets[trial.outcome.case.name]
+        steps = PATIENT if patient else self.budgets[trial.outcome.case.name]
         limit = LONG if patient or setup.device.checks == "full" else LAUNCH
         right = [what == RIGHT for what in self._run(setup, trial, choices, steps, limit)]
         return right + [False] * (len(choices) - len(right))
