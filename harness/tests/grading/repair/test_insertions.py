@@ -61,6 +61,45 @@ def test_the_edit_exists_and_computes_what_the_edited_text_does(right, wrong):
     assert judged(made, [(chosen,), ()], outputs(MISSING)) == [RIGHT, WRONG]
 
 
+BESIDE = """
+extern "C" __global__ void k(const float* a, float* out, int n) {
+    int t = threadIdx.x, x = t % 3, y = t / 3, even = 0;
+    if (t >= 9) return;
+    float sum = 0.0f, best = a[t];
+    for (int i = 0; i < n; i++) {
+        int down = i + x, right = i + y;
+        if (down % 2 == 1) continue;
+        if (right % 2 == 1) continue;
+        best = fmaxf(best, 3.0f * i);
+        sum += 10 * best;
+        best = fmaxf(best, 3.0f * i);
+        if (i == x) {
+            sum += t;
+            even += 2;
+        }
+        even += t;
+    }
+    out[t] = sum + even;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "right, wrong",
+    [
+        ("        if (down % 2 == 1) continue;\n", ""),  # it stands there for columns
+        ("        best = fmaxf(best, 3.0f * i);\n        sum", "        sum"),  # it stands elsewhere
+        ("        }\n        even += t;\n", "        even += t;\n        }\n"),  # out of a branch
+    ],
+)
+def test_a_statement_is_missing_that_stands_beside_its_place(right, wrong):
+    text = BESIDE.replace(right, wrong)
+    assert text != BESIDE
+    made = Schemata(text, "k")
+    chosen = next(c for s in made.sites for c in s.choices() if plain(repaired(c, text)) == plain(BESIDE))
+    assert judged(made, [(chosen,), ()], outputs(BESIDE)) == [RIGHT, WRONG]
+
+
 def repaired(choice, text: str) -> str:
     return Repair(choice.edits, 0.0, text).text
 

@@ -10,9 +10,19 @@ import pytest
 from harness.course.cuda_text import read
 from harness.devices.virtual.variants import FAULTS, RIGHT, WRONG, Wanted
 from harness.grading.repair.directions import are_akin, are_counterparts, of_one_direction, turned
-from harness.grading.repair.edits import BINARY, FLOAT, INTEGER, filled, replaced
+from harness.grading.repair.edits import BINARY, FLOAT, INTEGER, Edit, filled, joined, replaced
 from harness.grading.repair.neighbours import setters
-from harness.grading.repair.pairs import Families, carried, exchanged, renamed, turned_signs
+from harness.grading.repair.pairs import (
+    Families,
+    both_guards,
+    carried,
+    declared,
+    exchanged,
+    redirected,
+    renamed,
+    strided,
+    turned_signs,
+)
 from harness.grading.repair.repair import Repair
 from harness.grading.repair.schemata import Schemata, rows
 from harness.tests.devices.virtual.launches import K, Quick
@@ -295,3 +305,42 @@ def test_a_loop_may_end_by_what_its_own_variable_is_now():
         if c.edit.after == "i < 3 && top + i < H"
     ]
     assert judged(made, [(c,), ()], outputs(c.edit.apply(ROWS))) == [RIGHT, WRONG]
+
+
+def test_a_condition_may_lack_two_comparisons():
+    source = ROWS.replace("if (t >= 9) return;", "bool out_of = t >= 9 || top < 0;\n if (out_of) return;")
+    made = Schemata(source, "k")
+    pairs = [pair for s in made.sites for c in s.likely for pair in both_guards(c)]
+    texts = [Repair(joined([e for c in pair for e in c.edits]), 0.0, source).text for pair in pairs]
+    wanted = source.replace("|| top < 0", "|| top < 0 || left >= W || top >= H")
+    wanted_too = source.replace("|| top < 0", "|| top < 0 || top >= H || left >= W")
+    right = next(pair for pair, text in zip(pairs, texts) if text in (wanted, wanted_too))
+    assert judged(made, [right, ()], outputs(wanted)) == [RIGHT, WRONG]
+
+
+def test_edits_of_one_condition_are_one():
+    edits = [Edit(4, 5, f"(a || b) && {x} < n", "a condition") for x in "pq"]
+    assert [e.after for e in joined(edits)] == ["(a || b) && p < n && q < n"]
+    assert joined([edits[0], Edit(9, 9, "x", "a term")]) == (edits[0], Edit(9, 9, "x", "a term"))
+
+
+def test_each_thread_takes_its_share_of_a_loop():
+    body = "int t = threadIdx.x;\n for (int i = 0; i < n; i++) x[i] = t;"
+    sites = Schemata(f"{K}k(int* x, int n) {{\n{body}\n}}\n", "k").sites
+    texts = {tuple(c.edit.after for c in pair) for pair in strided(sites)}
+    assert ("t", "i += blockDim.x") in texts and ("threadIdx.x", "i += blockDim.x") in texts
+
+
+def test_names_of_the_wrong_direction_are_turned_together():
+    body = "x[0] = q * stride_w - pad_h + s * dilation_h;"
+    names = "int* x, int q, int s, int stride_w, int pad_h, int pad_w, int dilation_h, int dilation_w"
+    sites = Schemata(f"{K}k({names}) {{\n{body}\n}}\n", "k").sites
+    assert ("pad_w", "dilation_w") in {tuple(c.edit.after for c in some) for some in redirected(sites)}
+
+
+def test_names_of_two_declarations_are_exchanged_with_their_extents():
+    body = "int w = i % W;\n int c = i / W % C;\n x[c] = w;"
+    source = f"{K}k(int* x, int i, int W, int C) {{\n{body}\n}}\n"
+    changed = (tuple(e for c in some for e in c.edits) for some in declared(Schemata(source, "k").sites))
+    texts = {Repair(edits, 0.0, source).text for edits in changed}
+    assert source.replace("w = i % W;\n int c = i / W % C", "c = i % C;\n int w = i / C % W") in texts

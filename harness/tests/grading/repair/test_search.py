@@ -68,6 +68,12 @@ def found(number: str, old: str, new: str):
         ),  # a value
         ("17", "< size + pad ?", "<= size + pad ?", None),  # what a function returns
         ("31", "class_w = blockIdx.y % stride_w", "class_w = blockIdx.y % stride_h", None),  # the line named
+        ("03", "b >= batch || o >= n_out", "b > batch || o > n_out", None),  # both signs
+        ("28", "pad_w + s * dilation_w", "pad_h + s * dilation_h", None),  # both names
+        ("28", "h >= 0 && h < H && w >= 0 && w < W", "h >= 0 && w >= 0", None),
+        ("32", "min(first + length, positions)", "first + length", None),
+        ("21", "    sum = warp_sum(sum);\n    if", "    if", None),  # a statement that stands elsewhere
+        ("27", "sum[TM][TN] = {}", "sum[TM][TN]", ("", " = {}")),
         ("09", "(b * C_out + k) * H_out * W_out + i", "k * H_out * W_out + i", ("k", "(b * C_out + k)")),
     ],
 )

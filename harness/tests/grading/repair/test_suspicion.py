@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.grading.repair.neighbours import users
-from harness.grading.repair.suspicion import ALIKE, FEW, NAMED, alone, spoken_of, suspected
+from harness.grading.repair.suspicion import ALIKE, FEW, NAMED, alone, spoken_of, stretches, suspected
 from harness.grading.verdict import Verdict
 from harness.tests.devices.virtual.launches import K
 
@@ -46,3 +46,16 @@ def test_a_small_kernel_is_changed_as_a_whole_and_of_a_large_one_few_lines():
     lines = dict.fromkeys(range(7, 37), 0.1) | {5: NAMED}
     found = alone(long, "k", lines)
     assert found[0] == 5 and 1 < len(found) <= FEW // 6 + 1
+
+
+def test_the_other_lines_are_tried_in_stretches():
+    long = SOURCE.replace("    out[t]", "    x += w * x + t + row + place;\n" * 30 + "    out[t]")
+    helper = "__device__ int twice(int n) {\n    return 2 * n;\n}\n"
+    other = long.replace(" k(", " other(")
+    source, first = helper + long + other, long.count("\n") + 3
+    found = stretches(source, "k", [5, 8])
+    assert sorted(line for own in found for line in own) == [
+        n for n in range(1, first + 1) if n not in (5, 8)
+    ]
+    assert len(found) == 3 and all(own == sorted(own) for own in found)
+    assert stretches("", "k", []) == []

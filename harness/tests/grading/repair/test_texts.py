@@ -54,6 +54,11 @@ def test_arrays_of_a_block_and_what_they_hold():
     found = {e.after for e in of_shared_arrays(source, "k", fault)}
     assert {"__shared__ ", "8", "8 + 4", "8 + 1][4"} <= found
     assert not list(of_shared_arrays(source.replace("float a", "__shared__ float a"), "k", {}))
+    source = f"{K}k(float* x) {{ float a[4]; x[0] = a[0]; }}\n"
+    unset = {"kind": "uninitialised-read", "array": ""}
+    assert {e.apply(source) for e in of_shared_arrays(source, "k", unset)} == {
+        source.replace("a[4]", "a[4] = {}")
+    }
 
 
 SLOW = """constexpr int SIDE = 8;
