@@ -35,7 +35,7 @@ def tile_limits(
         return 2 * pairs + 2 * blocks
 
     def wavefronts(d: dict[str, int]) -> float:
-        return 1.15 * steps(d, d["TILE"])[1] * warps(d["TILE"]) * (2 * d["TILE"] + 2)
+        return 1.3 * steps(d, d["TILE"])[1] * warps(d["TILE"]) * (2 * d["TILE"] + 2)
 
     found = Gate.limits(
         case,

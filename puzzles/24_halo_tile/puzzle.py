@@ -274,7 +274,7 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "conflicts_per_request",
-            0.1,
+            0.2,
             case="conv_fw_lenet_conv1",
             below=0.488,
             hint=2,

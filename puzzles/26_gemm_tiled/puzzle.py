@@ -221,7 +221,7 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "conflicts_per_request",
-            0.1,
+            0.2,
             case="counted",
             hint=3,
             says="Lanes that want different words of one bank wait for each other (puzzle 25): the thread's x should "

@@ -448,7 +448,7 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "conflicts_per_request",
-            0.1,
+            0.2,
             case="counted",
             kernels=(SPLIT,),
             hint=3,

@@ -192,6 +192,21 @@ DESIGNS = {
         ("windows[TILE][TILE + 1]", "windows[TILE][TILE]"), ("windows[y][x] = i < last", "windows[y][x ^ y] = i < last"),
         ("windows[x][n]", "windows[x][n ^ x]"),
     ],
+    ("30", "padded tiles, zeros first"): [
+        ("filters[TILE][TILE], patches[TILE][TILE]", "filters[TILE][TILE + 1], patches[TILE][TILE + 1]"),
+        ("filters[y][x] = k < C_out && start + x < rows ? weights[k * rows + start + x] : 0.0f;",
+         "filters[y][x] = 0.0f;\n        if (k < C_out && start + x < rows) filters[y][x] = weights[k * rows + start + x];"),
+        ("patches[y][x] = inside ? input[((b * C_in + c) * H + h) * W + w] : 0.0f;",
+         "patches[y][x] = 0.0f;\n        if (inside) patches[y][x] = input[((b * C_in + c) * H + h) * W + w];"),
+    ],
+    ("32", "padded tiles, zeros first"): [
+        ("grads[TILE][TILE],", "grads[TILE][TILE + 1],"),
+        ("grads[y][x] = i < last && k < C_out ? grad_output[((b * C_out + k) * H_out + p) * W_out + q] : 0.0f;",
+         "grads[y][x] = windows[y][x] = 0.0f;\n"
+         "        if (i < last && k < C_out) grads[y][x] = grad_output[((b * C_out + k) * H_out + p) * W_out + q];"),
+        ("windows[y][x] = i < last && inside ? input[((b * C_in + c) * H + h) * W + w] : 0.0f;",
+         "if (i < last && inside) windows[y][x] = input[((b * C_in + c) * H + h) * W + w];"),
+    ],
     ("33", "larger blocks"): [("int TILE = 16", "int TILE = 8"), ("int THREADS = 128", "int THREADS = 256")],
     ("35", "longer rows, pieces rotated"): [
         ("int PAD = 4", "int PAD = 12"), ("(piece ^ row % 8) * 8", "(piece + row) % 8 * 8"),
