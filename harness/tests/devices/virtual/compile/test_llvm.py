@@ -22,7 +22,7 @@ def test_lanes_become_part_of_the_loop_that_runs_a_block_and_their_slots_registe
     llvm._initialise()
     module = binding.parse_assembly(_BLOCK)
     _, builder = llvm._prepared(module, 3, 1)
-    llvm._simplify_lanes(module, builder)
+    llvm._simplify_each(module, builder)
     (block,) = (function for function in module.functions if not function.is_declaration)
     assert block.name == "k.block" and "icmp eq i64 %env, 7" in str(block)
     assert "alloca" not in str(block) and "call" not in str(block)
