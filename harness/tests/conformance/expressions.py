@@ -277,20 +277,24 @@ class Found:
         return f"{self.root.expression} ({inputs}; {where}): {self.got:#x} instead of {self.wanted:#x}"
 
 
+def launch(device: VirtualGPU, function, kernel: Kernel) -> np.ndarray:
+    """What each root gives in each thread, and behind them, in a loop, a sum that each thread carries."""
+    flat = np.array([v for values in kernel.inputs for v in values] or [0], np.uint64)
+    out = device.array(np.zeros((len(kernel.roots) + 1, BLOCK), np.uint64))
+    function(1, BLOCK, (device.array(flat), out, np.int32(kernel.loop or 1)))
+    return out.get()
+
+
 def run(device: VirtualGPU, kernels_: list[Kernel], fixed: bool) -> tuple[list[Found], int]:
     """(what is wrong, in how many kernels threads ran together)."""
     module = device.compile(source(kernels_))
     found, together = [], 0
     for i, kernel in enumerate(kernels_):
-        flat = np.array([v for values in kernel.inputs for v in values] or [0], np.uint64)
-        out = device.array(np.zeros((len(kernel.roots) + 1, BLOCK), np.uint64))
-        args = device.array(flat), out, np.int32(kernel.loop or 1)
         function = module.get_function(f"k{i}")
         if fixed and kernel.loop:
-            function = function.fixed(args)
-        together += max(function.info.coarsening, function.info.lanes) > 1
-        function(1, BLOCK, args)
-        for root, got in zip(kernel.roots, out.get().tolist(), strict=False):
+            function = function.fixed((None, None, np.int32(kernel.loop)))
+        together += function.info.together > 1
+        for root, got in zip(kernel.roots, launch(device, function, kernel).tolist(), strict=False):
             wanted = expected(kernel, root)
             if got != wanted:
                 thread = next(t for t in range(BLOCK) if got[t] != wanted[t])

@@ -1,17 +1,19 @@
 """Kernels as lanes of vectors, compared bit by bit with one thread at a time.
 
 `python -m harness.tests.soak.lanes [--part NAME] [--only NAME] [--width N]` runs the course's solutions and the mistakes that
-it declares, the samples, the rows of the conformance tests, and kernels that make it hard for lanes (lane_attacks.py). It
-prints what differs and ends with status 1 where that was anything but the order in which threads race, or which of several
-wrong threads is told first.
+it declares, the samples, what the conformance tests run (rows of PTX, intrinsics, mathematical functions), kernels that make it
+hard for lanes (lane_attacks.py), and random expressions until `--seconds` have passed. It prints what differs and ends with
+status 1 where that was anything but the order in which threads race, or which of several wrong threads is told first.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 import click
 import numpy as np
@@ -23,18 +25,22 @@ from harness.errors import BackwarpError, CompileError, KernelFault
 from harness.grading.runs import Outcome, Pace, Setup, Trial, run_once
 from harness.tests import samples
 from harness.tests.conformance import (
+    expressions,
     ptx_rows,
     test_comparisons,
     test_conversions,
     test_floats,
     test_half,
     test_integers,
+    test_intrinsics,
+    test_math_functions,
 )
 from harness.tests.soak import lane_attacks
 
 WIDTHS = (4, 8, 16)
 _TOGETHER = 4  # rows in a kernel: one that cannot be lanes takes few with it
 _VALUES = 640  # of each row
+_FILE = 12  # intrinsics
 _ROWS = (test_comparisons, test_conversions, test_floats, test_half, test_integers)
 
 
@@ -131,6 +137,65 @@ def rows() -> Iterator[Subject]:
             )
 
 
+def intrinsics() -> Iterator[Subject]:
+    for group, cases in test_intrinsics.GROUPS.items():
+        for start in range(0, len(cases), _FILE):
+            batch = cases[start : start + _FILE]
+
+            def step(i, case):
+                def run(device, module):
+                    inputs = ptx_rows.values(case.operands)
+                    out = device.empty(len(inputs), f"u{ptx_rows.size(case.result)}")
+                    ptx_rows.launch(device, module.get_function(f"k{i}"), case.operands, inputs, out)
+                    return {case.line: out.get().tobytes()}
+
+                return run
+
+            yield Subject(
+                f"intrinsics {group} {start}",
+                lambda device, batch=batch: device.compile(test_intrinsics.source(batch)),
+                {case.line: step(i, case) for i, case in enumerate(batch)},
+            )
+
+
+def functions() -> Iterator[Subject]:
+    for group, members in test_math_functions.GROUPS.items():
+        operands = 2 if group == "two arguments" else 1
+        for function in members:
+            source = test_math_functions.source([function], "float", operands)
+            inputs = test_math_functions.arguments(function, operands, np.dtype("f4"))
+
+            def run(device, module, function=function, inputs=inputs):
+                n = len(inputs[0])
+                out = device.empty(n, np.float32)
+                arrays = map(device.array, inputs)
+                module.get_function(f"test_{function.name}")(-(-n // 128), 128, (out, *arrays, np.int32(n)))
+                return {function.name: out.get().tobytes()}
+
+            yield Subject(
+                f"{function.name} {function.domain}",
+                lambda device, source=source: device.compile(source),
+                {"": run},
+            )
+
+
+def drawn(seeds: Iterator[int], each: int = 6) -> Iterator[Subject]:
+    """Files of random expressions. each: so many a kernel."""
+    for seed in seeds:
+        kernels = expressions.kernels(seed, each)
+
+        def step(i, kernel):
+            return lambda device, module: {
+                "": expressions.launch(device, module.get_function(f"k{i}"), kernel).tobytes()
+            }
+
+        yield Subject(
+            f"expressions of seed {seed}",
+            lambda device, kernels=kernels: device.compile(expressions.source(kernels)),
+            {f"k{i}": step(i, kernel) for i, kernel in enumerate(kernels)},
+        )
+
+
 def attacks() -> Iterator[Subject]:
     for name, source, launches in lane_attacks.subjects():
         steps = {
@@ -145,8 +210,11 @@ PARTS = {
     "mistakes": mistakes,
     "samples": sample_files,
     "rows": rows,
+    "intrinsics": intrinsics,
+    "functions": functions,
     "attacks": attacks,
 }
+DRAWN = "expressions"
 
 
 def _bits(arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
@@ -165,12 +233,13 @@ def compare(subject: Subject, devices: dict[int, VirtualGPU], tally: Tally) -> N
         except CompileError as error:
             modules[width] = str(error)
     alone, *others = modules.items()
-    if isinstance(alone[1], str):
+    refusals = {module if isinstance(module, str) else "" for module in modules.values()}
+    if refusals != {""}:
         tally.counts["files that are refused"] += 1
-        if any(module != alone[1] for _, module in others):
-            tally.differences.append(f"{subject.name}: {dict(modules)}")
+        if len(refusals) > 1:
+            tally.differences.append(f"{subject.name}: {modules}")
         return
-    infos = {w: m.lowered.kernels.values() for w, m in modules.items() if not isinstance(m, str)}
+    infos = {width: module.lowered.kernels.values() for width, module in modules.items()}
     tally.counts["kernels"] += len(infos[1])
     tally.counts["kernels as lanes"] += sum(k.lanes > 1 for k in infos[others[-1][0]])
     if not any(kernel.lanes > 1 for kernels in infos.values() for kernel in kernels):
@@ -217,25 +286,53 @@ def _races(subject: Subject, step) -> bool:
         return isinstance(error, KernelFault) and error.kind == "race"
 
 
+def open_devices(widths, target: str = "", checks: str = "memory") -> dict[int, VirtualGPU]:
+    devices = {}
+    for width in widths:
+        devices[width] = VirtualGPU(checks, cores=1)
+        devices[width].lanes, devices[width].target = width, target
+        devices[width].step_budget = 1 << 22
+    return devices
+
+
+def _seeds(first: int, end: float) -> Iterator[int]:
+    """At least one, and more until then."""
+    yield first
+    for seed in count(first + 1):
+        if time.monotonic() > end:
+            return
+        yield seed
+
+
 @click.command()
 @click.option(
-    "--part", "parts", multiple=True, type=click.Choice(list(PARTS)), help="Only this; several times."
+    "--part",
+    "parts",
+    multiple=True,
+    type=click.Choice([*PARTS, DRAWN]),
+    help="Only this; several times.",
 )
 @click.option("--only", default="", help="What the names contain.")
 @click.option("--width", "widths", multiple=True, type=int, help="How many lanes; several times.")
 @click.option("--target", default="", help="The processor, see compile/targets.")
 @click.option("--checks", default="memory", type=click.Choice(["memory", "none"]))
-def main(parts: tuple[str, ...], only: str, widths: tuple[int, ...], target: str, checks: str) -> None:
+@click.option("--seconds", default=300.0, help="Until when expressions are drawn; at least one file is.")
+@click.option("--seed", default=0, help="Of the first file of expressions.")
+def main(
+    parts: tuple[str, ...],
+    only: str,
+    widths: tuple[int, ...],
+    target: str,
+    checks: str,
+    seconds: float,
+    seed: int,
+) -> None:
     """Compare lanes of vectors with single threads."""
-    devices = {}
-    for width in (1, *(widths or WIDTHS)):
-        devices[width] = VirtualGPU(checks, cores=1)
-        devices[width].lanes, devices[width].target = width, target
-        devices[width].step_budget = 1 << 22
-    wrong = 0
-    for part in parts or PARTS:
+    devices = open_devices((1, *(widths or WIDTHS)), target, checks)
+    wrong, end = 0, time.monotonic() + seconds
+    for part in parts or (*PARTS, DRAWN):
         tally = Tally()
-        for subject in PARTS[part]():
+        for subject in drawn(_seeds(seed, end)) if part == DRAWN else PARTS[part]():
             if only in subject.name:
                 before = len(tally.differences)
                 compare(subject, devices, tally)
