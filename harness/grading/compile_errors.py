@@ -28,9 +28,8 @@ def compile_error(error: CompileError, source: str = "") -> list[str]:
     lines = []
     for d in errors[:MOST_ERRORS]:
         place = f"{d.file}:{d.line}: " if d.line else ""
-        lines.append(
-            f"{place}{d.severity}: {'; '.join(part.strip() for part in decimal(d.message).splitlines())}"
-        )
+        message = "; ".join(part.strip() for part in decimal(d.message).splitlines())
+        lines.append(f"{place}{d.severity}: {message.replace(':; ', ': ')}")
         lines += source_line(d.line, d.source, d.column)
         text = remedy(d, source)
         if text and text not in lines:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.errors import Diagnostic
-from harness.grading.compile_errors import remedy, with_warnings, wrong_line
+from harness.errors import CompileError, Diagnostic
+from harness.grading.compile_errors import compile_error, remedy, with_warnings, wrong_line
 
 CALLS = "int i = blockIdx * 2;"
 
@@ -109,3 +109,12 @@ def test_a_warning_that_may_be_the_cause_comes_after_the_first_line():
         "      |     ^",
         "nan: not a number",
     ]
+
+
+def test_a_message_of_several_lines_is_one_sentence():
+    found = Diagnostic(
+        "error", "too deep; detected during:\n    A at line 1\n    B at line 2", "kernel.cu", 1
+    )
+    assert compile_error(CompileError("log", (found,)))[0] == (
+        "kernel.cu:1: error: too deep; detected during: A at line 1; B at line 2"
+    )
