@@ -27,7 +27,7 @@ from ..devices import end_processes
 from ..devices.confine import supported
 from ..errors import CompileError, CourseError, DeviceError, LaunchError, Unsupported
 from . import compile_errors, gates, race_timeline, sentences
-from .causes import fault_values, naming
+from .causes import fault_values, naming, written
 from .causes.wrong_kernels import WrongKernels
 from .explain import added_up, again, clearest, explain
 from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
@@ -196,7 +196,7 @@ def on_device(
                 o for o in outcomes if (o.case.name, o.kernel.name) == (verdict.case, verdict.kernel)
             )
             again = puzzle, source, shown, setups[0], options.seed
-            values = fault_values.of_trial(*again)
+            values = fault_values.of_trial(*again) + written.of_trial(*again)
             verdict.lines = fault_values.insert(verdict.lines, shown.error, values)
             if verdict.diagnosis == "race":
                 verdict.timeline = race_timeline.timeline(*again)

@@ -29,23 +29,28 @@ def timeline(puzzle: Puzzle, source: str, raced: Outcome, setup: Setup, seed: in
     0 | 1, "access", "line", "text", "race": is it one of the two that race}. missing: see `missing`.
     same_warp: are both threads lanes of one warp?
     """
-    trial = Trial(Outcome(raced.case, raced.kernel), Pace())
+    again, shape, steps = recorded(puzzle, source, raced, setup, seed)
+    found = from_fault(raced.error, *shape, source, steps) if again else {}
+    # it may name other threads of the race, because more reads are checked
+    return found or (from_fault(again, *shape, source, steps) if again else {})
+
+
+def recorded(
+    puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int, most: int = MOST_STEPS
+) -> tuple[KernelFault | None, tuple, Steps | None]:
+    """(the fault of an outcome, if it happens again, the grid and the block, its steps, `most` at most)."""
+    trial = Trial(Outcome(failed.case, failed.kernel), Pace())
     trial.begin(puzzle, tunables(source), seed)
-    setup.device.keep_steps = MOST_STEPS
+    setup.device.keep_steps = most
+    shape = triple(trial.launch.grid, "grid"), triple(trial.launch.block, "block")
+    handles = {p.name: place(setup.device, p, trial) for p in failed.kernel.passed}
     try:
-        start(
-            trial,
-            setup,
-            setup.schedules[0],
-            {p.name: place(setup.device, p, trial) for p in raced.kernel.passed},
-        )
-    except KernelFault as again:  # it may name other threads of the race, because more reads are checked
-        shape = triple(trial.launch.grid, "grid"), triple(trial.launch.block, "block")
-        steps = getattr(again.launch, "steps", None)
-        return from_fault(raced.error, *shape, source, steps) or from_fault(again, *shape, source, steps)
+        start(trial, setup, setup.schedules[0], handles)
+    except KernelFault as again:
+        return again, shape, getattr(again.launch, "steps", None)
     finally:
         setup.device.keep_steps = 0
-    return {}
+    return None, shape, None
 
 
 def from_fault(

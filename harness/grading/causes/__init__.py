@@ -8,5 +8,5 @@ at integers; not_finite.py finds where a NaN arises.
 
 What the text says: text_causes.py asks misuses.py and slips.py (near_solution.py, same_values.py, rows_columns.py,
 array_steps.py, guarded_axes.py, digits.py, remainders.py, loop_slips.py; findings.py is what they find), unset.py why
-there is no value. fault_values.py and noting.py give the values behind a bad access.
+there is no value. fault_values.py and noting.py give the values behind a bad access, written.py what was written before.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +43,12 @@ class Steps:
         """The accesses of one thread."""
         rows = self.rows
         return self._steps((rows["block"] == block) & (rows["thread"] == thread) & (rows["what"] == _ACCESS))
+
+    def in_lines(self, block: int, lines: Iterable[int]) -> list[Step]:
+        """The accesses of a block in some lines of the file."""
+        rows, sites = self.rows, np.flatnonzero(np.isin(self.lines, list(lines)))
+        own = (rows["block"] == block) & (rows["what"] == _ACCESS)
+        return self._steps(own & np.isin(rows["site"], sites))
 
     def touching(self, address: int) -> set[int]:
         """The numbers of the accesses to the word at a device address."""

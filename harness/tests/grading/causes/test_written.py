@@ -1,0 +1,79 @@
+"""Which elements of a tile were written before one was read that was not."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.course.checkout import Course
+from harness.course.cuda_text import read
+from harness.grading import grade
+from harness.grading.causes.written import alone, described, handed_on
+from harness.grading.grade import Options, grade_file
+from harness.tests.lenet.small import ROOT
+
+COURSE = Course(ROOT)
+
+
+@pytest.mark.parametrize(
+    ("number", "edit", "says"),
+    [
+        (
+            "25",
+            ("i < TILE; i += HEIGHT) {\n        int row", "i < TILE / 2; i += HEIGHT) {\n        int row"),
+            "By then, line 28 has written only elements of tile with first index 0 to 15.",
+        ),
+        (
+            "22",
+            ("if (threadIdx.x % 32 == 0) slot", "if (threadIdx.x == 0) slot"),
+            "By then, line 63 has written only elements of slot with first index 0.",
+        ),
+        (
+            "24",
+            ("i = y; i < down && top + i < H", "i = y; i < HEIGHT && top + i < H"),
+            "only elements from tile[0] to tile[248].",
+        ),
+        ("12", ("part[threadIdx.x] = loss[i];", "part[threadIdx.x + 1] = loss[i];"), "part[1] to part[40]."),
+        ("19", ("part[tid] = sum;", "if (tid < 16) part[tid] = sum;"), ""),  # which of the two of line 38?
+        (
+            "26",
+            ("        b[y][x] =", "        if (y < TILE / 2) b[y][x] ="),
+            "",
+        ),  # is it a or b that is read?
+    ],
+)
+def test_what_was_written(number, edit, says, tmp_path, monkeypatch):
+    monkeypatch.setattr(grade, "added_up", lambda *_, **__: "")
+    puzzle = COURSE.load(number)
+    source = puzzle.solution_path.read_text(encoding="utf-8")
+    assert edit[0] in source
+    path = tmp_path / "kernel.cu"
+    path.write_text(source.replace(*edit, 1), encoding="utf-8")
+    verdict = grade_file(puzzle, path, Options("cpu", 0))
+    assert verdict.diagnosis == "uninitialised-read"
+    told = [line for line in verdict.lines if line.startswith("By then")]
+    assert len(told) == bool(says) and all(line.endswith(says) for line in told), verdict.lines
+
+
+def test_ends_are_told_only_of_an_element_outside():
+    assert described("x", [4], [0, 2], [0], [7]) == [
+        "By then, line 7 has written only elements from x[0] to x[2]."
+    ]
+    assert described("x", [1], [0, 2], [0], [7]) == []
+    assert described("x", [1, 1], [0, 3], [2, 3], [7, 8, 9]) == [
+        "By then, lines 7, 8 and 9 have written only elements of x with second index 0."
+    ]
+    assert described("x", [0, 0], [], [2, 3], []) == ["By then, nothing of x has been written."]
+
+
+def test_an_array_that_something_else_may_fill():
+    text = "__global__ void f(float* y) {{ __shared__ float x[4], z[4];\nx[0] = 1;\n{} }}"
+    for code, given in (
+        ("y[0] = x[1];", False),
+        ("g(x);", True),
+        ("g(&x[1]);", True),
+        ("float* p = x + 1;", True),
+    ):
+        names = read(text.format(code)).whole.all("identifier")
+        assert any(handed_on(p) for p in names if p.code == "x") == given
+    file = read(text.format("y[0] = x[1] * z[1];"))
+    assert alone(file, "x", {2}) and not alone(file, "x", {2, 3})
