@@ -16,7 +16,7 @@ from ..devices.launching import triple
 from ..errors import KernelFault, LaunchError
 from . import sentences
 from .causes import dependences, formulas, integers, naming, not_finite, orders, shares, summed
-from .causes.block_slips import stores_meet, takes_what_changes
+from .causes.block_slips import same_slot, stores_meet, takes_what_changes
 from .causes.budget import Budget, Spent
 from .causes.text_causes import causes
 from .causes.unset import left_in_a_loop, read_unset, too_few_threads, zeros_left_out
@@ -218,7 +218,7 @@ def clashes(fault: KernelFault, kernel: Kernel, source: str) -> list[str]:
     if not own:
         return []
     outputs = [a.name for a in kernel.outputs]
-    says = takes_what_changes(fault, own) or stores_meet(fault, own, outputs)
+    says = takes_what_changes(fault, own) or stores_meet(fault, own, outputs) or same_slot(fault, own)
     return [says] * bool(says)
 
 

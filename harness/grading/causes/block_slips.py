@@ -14,9 +14,9 @@ from ...course.declare import Kernel, Launch
 from ...devices.launching import triple
 from ...errors import KernelFault
 from .array_steps import products
-from .expression_values import computed
+from .expression_values import computed, fingerprint
 from .findings import Slip, shown, sign_of
-from .noting import index_of, value_of
+from .noting import all_indices, index_of, value_of
 
 AXES = "xyz"
 
@@ -267,6 +267,31 @@ def stores_meet(fault: KernelFault, own: Function, outputs: Sequence[str]) -> st
         f"{bases[0]} and {bases[1]} both lie in {fault.array}, and they overlap: {where}. If both are needed at once, leave "
         "more room between them; if not, put a barrier between their uses."
     )
+
+
+def same_slot(fault: KernelFault, own: Function) -> str:
+    """Of a race between a copy and a read in one turn of a loop: both are in one slot, which counts around."""
+    lines = sorted({fault.line, fault.other.line}) if fault.other else []
+    if fault.kind != "race" or len(lines) != 2:
+        return ""
+    both = [own.file.subscripts(fault.array, line) for line in lines]
+    slots = [all_indices(found[0])[0] for found in both if len(found) == 1]
+    loops = [own.file.around(found[0].start, *LOOPS)[-1:] for found in both if found]
+    if len(slots) < 2 or None in slots or loops[0] != loops[1] or not all(map(goes_round, slots)):
+        return ""
+    known = [fingerprint(slot) for slot in slots]
+    if known[0] != known[1] or None in known[0]:
+        return ""
+    texts = [
+        f"line {line} uses {fault.array}[{shown(slot)}]" for line, slot in zip(lines, slots, strict=True)
+    ]
+    return f"In one turn of the loop, {' and '.join(texts)}, and both are one slot: fill another than the one that is read."
+
+
+def goes_round(slot: Piece) -> bool:
+    """Whether a slot is a remainder: `step % STAGES`."""
+    value = value_of(slot.file, slot.code, slot.start) if slot.kind == "identifier" else slot
+    return value is not None and any(sign_of(e) == "%" for e in value.all("binary_expression"))
 
 
 def stores_in(function: Function, line: int) -> list[Piece]:

@@ -16,6 +16,10 @@ SIGNS: Mapping[str, Callable[[int, int], int]] = {
     "*": operator.mul,
     "/": operator.floordiv,
     "%": operator.mod,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
 }
 
 
@@ -52,6 +56,9 @@ def computed(e: Piece, known: Mapping[str, int | None]) -> int | None:
         return computed(e.parts[0], known)
     if e.kind == "number_literal":
         return int(e.code) if e.code.isdecimal() else None
+    if e.kind == "conditional_expression":
+        test = computed(e.part("condition"), known)
+        return None if test is None else computed(e.part("consequence" if test else "alternative"), known)
     sign = sign_of(e)
     if sign not in SIGNS:
         return None

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from ...course.cuda_text import Function, Piece
 from ...course.cuda_tree import LOOPS
 from ...course.cuda_types import FLOAT, kind_of
-from .findings import Slip, sign_of
+from .findings import Slip, shown, sign_of
+from .noting import index_of
 
 COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
 BODIES = {"if_statement": "consequence", **dict.fromkeys(LOOPS, "body")}
@@ -157,6 +158,27 @@ def divides_too_early(function: Function) -> Iterator[Slip]:
                 )
 
 
+def sets_again_what_comes_round(function: Function) -> Iterator[Slip]:
+    """`part[b & 3] = x[b]` in a loop over b: the next time around, what was there is lost."""
+    for e in function.body.all("assignment_expression"):
+        left, loops = e.part("left"), function.file.around(e.start, "for_statement")
+        array = function.file.variable_at(left.indexed.code, e.start)
+        if left.kind != "subscript_expression" or e.part("operator").code != "=" or not loops or not array:
+            continue
+        if e.part("right").kind == "number_literal":
+            continue
+        index = index_of(left)
+        around = index and sign_of(index) in ("%", "&") and index.part("left").code == _counter(loops[0])
+        own = len(array.extents) == 1 and "__shared__" not in array.words and function.body.holds(array)
+        read_inside = [p for p in loops[0].all("identifier") if p.code == array.name and not left.holds(p)]
+        if around and own and not loops[0].holds(array) and not read_inside and kind_of(left) == FLOAT:
+            yield Slip(
+                e.line,
+                f"Line {e.line} sets {shown(left)} anew each time that {shown(index)} comes round again, and what was there is "
+                "lost; add with +=.",
+            )
+
+
 def _indent(piece: Piece) -> int:
     """Of the line that it begins in."""
     text = piece.file.lines[piece.line - 1].expandtabs(4)
@@ -170,4 +192,5 @@ LOOP_DETECTORS = (
     outside_its_loop,
     shuffles_too_far,
     divides_too_early,
+    sets_again_what_comes_round,
 )

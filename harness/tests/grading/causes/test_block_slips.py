@@ -7,7 +7,7 @@ import pytest
 from harness.course.cuda_text import read
 from harness.course.declare import In, Int, Kernel, Launch, Out
 from harness.errors import KernelFault, Place
-from harness.grading.causes.block_slips import block_slips, stores_meet, takes_what_changes
+from harness.grading.causes.block_slips import block_slips, same_slot, stores_meet, takes_what_changes
 
 PARAMS = (In("x", m="M"), Out("y", m="M"), Int("M"))
 LAUNCH = Launch((3, 1), (16, 1))
@@ -162,3 +162,41 @@ def test_without_a_barrier_in_each_turn_that_is_the_cause():
 def test_other_faults_are_left_alone():
     own = function(TREE.replace("BARRIER", "__syncthreads();"))
     assert not takes_what_changes(race(other=3), own) and not takes_what_changes(race(kind="timeout"), own)
+
+
+RING = """__shared__ float ring[3][16];
+for (int step = -2; step < M; step++) {{
+    int next = step + {}, to = next % 3;
+    copy(&ring[to][threadIdx.x], x + next);
+    y[step] += ring[step % 3][0];
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("body", "same"),
+    [
+        (RING.format(3), True),
+        (RING.format("2 + 1"), True),
+        (RING.format(2), False),
+        (RING.format(3).replace("% 3", "% M"), False),
+        (RING.format(3).replace("ring[step % 3][0]", "ring[0][step % 3]"), False),
+        (RING.format(3).replace("to = next % 3", "to = next").replace("step % 3", "step + 3"), False),
+        (
+            RING.format(3).replace("    y[step]", "}\nfor (int step = 0; step < M; step++) {\n    y[step]"),
+            False,
+        ),
+    ],
+)
+def test_a_slot_that_is_filled_while_it_is_read(body, same):
+    own = function(body)
+    lines = [
+        next(n for n, text in enumerate(own.file.lines, 1) if word in text) for word in ("copy", "y[step]")
+    ]
+    other = Place("kernel.cu", lines[0], (1, 0, 0), (0, 0, 0))
+    fault = KernelFault("race", "Race", "A copy", line=lines[1], array="ring", other=other)
+    says = same_slot(fault, own)
+    assert bool(says) == same
+    assert not same or says.startswith(
+        f"In one turn of the loop, line {lines[0]} uses ring[to] and line {lines[1]} uses"
+    )
+    assert not same_slot(KernelFault("race", "Race", "A copy", line=lines[1], array="ring"), own)
