@@ -225,13 +225,15 @@ class ConfinedModule(CompiledFile):
             self.device.memory = memory
             self._compile()
 
-    def _build(self, fixed: tuple = (), quick: bool = False, tracking: bool = False) -> Built:
-        return build(*self.request, self.device.checks, self.device.memory, fixed, quick, tracking)
+    def _build(
+        self, fixed: tuple = (), quick: bool = False, tracking: bool = False, single: bool = False
+    ) -> Built:
+        checks, memory = self.device.checks, self.device.memory
+        return build(*self.request, checks, memory, fixed, quick, tracking, lanes=int(single))
 
     def better(self, *how: object) -> Built:
-        """Another build of the same file, requested by the process during a launch. how: quick, tracking."""
-        quick, tracking = (option is True for option in (*how, False, False)[:2])
-        return self._build(self._fixed, quick, tracking)
+        """Another build of the same file, requested by the process during a launch. how: quick, tracking, of single threads."""
+        return self._build(self._fixed, *(option is True for option in (*how, False, False, False)[:3]))
 
 
 class ConfinedKernel:
@@ -289,8 +291,9 @@ class ConfinedKernel:
         rows = np.ascontiguousarray(rows)
         wanted = [(w.array.handle, w.values, w.tolerances, w.special) for w in outputs]
         limit = seconds + self.module.device.time_limit + GRACE + START
-        process = self.module.device.process
-        found = process.ask("variants", *request, constant, rows, wanted, seconds, apart, limit=limit)
+        process, verbs = self.module.device.process, {"build": self.module.better}
+        request = *request, constant, rows, wanted, seconds, apart
+        found = process.ask("variants", *request, limit=limit, verbs=verbs)
         if not isinstance(found, np.ndarray) or found.ndim != 1 or len(found) > len(rows):
             raise process.nonsense()
         return found
@@ -340,6 +343,9 @@ class ConfinedGraph(Graph):
         process = self.device.process
         if self._known[0] != process.generation:
             nodes = [_described(node) for node in self.nodes]
+            for node in self.launches:  # builds that it would have to ask for later
+                module, kernel = node.kernel.module, node.kernel.name
+                process.ask("fit", module.number(), kernel, node.block, verbs={"build": module.better})
             self._known = process.generation, next(process.numbers)
             process.post("graph", self._known[1], self.device.number(), nodes)
             weakref.finalize(self, process.forget, *self._known, 0).atexit = False

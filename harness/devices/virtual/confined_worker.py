@@ -39,7 +39,9 @@ class Handles:
     def open(self, number: int, checks: str) -> None:
         self.devices[number] = device = VirtualGPU(checks)
         # the parent builds: the compilers run in another process, and this one has no access to the cache
-        device.build = lambda *_, quick, tracking, lanes, target: self.channel.ask("build", (quick, tracking))
+        device.build = lambda *_, quick, tracking, lanes, target: self.channel.ask(
+            "build", (quick, tracking, lanes == 1)
+        )
 
     def close(self, number: int) -> None:
         device = self.devices[number]
@@ -93,6 +95,9 @@ class Handles:
 
     def optimise(self, module: int) -> None:
         self.modules[module].optimise()
+
+    def fit(self, module: int, name: str, block) -> None:
+        self.modules[module].get_function(name).for_blocks(block)
 
     def launch(self, module: int, name: str, grid, block, packed, shared_mem: int, settings: dict):
         """(whether the code is still that of a quick build, its lines by site where steps are kept, what came of it)"""
@@ -167,7 +172,7 @@ class Handles:
 
 VERBS = (
     *("runtime", "open", "close", "array", "empty", "free", "pointer", "texture", "get", "set", "written"),
-    *("module", "constant", "variable", "optimise", "launch", "variants", "graph", "replay"),
+    *("module", "constant", "variable", "optimise", "fit", "launch", "variants", "graph", "replay"),
 )
 
 

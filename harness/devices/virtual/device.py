@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import ctypes
 import re
 import threading
@@ -173,7 +174,7 @@ class VirtualGPU:
             )
         except CompileError as error:
             raise with_source(error, source, name) from None
-        return Module(self, source, name, built, request, quick)
+        return Module(self, source, name, built, request, quick, fixed)
 
     def load_ptx(self, text: str, name: str = "kernel.ptx") -> Module:
         """PTX text -> Module, for tests of single instructions."""
@@ -190,9 +191,16 @@ class Module(CompiledFile):
     """Compiled kernels. functions: their plain names."""
 
     def __init__(
-        self, device: VirtualGPU, source: str, name: str, built: Built, request: tuple = (), quick=False
+        self,
+        device: VirtualGPU,
+        source: str,
+        name: str,
+        built: Built,
+        request: tuple = (),
+        quick=False,
+        fixed: tuple = (),
     ):
-        self.quick, self.seconds, self.tracking = quick, 0.0, False
+        self.quick, self.seconds, self.tracking, self.fixed = quick, 0.0, False, fixed
         self.recorded: set[str] = set()  # kernels that may race: their launches record every access
         self.device, self.source, self.name, self.request = device, source, name, request
         self.compiled = built.compiled
@@ -212,6 +220,7 @@ class Module(CompiledFile):
         return Kernel(self, kernel_called(name, self.compiled, self.lowered), name)
 
     def _load(self, built: Built) -> None:
+        self._single: Module | None = None
         self.lowered, self.nbytes = built.lowered, len(built.code)
         names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
         names += [name for k in self.lowered.kernels.values() for name in k.starts]
@@ -233,21 +242,28 @@ class Module(CompiledFile):
         if self.tracking:  # code that follows unset values is not optimised: that takes minutes
             return
         with contextlib.suppress(CompileError, DeviceError):
-            self._build_again()
+            self._load(self._built_again(self.device.lanes))
+
+    def of_single_threads(self) -> Module:
+        """The same module without lanes, compiled when it is first needed. Its variables are these."""
+        if self._single is None:
+            single = copy.copy(self)
+            single._load(self._built_again(1))
+            self._single = single
+        return self._single
 
     def track(self) -> None:
         """From now on, use code that follows unset values."""
         self.tracking = True
-        self._build_again()
+        self._load(self._built_again(self.device.lanes))
 
-    def _build_again(self) -> None:
-        checks, size = self.device.checks, self.device.arena.size
+    def _built_again(self, lanes: int) -> Built:
+        device = self.device
         how = dict(quick=self.quick or self.tracking, tracking=self.tracking)
-        how |= dict(lanes=self.device.lanes, target=self.device.target)
+        how |= dict(lanes=lanes, target=device.target)
         if self.request:
-            self._load(self.device.build(*self.request, checks, size, **how))
-        else:
-            self._load(build_ptx(self.compiled, self.name, checks, size, **how))
+            return device.build(*self.request, device.checks, device.arena.size, self.fixed, **how)
+        return build_ptx(self.compiled, self.name, device.checks, device.arena.size, **how)
 
     # -- module variables -----------------------------------------------------------------------------
 

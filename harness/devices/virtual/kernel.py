@@ -40,9 +40,12 @@ class Kernel:
         self.max_dynamic_shared_size_bytes = LIMITS.shared_per_block - self.info.shared_static
         self.pack = Packer(self)
         self._plans: dict[tuple, Plan] = {}
+        self._single: Kernel | None = None  # see for_blocks
 
     def plan(self, grid, block, shared_mem: int) -> Plan:
         """Of launches as the device is set now. Errors: LaunchError."""
+        if (fitting := self.for_blocks(block)) is not self:
+            return fitting.plan(grid, block, shared_mem)
         key = grid, block, shared_mem, self.max_dynamic_shared_size_bytes, self.module.device.settings
         found = self._plans.get(key)
         if found is None or found.executable is not self.module.executable:
@@ -50,6 +53,16 @@ class Kernel:
                 self._plans.clear()
             found = self._plans[key] = Plan(self, grid, block, shared_mem)
         return found
+
+    def for_blocks(self, block) -> Kernel:
+        """The kernel, compiled for single threads where blocks of this shape need that."""
+        if self.info.fits(block):
+            return self
+        module = self.module.of_single_threads()
+        if self._single is None or self._single.module is not module:
+            self._single = Kernel(module, self._symbol, self.name)
+        self._single.max_dynamic_shared_size_bytes = self.max_dynamic_shared_size_bytes
+        return self._single
 
     def request(self, grid, block, args, shared_mem: int) -> bytes:
         """The parameters of a launch in a graph. Errors: LaunchError."""

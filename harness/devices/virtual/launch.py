@@ -25,6 +25,7 @@ class Execution:
     """One launch: checks what CUDA would check, sets up the state, runs, and reads the faults."""
 
     def __init__(self, kernel: Kernel, grid, block, args, shared_mem: int):
+        kernel = kernel.for_blocks(block)
         self.kernel, self.module, self.device = kernel, kernel.module, kernel.module.device
         self.arena, self.workers = self.device.arena, self.device.workers
         self.grid, self.block, self.args, self.shared_mem = grid, block, args, shared_mem

@@ -48,10 +48,14 @@ class KernelInfo:
         """Neighbouring threads that run together, in one way or the other."""
         return max(self.coarsening, self.lanes)
 
+    def fits(self, block: tuple[int, int, int]) -> bool:
+        """Whether the code runs blocks of this shape. Where it does not, single threads do."""
+        return not self.coroutine or self.lanes == 1 or block[0] % self.lanes == 0
+
     @property
     def starts(self) -> list[str]:
         """The functions with which threads begin, where they may wait."""
-        kinds = {"start": self.coroutine, "together": self.together > 1, "rows": self.rows > 1}
+        kinds = {"start": self.lanes == 1, "together": self.together > 1, "rows": self.rows > 1}
         return [f"{self.name}.{kind}" for kind, is_there in kinds.items() if is_there and self.coroutine]
 
     def bounds(self, name: str) -> int:

@@ -51,6 +51,8 @@ def _kernel(f: Function, unit: Unit) -> str:
         info.lanes = unit.facts.of(f).width
         if (rows := unit.facts.of(f).rows) > 1 and (more := _lanes(f, unit, site, coroutine, rows)):
             several, info.rows = several + more, rows
+    if coroutine and info.lanes > 1:  # single threads have a module of their own
+        return several + blocks.of_coroutines(f.name)
     e = Emitter(f, unit, site, coroutine)
     if coroutine:
         return _coroutine(e, "start", body.emit) + several + blocks.of_coroutines(f.name)
