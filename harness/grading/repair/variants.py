@@ -26,6 +26,7 @@ from .terms import value_of
 Combination = tuple[Choice, ...]
 
 LAUNCH = 0.5  # seconds of one variant of many; a right one takes far less in a small case
+SOON = 0.4  # seconds of a request
 FEW, LONG = 64, 2.0  # so few may take so long
 FEW_SLOW = 16  # with all checks
 FEW_LARGE, LARGE = 4, 1 << 12  # in a case that takes so much
@@ -70,6 +71,7 @@ class Variants:
         self.kernel: Kernel = puzzle.kernel(verdict.kernel)
         self.setups: list[Setup] = []
         self.budgets: dict[str, int] = {}
+        self.takes_long = False  # so that a second device pays off
         self.schemata = self._compiled(races, only)
         self.order: list[int] = []
         wrong = (i for i, case in enumerate(self.cases) if not self.right_in(case, [()]))
@@ -171,14 +173,17 @@ class Variants:
 
     def _launched(self, trial: Trial, choices: Sequence[Combination]) -> list[bool]:
         """For each edit, whether the kernel is right with it; False for those there is no time for."""
-        if len(choices) > REQUEST // 4 and len(self.setups) == 1:
+        if len(self.setups) == 1 and (len(choices) > REQUEST // 4 or self.takes_long and len(choices) > FEW):
             self._open(self.schemata)
         case = trial.outcome.case.name
         patient = len(choices) <= FEW and not self._is_first(case)
         if not patient and case not in self.budgets:
             self.budgets[case] = self._budget(trial)
         if len(choices) <= FEW or len(self.setups) == 1:
-            return self._launched_on(self.setups[0], trial, choices, patient)
+            before = self.left()
+            found = self._launched_on(self.setups[0], trial, choices, patient)
+            self.takes_long |= before - self.left() > SOON
+            return found
         with ThreadPoolExecutor(len(self.setups)) as pool:
             parts = [choices[i :: len(self.setups)] for i in range(len(self.setups))]
             halves = list(
