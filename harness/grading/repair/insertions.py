@@ -77,7 +77,7 @@ class Insertions:
         for name, s in self._updates:
             if name in seen and s not in (before, p) and self._is_the_same(s, p.start):
                 found[_flat(s)] = self._kept_after(s)
-        codes = [code for code in found if code not in self._statements]
+        codes = [code for code in found if not any(of <= _words(code) for of in self._statements.values())]
         codes += [code for code in found if found[code] and code in self._statements]
         places = [places.get(code, p.start) for code in codes]
         if not codes or (number := self._added(p, codes, places)) is None:
@@ -102,9 +102,9 @@ class Insertions:
         return all(named(n.code, n.start) == named(n.code, place) for n in s.all("identifier"))
 
     @cached_property
-    def _statements(self) -> set[str]:
-        """Those of the function, in one line each."""
-        return {_flat(s) for s in self.function.body.all(*_ADDED)}
+    def _statements(self) -> dict[str, frozenset[str]]:
+        """Those of the function, in one line each, and what they name: what has all of that and more need not be added."""
+        return {_flat(s): _words(_flat(s)) for s in self.function.body.all(*_ADDED)}
 
     @cached_property
     def _updates(self) -> list[tuple[str, Piece]]:
@@ -253,6 +253,10 @@ class Insertions:
 
     _called_with: Callable
     _kept_after: Callable
+
+
+def _words(code: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[A-Za-z_]\w*", code))
 
 
 def _flat(statement: Piece) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
 from ...course.cuda_text import Piece, Variable
-from .edits import BARRIERS, CONDITION, FLOAT, GUARD, INTEGER, Edit, Operation, replaced
+from .edits import BARRIERS, CHOSEN, CONDITION, FLOAT, GUARD, INTEGER, Edit, Operation, replaced
 from .pool import UNUSED, Entries
 from .ranks import SIGNS, Ranks
 
@@ -18,7 +18,13 @@ NAMED = 0.5  # by which what is nowhere used is likelier to be missing in a sum 
 SIZES = 1.2  # what it costs that a product is one of two other extents
 PLAIN = 0.15  # by which edits that put nothing in, which are few, are tried sooner
 CONFUSED = 0.3  # by which a sign that is often mistaken for another is likelier
-ENDS = 0.8  # what it costs that an end is no more than an extent
+ZERO, SUSPECT = (
+    0.9,
+    0.09,
+)  # what it costs that some threads should have 0 instead of what a suspected line reads
+BOUNDED = (
+    0.8  # what it costs that an end is no more than an extent, or a remainder is taken of what is divided
+)
 BACKWARDS = 0.6  # by which a loop goes the other way less likely
 LOOP = 0.3  # by which what the condition of a loop has more is less likely
 NEAR = 6  # lines between a condition and what it keeps from running
@@ -183,15 +189,12 @@ class Site(Ranks):
     def likely(self) -> Iterator[Choice]:
         """Of a condition, what compares something that it speaks of already, or asks for a remainder; of an extent times
         another, other extents; of an index, the one that counts from the other end; of a
-        number, what is nowhere used."""
+        number, what is nowhere used; of what is read, a choice between it and 0."""
         if self.replaces and self.operations is INTEGER:
-            turned = next(i for i, o in enumerate(INTEGER) if o.code == "a - 1 - e")
-            own = self.pool.partners.get(self.piece.code, ())
-            yield from (c for c in self._choices(turned, INTEGER[turned]) if self.pool[c.a].text in own)
-            least = next(i for i, o in enumerate(INTEGER) if o.code == "min(e, a)")
+            yield from self._with("a - 1 - e", self.pool.partners.get(self.piece.code, ()))
+            yield from self._with("e % a", self.pool.divisors.get(self.piece.code, ()), BOUNDED)
             if self.is_end:
-                bounds = (c for c in self._choices(least, INTEGER[least]) if c.a in self._extents)
-                yield from (c._replace(cost=ENDS - self.suspect) for c in bounds)
+                yield from self._with("min(e, a)", {self.pool[i].text for i in self._extents}, BOUNDED)
         for number, o in enumerate(FLOAT if self.replaces and self.operations is FLOAT else ()):
             if o.code in ("e + a", "e * a"):
                 found = (c for c in self._choices(number, o) if self.pool[c.a].rank <= UNUSED)
@@ -201,9 +204,18 @@ class Site(Ranks):
             yield from (
                 Choice(self, product, a, b, SIZES - self.suspect) for a, b in combinations(self._extents, 2)
             )
+        if self.operations is CHOSEN and self.suspect > SUSPECT:
+            yield from (c._replace(cost=ZERO - self.suspect) for c in self._choices(0, CHOSEN[0]))
         for number, o in enumerate(self.operations if self.operations is CONDITION else ()):
             if any(sign in o.code for sign in SIGNS):
                 yield from self._choices(number, o, high=o.cost - 0.2)
+
+    def _with(self, code: str, texts: Collection[str], cost: float | None = None) -> Iterator[Choice]:
+        """The choices of an operation that put one of these in."""
+        number = next(i for i, o in enumerate(INTEGER) if o.code == code)
+        for c in self._choices(number, INTEGER[number]) if texts else ():
+            if self.pool[c.a].text in texts:
+                yield c if cost is None else c._replace(cost=cost - self.suspect)
 
     def edit_of(self, choice: Choice) -> Edit | tuple[Edit, ...]:
         if self.made:
