@@ -11,13 +11,15 @@ from ...course.cuda_text import Piece, Variable
 from .directions import turned
 from .edits import CHOSEN, Edit, Operation
 from .kinds import kind_of
-from .pool import Entries
+from .pool import Entries, are_named_alike
 from .sites import Choice
 from .support import asked
 
 TEMPLATE = 0.7  # the cost of a template's argument, of which there are few
 MOST_TARGETS = 8  # variables that may get a value at one place
 LONGEST = 160  # characters of a statement that is added
+#: a digit that has grown too large
+_CARRY = re.compile(r"if \((\w+) >= (\w+)\) \{? ?\1 -= \2[,;] ?(\w+)\+\+; ?\}?")
 _ADDED = ("expression_statement", "if_statement")
 _INSIDE = ("for_statement", "while_statement", "do_statement", "if_statement", "else_clause")
 
@@ -74,10 +76,12 @@ class Insertions:
             if beside is not None and beside.kind in _ADDED and len(beside.code) <= LONGEST:
                 for text in turned(_flat(beside), self._visible(beside.start)):
                     found[text], places[text] = "", beside.start
+                if beside is p:
+                    found |= self._carries(_flat(p), self._visible(p.start))
         for name, s in self._updates:
             if name in seen and s not in (before, p) and self._is_the_same(s, p.start):
                 found[_flat(s)] = self._kept_after(s)
-        codes = [code for code in found if not any(of <= _words(code) for of in self._statements.values())]
+        codes = [code for code in found if not self._is_there(code)]
         codes += [code for code in found if found[code] and code in self._statements]
         places = [places.get(code, p.start) for code in codes]
         if not codes or (number := self._added(p, codes, places)) is None:
@@ -85,6 +89,21 @@ class Insertions:
         o = f"backwarp_operation({number})"
         added = " ".join(f"if ({o} == {i}) {{ {code} {found[code]}}}" for i, code in enumerate(codes))
         return f"if ({asked(number)}) {{ {added} }} "
+
+    def _carries(self, code: str, names: set[str]) -> dict[str, str]:
+        """`if (s >= S) s -= S, r++;` before `if (r >= R) r -= R, c++;`, and what keeps the pool up to date."""
+        if not (carry := _CARRY.fullmatch(code)):
+            return {}
+        own, extent, _ = carry.groups()
+        known = {e.text for e in self.integers if not e.of}
+        found = {}
+        for name in sorted(names - {own}):
+            for size in sorted(s for s in known if are_named_alike(name, s)):
+                text = code.replace(carry[3], "?")
+                text = re.sub(rf"\b({own}|{extent})\b", lambda m: name if m[0] == own else size, text)
+                variables = [v for v in self.pool.locals if v.name in (own, name) and v.node.id in self.kept]
+                found[text.replace("?", own)] = self._stores(variables)
+        return found
 
     def _added(self, p: Piece, codes: list[str], places: list[int]) -> int | None:
         def made(choice: Choice) -> Edit:
@@ -101,9 +120,14 @@ class Insertions:
         named = self.schemata.file.named
         return all(named(n.code, n.start) == named(n.code, place) for n in s.all("identifier"))
 
+    def _is_there(self, code: str) -> bool:
+        """Whether a statement stands in the function, or an `if` that names nothing else, and lacks a part perhaps."""
+        alike = (words for other, words in self._statements.items() if other.startswith("if"))
+        return code in self._statements or code.startswith("if") and any(w <= _words(code) for w in alike)
+
     @cached_property
     def _statements(self) -> dict[str, frozenset[str]]:
-        """Those of the function, in one line each, and what they name: what has all of that and more need not be added."""
+        """Those of the function, in one line each, and what they name."""
         return {_flat(s): _words(_flat(s)) for s in self.function.body.all(*_ADDED)}
 
     @cached_property
@@ -253,6 +277,7 @@ class Insertions:
 
     _called_with: Callable
     _kept_after: Callable
+    _stores: Callable
 
 
 def _words(code: str) -> frozenset[str]:

@@ -64,9 +64,13 @@ def test_the_edit_exists_and_computes_what_the_edited_text_does(right, wrong):
 BESIDE = """
 extern "C" __global__ void k(const float* a, float* out, int n) {
     int t = threadIdx.x, x = t % 3, y = t / 3, even = 0;
+    int s = 0, S = 1, r = 0, R = 2, c = 0;
     if (t >= 9) return;
     float sum = 0.0f, best = a[t];
     for (int i = 0; i < n; i++) {
+        s++;
+        if (s >= S) s -= S, r++;
+        if (r >= R) r -= R, c++;
         int down = i + x, right = i + y;
         if (down % 2 == 1) continue;
         if (right % 2 == 1) continue;
@@ -79,7 +83,7 @@ extern "C" __global__ void k(const float* a, float* out, int n) {
         }
         even += t;
     }
-    out[t] = sum + even;
+    out[t] = sum + even + 100 * c;
 }
 """
 
@@ -89,6 +93,7 @@ extern "C" __global__ void k(const float* a, float* out, int n) {
     [
         ("        if (down % 2 == 1) continue;\n", ""),  # it stands there for columns
         ("        best = fmaxf(best, 3.0f * i);\n        sum", "        sum"),  # it stands elsewhere
+        ("        if (s >= S) s -= S, r++;\n", ""),  # it carries as the next one does
         ("        }\n        even += t;\n", "        even += t;\n        }\n"),  # out of a branch
     ],
 )
