@@ -120,6 +120,11 @@ class VirtualGPU:
     def __exit__(self, *_):
         self.close()
 
+    def settle(self) -> None:
+        """Before a launch: nothing runs any more, and what has been released is free."""
+        self.workers.settle()
+        self.arena.settle()
+
     def close(self) -> None:
         self.workers.close()
 

@@ -28,7 +28,7 @@ class Graph(graphs.Graph):
         if not launches or not all(self._is_plain(node) for node in launches):
             return super()._run()
         with self.device.launching:
-            self.device.arena.settle()
+            self.device.settle()
             self._prepare(launches)
             return self._replay()
 

@@ -95,7 +95,7 @@ class Kernel:
         if device.recording:
             return device.recording.add(LaunchNode(self, grid, block, args, shared_mem))
         with device.launching:
-            device.arena.settle()
+            device.settle()
             module.optimise_when_due()
             started, spent = time.perf_counter(), time.process_time()
             try:
@@ -125,6 +125,6 @@ class Kernel:
         grid, block = triple(grid, "grid"), triple(block, "block")
         refuse_while_recording(self.module.device)
         with self.module.device.launching:
-            self.module.device.arena.settle()
+            self.module.device.settle()
             execution = Execution(self, grid, block, args, shared_mem)
             return Batch(execution, constant, outputs, apart).run(rows, seconds)

@@ -142,7 +142,7 @@ class Bed:
     def check(self) -> None:
         """Raises Wrong if a launch has left anything behind."""
         gc.collect()  # a fault holds the frames that it came through, and so the arrays
-        self.device.arena.settle()
+        self.device.settle()
         if len(self.device.arena._owners) != self.owners:
             raise Wrong(f"{len(self.device.arena._owners) - self.owners} allocations are left behind")
         out = self.device.empty(64)

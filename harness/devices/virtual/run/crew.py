@@ -31,7 +31,10 @@ class Crew:
     def __init__(self, envs: int, stride: int, count: int, serve: int):
         """envs: host address of the first worker's Env; serve: of what each thread does."""
         self.members, self.finished = (abi.Member * count)(), (ctypes.c_uint64 * 4)()
-        self.calls = 0  # of the first thread, that were asked for
+        self.calls, self.interrupt = (
+            0,
+            None,
+        )  # of the first thread: how many were asked for; what ends the last one
         self.team = abi.Team(members=ctypes.addressof(self.members), envs=envs, stride=stride)
         self.leader = ctypes.addressof(self.team)  # what who leads is called with
         for semaphore in (self.team.done, self.finished, *(member.wake for member in self.members)):
@@ -47,22 +50,31 @@ class Crew:
 
     def call(self, address: int, argument: int, interrupt: Callable[[], None]) -> None:
         """Call function(argument) in the first thread. interrupt: called at Ctrl-C, to end it."""
-        self._wait()  # a second Ctrl-C may have come before the last call had ended
+        self.settle()
         first = self.members[0]
         while not _C.sem_trywait(self.finished):  # of a call already known to have finished
             pass
         first.function, first.argument, first.done = address, argument, ctypes.addressof(self.finished)
+        self.interrupt = interrupt
         try:  # from here a signal is first seen when the function has been called
             self.calls += 1
             _C.sem_post(first.wake)
             self._wait()
         except BaseException:
-            interrupt()
-            self._wait()
+            self.settle()
             raise
 
+    def settle(self) -> None:
+        """End the call that is still running after a Ctrl-C, however often that is pressed."""
+        while self.members[0].calls != self.calls:
+            try:
+                self.interrupt()
+                self._wait()
+            except KeyboardInterrupt:
+                pass
+
     def _wait(self) -> None:
-        """Until all calls have finished. May be interrupted and called again."""
+        """Until all calls have finished."""
         while self.members[0].calls != self.calls:
             seconds, part = divmod(time.time() + _AWHILE, 1)  # a signal just before would not end the wait
             _C.sem_timedwait(self.finished, (ctypes.c_long * 2)(int(seconds), int(1e9 * part)))

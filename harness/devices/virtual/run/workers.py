@@ -135,8 +135,14 @@ class Workers:
             self._crew = Crew(self.first, stride, self.count, executable.serve)
         return self._crew
 
+    def settle(self) -> None:
+        """What a Ctrl-C has ended no longer runs."""
+        if self._crew:
+            self._crew.settle()
+
     def close(self) -> None:
         if self._crew:
+            self._crew.settle()
             self._crew.close()
             self._crew = None
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -393,29 +395,35 @@ def test_ctrl_c_stops_a_launch():
     assert "Traceback" not in done.stderr
 
 
-def test_ctrl_c_as_a_launch_begins_stops_it(monkeypatch):
+@pytest.mark.parametrize("recorded", [False, True])
+def test_ctrl_c_at_any_moment_however_often_stops_a_launch(monkeypatch, recorded):
     class Interrupted:
-        """The library, with a Ctrl-C that is seen as sem_post returns."""
+        """The library, with a Ctrl-C that is seen as sem_post returns, and another while the launch ends."""
 
         def __getattr__(self, name):
-            return getattr(library, name)
+            def call(*arguments):
+                result = getattr(library, name)(*arguments)
+                if name in left and left[name]:
+                    left[name] -= 1
+                    raise KeyboardInterrupt
+                return result
 
-        def sem_post(self, semaphore):
-            library.sem_post(semaphore)
-            if not seen:
-                seen.append(semaphore)
-                raise KeyboardInterrupt
+            return call
 
-    library, seen = crew._C, []
+    library, left = crew._C, {"sem_post": 1, "sem_timedwait": 1}
     with VirtualGPU("memory") as dev:
         dev.time_limit, dev.step_budget = 1e6, 1 << 62
         module = dev.compile(
             f"{K}endless(volatile int* go) {{ while (*go == 0); }}\n{K}one(int* out) {{ *out = 1; }}"
         )
-        out = dev.array(np.zeros(1, np.int32))
+        out, graph = dev.array(np.zeros(1, np.int32)), dev.graph()
+        with graph if recorded else contextlib.nullcontext():
+            launch = partial(module.get_function("endless"), 64, 64, (out,))
+            if recorded:
+                launch()
         monkeypatch.setattr(crew, "_C", Interrupted())
         with pytest.raises(KeyboardInterrupt):
-            module.get_function("endless")(64, 64, (out,))
+            graph.launch() if recorded else launch()
+        assert not left["sem_post"]
         module.get_function("one")(64, 64, (out,))
-        assert seen
         assert out.get() == 1
