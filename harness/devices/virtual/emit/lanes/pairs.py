@@ -1,0 +1,138 @@
+"""Sums, differences, products and shifts of registers that are pairs (see `values`): on the scalars and on the vectors."""
+
+from __future__ import annotations
+
+from ...analyse.lanes import Lanes
+from ...analyse.strides import linear
+from ...ptx.ir import Instruction
+from ...ptx.types import BITS, is_signed, llvm_type
+from ..emitter import Emitter
+from .values import LaneValues, Pair
+
+
+class Pairs:
+    def __init__(self, e: Emitter, lanes: Lanes):
+        self.e, self.lanes = e, lanes
+        self.values: LaneValues = e.values
+
+    def emit(self, ins: Instruction) -> bool:
+        """An instruction on the scalars and the vectors of pairs; False where that is not possible."""
+        kind, values = linear(ins), self.values
+        target = ins.operands[0]
+        if kind in ("widen", "wide"):
+            pair = self._widened(ins, kind)
+        elif kind and BITS[ins.op.types[0]] == BITS[values.types[target]]:
+            pair = self._plain(ins, kind)
+        else:
+            return False
+        if pair is None:
+            return False
+        values.set_pair(target, pair)
+        return True
+
+    def _plain(self, ins: Instruction, kind: str) -> Pair | None:
+        e, values, t = self.e, self.values, llvm_type(ins.op.types[0])
+        if kind == "narrow":
+            first, rest = values.pair(ins.operands[1], ins.op.type)
+            source = llvm_type(ins.op.type)
+            return e.cast("trunc", source, first, t), self._cast("trunc", rest, source, t)
+        pairs = [values.pair(o, ins.op.type) for o in ins.operands[1:]]
+        found = self._computed(kind, pairs, t)
+        if found is None or ins not in self.lanes.anchors or ins.operands[0] in self.lanes.merged:
+            return None if ins in self.lanes.anchors else found
+        marks = [e.op("icmp eq i64", values.anchor_of(first), 0) for first, rest in pairs if rest]
+        good = marks[0] if len(marks) == 1 else e.op("and i1", *marks)
+
+        def exact() -> str:
+            wholes = [(e.value(o, ins.op.type), "") for o in ins.operands[1:]]
+            return self._computed(kind, wholes, t)[0]
+
+        return values.anchored(ins, good, found, exact)
+
+    def _computed(self, kind: str, pairs: list[Pair], t: str) -> Pair | None:
+        e = self.e
+        (first, rest), *others = pairs
+        if kind == "move":
+            return first, rest
+        if kind == "neg":
+            return e.op(f"sub {t}", 0, first), self._vector("sub", t, "zeroinitializer", rest) if rest else ""
+        second, more = others[0]
+        if kind == "shl":
+            amount = f"splat ({t} {second})"
+            return e.op(f"shl {t}", first, second), self._vector("shl", t, rest, amount) if rest else ""
+        if kind in ("add", "sub"):
+            if rest and more or more and kind == "sub":
+                rest = self._vector(kind, t, rest or "zeroinitializer", more)
+            return e.op(f"{kind} {t}", first, second), rest or more
+        if rest and more:
+            return None
+        by = e.text.spread(second if rest else first, t)
+        product = (
+            e.op(f"mul {t}", first, second),
+            self._vector("mul", t, rest or more, by) if rest or more else "",
+        )
+        return self._computed("add", [product, others[1]], t) if len(others) > 1 else product
+
+    def _vector(self, op: str, t: str, a: str, b: str) -> str:
+        return self.e.text.vector(f"{op} {self.e.text.type(t)} {a}, {b}")
+
+    def _cast(self, op: str, rest: str, source: str, to: str) -> str:
+        text = self.e.text
+        return text.vector(f"{op} {text.type(source)} {rest} to {text.type(to)}") if rest else ""
+
+    def _widened(self, ins: Instruction, kind: str) -> Pair | None:
+        """cvt to 64 bits, mul.wide, mad.wide: exact where no lane's 32-bit sum overflows."""
+        e, values, type_ = self.e, self.values, ins.op.type
+        signed = is_signed(type_)
+        extend = "sext" if signed else "zext"
+        given = list(ins.operands[1:])
+        if kind == "wide" and not self.lanes.stride(given[0]) and self.lanes.stride(given[1]) != 0:
+            given[0], given[1] = given[1], given[0]
+        first, rest = values.pair(given[0], type_)
+        by = ""
+        if kind == "wide":
+            factor, other = values.pair(given[1], type_)
+            if other:
+                return None
+            by = e.cast(extend, "i32", factor, "i64") if factor[0] == "%" else _extended(factor, signed)
+        if not rest:  # it is the summand that varies
+            return None
+        if ins not in self.lanes.anchors:  # its result is merged
+            return None
+        low, high = (self._extreme(how, rest, given[0]) for how in ("smin", "smax"))
+        wide = e.cast(extend, "i32", first, "i64")
+        bounds = (-(1 << 31), (1 << 31) - 1) if signed else (0, (1 << 32) - 1)
+        good = e.op(
+            "and i1",
+            e.op("icmp sge i64", e.op("add i64", wide, low), bounds[0]),
+            e.op("icmp sle i64", e.op("add i64", wide, high), bounds[1]),
+        )
+        found = wide, self._cast("sext", rest, "i32", "i64")
+        if by:
+            found = self._computed("mul", [found, (by, "")], "i64")
+        plus = values.pair(given[2], f"{type_[0]}64") if len(given) > 2 else None
+        if plus:
+            found = self._computed("add", [found, plus], "i64")
+            if self.lanes.anchored.get(given[2]):
+                good = e.op("and i1", good, e.op("icmp eq i64", values.anchor_of(plus[0]), 0))
+
+        def exact() -> str:
+            whole = e.cast(extend, "i32", e.value(given[0], type_), "i64")
+            whole = e.op("mul i64", whole, by) if by else whole
+            return e.op("add i64", whole, e.value(given[2], f"{type_[0]}64")) if plus else whole
+
+        return values.anchored(ins, good, found, exact)
+
+    def _extreme(self, how: str, rest: str, given) -> str:
+        """The lowest or highest of 32-bit numbers, as 64 bits."""
+        stride, text = self.lanes.stride(given), self.e.text
+        if stride is not None:
+            last = stride * (text.width - 1)
+            return str(min(0, last) if how == "smin" else max(0, last))
+        return self.e.cast("sext", "i32", text.reduced(how, rest, "i32"), "i64")
+
+
+def _extended(number: str, signed: bool) -> str:
+    """The text of a 32-bit number as 64 bits."""
+    value = int(number) & 0xFFFFFFFF
+    return str(value - (1 << 32) if signed and value >> 31 else value)
