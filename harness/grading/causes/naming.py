@@ -79,7 +79,30 @@ def explain(
     says = combined.explain(kernel, observations)
     if says := says or other_inputs.explain(kernel, observations, predicts, differs) or offset(failed):
         return Claim("", says)
-    return None
+    says = next(
+        (says for a in kernel.outputs if a.dtype == "float32" and (says := limited(failed, a.name))), ""
+    )
+    return Claim("", says) if says else None
+
+
+def limited(failed: Sequence[Observation], name: str) -> str:
+    """Every element of an output that should be below some number is that number, and no other element is wrong; or above."""
+    found = []
+    for o in failed:
+        target = next(t for t in o.targets if t.array.name == name)
+        got = o.results[name].astype(np.float64)
+        wrong = ~target.right(o.results[name])
+        found.append(
+            np.stack([got.ravel(), target.values.ravel(), wrong.ravel()])[:, ~np.isnan(target.values).ravel()]
+        )
+    got, want, wrong = np.concatenate(found, 1) if found else np.zeros((3, 0))
+    limits = np.unique(got[wrong > 0])
+    if len(limits) != 1 or not np.isfinite(limits).all() or wrong.sum() < LEAST:
+        return ""
+    for word, beyond in (("less", want < limits), ("greater", want > limits)):
+        if beyond[wrong > 0].all() and not ((got < limits) if word == "less" else (got > limits)).any():
+            return f"Every element of {name} that should be {word} than {limits[0]:g} is {limits[0]:g}."
+    return ""
 
 
 def offset(failed: Sequence[Observation]) -> str:

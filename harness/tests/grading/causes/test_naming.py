@@ -202,3 +202,20 @@ def test_a_number_too_many(more, says):
     puzzle = make_puzzle(cases=CASES)
     seen = [see(puzzle, case, lambda a, d: total(a, d) + more(d)) for case in CASES]
     assert offset([o for o in seen if o.failed]) == says
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda y: np.maximum(y, 0), "Every element of y that should be less than 0 is 0."),
+        (lambda y: np.minimum(y, 0.5), "Every element of y that should be greater than 0.5 is 0.5."),
+        (lambda y: np.where(y < 0, 0, 2 * y), ""),
+        (lambda y: np.where(y < 0, y, 0), "Every element of y that should be greater than 0 is 0."),
+        (lambda y: np.where(np.abs(y) < 0.5, 0, y), ""),
+    ],
+)
+def test_what_is_kept_within_a_limit(change, says):
+    puzzle = make_puzzle()
+    seen = [see(puzzle, case, lambda a, d: change(total(a, d))) for case in CASES]
+    claim = explain(puzzle, puzzle.kernels[0], seen, foresee)
+    assert (claim.says if claim else "") == says
