@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -34,6 +35,16 @@ def as_process(work: Callable[[], int | None]) -> NoReturn:
 def guarded(work: Callable[[], int | None]) -> int:
     """The exit status of `work`; every exception becomes one line on standard error and a status."""
     try:
+        return _guarded(work)
+    except (KeyboardInterrupt, click.Abort):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
+        print("interrupted", file=sys.stderr)  # without modules of which half may be loaded
+        return INTERRUPTED
+
+
+def _guarded(work: Callable[[], int | None]) -> int:
+    """The same, for all but Ctrl-C."""
+    try:
         return work() or 0
     except click.exceptions.Exit as e:
         return e.exit_code
@@ -43,9 +54,8 @@ def guarded(work: Callable[[], int | None]) -> int:
         e.message = printable(e.message)  # it quotes arguments
         e.show()
         return 2
-    except (KeyboardInterrupt, click.Abort):
-        complain("interrupted")
-        return INTERRUPTED
+    except click.Abort:
+        raise
     except BrokenPipeError:
         silence_output()
         return 0

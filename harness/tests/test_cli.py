@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -268,7 +269,24 @@ def test_ctrl_c_is_one_line(course, backwarp, monkeypatch):
 
     solve(course, "01_twice")
     monkeypatch.setitem(globals(), "compute", interrupt)
+    before = signal.getsignal(signal.SIGINT)
     assert backwarp("grade", "1") == (130, "", "interrupted\n")
+    assert signal.signal(signal.SIGINT, before) is signal.SIG_IGN  # a second one changes nothing
+
+
+def test_ctrl_c_while_modules_are_loaded_ends_it_without_a_word(course):
+    code = """
+import os, signal, sys
+class Loading:
+    def find_spec(self, name, *_):
+        if name == "harness.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Loading())
+from harness.__main__ import main
+main()
+"""
+    done = python(code, course, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 def test_a_broken_puzzle_names_its_file_and_line(course, backwarp):
