@@ -87,8 +87,11 @@ class Channel:
 
     def send(self, *message) -> None:
         data = self._codec.dumps(message)
-        self._connection.sendall(_LENGTH.pack(len(data)))
-        self._connection.sendall(data)
+        self._put(_LENGTH.pack(len(data)), data)
+
+    def _put(self, *parts: bytes) -> None:
+        for part in parts:
+            self._connection.sendall(part)
 
     def receive(self, limit: float | None = None):
         end = None if limit is None else time.monotonic() + limit
@@ -265,14 +268,14 @@ class Child(Channel):
         return self._child.returncode is not None or os.waitid(os.P_PID, self._child.pid, how) is not None
 
 
-def attach(codec=pickle) -> Channel:
+def attach(codec=pickle, channel: type[Channel] = Channel) -> Channel:
     """The child's end. Ctrl-C is left to the parent; the child dies with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, Linux
     except (OSError, AttributeError):
         pass
-    return Channel(socket.socket(fileno=int(sys.argv[1])), codec)
+    return channel(socket.socket(fileno=int(sys.argv[1])), codec)
 
 
 def told(error: Exception) -> tuple[Exception, bool]:

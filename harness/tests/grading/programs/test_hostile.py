@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 
 from harness.devices.confine import supported
 from harness.grading.programs import program as programs
+from harness.grading.programs.data import CODEC
 from harness.grading.programs.program import Program, ProgramError
+from harness.grading.programs.worker import OutOfTime, WholeMessages
 from harness.lenet import checks
 from harness.lenet.requests import REQUESTS
 from harness.maintain import check
@@ -164,6 +167,25 @@ def test_what_never_ends_is_stopped_at_its_line(body, message):
     assert "step.py:4: its time is up here" in message(body, seconds=0.3)
 
 
+def test_a_message_is_sent_whole_though_the_time_is_up_meanwhile():
+    class Connection:
+        def sendall(self, part):
+            sent.append(part)
+            signal.raise_signal(signal.SIGALRM)
+
+    def out_of_time(*_):
+        raise OutOfTime
+
+    sent, before = [], signal.signal(signal.SIGALRM, out_of_time)
+    try:
+        with pytest.raises(OutOfTime):
+            WholeMessages(Connection(), CODEC).send("ask", "loss", [])
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    length, data = sent
+    assert int.from_bytes(length, "little") == len(data) and CODEC.loads(data) == ("ask", "loss", [])
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -171,7 +193,7 @@ def test_what_never_ends_is_stopped_at_its_line(body, message):
         "while True:\n    try: net.loss.get(1)\n    except BaseException: pass",
         # half a message
         "import gc, time; from harness.devices.child import Channel\n"
-        "[o._connection.send(b'9' + bytes(7) + b'half') for o in gc.get_objects() if type(o) is Channel]; time.sleep(999)",
+        "[o._connection.send(b'9' + bytes(7) + b'half') for o in gc.get_objects() if isinstance(o, Channel)]; time.sleep(999)",
     ],
 )
 def test_what_does_not_stop_is_ended(body, message, program, monkeypatch):
@@ -202,7 +224,7 @@ def test_nothing_is_left_of_it():
 WIRE = """
 import gc
 from harness.devices.child import Channel
-(channel,) = [o for o in gc.get_objects() if type(o) is Channel]
+(channel,) = [o for o in gc.get_objects() if isinstance(o, Channel)]
 codec = channel._codec
 """
 
