@@ -67,7 +67,7 @@ class Insertions:
     def _added_before(self, p: Piece, block: Piece) -> str:
         """Statements that may be missing before another: the same for columns as there is for rows beside it, and what
         changes a variable that is used there and is changed so elsewhere."""
-        if p.kind == "comment" or p.code == "{":
+        if p.kind == "comment" or p.code == "{" or p.line in self.schemata.plain:
             return ""
         before = next((s for s in reversed(block.parts) if s.end <= p.start and s.kind != "comment"), None)
         seen = {t.code for t in p.all("identifier")}
@@ -114,7 +114,9 @@ class Insertions:
         return self.schemata.add(p, operations, made=made)
 
     def _visible(self, place: int) -> set[str]:
-        return {v.name for v in self.pool.locals if self._is_named(v, place)}
+        """The variables that may be named there, but for arrays that cannot be changed: `x` and `y` are no directions then."""
+        named = (v for v in self.pool.locals if self._is_named(v, place))
+        return {v.name for v in named if not (v.pointer and "const" in v.words)}
 
     def _is_the_same(self, s: Piece, place: int) -> bool:
         named = self.schemata.file.named

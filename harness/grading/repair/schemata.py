@@ -40,8 +40,8 @@ def rows(combinations: Sequence[Sequence[Choice]], sites: int) -> np.ndarray:
 
 
 class Schemata:
-    """The text of a file with all its edits. without: lines that are left as they are. only: lines that alone are
-    changed, None for all.
+    """The text of a file with all its edits. without: lines that are left as they are; plain: those before
+    which no statement is added. only: lines that alone are changed, None for all.
 
     races: of what to do about threads in the wrong order; then these lines are changed, and in others only barriers.
     sites: the places that may be changed. text: what to compile; its lines are `before` later than the file's.
@@ -55,9 +55,10 @@ class Schemata:
         races: Iterable[int] | None = None,
         arrays: Sequence[Array] = (),
         only: Iterable[int] | None = None,
+        plain: Iterable[int] = (),
     ):
         source = _rolled(source)
-        self.file, self.kernel, self.without = read(source), kernel, set(without)
+        self.file, self.kernel, self.without, self.plain = read(source), kernel, set(without), set(plain)
         self.arrays, self.programs = arrays, []
         self.races = None if races is None else set(races)
         self.only = None if only is None else set(only)

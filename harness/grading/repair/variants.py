@@ -80,10 +80,13 @@ class Variants:
         self.order = sorted(range(len(self.cases)), key=lambda i: (i != first, i))  # first what is wrong
 
     def _compiled(self, races: set[int] | None, only: Collection[int] | None) -> Schemata:
-        """Lines in which the compiler takes offence stay as they are."""
+        """Lines in which the compiler takes offence get no statement, and stay as they are if it still does."""
+        plain: set[int] = set()
         without: set[int] = set()
         while True:
-            schemata = Schemata(self.source, self.kernel.name, without, races, self.kernel.passed, only)
+            schemata = Schemata(
+                self.source, self.kernel.name, without, races, self.kernel.passed, only, plain
+            )
             try:
                 self._open(schemata)
                 return schemata
@@ -91,7 +94,8 @@ class Variants:
                 lines = {d.line - schemata.before for d in error.diagnostics if d.line > schemata.before}
                 if not lines - without or len(without) > MOST_REFUSED or self.left() < 0:
                     raise
-                without |= lines
+                without |= lines & plain
+                plain |= lines
 
     def _open(self, schemata: Schemata) -> None:
         """One more device."""

@@ -87,6 +87,22 @@ def test_a_change_is_found_in_its_line_and_makes_the_file_pass(number, old, new,
         assert graded(puzzle(number), repair.text, Options("cpu")).passed
 
 
+@pytest.mark.parametrize(
+    "before", ["", "    int row = 0;\n    row = n;\n    const int col = row;\n    row = col;\n"]
+)
+def test_a_statement_that_cannot_be_added_takes_nothing_away(before):
+    """Beside `y[i] = x[i]` there is no `x[i] = y[i]`, as x is const, and beside `row = n` no `col = n`."""
+    _, _, *others = puzzle("04").solution_path.read_text(encoding="utf-8").split('extern "C"')
+    wrong = (
+        'extern "C" __global__ void relu_forward(const float* x, float* y, int n) {\n'
+        f"    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i >= n) return;\n{before}"
+        f"    y[i] = x[i] < 0.0f ? 1.0f : x[i];\n}}\n" + "".join(f'extern "C"{other}' for other in others)
+    )
+    verdict = graded(puzzle("04"), wrong, Options("cpu"))
+    found = repairs(puzzle("04"), wrong, verdict, seconds=SECONDS)
+    assert [repair.line for repair in found] == [4 + before.count("\n")]
+
+
 def test_a_tile_without_padding_is_padded():
     (best, *_), line = found("25", "tile[TILE][TILE + 1]", "tile[TILE][TILE]")
     assert (best.line, best.as_dict()["after"]) == (line, "TILE + 1")
