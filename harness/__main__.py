@@ -4,9 +4,8 @@ import signal
 
 
 def main() -> None:
-    before = signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # Ctrl-C ends it at once until all modules are loaded
+    # until all modules are loaded, Ctrl-C ends it at once and without a word
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     from .cli import main
 
     signal.signal(signal.SIGINT, before)

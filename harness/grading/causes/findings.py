@@ -15,6 +15,11 @@ class Slip:
     says: str
     guess: bool = False
 
+    @property
+    def asks(self) -> bool:
+        """Whether it is a question, not a fact."""
+        return self.says.endswith("?")
+
 
 def reached(file: CudaText, kernel: str) -> list[Function]:
     """A kernel and the functions of the file that it calls, directly or not."""

@@ -19,9 +19,9 @@ def causes(
     explained: bool = False,
 ) -> list[str]:
     """Sentences: slips of the pen first, then how the kernel uses what it is given. failed: see misuses; explained: whether
-    something that it computes tells of the cause."""
+    something that it computes tells of the cause. Nothing is asked about a line of which a fact is told."""
     found = [*slips(source, kernel.name), *misuses(puzzle, kernel, source, failed)]
     found = [slip for slip in found if not (explained and slip.guess)]
-    facts = {slip.line for slip in found if not slip.says.endswith("?")}
-    found = [slip for slip in found if not (slip.says.endswith("?") and slip.line in facts)]
+    told = {slip.line for slip in found if not slip.asks}
+    found = [slip for slip in found if not (slip.asks and slip.line in told)]
     return list(dict.fromkeys(slip.says for slip in found))[:MOST]

@@ -18,13 +18,10 @@ NAMED = 0.5  # by which what is nowhere used is likelier to be missing in a sum 
 SIZES = 1.2  # what it costs that a product is one of two other extents
 PLAIN = 0.15  # by which edits that put nothing in, which are few, are tried sooner
 CONFUSED = 0.3  # by which a sign that is often mistaken for another is likelier
-ZERO, SUSPECT = (
-    0.9,
-    0.09,
-)  # what it costs that some threads should have 0 instead of what a suspected line reads
-BOUNDED = (
-    0.8  # what it costs that an end is no more than an extent, or a remainder is taken of what is divided
-)
+#: what it costs that some threads should have 0 instead of what a line reads that is suspected more than this
+ZERO, SUSPECT = 0.9, 0.09
+#: what it costs that an end is no more than an extent, or a remainder is taken of what is divided
+BOUNDED = 0.8
 BACKWARDS = 0.6  # by which a loop goes the other way less likely
 LOOP = 0.3  # by which what the condition of a loop has more is less likely
 NEAR = 6  # lines between a condition and what it keeps from running

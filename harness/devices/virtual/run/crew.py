@@ -49,8 +49,7 @@ class Crew:
         self.close = weakref.finalize(self, _dismiss, self.members)
 
     def call(self, address: int, argument: int, interrupt: Callable[[], None]) -> None:
-        """Call function(argument) in the first thread. interrupt: called at Ctrl-C, to end it."""
-        self.settle()
+        """Call function(argument) in the first thread, which is settled. interrupt: called at Ctrl-C, to end it."""
         first = self.members[0]
         while not _C.sem_trywait(self.finished):  # of a call already known to have finished
             pass

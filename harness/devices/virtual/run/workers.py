@@ -141,8 +141,8 @@ class Workers:
             self._crew.settle()
 
     def close(self) -> None:
+        self.settle()
         if self._crew:
-            self._crew.settle()
             self._crew.close()
             self._crew = None
 
