@@ -6,7 +6,7 @@ import re
 
 from harness.grading.causes import budget
 from harness.grading.grade import Options, grade_file
-from harness.maintain import check
+from harness.maintain import check_mistakes
 
 from .test_grade_puzzles import PUZZLES
 
@@ -40,9 +40,9 @@ def test_what_is_added_up_is_told(tmp_path, monkeypatch):
     path = tmp_path / "kernel.cu"
     path.write_text(text[:start] + body, encoding="utf-8")
     said = r"In case .*, a step along p moves by (\d+) in input(?:, as in grad_output \(W_out\))?; it should move by (\d+)"
-    assert re.search(said, str(grade_file(puzzle, path, Options("cpu", 0), check.impatient).lines))
+    assert re.search(said, str(grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient).lines))
     monkeypatch.setattr(budget, "MOST", 0)
-    assert "In case" not in str(grade_file(puzzle, path, Options("cpu", 0), check.impatient).lines)
+    assert "In case" not in str(grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient).lines)
 
 
 def test_who_adds_what_to_what_in_a_tree(tmp_path):
@@ -54,7 +54,7 @@ def test_who_adds_what_to_what_in_a_tree(tmp_path):
     path.write_text(
         text[:start] + tree + text[text.index("        __syncthreads();\n    }", start) :], encoding="utf-8"
     )
-    lines = str(grade_file(puzzle, path, Options("cpu", 0), check.impatient).lines)
+    lines = str(grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient).lines)
     found = re.search(
         r"thread (\d+) adds to part\[(\d+)\], and thread (\d+) adds part\[(\d+)\] to its own", lines
     )
@@ -83,7 +83,7 @@ def test_a_tree_that_only_halves_powers_of_two(tmp_path):
         text = text.replace(old, new)
     path = tmp_path / "kernel.cu"
     path.write_text(text, encoding="utf-8")
-    (says,) = grade_file(puzzle, path, Options("cpu", 0), check.impatient).causes
+    (says,) = grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient).causes
     assert says.startswith("In case block_of_7, what lanes ")
     assert says.endswith(
         " All blocks of 2, 4, 8 ... threads are right: half of an odd number of threads leaves one out."
@@ -97,7 +97,7 @@ def test_threads_that_do_the_same_work_are_not_suspected_of_short_integers(tmp_p
     begin, end = text.index("    if (i >= n)"), text.index("    c[i] =")
     loop = "    for (; i < n; i++)\n    "
     path.write_text(text[:begin] + loop + text[end:], encoding="utf-8")
-    lines = grade_file(puzzle, path, Options("cpu", 0), check.impatient).lines
+    lines = grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient).lines
     assert lines[0].startswith("Already in case") and not any(
         "keep an index in a short" in line for line in lines
     )

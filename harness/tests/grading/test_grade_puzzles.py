@@ -15,7 +15,7 @@ import harness
 from harness.course.checkout import Course
 from harness.grading import runs
 from harness.grading.grade import Options, grade_file
-from harness.maintain import check
+from harness.maintain import check_mistakes
 from harness.report.text import MOST_LINES, verdict_lines
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
@@ -39,7 +39,7 @@ def grade(tmp_path):
         puzzle, path = PUZZLES[puzzle] if isinstance(puzzle, str) else puzzle, tmp_path / name
         if source is not None:
             path.write_bytes(source if isinstance(source, bytes) else source.encode())
-        verdict = grade_file(puzzle, path, Options("cpu", seed), check.impatient)
+        verdict = grade_file(puzzle, path, Options("cpu", seed), check_mistakes.impatient)
         assert len(lines(verdict)) <= MOST_LINES
         assert pickle.loads(pickle.dumps(verdict)).lines == verdict.lines
         return verdict

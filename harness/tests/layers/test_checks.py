@@ -18,7 +18,7 @@ from harness.grading.programs.program import Program
 from harness.layers.answers import VALID
 from harness.layers.checks import LAYERS
 from harness.lenet.checks import this_course
-from harness.maintain import check
+from harness.maintain import check_mistakes
 from harness.tests.devices.virtual.launches import device
 
 PUZZLE = this_course().load("40")
@@ -38,7 +38,7 @@ def told(program):
 
     def run(old, new, first="linear"):
         assert SOLUTION.count(old) == 1
-        found = check.finding(PUZZLE, SOLUTION.replace(old, new), device("memory"), program, first)
+        found = check_mistakes.finding(PUZZLE, SOLUTION.replace(old, new), device("memory"), program, first)
         return " ".join(found.lines) if found else ""
 
     return run
@@ -66,7 +66,7 @@ def test_a_backward_that_launches_by_itself_cannot_be_traced(program):
     fake = "@max_pool2d_backward.register_fake\ndef _(grad_y, places, shape):\n    return grad_y.new_empty(shape)\n"
     assert SOLUTION.count(operator) == SOLUTION.count(fake) == 1
     source = SOLUTION.replace(operator, "").replace(fake, "")
-    found = check.finding(PUZZLE, source, device("memory"), program, "max_pool2d")
+    found = check_mistakes.finding(PUZZLE, source, device("memory"), program, "max_pool2d")
     assert found.lines[0] == "torch.library.opcheck(max_pool2d, ...): test_aot_dispatch_dynamic fails."
     assert "PyTorch only traces here" in found.lines[1]
 

@@ -12,6 +12,7 @@ import pytest
 
 import harness
 from harness.course.checkout import Course
+from harness.course.mistakes import Mistake
 from harness.maintain import check
 
 PUZZLES = Course(Path(harness.__file__).resolve().parent.parent).puzzles()
@@ -61,7 +62,7 @@ def test_every_mistake_in_python_fails_with_its_diagnosis(puzzle):
 
 def adding(*edit, **rest):
     """Puzzle 01 with one mistake."""
-    return replace(ADD, mistakes=(check.Mistake("new", edit, **rest),))
+    return replace(ADD, mistakes=(Mistake("new", edit, **rest),))
 
 
 SUM = "a[i] + b[i];"
@@ -91,9 +92,7 @@ def test_only_all_builds_tell_what_checks_find_in_a_mistake_that_is_named_by_its
 
 
 def test_two_mistakes_with_one_output_must_have_one_sentence():
-    one, two = (
-        check.Mistake(n, (SUM, new), says=f"{n}.") for n, new in (("A", "a[i];"), ("B", "a[i] + 0.0f;"))
-    )
+    one, two = (Mistake(n, (SUM, new), says=f"{n}.") for n, new in (("A", "a[i];"), ("B", "a[i] + 0.0f;")))
     same = replace(two, says=one.says, expect="A")
     problems = [*check.wrong_kernels(replace(ADD, mistakes=(one, two)), ADD.kernels[0])]
     assert len(problems) == 2 and "found 'wrong', expected 'A'" in problems[0]
@@ -165,6 +164,6 @@ def test_cases_that_let_wrong_kernels_pass_are_a_problem():
 
 def test_a_program_that_is_right_is_a_problem():
     (old, new), *_ = STEP.mistakes[0].edits
-    right = check.Mistake("right", (old, old), kernel="forward", expect="launch")
+    right = Mistake("right", (old, old), kernel="forward", expect="launch")
     (found,) = check.wrong_programs(replace(STEP, mistakes=(right,)))
     assert "found nothing, expected launch" in found

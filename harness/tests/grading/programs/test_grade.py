@@ -19,7 +19,7 @@ from harness.grading.grade import Options, grade_file
 from harness.grading.programs import program as programs
 from harness.grading.programs.program import Program
 from harness.lenet.requests import REQUESTS
-from harness.maintain import check
+from harness.maintain import check_mistakes
 from harness.report.text import MOST_LINES, verdict_lines
 from harness.tests.devices.virtual.launches import device
 
@@ -36,7 +36,7 @@ def program():
 
 @pytest.fixture
 def finding(program):
-    return lambda puzzle, source: check.finding(puzzle, source, device("memory"), program)
+    return lambda puzzle, source: check_mistakes.finding(puzzle, source, device("memory"), program)
 
 
 def solution(puzzle):

@@ -16,7 +16,7 @@ from harness.grading.programs.program import Program, ProgramError
 from harness.grading.programs.worker import OutOfTime, WholeMessages
 from harness.lenet import checks
 from harness.lenet.requests import REQUESTS
-from harness.maintain import check
+from harness.maintain import check_mistakes
 from harness.tests.devices.virtual.launches import device
 from harness.tests.lenet.small import DIGITS, ROOT
 from reference import lenet
@@ -264,7 +264,7 @@ def test_a_forged_answer_is_no_more_than_returning_early(program):
         WIRE
         + "def forward(net):\n    channel.send('ok', (None, '', 0))\n    channel.send('ok', (None, '', 0))\n"
     )
-    found = check.finding(STEP, forged + "def backward(net): pass\n", device("memory"), program)
+    found = check_mistakes.finding(STEP, forged + "def backward(net): pass\n", device("memory"), program)
     assert found.kind == "unwritten" and "No launch in forward stores net.conv1." in found.lines
     program.end()  # it has said more than it was asked
 
@@ -286,7 +286,7 @@ def forward(net):
     assert not any(type(o).__name__ in ("LeNet", "Finding", "Verdict") for o in gc.get_objects())
 def backward(net): pass
 """
-    found = check.finding(STEP, changed, device("memory"), program)
+    found = check_mistakes.finding(STEP, changed, device("memory"), program)
     assert found.kind == "unwritten"
     program.end()
 
@@ -301,7 +301,7 @@ def train(net, batches): channel.send('ok', ({value}, '', 0))
 def accuracy(net, batches): channel.send('ok', ({value}, '', 0))
 """
     for first in ("learning_rate", "overfit", "accuracy", "six_steps"):
-        found = check.finding(TRAINING, forged, device("memory"), program, first=first)
+        found = check_mistakes.finding(TRAINING, forged, device("memory"), program, first=first)
         assert found.kind in ("wrong", "exception") and len("\n".join(found.lines)) < 1000
         program.end()
 
@@ -343,7 +343,7 @@ def test_a_step_may_not_load_another_batch(program):
     source = STEP.solution_path.read_text().replace(
         "def backward(net):", "def backward(net):\n    net.load(net.images.get(), net.labels.get())"
     )
-    found = check.finding(STEP, source, device("memory"), program)
+    found = check_mistakes.finding(STEP, source, device("memory"), program)
     assert found.kind == "launch" and "the batch is loaded already" in found.lines[0]
 
 
@@ -355,7 +355,7 @@ def update(net, rate): pass
 def train(net, batches): return [1.0 / (1 + i) ** 2 for i in range(len(batches))]
 def accuracy(net, batches): return 1.0
 """
-    found = check.finding(TRAINING, claimed, device("memory"), program, first=case)
+    found = check_mistakes.finding(TRAINING, claimed, device("memory"), program, first=case)
     assert found.kind == "wrong" and "was expected" in "\n".join(found.lines)
 
 
@@ -387,7 +387,7 @@ def accuracy(net, batches): return {value}
 """
     endless = value.startswith("iter")  # a million items are read of it, which is enough once
     for first in ("accuracy",) if endless else ("overfit", "accuracy", "six_steps"):
-        found = check.finding(TRAINING, returned, device("memory"), program, first=first)
+        found = check_mistakes.finding(TRAINING, returned, device("memory"), program, first=first)
         assert found.kind in ("wrong", "launch") and len("\n".join(found.lines)) < 500
 
 

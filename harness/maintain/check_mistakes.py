@@ -1,0 +1,296 @@
+"""The mistakes that a puzzle declares: each is made, graded, and has to be found as it expects. See check."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from ..course.declare import Case, Kernel, Puzzle
+from ..course.mistakes import Mistake, blank, together, without_kernels
+from ..devices import open_device
+from ..devices.virtual.device import Module, VirtualGPU
+from ..grading.causes.naming import Observation
+from ..grading.causes.wrong_kernels import Variant, WrongKernels, compiled
+from ..grading.gates import chosen_case, gates_of, names
+from ..grading.grade import Options, grade_file
+from ..grading.programs.program import Program, ProgramError
+from ..grading.runs import given, in_order
+from ..grading.verdict import Finding, Verdict
+from ..report.text import MOST_LINES, verdict_lines
+
+SMALLEST = 6  # cases in which a mistake is tried at first
+STEPS = 1 << 23  # of a thread; no case needs more
+PYTHON = {"syntax", "exception", "missing-function", "signature", "timeout"}
+OWN_CASE = {
+    "train": "six_steps",
+    "LeNet": "lenet",
+}  # the case that a function is for, where it is called otherwise
+FAULTS = frozenset(
+    """out-of-bounds misaligned uninitialised-read race barrier-divergence shuffle-mask timeout assert invalid-address
+    read-only stack-overflow""".split()
+)
+KINDS = {"wrong", "unwritten", "launch", "schedule", "input-changed", "compile", "slow"}
+
+
+def solution_text(puzzle: Puzzle) -> str:
+    return puzzle.solution_path.read_text(encoding="utf-8")
+
+
+def graded(puzzle: Puzzle, text: str, options: Options, opener: Callable | None = None) -> Verdict:
+    """The verdict on a text, as the file of a puzzle."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, puzzle.file)
+        path.write_text(text, encoding="utf-8")
+        return grade_file(puzzle, path, options, opener)
+
+
+def wrong_kernels(puzzle: Puzzle, kernel: Kernel, shortly: bool = False) -> Iterator[str]:
+    """The mistakes of one kernel. shortly: each is run in one build only, see Examination."""
+    if own := puzzle.mistakes_of(kernel):
+        with Examination(puzzle, kernel, shortly) as examination:
+            for m in own:
+                yield from examination.problems(m)
+
+
+def wrong_programs(puzzle: Puzzle) -> Iterator[str]:
+    """The mistakes of a puzzle in Python."""
+    with (
+        open_device("cpu", checks="memory") as device,
+        Program(puzzle.program.requests, puzzle.program.driver) as program,
+    ):
+        if puzzle.program.prepare:
+            puzzle.program.prepare(device)
+        for m in puzzle.mistakes:
+            text, own = m.apply(solution_text(puzzle)), OWN_CASE.get(m.kernel, m.kernel)
+            found = finding(puzzle, text, device, program, first=own)
+            diagnosis = (found.mistake or found.kind) if found else "nothing"
+            if diagnosis not in m.expected:
+                yield f"mistake {m.name!r} of {m.kernel}: found {diagnosis}, expected {' or '.join(m.expected)}"
+
+
+def finding(puzzle: Puzzle, source: str, device: object, program: Program, first: str = "") -> Finding | None:
+    """What the first case that fails has found in a program. first: how the cases to begin with are called."""
+    declared = puzzle.program
+    try:
+        functions = program.load(source, puzzle.file, declared.functions, declared.seconds)
+        for case in sorted(puzzle.cases, key=lambda case: not (first and case.name.startswith(first))):
+            program.allow(declared.seconds)
+            if found := declared.check(functions, case, device, 0):
+                return found
+    except ProgramError as e:
+        return Finding(e.kind, e.lines)
+    return None
+
+
+class Examination(WrongKernels):
+    """All mistakes of one kernel, compiled together once a build, and graded one by one, alone.
+
+    Inputs, what is right and what mistakes write are found once for all of them. shortly: what is named by its output is
+    run in the build in which outputs are foreseen, and what is slow in the one that counts; so it is not seen there
+    whether all checks are silent on them.
+    """
+
+    def __init__(self, puzzle: Puzzle, kernel: Kernel, shortly: bool = False):
+        solution = solution_text(puzzle)
+        super().__init__(puzzle, kernel, solution)
+        self.shortly = shortly
+        self.devices: dict[str, object] = {}  # by checks
+        self.modules: dict[str, object] = {}
+        self.made: dict[tuple, tuple] = {}  # inputs, and what is right
+        self.stack = ExitStack()
+        others = [k.name for k in puzzle.kernels if k is not kernel]
+        self.own = {m.name: m for m in puzzle.mistakes_of(kernel)}
+        alone = without_kernels(solution, others)
+        self.plain = {name: m.apply(alone) for name, m in self.own.items()}
+        _, before = together(list(self.plain.values()))
+        # so many lines stand before it in the file of all: messages name the same lines
+        self.texts = {name: "\n" * n + self.plain[name] for n, name in zip(before, self.own, strict=True)}
+
+    def __enter__(self) -> Examination:
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.stack.close()
+
+    def problems(self, mistake: Mistake) -> Iterator[str]:
+        """Of one mistake."""
+        verdict = self.verdict(mistake)
+        if verdict.exit_status != 1 or verdict.diagnosis not in mistake.expected:
+            found = verdict.diagnosis or verdict.status
+            yield (
+                f"mistake {mistake.name!r} of {self.kernel.name}: found {found!r}, expected "
+                f"{' or '.join(map(repr, mistake.expected))}: {' '.join(verdict.lines)}"
+            )
+        elif len(verdict_lines(verdict)) > MOST_LINES:
+            yield f"mistake {mistake.name!r}: the report is longer than {MOST_LINES} lines"
+        elif mistake.line not in "\n".join(verdict.lines):
+            yield f"mistake {mistake.name!r}: {mistake.line!r} is not in {' '.join(verdict.lines)!r}"
+
+    def verdict(self, mistake: Mistake) -> Verdict:
+        """Up to the first case that fails; where others have to confirm a name, in the smallest, if those do."""
+        puzzle, text = self.alone(mistake)
+        options = Options("cpu", 0, given=self.given_once, foresee=self.outputs, again=False)
+        usual = tuple(c for c in in_order(puzzle) if not c.stress)
+        if "slow" in mistake.expected:
+            tries = [(replace(puzzle, cases=self.counted(puzzle, usual) if self.shortly else usual), 0)]
+        elif not is_named(mistake):
+            tries = [(puzzle, 0)]
+        else:
+            some = [usual[:SMALLEST], usual][: 1 + (len(usual) > SMALLEST)]
+            tries = [(replace(puzzle, cases=cases, gates=()), options.patience) for cases in some]
+        options = replace(options, optimised=not (self.shortly or is_named(mistake)))
+        for tried, patience in tries:
+            found = self.grade(tried, mistake, text, replace(options, patience=patience))
+            if found.diagnosis in mistake.expected and mistake.line in "\n".join(found.lines):
+                return found
+        # as a student's file is: it may take long
+        return graded(puzzle, text, replace(options, again=True, optimised=True), impatient)
+
+    def alone(self, mistake: Mistake) -> tuple[Puzzle, str]:
+        """The puzzle and the text with nothing but the kernel that is wrong: the others are right."""
+        puzzle, kernel = self.puzzle, self.kernel
+        names = {k.name for k in puzzle.kernels}
+        own = [g for g in puzzle.gates if kernel.name in (g.kernels or names)]
+        gates = tuple(g for g in own if set(g.kernels or names) == {kernel.name})
+        if "slow" in mistake.expected and len(gates) < len(own):
+            return puzzle, mistake.apply(solution_text(puzzle))
+        cases = tuple(replace(c, kernels=()) for c in puzzle.cases if kernel in puzzle.kernels_of(c))
+        mistakes = puzzle.mistakes_of(kernel)
+        return replace(puzzle, kernels=(kernel,), cases=cases, mistakes=mistakes, gates=gates), self.texts[
+            mistake.name
+        ]
+
+    def grade(self, puzzle: Puzzle, mistake: Mistake, text: str, options: Options) -> Verdict:
+        if text == self.texts[mistake.name]:
+            try:
+                return graded(puzzle, text, options, self.opener(mistake))
+            except Alone:
+                return graded(puzzle, text, options, following)
+        return graded(puzzle, text, options, partial(opened_as, self.first_build(mistake)))
+
+    def counted(self, puzzle: Puzzle, cases: tuple[Case, ...]) -> tuple[Case, ...]:
+        """The smallest cases, and those in which a kernel is counted."""
+        pairs = [(puzzle.kernel(name), gate) for gate in gates_of(puzzle) for name in names(gate, puzzle)]
+        chosen = {getattr(chosen_case(puzzle, kernel, gate.case), "name", "") for kernel, gate in pairs}
+        return tuple(c for i, c in enumerate(cases) if i < SMALLEST or c.name in chosen)
+
+    def given_once(self, puzzle: Puzzle, case: Case, kernel: Kernel, seed: int):
+        """See runs.given."""
+        key = case.name, *case.dims.items(), kernel.name, seed
+        if key not in self.made:
+            self.made[key] = given(puzzle, case, kernel, seed)
+        return self.made[key]
+
+    def opener(self, mistake: Mistake) -> Callable:
+        """An open_device whose devices have compiled all mistakes that need it."""
+
+        def opener(kind: str, checks: str = "full", seed: int = 0) -> Shared:
+            build = self.first_build(mistake) if checks == "full" else checks
+            return Shared(self.opened(build), lambda: self.variant(mistake.name, build))
+
+        return opener
+
+    def first_build(self, mistake: Mistake) -> str:
+        """The one that a mistake is run in before any other: with all checks, where one of them may find it."""
+        if self.shortly and "slow" in mistake.expected:
+            return "count"
+        silent = is_named(mistake) and FAULTS.isdisjoint(mistake.expected)
+        return "draft" if self.shortly and silent else "full"
+
+    def opened(self, checks: str):
+        """A device that stays open."""
+        if checks not in self.devices:
+            self.devices[checks] = self.stack.enter_context(impatient("cpu", checks))
+        return self.devices[checks]
+
+    def variant(self, name: str, checks: str = "draft") -> Variant | None:
+        """A mistake in the module of all that need this build; None if it does not."""
+        if not self.needs(self.own[name], checks):
+            return None
+        if checks not in self.modules:
+            texts = [
+                text if self.needs(self.own[n], checks) else blank(text) for n, text in self.plain.items()
+            ]
+            module = compiled(together(texts)[0], self.opened(checks), self.puzzle)
+            module.track = alone
+            self.modules[checks] = module
+        return Variant(self.modules[checks], f"m{list(self.own).index(name)}")
+
+    def needs(self, mistake: Mistake, checks: str) -> bool:
+        """Is the mistake sure to be run in this build? Most are found in the first."""
+        if "compile" in mistake.expected:
+            return False
+        others = bool(mistake.says) if checks == "draft" else checks != "full" and "slow" in mistake.expected
+        return others or checks == self.first_build(mistake)
+
+    def outputs(self, mistake: Mistake, seen: Observation) -> dict | None:
+        self.device = self.opened("draft")
+        return super().outputs(mistake, seen)
+
+
+def is_named(mistake: Mistake) -> bool:
+    """Whether it is expected to be known by its output."""
+    return not set(mistake.expected) <= FAULTS | KINDS
+
+
+class Alone(Exception):
+    """A kernel that reads unset values is compiled again, and has to be alone in its file."""
+
+
+def alone() -> None:
+    raise Alone
+
+
+class Shared:
+    """A device that stays open; what it is asked to compile is there, or compiled."""
+
+    def __init__(self, device: object, variant: Callable[[], Variant | None]):
+        object.__setattr__(self, "device", device)
+        object.__setattr__(self, "variant", variant)
+
+    def __getattr__(self, name: str):
+        return getattr(self.device, name)
+
+    def __setattr__(self, name: str, value) -> None:
+        setattr(self.device, name, value)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error) -> None:
+        pass
+
+    def compile(self, *request, **options):
+        return self.variant() or self.device.compile(*request, **options)
+
+
+def following(kind: str, checks: str = "full", seed: int = 0):
+    """An impatient device whose code follows unset values from the start: that there are some is known."""
+    device = impatient(kind, checks, seed)
+    if checks == "full":
+        device.compile = partial(followed, device)
+    return device
+
+
+def followed(device: VirtualGPU, source: str, name: str = "kernel.cu", include_dirs=()) -> Module:
+    request = source, name, tuple(include_dirs), (), ()
+    built = device.build(*request, device.checks, device.arena.size, quick=True, tracking=True)
+    module = Module(device, source, name, built, request, quick=True)
+    module.tracking = True
+    return module
+
+
+def opened_as(first: str, kind: str, checks: str = "full", seed: int = 0):
+    """An impatient device; first: the build in place of the one with all checks."""
+    return impatient(kind, first if checks == "full" else checks, seed)
+
+
+def impatient(kind: str, checks: str = "full", seed: int = 0):
+    """A device on which a thread may go round its loops 8 million times, not 134."""
+    device = open_device(kind, checks, seed)
+    device.step_budget = STEPS
+    return device
