@@ -299,6 +299,7 @@ HERE = {
 }
 
 
+@pytest.mark.soak
 def test_a_rehearsal_becomes_a_data_file_and_a_page(stand_ins, monkeypatch, tmp_path):
     """Items of the steps that run NVIDIA's tools, and in this process an item of the others."""
     monkeypatch.setitem(layers.LAYERS, "tiny", "N=2,C=2,H=6,W=6,K=2,R=3,S=3")

@@ -43,7 +43,7 @@ BLOCKS = ((128, 1), (64, 2), (32, 4), (48, 1))
 CHECKED = Bodies(BODIES, ALONE, 117, START)
 
 
-@pytest.mark.parametrize(("width", "target"), [(8, "avx2"), (16, "")])
+@pytest.mark.parametrize(("width", "target"), [(8, "avx2"), pytest.param(16, "", marks=pytest.mark.soak)])
 def test_lanes_give_the_bits_of_one_thread_at_a_time(width, target):
     CHECKED.check(width, target, BLOCKS)
 

@@ -60,7 +60,7 @@ BLOCKS = ((128, 1), (32, 2), (64, 2), (32, 1), (16, 8), (48, 1))
 CHECKED = Bodies(BODIES, ALONE, 117, few=8)
 
 
-@pytest.mark.parametrize(("width", "target"), [(8, "avx2"), (16, "")])
+@pytest.mark.parametrize(("width", "target"), [pytest.param(8, "avx2", marks=pytest.mark.soak), (16, "")])
 def test_lanes_give_the_bits_of_one_thread_at_a_time(width, target):
     CHECKED.check(width, target, BLOCKS)
 
