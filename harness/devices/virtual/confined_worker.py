@@ -13,6 +13,8 @@ from .compile import link
 from .compile.modules import Built
 from .device import Module, VirtualGPU
 from .graph import Graph
+from .kernel import Kernel
+from .plan import LIMITS
 from .variants import Wanted
 
 
@@ -103,7 +105,7 @@ class Handles:
         """(whether the code is still that of a quick build, its lines by site where steps are kept, what came of it)"""
         module, arguments = self._prepared(module, packed, settings)
         try:
-            found = module.get_function(name)(grid, block, arguments, shared_mem)
+            found = _kernel(module, name)(grid, block, arguments, shared_mem)
         except KernelFault as fault:
             fault.__traceback__ = fault.__context__ = None  # they would keep the arrays
             found = fault
@@ -119,7 +121,8 @@ class Handles:
             for kind, *about in nodes:
                 if kind == "launch":
                     module, name, grid, block, packed, shared_mem = about
-                    self.modules[module].get_function(name)(grid, block, self._arguments(packed), shared_mem)
+                    kernel = _kernel(self.modules[module], name)
+                    kernel(grid, block, self._arguments(packed), shared_mem)
                 elif kind == "constant":
                     module, name, *packed = about
                     self.modules[module].set_constant(name, *self._arguments([packed]))
@@ -157,8 +160,9 @@ class Handles:
         """As Kernel.variants."""
         module, arguments = self._prepared(module, packed, settings)
         outputs = [Wanted(self.arrays[handle], *about) for handle, *about in outputs]
-        kernel = module.get_function(name)
-        return kernel.variants(constant, rows, grid, block, arguments, outputs, shared_mem, seconds, apart)
+        return _kernel(module, name).variants(
+            constant, rows, grid, block, arguments, outputs, shared_mem, seconds, apart
+        )
 
     def _prepared(self, module: int, packed, settings: dict) -> tuple[Module, tuple]:
         """The module, its device set as that of the parent, and the arguments of a launch."""
@@ -168,6 +172,13 @@ class Handles:
 
     def _arguments(self, packed) -> tuple:
         return tuple(self.arrays[value] if kind == "array" else value for kind, value in packed)
+
+
+def _kernel(module: Module, name: str) -> Kernel:
+    """A kernel that may have as much shared memory as any: the parent has checked what this launch asks for."""
+    kernel = module.get_function(name)
+    kernel.max_dynamic_shared_size_bytes = LIMITS.shared_per_block_optin
+    return kernel
 
 
 VERBS = (

@@ -124,6 +124,26 @@ def test_what_is_refused_is_refused_alike():
                 kernel(1, 1, (x,))
 
 
+def test_more_shared_memory_than_usual_is_asked_for():
+    source = """__global__ void last(int* x, int n) {
+        extern __shared__ int s[]; s[n - 1] = n; x[0] = s[n - 1];
+    }"""
+    with open_device("cpu", checks="memory", confined=True) as device:
+        kernel, x = device.compile(source).get_function("last"), device.array(np.zeros(1, np.int32))
+        with pytest.raises(LaunchError, match="where the kernel opts in"):
+            kernel(1, 1, (x, np.int32(15_000)), shared_mem=60_000)
+        kernel.max_dynamic_shared_size_bytes = 60_000
+        kernel(1, 1, (x, np.int32(15_000)), shared_mem=60_000)
+        assert x.get()[0] == 15_000
+        with pytest.raises(LaunchError, match="60004 of dynamic"):
+            kernel(1, 1, (x, np.int32(15_001)), shared_mem=60_004)
+        kernel.module.optimise()
+        with device.graph() as graph:
+            kernel(1, 1, (x, np.int32(14_000)), shared_mem=56_000)
+        graph.launch()
+        assert x.get()[0] == 14_000
+
+
 def test_arrays_can_be_overwritten_and_are_freed():
     with open_device("cpu", checks="memory", confined=True) as device:
         x = device.array(np.zeros(4, np.int16), name="x")
