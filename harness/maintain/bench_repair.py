@@ -90,12 +90,12 @@ def processor_seconds() -> float:
     """Of this process and its children, those that have ended and those that go on."""
     times, tick = os.times(), os.sysconf("SC_CLK_TCK")
     total = time.process_time() + times.children_user + times.children_system
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            values = path.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        if int(values[1]) == os.getpid():
+    for path in Path("/proc/self/task").glob("*/children"):
+        for child in path.read_text().split():
+            try:
+                values = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+            except OSError:  # it has ended
+                continue
             total += (int(values[11]) + int(values[12])) / tick
     return total
 
