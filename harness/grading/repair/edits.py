@@ -124,6 +124,13 @@ MOVED = Operation("moved", "where it stands", 1.2)  # out of a loop
 TURNED = Operation("turned", MOVED.says, 0.9)  # with a neighbour
 ZEROED = Operation("zeroed", "a first value", 0.95)
 STORE = Operation("to[a] = b", "a store", 1.2)
+ADDED = tuple(
+    Operation(f"to[a] {sign} {value}", STORE.says, cost)  # to what has been there
+    for value, cost in (("b", 1.3), ("b * c", 1.5))
+    for sign in ("+=", "-=")
+)
+OFFSET = _operations("a place in memory", ("e + a", 1.5), ("e + a * b", 1.7))  # of a pointer
+LEAVE = 0.8  # the cost of another way to leave
 ATOMIC = Operation("atomicAdd(&l, L(r))", "how it is stored", 1.3)
 BARRIERS = (Operation("__syncthreads();", "a barrier", 1.0), Operation("__syncwarp();", "a barrier", 1.4))
 

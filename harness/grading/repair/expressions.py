@@ -18,6 +18,7 @@ from .edits import (
     FUNCTION,
     INTEGER,
     LOGICAL,
+    OFFSET,
     RELATION,
     STEPPED,
     Edit,
@@ -92,6 +93,19 @@ class Expressions:
         for i, v in enumerate(others):
             text = f"backwarp_operation({number}) == {i} ? {v.name} : {text}"
         return f"({asked(number)} ? ({text}) : {p.code})"
+
+    def _offset(self, p: Piece) -> str:
+        """What a variable is set to: of a pointer, perhaps some elements further on."""
+        text = self.write(p)
+        if self.pool.kind(p) != "pointer" or p.code in ("nullptr", "NULL"):
+            return text
+        here = self.pool.here(self.integers, p.start)
+        number = self.schemata.add(p, OFFSET, self.integers, here)
+        return (
+            text
+            if number is None
+            else f"({text}) + ({asked(number)} ? backwarp_offset({number}, backwarp_p) : 0)"
+        )
 
     def _alike(self, own: Variable, other: Variable, place: int) -> bool:
         same = [e and e.code for e in own.extents] == [e and e.code for e in other.extents]
@@ -174,7 +188,7 @@ class Expressions:
 
     def _assignment_expression(self, p: Piece) -> str:
         left, right, sign = p.part("left"), p.part("right"), p.part("operator").code
-        target, value = self._target(left), self.write(right)
+        target, value = self._target(left), self._offset(right)
         plain = f"{target} {sign} {value}"
         if sign not in ASSIGNMENTS or self.pool.kind(left) not in ("integer", "float"):
             return plain
@@ -182,14 +196,13 @@ class Expressions:
         return plain if number is None else f"backwarp_{ASSIGNMENTS[sign]}({number}, {target}, {value})"
 
     def _stored(self, p: Piece) -> Callable[[Choice], Edit]:
-        left, right = p.part("left").code, p.part("right").code
+        left, sign, right = p.part("left").code, p.part("operator"), p.part("right").code
 
         def made(choice: Choice) -> Edit:
             operation = self.assign[choice.operation]
-            text = f"atomicAdd(&{left}, {right})"
             if operation in ASSIGN:
-                text = f"{left} {operation.code.split()[1]} {right}"
-            return Edit(p.start, p.end, text, operation.says)
+                return Edit(sign.start, sign.end, operation.code.split()[1], operation.says)
+            return Edit(p.start, p.end, f"atomicAdd(&{left}, {right})", operation.says)
 
         return made
 

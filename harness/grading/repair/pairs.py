@@ -9,13 +9,14 @@ from os.path import commonprefix
 
 from ...course.cuda_text import Piece
 from .directions import are_counterparts, of_one_direction
-from .edits import BINARY, CONDITION, EXCHANGE, FLOAT_BINARY, RELATION
+from .edits import ASSIGN, BINARY, CONDITION, EXCHANGE, FLOAT_BINARY, RELATION
 from .pool import Entry
 from .sites import MOST_TOGETHER, Choice, Site
 
 #: a pair of edits costs as much as its dearer one and this
 MORE = 0.25
 RENAMED = 1.3
+STORED, GUARDED = 0.7, 3.0
 TURNED_NAME = 0.55
 STRIDED = 0.15
 NEAR = 2  # lines between two that are exchanged
@@ -152,11 +153,31 @@ def everywhere(named: Sequence[tuple[Site, int]]) -> Iterator[tuple[Choice, ...]
         for other in dict.fromkeys(e for _, e in near[1:] if e != own):
             swap = {own: other, other: own}
             columns = [(a, b) for a in _counterparts(site, own) for b in _counterparts(site, other) if a != b]
-            for turned in ({}, *({a: b, b: a} for a, b in columns if not {a, b} & {own, other})):
+            columns = [pair for pair in columns if not {*pair} & {own, other}]
+            every = {a: b for pair in columns for a, b in (pair, pair[::-1]) if _of_one(pool, pair)}
+            for turned in ({}, *({a: b, b: a} for a, b in columns), *([every] if len(every) > 2 else [])):
                 chosen = [(s, (swap | turned).get(e)) for s, e in near]
                 chosen = [s.replaced_by(e) for s, e in chosen if e is not None and e in s.is_here]
                 if 2 < len(chosen) <= MOST_TOGETHER:
                     yield tuple(chosen)
+
+
+def _of_one(pool, entries: tuple[int, int]) -> bool:
+    return of_one_direction(*(pool[i].text for i in entries))
+
+
+def stored_otherwise(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
+    """`x[i] *= y;` that should be `x[i] = z;`, or be stored by some threads."""
+    for old in sites:
+        sign = old.piece.part("operator") if old.piece.kind == "assignment_expression" else None
+        if sign is None or sign.code == "=" or old.operations[: len(ASSIGN)] != ASSIGN:
+            continue
+        plain, value = Choice(old, 0, cost=STORED), old.piece.part("right")
+        for new in sites:
+            if new.replaces and new.piece == value:
+                yield from ((plain, c) for c in new.choices(most=RENAMED) if c.operation == 0)
+            elif new.is_guard and new.piece.start == old.piece.start:
+                yield from ((plain, c) for c in new.choices(most=GUARDED) if c.operation)
 
 
 def renamed(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:

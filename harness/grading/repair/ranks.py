@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache, cached_property, partial
-from itertools import product
+from itertools import combinations, product
 
 from ...course.cuda_text import Piece, Variable
 from .directions import are_akin, are_counterparts, of_one_direction
@@ -20,6 +20,7 @@ NEXT = 0.6  # by which what is one more or one less is more likely
 FACTOR = 0.5  # and a number that is a factor of others
 REMAINDER = 1.6  # by which a remainder is of what others are taken of
 MISSING = 0.5  # by which what an index lacks is more likely
+QUOTIENT = 0.1  # by which a multiple of a quotient is less likely
 SHORT = 200  # characters of a statement in which not everything is named
 SIGNS = (" < ", " >= ", " == ", " != ")
 _TERMS = ("e + a", "e - a")
@@ -51,7 +52,7 @@ class Ranks:
         if wanted == {"a"}:
             return grouped(self._set_to(o, self.targets[number]) if self.targets else self._put_in(o))
         if wanted == {"a", "b"}:
-            if o.code == STORE.code:
+            if o.says == STORE.says:
                 return self._stored
             if not any(sign in o.code for sign in SIGNS):
                 return self._multiplied
@@ -62,6 +63,8 @@ class Ranks:
                 for rank, pairs in self._compared
             )
             return [(rank, lambda pairs=pairs: pairs) for rank, pairs in both_bounds if pairs]
+        if o.says == STORE.says:
+            return self._added
         if self.is_index or self.piece.kind == "identifier":
             varying = [i for i in self.plain if self.pool[i].varies]
             return [(0.0 if self.is_index else 0.8, partial(product, varying, self._extents, varying))]
@@ -193,6 +196,7 @@ class Ranks:
         for b in self._extents:
             rank = -0.5 * MISSING * self._is_missing(b) - 0.6 * PARTNERS * (self.pool[b].text in own)
             factors.setdefault(rank, []).append(b)
+        factors.setdefault(QUOTIENT, []).extend(self._quotients)
         sizes = [i for i in self.here if self.pool[i].is_size]
         found = []
         for lacks in (False, True):
@@ -207,9 +211,23 @@ class Ranks:
     def _stored(self) -> list[tuple[float, Callable[[], Iterable]]]:
         """By rank: places of an array, and the variables that may be stored there."""
         pool = self.pool
-        places = [i for i in self.here if i < pool.places and pool[i].varies or pool[i].known == 0]
+        places = [i for i in self.here if i < pool.places and (pool[i].varies or pool[i].known == 0)]
         values = [b for b in self.here if b >= pool.places and pool[b].variable]
         return grouped((pool[a].rank + pool[b].rank, (a, b)) for a in places for b in values)
+
+    @cached_property
+    def _added(self) -> list[tuple[float, Callable[[], Iterable]]]:
+        """By rank: places of an array, and two variables of which the product may be added there."""
+        by_place: dict[int, list[tuple[float, int]]] = {}
+        for rank, stored in self._stored:
+            for a, b in stored():
+                if not self.pool[a].of:
+                    by_place.setdefault(a, []).append((rank, b))
+        return grouped(
+            (max(one[0], other[0]), (a, one[1], other[1]))
+            for a, values in by_place.items()
+            for one, other in combinations(sorted(values, key=lambda value: value[1]), 2)
+        )
 
     def _is_missing(self, entry: int) -> bool:
         text = self.pool[entry].text
@@ -265,6 +283,12 @@ class Ranks:
     def _extents(self) -> list[int]:
         found = [i for i in self.plain if not self.pool[i].varies and self.pool[i].variable]
         return found + [i for i in self.plain if self.pool[i].text.startswith("blockDim")]
+
+    @cached_property
+    def _quotients(self) -> list[int]:
+        """`C / groups`: how many there are in a part."""
+        entries = ((i, self.pool[i]) for i in self.here)
+        return [i for i, e in entries if e.of and not e.varies and re.fullmatch(r"\w+ / \w+", e.text)]
 
     @cached_property
     def is_here(self) -> set[int]:

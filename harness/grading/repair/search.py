@@ -32,6 +32,7 @@ from .pairs import (
     moved,
     redirected,
     renamed,
+    stored_otherwise,
     strided,
     turned_signs,
 )
@@ -292,7 +293,7 @@ class Search:
             site.suspect = 0.0 if site.orders else self.suspected.get(site.piece.line, 0.0)
         near = [s for s in sites if self.strays_in and s.may_stop(self.strays_in)]
         families, guards = cache(lambda: Families(sites)), Guards(near)
-        pairs = (exchanged, turned_signs, renamed, declared, redirected, strided, carried)
+        pairs = (exchanged, turned_signs, renamed, declared, redirected, strided, carried, stored_otherwise)
         others = cache(lambda: [c for made in pairs for c in made(sites)])
         likely = cache(lambda: [c for site in sites for c in site.likely])
         steps = [*pairwise((-math.inf, *PLAUSIBLE, math.inf))]
@@ -313,7 +314,9 @@ class Search:
         def together(step: int, i: int) -> list[Combination]:
             low, high = TIERS[i : i + 2]
             found = [] if step else [c for c in others() if low <= cost_of(c) < high]
-            for c in chain(alone(step, i), alone(step, i - 1) if i else ()):
+            for c in chain(
+                *(alone(step, j) for j in range(max(i - 2, 0), i + 1))
+            ):  # MORE is two tiers at most
                 if low <= c.cost + MORE < high:
                     found += [*families().of(c), *both_guards(c)]
             return sorted(found, key=cost_of)

@@ -22,6 +22,7 @@ CONFUSED = 0.3  # by which a sign that is often mistaken for another is likelier
 ZERO, SUSPECT = 0.9, 0.09
 #: what it costs that an end is no more than an extent, or a remainder is taken of what is divided
 BOUNDED = 0.8
+NUMBERED = 0.6  # what it costs that a block's or a thread's number is the one among all threads
 BACKWARDS = 0.6  # by which a loop goes the other way less likely
 LOOP = 0.3  # by which what the condition of a loop has more is less likely
 NEAR = 6  # lines between a condition and what it keeps from running
@@ -190,6 +191,7 @@ class Site(Ranks):
         if self.replaces and self.operations is INTEGER:
             yield from self._with("a - 1 - e", self.pool.partners.get(self.piece.code, ()))
             yield from self._with("e % a", self.pool.divisors.get(self.piece.code, ()), BOUNDED)
+            yield from self._numbered
             if self.is_end:
                 yield from self._with("min(e, a)", {self.pool[i].text for i in self._extents}, BOUNDED)
         for number, o in enumerate(FLOAT if self.replaces and self.operations is FLOAT else ()):
@@ -206,6 +208,22 @@ class Site(Ranks):
         for number, o in enumerate(self.operations if self.operations is CONDITION else ()):
             if any(sign in o.code for sign in SIGNS):
                 yield from self._choices(number, o, high=o.cost - 0.2)
+
+    @property
+    def _numbered(self) -> Iterator[Choice]:
+        """Of a block's or a thread's number, the thread's number among all: `blockIdx.x * blockDim.x + threadIdx.x`."""
+        which, _, axis = self.piece.code.partition(".")
+        if which not in ("blockIdx", "threadIdx"):
+            return
+        code, a, b = (
+            ("e * a + b", "blockDim", "threadIdx")
+            if which == "blockIdx"
+            else ("a * b + e", "blockIdx", "blockDim")
+        )
+        entries = [self.entry_of(f"{name}.{axis}") for name in (a, b)]
+        if None not in entries:
+            number = next(i for i, o in enumerate(INTEGER) if o.code == code)
+            yield Choice(self, number, *entries, NUMBERED - self.suspect)
 
     def _with(self, code: str, texts: Collection[str], cost: float | None = None) -> Iterator[Choice]:
         """The choices of an operation that put one of these in."""

@@ -9,12 +9,13 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ...course.cuda_text import Function, Piece, Variable
-from .edits import ASSIGN, ATOMIC, BARRIERS, EXCHANGE, GUARD, STORE, Edit, Operation
+from ...course.parameters import Array
+from .edits import ADDED, ASSIGN, ATOMIC, BARRIERS, EXCHANGE, GUARD, LEAVE, STORE, Edit, Operation
 from .expressions import Expressions
 from .insertions import Insertions
 from .kinds import kind_of
 from .moves import Moves
-from .neighbours import as_soon_as_known, may_be_exchanged, sets
+from .neighbours import as_soon_as_known, may_be_exchanged
 from .pool import Entries, Pool
 from .sites import Choice
 from .support import asked
@@ -38,6 +39,7 @@ class Writer(Moves, Insertions, Expressions):
         self.kept |= {e.variable.node.id: f"backwarp_f[{i}]" for i, e in enumerate(self.floats) if e.variable}
         self.kept |= {v.node.id: f"backwarp_q[{i}]" for i, v in enumerate(self.pool.kept)}
         self.stored = Entries([*self.integers, *self.floats], len(self.integers))
+        self.places = Entries([*self.integers, *self.integers], len(self.integers))
         self.loops = 0
         self.assign = ASSIGN if schemata.races is None else (*ASSIGN, ATOMIC)
         self.leaves = function.part("type") is not None and function.part("type").code == "void"
@@ -110,24 +112,24 @@ class Writer(Moves, Insertions, Expressions):
 
     def _stores_before(self, end: Piece) -> str:
         """What may be stored into the kernel's outputs at the end of a block."""
-        return "".join(self._store(array.name, end) for array in self.pool.arrays if array.is_output)
+        return "".join(self._store(array, end) for array in self.pool.arrays if array.is_output)
 
-    def _store(self, array: str, end: Piece) -> str:
-        entries = self.stored
+    def _store(self, to: Array, end: Piece) -> str:
+        array, real = to.name, to.dtype != "int32"
+        entries = self.stored if real else self.places
 
         def made(choice: Choice) -> Edit:
-            value = entries[choice.b]
-            place = max([s.end for s in end.outer.parts if sets(s, value.variable)], default=end.start)
-            text = f"{array}[{entries[choice.a].text}] = {value.text};"
+            place = max((s.end for s in end.outer.parts if s.kind != "comment"), default=end.start)
+            names = {"to": array} | {x: entries[getattr(choice, x)].text for x in "abc"}
+            text = re.sub(r"\b(to|[abc])\b", lambda m: names[m[0]], operations[choice.operation].code) + ";"
             return Edit(place, place, f"{text} " if place == end.start else f" {text}", STORE.says)
 
-        store = replace(
-            STORE, cost=STORE.cost + 0.1 * len(self.schemata.file.around(end.start, "compound_statement"))
-        )
-        number = self.schemata.add(end, (store,), entries, self.pool.here(entries, end.start), made)
-        return (
-            "" if number is None else f"if ({asked(number)}) backwarp_store({array}, {number}, backwarp_p); "
-        )
+        depth = len(self.schemata.file.around(end.start, "compound_statement"))
+        kinds = (STORE, *ADDED) if to.is_input else (STORE,)
+        operations = [replace(o, cost=o.cost + 0.1 * depth) for o in kinds]
+        number = self.schemata.add(end, operations, entries, self.pool.here(entries, end.start), made)
+        how = f"{array}, {number}, backwarp_p, {str(real).lower()}"
+        return "" if number is None else f"if ({asked(number)}) backwarp_store({how}); "
 
     def _children(self, p: Piece) -> str:
         return self._inside(p)
@@ -136,7 +138,20 @@ class Writer(Moves, Insertions, Expressions):
     _argument_list = _subscript_argument_list = _init_statement = _children
 
     def _return_statement(self, p: Piece) -> str:
-        return self._guarded(p, self._inside(p))
+        return self._guarded(p, self._left_otherwise(p, self._inside(p)))
+
+    def _left_otherwise(self, p: Piece, text: str) -> str:
+        """`break;` where `continue;` is meant."""
+        others = [name for name, code in self._ways() if code != p.code] if not p.parts else []
+
+        def made(choice: Choice) -> Edit:
+            return Edit(p.start, p.end, operations[choice.operation].code, operations[0].says)
+
+        operations = [Operation(f"{name};", "how it is left", LEAVE) for name in others]
+        number = self.schemata.add(p, operations, made=made) if others else None
+        for i, name in enumerate(others if number is not None else ()):
+            text = f"if ({asked(number)} && backwarp_operation({number}) == {i}) {name}; else {text}"
+        return text
 
     _continue_statement = _break_statement = _return_statement
 
@@ -281,8 +296,8 @@ class Writer(Moves, Insertions, Expressions):
         plain = declarator.kind == "identifier" or declarator.kind == "pointer_declarator"
         if not plain or value.kind == "initializer_list" or declarator.code in self.schemata.fixed:
             return p.code
-        decides = {"value": self._condition} if self.pool.kind(value) == "bool" else {}
-        return self._inside(p, declarator=self._leave, **decides)
+        way = self._condition if self.pool.kind(value) == "bool" else self._offset
+        return self._inside(p, declarator=self._leave, value=way)
 
     def _stores(self, variables: Iterable[Variable]) -> str:
         return "".join(

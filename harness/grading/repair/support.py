@@ -168,8 +168,14 @@ def support(atomic: bool) -> str:
         f" {edit} const int o = edit.operation;"
         " const int c = o == 0 ? c0 : o == 1 ? c1 : o == 2 ? c2 : o == 3 ? c3 : c4; const T a = backwarp_int(edit.a, p);"
         " return c == 0 ? i + a : c == 1 ? i - a : c == 2 ? i * a : a ? i / a : i; }",
-        f"template <class T> {slow} void backwarp_store(T* to, int s, {POOL}) {{ {edit}"
-        " to[backwarp_int(edit.a, p)] = backwarp_float(edit.b, p); }",
+        f"template <class T> {slow} void backwarp_store(T* to, int s, {POOL}, bool real) {{ {edit}"
+        " T& at = to[backwarp_int(edit.a, p)];"
+        " auto value = [&](int n) { return real ? T(backwarp_float(n, p)) : T(backwarp_int(n, p)); };"
+        " const T b = value(edit.b); switch (edit.operation) { case 0: at = b; break;"
+        " case 1: at += b; break; case 2: at -= b; break;"
+        " case 3: at += b * value(edit.c); break; default: at -= b * value(edit.c); } }",
+        f"{slow} int backwarp_offset(int s, {POOL}) {{ {edit} const int a = backwarp_int(edit.a, p);"
+        " return edit.operation ? a * backwarp_int(edit.b, p) : a; }",
         f"template <class L, class R> {slow} void backwarp_exchange(L& l, R& r) {{ const L before = l; l = r; r = before; }}",
     ]
     return "\n".join(lines) + "\n"

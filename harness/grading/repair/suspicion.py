@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from itertools import accumulate
 
 from ...course.cuda_text import Piece, read
 from ..verdict import Verdict
+from .directions import are_counterparts
 from .neighbours import setters, users
 
 NAMED = 0.2  # by which edits of a line that the verdict names are likelier
@@ -35,11 +35,13 @@ def alone(source: str, kernel: str, suspected: dict[int, float]) -> list[int]:
     """The most suspected lines, as far as they are few of the kernel's; none where it has few."""
     function = read(source).function(kernel)
     names = _names_by_line(function.body) if function else {}
+    families = _families(source, names)
     found, left = [], min(FEW, SHARE * sum(map(len, names.values())))
     for line in sorted(suspected, key=lambda line: -suspected[line]):
-        if len(names.get(line, ())) <= left:
-            left -= len(names.get(line, ()))
-            found.append(line)
+        family = [one for one in families.get(line, [line]) if one not in found]
+        if (size := sum(len(names.get(one, ())) for one in family)) <= left:
+            left -= size
+            found += family
     return found if sum(map(len, names.values())) > FEW else []
 
 
@@ -51,11 +53,27 @@ def stretches(source: str, kernel: str, but: Collection[int]) -> list[list[int]]
             names |= _names_by_line(function.body)
             lines += range(function.whole.line, function.whole.last_line + 1)
     lines = [line for line in dict.fromkeys(lines) if line not in but]
-    sums = [*accumulate(len(names.get(line, ())) for line in lines)]
-    parts = max(1, round(sums[-1] / FEW)) if sums else 0
+    families = _families(source, names)
+    size = sum(len(names.get(line, ())) for line in lines)
+    parts = max(1, round(size / FEW)) if lines else 0
     found: list[list[int]] = [[] for _ in range(parts)]
-    for line, names_so_far in zip(lines, sums):
-        found[min(names_so_far * parts // (sums[-1] + 1), parts - 1)].append(line)
+    before, placed = 0, set()
+    for line in lines:
+        family = [one for one in families.get(line, [line]) if one not in placed and one not in but]
+        placed.update(family)
+        before += sum(len(names.get(one, ())) for one in family)
+        found[min(before * parts // (size + 1), parts - 1)] += family
+    return found
+
+
+def _families(source: str, names: Collection[int]) -> dict[int, list[int]]:
+    """Lines that are neighbours and say the same of several directions, by each of them: they are changed together."""
+    text, found = source.split("\n"), {}
+    for line in sorted(names):
+        if line - 1 in names and are_counterparts(text[line - 2].strip(), text[line - 1].strip()):
+            family = found.setdefault(line - 1, [line - 1])
+            family.append(line)
+            found[line] = family
     return found
 
 

@@ -49,6 +49,8 @@ KINDS = {
     "a function": "another function belongs there, or none",
     "a choice": "something else is to be there in some cases",
     "a store": "a result is to be stored there",
+    "how it is left": "only this turn of the loop is to end there, or the whole loop, or the kernel",
+    "a statement that is missing": "a statement is missing there",
     "where it stands": "it stands in the wrong place",
 }
 
