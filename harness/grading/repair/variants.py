@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from itertools import repeat
+from itertools import islice, repeat
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class Variants:
         only: Collection[int] | None = None,
     ):
         self.puzzle, self.verdict, self.source, self.name = puzzle, verdict, source, name
-        self.devices, self.given, self.left, self.slack = iter(devices), given, left, slack
+        self.devices, self.given, self.left, self.slack = devices, given, left, slack
         self.kernel: Kernel = puzzle.kernel(verdict.kernel)
         self.setups: list[Setup] = []
         self.budgets: dict[str, int] = {}
@@ -98,8 +98,8 @@ class Variants:
                 plain |= lines
 
     def _open(self, schemata: Schemata) -> None:
-        """One more device."""
-        if (device := next(self.devices, None)) is None:
+        """On one more device."""
+        if (device := next(islice(self.devices, len(self.setups), None), None)) is None:
             return
         device.quick = True
         module = device.compile(schemata.text, name=self.name, include_dirs=self.puzzle.include_dirs)
