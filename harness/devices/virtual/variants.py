@@ -23,6 +23,8 @@ from .launch import Execution
 from .run.workers import thread_order
 from .runtime import abi
 
+#: what an element of an output holds as long as it is not written: NaN as well, but none that comes of reading poison
+POISON, UNWRITTEN = 0xFFFFFFFF, 0xFFFFFFFE
 FAULTS, WRONG, RIGHT = range(3)  # what becomes of a launch
 
 
@@ -45,6 +47,8 @@ class Batch:
         self.symbol, fits = constant_bytes(module.compiled, constant, np.zeros(1, np.uint8))
         self.row_bytes = fits.size
         self.constant = module.variables_owner.start + module.lowered.variables[self.symbol][0]
+        self.outputs = outputs
+        self._mark(POISON, UNWRITTEN)
         self.before = execution.snapshot()
         self.kept = [values.ctypes.data for _, values, _ in self.before]
         self.targets = self._targets(outputs)
@@ -68,9 +72,16 @@ class Batch:
             found.append(self._launched(rows[at : at + each], parts, end))
             if len(found[-1]) < each:
                 break
+        self._mark(UNWRITTEN, POISON)
         found = np.concatenate(found) if found else np.zeros(0, np.uint32)
         faulty = found & np.uint32(abi.FAULTY) != 0
         return np.where(found == abi.ALL_RIGHT, RIGHT, np.where(faulty, FAULTS, WRONG)).astype(np.uint8)
+
+    def _mark(self, old: int, new: int) -> None:
+        for output in self.outputs:
+            if output.array.dtype == np.float32:
+                words = output.array._view().view(np.uint32)
+                words[words == old] = new
 
     # -- what runs first ------------------------------------------------------------------------------
 

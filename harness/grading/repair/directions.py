@@ -57,7 +57,7 @@ def _of(name: str) -> frozenset[int]:
 
 def turned(text: str, names: Collection[str]) -> Iterator[str]:
     """The text with the names of one direction for those of another, where there are such."""
-    words = re.split(r"(\w+)", text)
+    words = re.split(r"((?<![.\w])\w+)", text)  # not the members of a vector
     for pair in ((1, 2), (0, 1), (0, 2)):
         new = list(words)
         for i in range(1, len(words), 2):

@@ -3,8 +3,9 @@ and the other forms of a call."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from ...course.cuda_text import Piece, Variable
@@ -78,6 +79,7 @@ class Insertions:
                     found[text], places[text] = "", beside.start
                 if beside is p:
                     found |= self._carries(_flat(p), self._visible(p.start))
+        found |= dict.fromkeys(self._next_of_series(p, block), "")
         for name, s in self._updates:
             if name in seen and s not in (before, p) and self._is_the_same(s, p.start):
                 found[_flat(s)] = self._kept_after(s)
@@ -104,6 +106,16 @@ class Insertions:
                 variables = [v for v in self.pool.locals if v.name in (own, name) and v.node.id in self.kept]
                 found[text.replace("?", own)] = self._stores(variables)
         return found
+
+    def _next_of_series(self, p: Piece, block: Piece) -> Iterator[str]:
+        """After `v.x = p[0]; v.y = p[1];`, or where it is left out of the middle or the start, the one that goes on."""
+        parts = [s for s in block.parts if s.kind != "comment"]
+        at = next((i for i, s in enumerate(parts) if s.start >= p.start), len(parts))
+        for first, second, which in ((at - 2, at - 1, 2), (at - 1, at, 0.5), (at, at + 1, -1)):
+            if 0 <= first and second < len(parts):
+                pair = parts[first], parts[second]
+                if all(s.kind in _ADDED and len(s.code) <= LONGEST for s in pair):
+                    yield from in_series(*map(_flat, pair), which)
 
     def _added(self, p: Piece, codes: list[str], places: list[int]) -> int | None:
         def made(choice: Choice) -> Edit:
@@ -284,6 +296,27 @@ class Insertions:
 
 def _words(code: str) -> frozenset[str]:
     return frozenset(re.findall(r"[A-Za-z_]\w*", code))
+
+
+def in_series(one: str, other: str, which: float) -> Iterator[str]:
+    """What stands at a place of the series in which two statements are at 0 and 1: numbers go up, and `x y z w`."""
+    parts = [re.split(r"(\b(?:\d+|[xyzw])\b)", text) for text in (one, other)]
+    if len(parts[0]) != len(parts[1]) or parts[0] == parts[1]:
+        return
+    found = []
+    for i, pair in enumerate(zip(*parts)):
+        if pair[0] == pair[1]:
+            found.append(pair[0])
+            continue
+        members = "xyzw" if all(s in "xyzw" for s in pair) else None
+        if i % 2 == 0 or not members and not all(s.isdigit() for s in pair):
+            return
+        first, last = (members.index(s) if members else int(s) for s in pair)
+        value = first + (last - first) * which
+        if value != int(value) or not 0 <= value < (len(members) if members else math.inf):
+            return
+        found.append(members[int(value)] if members else str(int(value)))
+    yield "".join(found)
 
 
 def _flat(statement: Piece) -> str:

@@ -59,7 +59,10 @@ def of_shared_arrays(source: str, kernel: str, fault: Mapping) -> Iterator[Edit]
         is_of_fault = fault.get("array") == v.name
         if own and fault.get("kind") == "uninitialised-read" and v.value is None:
             yield Edit(v.end, v.end, " = {}", "a first value")
-        if is_of_fault and fault.get("kind") in OUTSIDE or fault.get("kind") == "misaligned":
+        too_small = is_of_fault and any(
+            e and e.kind == "binary_expression" and " - " in e.code for e in v.extents
+        )
+        if is_of_fault and fault.get("kind") in OUTSIDE or fault.get("kind") == "misaligned" or too_small:
             yield from _extents([e for e in v.extents if e])
 
 
@@ -70,6 +73,7 @@ def _extents(extents: Sequence[Piece]) -> Iterator[Edit]:
     last = extents[-1]
     plain = last.part("left") if last.kind == "binary_expression" else last
     texts = [*(f"{plain.code} + {n}" for n in (4, 8, 1)), plain.code, f"2 * {plain.code}"]
+    texts.sort(key=lambda text: " - " in last.code and text != plain.code)  # the least change first
     yield from (Edit(last.start, last.end, text, "a size") for text in texts if text != last.code)
     for one, other in pairwise(extents):
         both = last.file.text[one.end : other.start]

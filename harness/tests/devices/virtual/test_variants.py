@@ -9,7 +9,8 @@ import pytest
 
 from harness.devices.virtual.confined import ConfinedGPU
 from harness.devices.virtual.device import VirtualGPU
-from harness.devices.virtual.variants import FAULTS, RIGHT, WRONG, Wanted
+from harness.devices.virtual.launch import Execution
+from harness.devices.virtual.variants import FAULTS, POISON, RIGHT, WRONG, Batch, Wanted
 from harness.errors import LaunchError
 
 SOURCE = """
@@ -32,6 +33,23 @@ CHOICES = {
     (4, 9): WRONG,  # one element is left out
     (6, 9): WRONG,  # the other output
 }
+
+
+def test_an_output_that_becomes_poison_is_written():
+    """What is not is only looked at when all blocks have run."""
+    with VirtualGPU("memory") as device:
+        device.quick = True
+        kernel = device.compile(
+            '__constant__ int c[1]; extern "C" __global__ void k(float* p, const float* q) {'
+            " p[blockIdx.x] = c[0] ? q[0] + 1.0f : 1.0f; }"
+        ).get_function("k")
+        out, right = device.empty(4), np.full(4, 2.0)
+        execution = Execution(kernel, (4, 1, 1), (1, 1, 1), (out, device.empty(1)), 0)
+        batch = Batch(execution, "c", [Wanted(out, right, right * 0)], apart=True)
+        found = batch._launched(np.ones((1, batch.row_bytes), np.uint8), batch._parts(), 1 << 62)
+        assert found.tolist() == [0]
+        assert batch.run(np.ones((1, 1), np.int32), 100).tolist() == [WRONG]
+        assert (out.get().view(np.uint32) == POISON).all()
 
 
 @pytest.mark.parametrize("open_device", [VirtualGPU, ConfinedGPU])
