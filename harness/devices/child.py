@@ -20,6 +20,7 @@ import itertools
 import math
 import os
 import pickle
+import re
 import resource
 import signal
 import socket
@@ -46,6 +47,7 @@ _WORKS = 0.02  # of the time, on a busy machine: less is waiting
 _ENDING = 0.2  # seconds for a child to end by itself
 _LAST_WORDS = 1 << 16  # bytes of them that are read
 _LONGEST_WORD = 300  # characters of the last line that are told
+_FRAME = re.compile(r' *File "(?:[^"]*/)?([^/"]+/[^/"]+\.py)", line (\d+)')  # of a traceback
 #: the environment that a process may see which runs what nobody trusts
 ENVIRONMENT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "TZ")
 
@@ -260,7 +262,11 @@ class Child(Channel):
         if self._usage:
             self._usage.close()
         how = signal.Signals(-status).name if status < 0 else f"status {status}"
-        return f"{how}: {said[-1][:_LONGEST_WORD]}" if said else how
+        if not said:
+            return how
+        places = [place for line in said if (place := _FRAME.match(line))]
+        where = f" ({places[-1][1]}, line {places[-1][2]})" if places else ""
+        return f"{how}: {said[-1][:_LONGEST_WORD]}{where}"
 
     def _has_ended(self) -> bool:
         """Its number stays its own until it has been waited for."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import signal
+import traceback
+from pathlib import Path
 
 from ....errors import CompileError, DeviceError
 from ...child import attach, serve
@@ -33,7 +35,9 @@ def explain(error: Exception) -> tuple[Exception, bool]:
         return error, False
     if isinstance(error, MemoryError):
         return too_large(), False
-    what = f"{type(error).__name__}: {error}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{'/'.join(Path(frame.filename).parts[-2:])}, line {frame.lineno}"
+    what = f"{type(error).__name__} in {place}: {error}"
     return DeviceError(
         f"the virtual GPU's compiler has a defect that this file shows ({what}); please report it"
     ), False

@@ -148,6 +148,8 @@ def _emit(e: Emitter, ins: Instruction) -> bool:
         (matrices if op.collective == "matrix" else collectives).emit(e, ins)
     elif op.is_fence:
         e.line("fence seq_cst")
-    else:
+    elif ins.base in ("mov", "createpolicy"):
         moves.emit(e, ins)
+    else:
+        raise NotImplementedError(f"ptx/isa.py has {ins.opcode}, but no module of emit/ lowers it")
     return False

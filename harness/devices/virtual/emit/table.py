@@ -1,4 +1,4 @@
-"""The opcode table: which spellings exist, and how each becomes LLVM.
+"""How the opcodes of `ptx/isa` that only compute become LLVM.
 
 A row's pattern is written in the manual's notation, as in `ptx/isa`, which says what operands it has. There are three
 kinds of bodies:

@@ -277,7 +277,8 @@ def test_the_compilers_are_confined():
 def test_a_defect_of_the_compiler_is_said_to_be_one():
     job = gather("__global__ void f() {}")
     with pytest.raises(
-        DeviceError, match="compiler has a defect that this file shows .KeyError: 'no such build'"
+        DeviceError,
+        match=r"has a defect that this file shows .KeyError in compile/build.py, line \d+: 'no such build'",
     ):
         build._in_child((job, None, "no such build", 1 << 30))
     assert build._in_child((job, None, "memory", 1 << 30)).code  # the process goes on

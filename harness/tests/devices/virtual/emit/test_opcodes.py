@@ -10,6 +10,7 @@ import pytest
 
 from harness.devices.virtual.compile import pipeline
 from harness.devices.virtual.compile.recipes import recipe
+from harness.devices.virtual.emit import body
 from harness.devices.virtual.ptx import parse, verify
 from harness.devices.virtual.ptx.spellings import find, rows
 from harness.errors import Unsupported
@@ -65,3 +66,10 @@ def test_each_row_can_be_written_and_is_lowered_in_every_build(seed):
     text = kernel([written(pattern, rng) for pattern, _, facts in rows() if "mark" not in facts.split()])
     for made in (recipe("full"), recipe("full", tracking=True), recipe("memory"), recipe("count")):
         llvm.parse_assembly(pipeline.lower(text, "kernel.cu", made, 1 << 34).text).verify()
+
+
+def test_a_row_that_nothing_lowers_is_named(monkeypatch):
+    """Rather than taken for a `mov`."""
+    monkeypatch.setattr(body.opcodes, "emit", lambda e, ins: False)
+    with pytest.raises(NotImplementedError, match="isa.py has not.b32, but no module of emit/ lowers it"):
+        pipeline.lower(kernel(["not.b32 %b32_1, %b32_2"]), "kernel.cu", recipe("none", lanes=1), 1 << 34)
