@@ -14,7 +14,7 @@ from ..course.declare import Puzzle
 from ..course.stubs import solution_lines, stub_text
 from ..grading.causes.naming import GENERIC
 from ..grading.grade import Options
-from .check_cases import cases, flat, tasks
+from .check_cases import cases, flat, references, tasks
 from .check_mistakes import FAULTS, KINDS, PYTHON, graded, solution_text, wrong_kernels, wrong_programs
 
 
@@ -26,7 +26,7 @@ def problems(puzzle: Puzzle) -> Iterator[str]:
         yield f"there is no {path.relative_to(puzzle.root)}{made}"
     if missing:
         return
-    for check in (lesson, hints, tasks, cases, stub, solution, mistakes):
+    for check in (lesson, listed, hints, tasks, cases, references, stub, solution, mistakes):
         try:
             yield from check(puzzle)
         except Exception as error:
@@ -59,6 +59,16 @@ def lesson(puzzle: Puzzle) -> Iterator[str]:
     for link in pictures + re.findall(r"(?<!!)\[[^\]]+\]\(([^)#:]+)\)", text):
         if not (puzzle.folder / link).is_file():
             yield f"the lesson links to {link}, which does not exist"
+
+
+def listed(puzzle: Puzzle) -> Iterator[str]:
+    """In the README's ladder, and in the notebook of its part."""
+    name = f"**{puzzle.number} {puzzle.id[len(puzzle.number) + 1 :]}**"
+    if name not in (puzzle.root / "README.md").read_text(encoding="utf-8"):
+        yield f"the ladder in README.md does not have {name}"
+    notebooks = (puzzle.root / "notebooks").glob("*.ipynb")
+    if not any(f"{puzzle.id}/README.md" in path.read_text(encoding="utf-8") for path in notebooks):
+        yield "no notebook links to the lesson: `python -m harness.maintain.notebooks` makes them again"
 
 
 def hints(puzzle: Puzzle) -> Iterator[str]:

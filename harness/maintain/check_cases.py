@@ -6,9 +6,14 @@ import re
 from collections.abc import Iterator
 from math import prod
 
+import numpy as np
+
 from ..course.cuda_values import tunables
 from ..course.declare import Kernel, Puzzle
+from ..course.inputs import make_inputs
 from ..course.stubs import solution_lines, stub_text
+from ..grading.compare import expectations
+from ..grading.runs import in_order
 
 #: sizes and arrays that stay small: the side of a square filter, one sum per channel, what fits nowhere or would
 #: need a block or a warp of its own for every element
@@ -97,7 +102,8 @@ def drawn(puzzle: Puzzle) -> Iterator[str]:
             yield f"case {case.name} draws nearly the same sizes for every seed"
     named = {k.name for c in draws for k in puzzle.kernels_of(c)}
     if not draws:
-        yield "there is no case that draws its sizes"
+        yield "there is no case that draws its sizes: Case(..., draw=lambda pick: dict(n=pick(300, 3000)))"
+        return
     yield from (
         f"there is no case that draws sizes for {k.name}" for k in puzzle.kernels if k.name not in named
     )
@@ -112,7 +118,7 @@ def large(puzzle: Puzzle) -> Iterator[str]:
         small |= {a.name: "65,536" for a in kernel.arrays if max(prod(a.shape(d)) for d in cases) <= 1 << 16}
         for name, most in small.items():
             if not {name, f"{puzzle.number} {name}"} & SMALL:
-                yield f"in no case of {kernel.name} is {name} larger than {most}"
+                yield f"in no case of {kernel.name} is {name} larger than {most}: a narrow integer would pass"
 
 
 def spread(puzzle: Puzzle) -> Iterator[str]:
@@ -123,6 +129,19 @@ def spread(puzzle: Puzzle) -> Iterator[str]:
         most = [max(axis) for axis in zip(*(g if isinstance(g, tuple) else (g,) for g in grids))]
         if min(most) < 2 and kernel.name != "mean_loss":
             yield f"{kernel.name} has one block in some direction of the grid, in every case"
+
+
+def references(puzzle: Puzzle) -> Iterator[str]:
+    """In every case they give finite numbers, and no value is larger than what its tolerance is derived from."""
+    for case in in_order(puzzle):
+        for kernel in puzzle.kernels_of(case):
+            for target in expectations(puzzle, case, kernel, make_inputs(puzzle, case, kernel)):
+                what = f"{target.array.name} of {kernel.name} in case {case.name}"
+                finite = np.isfinite(target.values)
+                if not (finite.all() or case.special) or not np.isfinite(target.tolerance).all():
+                    yield f"the reference gives NaN or infinity in {what}; mark a case about these `special=True`"
+                elif (np.abs(target.values) * (1 - 1e-6) > target.magnitude + target.tolerance)[finite].any():
+                    yield f"values exceed the reference of |inputs| in {what}: the kernel needs a `magnitude`"
 
 
 def sizes(puzzle: Puzzle, kernel: Kernel) -> list[dict[str, int]]:

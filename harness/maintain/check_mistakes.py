@@ -13,6 +13,7 @@ from ..course.declare import Case, Kernel, Puzzle
 from ..course.mistakes import Mistake, blank, together, without_kernels
 from ..devices import open_device
 from ..devices.virtual.device import Module, VirtualGPU
+from ..devices.virtual.runtime import abi
 from ..grading.causes.naming import Observation
 from ..grading.causes.wrong_kernels import Variant, WrongKernels, compiled
 from ..grading.gates import chosen_case, gates_of, names
@@ -29,10 +30,7 @@ OWN_CASE = {
     "train": "six_steps",
     "LeNet": "lenet",
 }  # the case that a function is for, where it is called otherwise
-FAULTS = frozenset(
-    """out-of-bounds misaligned uninitialised-read race barrier-divergence shuffle-mask timeout assert invalid-address
-    read-only stack-overflow""".split()
-)
+FAULTS = frozenset(abi.FAULTS) | {"invalid-address"}
 KINDS = {"wrong", "unwritten", "launch", "schedule", "input-changed", "compile", "slow"}
 
 

@@ -6,30 +6,17 @@ Stubs are derived from the solutions, so this holds in a checkout where a studen
 from __future__ import annotations
 
 import re
-from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import harness
 from harness.course.checkout import Course
-from harness.course.inputs import make_inputs
 from harness.course.stubs import stub_text
-from harness.grading.compare import expectations
-from harness.grading.grade import in_order
+from harness.maintain.check_cases import references
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
 IDS = COURSE.ids()
-
-
-@cache
-def case_of(puzzle_id, case_name, kernel_name):
-    """(case, dims, inputs, expectations)."""
-    puzzle = COURSE.load(puzzle_id)
-    case, kernel = next(c for c in puzzle.cases if c.name == case_name), puzzle.kernel(kernel_name)
-    arrays = make_inputs(puzzle, case, kernel)
-    return case, puzzle.full_dims(case), arrays, expectations(puzzle, case, kernel, arrays)
 
 
 def test_the_solutions_mirror_the_puzzles():
@@ -51,14 +38,7 @@ def test_a_puzzle_is_complete(puzzle_id):
 
 @pytest.mark.parametrize("puzzle_id", IDS)
 def test_the_references_give_finite_values_in_every_case(puzzle_id):
-    puzzle = COURSE.load(puzzle_id)
-    for case in in_order(puzzle):
-        for kernel in puzzle.kernels_of(case):
-            for target in case_of(puzzle_id, case.name, kernel.name)[3]:
-                finite = np.isfinite(target.values)
-                assert (finite.all() or case.special) and np.isfinite(target.tolerance).all()
-                allowed = target.magnitude + target.tolerance
-                assert (allowed >= np.abs(target.values) * (1 - 1e-6))[finite].all()
+    assert [*references(COURSE.load(puzzle_id))] == []
 
 
 AXES = {"H": "W", "W": "H", "R": "S", "S": "R", "_h": "_w", "_w": "_h"}  # what a slip exchanges

@@ -29,7 +29,7 @@ def needs_what_is_there(puzzle):
 
 @each
 def test_lesson_hints_and_sentences(puzzle):
-    assert [*check.lesson(puzzle), *check.hints(puzzle)] == []
+    assert [*check.lesson(puzzle), *check.listed(puzzle), *check.hints(puzzle)] == []
 
 
 @each
@@ -152,13 +152,30 @@ def test_cases_that_let_wrong_kernels_pass_are_a_problem():
     assert found == [
         "`lines` is 7, but the solution adds 3",
         "the stub does not say: You will write about 7 lines",
-        "there is no case that draws its sizes",
-        "there is no case that draws sizes for vector_add",
+        "there is no case that draws its sizes: Case(..., draw=lambda pick: dict(n=pick(300, 3000)))",
         'there is no case with values="integers", whose sums are exact',
         *(
-            f"in no case of vector_add is {name} larger than {n}"
+            f"in no case of vector_add is {name} larger than {n}: a narrow integer would pass"
             for name, n in (("n", 256), *((a, "65,536") for a in "abc"))
         ),
+    ]
+
+
+def test_references_that_give_no_tolerance_are_a_problem():
+    def problem(reference):
+        kernel = replace(ADD.kernels[0], reference=reference)
+        (found,) = check.references(replace(ADD, kernels=(kernel,), cases=ADD.cases[1:2]))
+        return found
+
+    where = "in c of vector_add in case odd_block"
+    assert f"NaN or infinity {where}" in problem(lambda a, d: a["a"] * float("inf"))
+    assert f"exceed the reference of |inputs| {where}" in problem(lambda a, d: a["a"] - a["b"])
+
+
+def test_a_puzzle_that_nobody_finds_is_a_problem():
+    assert [*check.listed(replace(ADD, id="41_nowhere"))] == [
+        "the ladder in README.md does not have **41 nowhere**",
+        "no notebook links to the lesson: `python -m harness.maintain.notebooks` makes them again",
     ]
 
 
