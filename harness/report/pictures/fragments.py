@@ -1,14 +1,11 @@
 """Fragments: which lane of a warp holds which element of the matrices of an mma.sync, taken from a run.
 
-`python -m harness.report.pictures.fragments 35` draws `puzzles/35_*/fragments_tf32.png` and `fragments_half.png`.
-
 The wrappers of `puzzles/include/mma.cuh` are made to print their registers. All elements of the inputs
 differ, so a register says which one it holds, and so do the sums, once they are found among the outputs.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -145,20 +142,3 @@ def fragment_picture(puzzle: Puzzle, kernel: Kernel, source: str) -> Figure:
     legend = {ink: f"register {i}" for i, ink in enumerate(INKS)}
     note = of_case(CASE, "the number is the lane that holds an element, the colour its register")
     return draw(f"{kernel.name}: the first mma of a warp", note, panels, legend)
-
-
-def main(arguments: list[str]) -> int:
-    """ID: writes a picture for each kernel of a solution into the puzzle's folder."""
-    from harness.course.checkout import open_course
-
-    from .kinds import save
-
-    puzzle = open_course().load(arguments[0])
-    for kernel in puzzle.kernels:
-        picture = fragment_picture(puzzle, kernel, puzzle.solution_path.read_text(encoding="utf-8"))
-        save([picture], puzzle.folder / f"fragments_{kernel.name.split('_')[-1]}.png")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,12 +1,10 @@
 """Pictures of an impulse: one input element is 1, all others are 0, and the output shows where it goes.
 
-`python -m harness.report.pictures.impulse 13 one_pixel` draws `puzzles/13_*/impulse.png` from runs of the solution in
-that case, whose weights are best numbered: an output then holds the number of the tap on the element.
+The weights of such a case are best numbered: an output then holds the number of the tap on the element.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 
 import numpy as np
@@ -93,18 +91,3 @@ def parameters(dims: Mapping[str, int]) -> str:
     if dims.get("groups", 1) > 1:
         said.append(f"groups {dims['groups']}")
     return "; ".join(said)
-
-
-def main(arguments: list[str]) -> int:
-    """ID CASE: writes impulse.png into the puzzle's folder, for the puzzle's first kernel."""
-    from harness.course.checkout import open_course
-
-    puzzle = open_course().load(arguments[0])
-    case = next(c for c in puzzle.cases if c.name == arguments[1])
-    source = puzzle.solution_path.read_text(encoding="utf-8")
-    draw_impulse(puzzle, case, puzzle.kernels[0], source).savefig(puzzle.folder / "impulse.png")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,12 +1,10 @@
 """The kinds of pictures by name: what `backwarp picture ID --kind NAME` draws.
 
-`python -m harness.report.pictures.kinds 09` draws `puzzles/09_*/access.png` from a run of the solution; with a
-block and `all`, as in `21 1 all`, it shows which thread of this block touches what.
+The lessons' pictures are drawn so too, with `--solution -o FILE`.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -288,19 +286,3 @@ def verdict_picture(verdict: Verdict) -> tuple[Figure, str] | None:
     if figure := race_picture(verdict):
         return figure, "what the two threads of the race did, in order of time"
     return None
-
-
-def main(arguments: list[str]) -> int:
-    """ID [BLOCK [THREAD [KERNEL [CASE [FILE]]]]]: writes access.png, or FILE, there; THREAD may be "all"."""
-    from ...course.checkout import open_course
-
-    puzzle = open_course().load(arguments[0])
-    block, thread = (arguments[1:3] + ["", ""])[:2]
-    kernel, case = (arguments[3:5] + ["", ""])[:2]
-    target = puzzle.folder / (arguments[5:] or ["access.png"])[0]
-    save_picture(puzzle, puzzle.solution_path, target, "access", kernel, case, block, thread)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,11 +1,6 @@
-"""Maps of memory: what warps and blocks touch of an array or of shared memory, drawn from counted runs.
-
-`python -m harness.report.pictures.maps 23` draws `puzzles/23_*/access.png`.
-"""
+"""Maps of memory: what warps and blocks touch of an array or of shared memory, drawn from counted runs."""
 
 from __future__ import annotations
-
-import sys
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -360,17 +355,3 @@ MAPS = {
     "32": windows_of_a_block,
     "33": groups_and_rows,
 }
-
-
-def main(arguments: list[str]) -> int:
-    """ID...: writes access.png into the puzzles' folders."""
-    from harness.course.checkout import open_course
-
-    for name in arguments:
-        puzzle = open_course().load(name)
-        MAPS[puzzle.number](puzzle).savefig(puzzle.folder / "access.png")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

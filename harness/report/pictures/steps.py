@@ -1,8 +1,6 @@
 """A picture of threads that add up a sum together: what each holds before every step, and whose number it
 adds.
 
-    python -m harness.report.pictures.steps ID    writes steps.png into the puzzle's folder
-
 The numbers are those of the puzzle's first case, from a run of the solution. Who adds what is found from a
 second run with random inputs: there, each sum fits one pair of numbers only.
 """
@@ -10,7 +8,6 @@ second run with random inputs: there, each sum fits one pair of numbers only.
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -162,16 +159,3 @@ def steps_of_a_block(puzzle: Puzzle, source: str) -> Figure:
     threads = f"thread{'s' if len(rows[0]) > 1 else ''} 0 to {len(rows[0]) - 1} of block 0"
     title = f"{kernel.name}: {expression} of {threads}"
     return steps_picture(title, f"case {case.name}", rows, exchanges(random))
-
-
-def main(arguments: list[str]) -> int:
-    from harness.course.checkout import open_course
-
-    puzzle = open_course().load(arguments[0])
-    figure = steps_of_a_block(puzzle, puzzle.solution_path.read_text(encoding="utf-8"))
-    figure.savefig(puzzle.folder / "steps.png")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,12 +1,11 @@
 """A time line of puzzle 34's pipeline: when each pair of tiles is being filled, and when it is used.
 
-`python -m harness.report.pictures.timeline` draws `puzzles/34_*/timeline.png` from runs of the solution, whose threads
-print what they are about to do. The order is that of thread 0; durations are not known here.
+It is drawn from runs whose threads print what they are about to do. The order is that of thread 0; durations are not
+known here.
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -146,15 +145,3 @@ def draw(puzzle: Puzzle, source: str = "") -> Figure:
     says = f"tiles of {TILE} x {TILE}; numbers: the step. w: wait, b: barrier, c3: start the copies of step 3"
     note = of_case(case.name, says, ", ")
     return timeline_picture(f"{puzzle.kernels[0].name}: what a thread does, and its tiles", note, runs)
-
-
-def main() -> int:
-    from harness.course.checkout import open_course
-
-    puzzle = open_course().load("34")
-    draw(puzzle).savefig(puzzle.folder / "timeline.png")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
