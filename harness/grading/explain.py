@@ -85,7 +85,8 @@ def explain(
         return lines + verdict.causes
     seen = observed(shown, outcomes)
     seen.sort(key=lambda o: o.case is not shown.case)
-    if claim := naming.explain(puzzle, shown.kernel, seen, foresee):
+    claim = naming.explain(puzzle, shown.kernel, seen, foresee)
+    if claim:
         verdict.mistake, verdict.hint = claim.name, claim.hint
         verdict.causes = [claim.says]
         lines = [line for line in lines if not line.startswith("Wrong: ")]
@@ -102,7 +103,7 @@ def explain(
         verdict.causes += left_in_a_loop(shown.kernel, source) or zeros_left_out(seen)
         launch = shown.kernel.launch(puzzle.full_dims(shown.case), tunables(source))
         verdict.causes += too_few_threads(shown.observation, launch)
-    verdict.causes += of_text(explained=bool(verdict.causes))
+    verdict.causes += of_text(explained=bool(verdict.causes), named=bool(claim and claim.name))
     return lines + verdict.causes
 
 
@@ -163,13 +164,13 @@ def of_shares(shown: Outcome, trials: list[Trial], setup: Setup, budget: Budget)
 
 
 def only_powers_of_two(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables) -> str:
-    """Where all cases with such blocks are right, and no others are."""
+    """Where all cases with such blocks are right, and some others are not."""
     found: dict[bool, set[bool]] = {True: set(), False: set()}
     for o in outcomes:
         if o.kernel is shown.kernel and o.observation:
             threads = math.prod(triple(shown.kernel.launch(puzzle.full_dims(o.case), t).block, ""))
             found[threads & (threads - 1) == 0].add(not o.observation.failed)
-    if found != {True: {True}, False: {False}}:
+    if found[True] != {True} or False not in found[False]:
         return ""
     return " All blocks of 2, 4, 8 ... threads are right: half of an odd number of threads leaves one out."
 

@@ -13,7 +13,7 @@ from itertools import combinations
 from ...course.cuda_text import Function, Piece
 from ...course.declare import Kernel
 from ...course.parameters import Array, Scalar
-from .findings import Slip, shown
+from .findings import Slip, shown, sign_of
 from .noting import index_of, value_of
 
 Product = tuple[int, tuple[str, ...]]  # 1 or -1, and names and numbers in order
@@ -26,6 +26,7 @@ def wrong_steps(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]
     sizes = sizes_of(kernel, own, dims)
     arrays = with_pointers(own, by_name(kernel, own))
     for place, array, index in places(own, arrays):
+        array = array.apart
         if len(array.axes) < 2:
             continue
         for _, product in multiplied_out(index):
@@ -36,6 +37,10 @@ def wrong_steps(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]
             if len(others) == 1 and scale and not fits(array, [sizes[n] for n in scale], dims):
                 yield told(place, array, scale, others[0])
                 return
+    for place, array, scale in further_on(own, arrays, sizes):
+        if len(array.axes) > 1 and not fits(array, [sizes[n] for n in scale], dims):
+            yield told(place, array, scale, "")
+            return
     walking = arrays | index_variables(own, arrays)
     for e in own.body.all("assignment_expression"):
         array, by = walking.get(e.part("left").code), products(e.part("right"))
@@ -64,6 +69,19 @@ def places(own: Function, arrays: Mapping[str, Array]) -> Iterator[tuple[Piece, 
             and (array := arrays.get(name.code.strip("* ")))
         ):
             yield value, array, value
+
+
+def further_on(
+    own: Function, arrays: Mapping[str, Array], sizes: Sizes
+) -> Iterator[tuple[Piece, Array, list[str]]]:
+    """(sum, array, sizes) of `*(p + W)` and of casts of it: as far on from a pointer into an array."""
+    for access in own.body.all("pointer_expression"):
+        sums = access.all("binary_expression") if access.part("operator").code == "*" else ()
+        for e in (e for e in sums if sign_of(e) == "+" and e.part("left").code in arrays):
+            by = multiplied_out(e.part("right"))
+            scale = [n for n in by[0][1] if not n.isdecimal()] if len(by) == 1 else []
+            if scale and set(scale) <= set(sizes):
+                yield e, arrays[e.part("left").code], scale
 
 
 def index_variables(own: Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -115,7 +133,7 @@ def by_name(kernel: Kernel, own: Function) -> dict[str, Array]:
 def sizes_of(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:
     """The names that stand for sizes of arrays: parameters, and variables computed from nothing else."""
     every = {p.name: [p.resolve(d) for d in dims] for p in kernel.params if isinstance(p, Scalar)}
-    names = {size for a in kernel.arrays for _, size in a.axes if isinstance(size, str)}
+    names = {size for a in kernel.arrays for _, size in (*a.axes, *a.apart.axes) if isinstance(size, str)}
     names |= {n for n in dims[0] if n not in every and n.endswith("_out") and all(n in d for d in dims)}
     extents = [[d[n] for d in dims] for n in names]
     found = {

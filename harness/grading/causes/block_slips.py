@@ -124,7 +124,7 @@ def other_rows(function: Function) -> Iterator[Slip]:
     """An array in shared memory that is written in rows of one length, and read in rows of another."""
     rows: dict[str, dict[bool, list[Piece]]] = defaultdict(lambda: {True: [], False: []})
     for access, array, index in shared_accesses(function):
-        if len(array.extents) == 1 and (length := row_length(index)):
+        if len(array.extents) == 1 and (length := row_length(index) or taken_apart_by(index)):
             outer = access.outer
             written = outer.kind == "assignment_expression" and outer.part("left") == access
             rows[array.name][written].append(length)
@@ -184,6 +184,29 @@ def row_length(index: Piece) -> Piece | None:
             same = [p for p in (e.part("left"), e.part("right")) if is_the_same(p)]
             found += same if len(same) == 1 and same[0].kind != "number_literal" else []
     return found[0] if len(found) == 1 else None
+
+
+def taken_apart_by(index: Piece) -> Piece | None:
+    """`W` of an index `i` of which the kernel takes `i / W` and `i % W`, and nothing else."""
+    function = index.file.function_at(index.line)
+    if index.kind != "identifier" or not function:
+        return None
+    by = {
+        sign: [e.part("right") for e in function.body.all("binary_expression") if same_number(e, sign, index)]
+        for sign in "/%"
+    }
+    codes = {shown(size) for sizes in by.values() for size in sizes}
+    one = by["%"][0] if len(codes) == 1 and all(by.values()) else None
+    return one if one and one.kind == "identifier" and is_the_same(one) else None
+
+
+def same_number(e: Piece, sign: str, index: Piece) -> bool:
+    known = e.file.variable_at(index.code, index.start)
+    return (
+        sign_of(e) == sign
+        and e.part("left").code == index.code
+        and e.file.variable_at(index.code, e.start) == known
+    )
 
 
 def is_the_same(e: Piece) -> bool:

@@ -14,7 +14,7 @@ from itertools import combinations
 from ...course.cuda_text import Function, Piece
 from .array_steps import products
 from .findings import Slip, shown, sign_of
-from .noting import value_of
+from .noting import index_of, value_of
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ def mixed_digits(function: Function) -> Iterator[Slip]:
             break
     yield from in_turn(function)
     yield from by_subtraction(function)
+    yield from counted_twice(function)
 
 
 def taken_twice(found: list[Digit]) -> Iterator[Slip]:
@@ -121,6 +122,27 @@ def by_subtraction(function: Function) -> Iterator[Slip]:
                     f"Line {e.line} has {shown(e)}, where {name} is {shown(value)}: the remainder is {whole} - {name} * "
                     f"{bracketed(value.part('right'))}.",
                 )
+
+
+def counted_twice(function: Function) -> Iterator[Slip]:
+    """`y[n * C * P + c * P + i]`, where `n = i / P`: what n counts is in i as well."""
+    for access in function.body.all("subscript_expression"):
+        array, index = function.file.variable_at(access.indexed.code, access.start), index_of(access)
+        terms = products(index) if array and array.pointer and index else []
+        alone = {names[0] for sign, names in terms if len(names) == 1 and sign > 0}
+        if any(sign < 0 for sign, _ in terms):
+            continue
+        for name in (name for _, names in terms for name in names if len(names) > 1):
+            value = value_of(function.file, name, access.start) if name.isidentifier() else None
+            value = within(value) if value else None
+            whole = value.part("left").code if value and sign_of(value) == "/" else ""
+            if whole and whole in alone and name not in alone and factors(value.part("right")):
+                yield Slip(
+                    access.line,
+                    f"Line {access.line} adds {whole} and, multiplied, {name}, which is {shown(value)}: what {name} counts is in "
+                    f"{whole} as well. Of {whole}, the rest is {whole} % {bracketed(value.part('right'))}.",
+                )
+                return
 
 
 def bracketed(e: Piece) -> str:

@@ -6,7 +6,8 @@ import operator
 import random
 from collections.abc import Callable, Mapping
 
-from ...course.cuda_text import Piece, remembered
+from ...course.cuda_text import CudaText, Piece, remembered
+from ...course.cuda_values import Values
 from .findings import sign_of
 from .noting import index_of, value_of
 
@@ -20,6 +21,12 @@ SIGNS: Mapping[str, Callable[[int, int], int]] = {
     ">": operator.gt,
     "<=": operator.le,
     ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "&": operator.and_,
+    ">>": lambda a, b: a >> b if 0 <= b < 64 else 0,
+    "&&": lambda a, b: bool(a and b),
+    "||": lambda a, b: bool(a or b),
 }
 
 
@@ -52,7 +59,7 @@ def computed(e: Piece, known: Mapping[str, int | None]) -> int | None:
     if e.kind == "pointer_expression" and e.parts[0].kind == "subscript_expression" and index_of(e.parts[0]):
         both = [computed(p, known) for p in (e.parts[0].parts[0], index_of(e.parts[0]))]
         return None if None in both else sum(both)
-    if e.kind == "parenthesized_expression" and len(e.parts) == 1:
+    if e.kind in ("parenthesized_expression", "condition_clause") and len(e.parts) == 1:
         return computed(e.parts[0], known)
     if e.kind == "number_literal":
         return int(e.code) if e.code.isdecimal() else None
@@ -64,3 +71,28 @@ def computed(e: Piece, known: Mapping[str, int | None]) -> int | None:
         return None
     left, right = (computed(e.part(side), known) for side in ("left", "right"))
     return None if left is None or right is None or sign in "/%" and not right else SIGNS[sign](left, right)
+
+
+# -- with the values that variables had ----------------------------------------------------------------------
+
+
+def integer_of(file: CudaText, values: dict[str, int]) -> Callable[[Piece], int | None]:
+    """What an expression of these variables and of constants is worth."""
+    return Values(file, {name: str(value) for name, value in values.items()}).integer
+
+
+def plain(piece: Piece) -> str:
+    text = " ".join(piece.code.split())
+    return text[1:-1] if piece.kind == "condition_clause" else text
+
+
+def substituted(piece: Piece, values: dict[str, int], integer: Callable[[Piece], int | None]) -> str:
+    """An expression with values for its variables; constants keep their names. "" if the value of one is not known."""
+    start, text = piece.start, piece.code
+    for name in reversed(list(piece.all("identifier", "field_expression"))):
+        if name.code in values:
+            text = text[: name.start - start] + str(values[name.code]) + text[name.end - start :]
+        elif integer(name) is None and name.outer.code not in values:
+            return ""
+    text = " ".join(text.split())
+    return text[1:-1] if piece.kind == "condition_clause" else text

@@ -16,13 +16,14 @@ import numpy as np
 
 from ...course.cuda_text import CudaText, Function, Piece, read
 from ...course.cuda_tree import LOOPS
-from ...course.cuda_values import Values, tunables
+from ...course.cuda_values import tunables
 from ...course.declare import Puzzle
 from ...devices.launching import triple
 from ...errors import BackwarpError, KernelFault
 from ..runs import Outcome, Pace, Setup, Trial, start_text
 from ..sentences import ENDS, nth_line
 from .array_steps import products
+from .expression_values import integer_of, plain, substituted
 from .noting import Probe, access_of, all_indices, element_of, noting, probe_of, value_of
 
 MOST_VALUES = 8  # shown
@@ -92,6 +93,7 @@ def told(
         *_where(file, probe, values, call),
         *_differences(file, probe, values, names),
         *outside,
+        *_quotients(file, probe, values, names),
         *_guard(file, probe, values, names, fault.kind in ENDS and len(axes_of(fault)[1]) < 2),
     ]
 
@@ -154,7 +156,7 @@ def _of_both(file: CudaText, probe: Probe, fault: KernelFault, both: Sequence[di
     origins = [(f"{name} = ", v) for name in names if (v := value_of(file, name, place))]
     for pieces in ([("", index) for index in indices], origins) if not found else ():
         texts = [
-            (f"{called}{_plain(e)}", *(_substituted(e, values, _integer(file, values)) for values in both))
+            (f"{called}{plain(e)}", *(substituted(e, values, integer_of(file, values)) for values in both))
             for called, e in pieces
         ]
         found = found or [each for each in texts if each[1] and each[2] and each[1] != each[2]]
@@ -223,7 +225,7 @@ def _is_of_loop(file: CudaText, name: str, place: int) -> bool:
 def _differences(file: CudaText, probe: Probe, values: dict[str, int], outside: set[str]) -> list[str]:
     """The differences in an index that are negative: `q - s is 0 - 1 = -1`. outside: its variables of which more is
     told, but not where they came from."""
-    place, found, integer = probe.indices[0].start, {}, _integer(file, values)
+    place, found, integer = probe.indices[0].start, {}, integer_of(file, values)
     origins = [v for name in probe.own if values.get(name, 0) < 0 and (v := value_of(file, name, place))]
     for piece in (*([] if outside else probe.indices), *origins):
         for part in piece.all("binary_expression"):
@@ -232,7 +234,7 @@ def _differences(file: CudaText, probe: Probe, values: dict[str, int], outside: 
                 left = left.part("right")  # of `row * W + q - s`, q - s
             a, b = integer(left), integer(right)
             if part.part("operator").code == "-" and a is not None and b is not None and a < b:
-                text = f"{_plain(left)} - {_plain(right)}"
+                text = f"{plain(left)} - {plain(right)}"
                 found[text] = f"{text} is {a} - {b} = {a - b}"
     return [f"{'; '.join(list(found.values())[:3])}."] if found else []
 
@@ -247,7 +249,7 @@ def _outside(
     letters, shape = axes_of(fault)
     if fault.kind not in (*ENDS, "race") or len(probe.indices) != 1 or not letters:
         return [], set()
-    index, texts, integer = probe.indices[0], {}, _integer(file, values)
+    index, texts, integer = probe.indices[0], {}, integer_of(file, values)
     place = index.start
     if index.kind == "identifier" and (origin := value_of(file, index.code, place)):
         index = origin
@@ -255,8 +257,8 @@ def _outside(
         index = index.part("consequence" if taken else "alternative")
 
     def text_of(piece: Piece) -> str:
-        texts[_plain(piece)] = piece
-        return _plain(piece)
+        texts[plain(piece)] = piece
+        return plain(piece)
 
     def value(name: str) -> int | None:
         if name in texts:
@@ -298,6 +300,17 @@ def _outside(
     return found[:2], names
 
 
+def _quotients(file: CudaText, probe: Probe, values: dict[str, int], names: set[str]) -> list[str]:
+    """Where a variable that is outside of its axis was divided: `Line 31: oy = i / OH is 15 / 3 = 5.`"""
+    for name in sorted(names & values.keys(), key=lambda name: -abs(values[name])):
+        value = value_of(file, name, probe.indices[0].start)
+        parts = value.all("binary_expression") if value else ()
+        text = substituted(value, values, integer_of(file, values)) if value else ""
+        if text and any(part.part("operator").code in ("/", "%") for part in parts):
+            return [f"Line {value.line}: {name} = {plain(value)} is {text} = {values[name]}."]
+    return []
+
+
 def _added(terms: Iterable[tuple[int, str]]) -> str:
     return "".join(f" {'-' if sign < 0 else '+'} {text}" for sign, text in terms).removeprefix(" + ").strip()
 
@@ -318,7 +331,7 @@ def _guard(
     Where the index is wrong, a guard may be right all the same: then there is nothing to say of it. outside: the only
     variables to look at, if there are any. flat: whether the array has one axis, which the index must keep to.
     """
-    ranked, place, integer = [], probe.indices[0].start, _integer(file, values)
+    ranked, place, integer = [], probe.indices[0].start, integer_of(file, values)
     own, behind = (
         {name for name in names if _varies(file, probe.function, name, place)}
         for names in (probe.own, probe.behind)
@@ -334,7 +347,7 @@ def _guard(
     points = {word for piece in (*probe.indices, *origins) for word in _points(piece)}
     for guard in probe.guards:
         names = {p.code for p in guard.all("identifier")}
-        text = _substituted(guard, values, integer)
+        text = substituted(guard, values, integer)
         late = any(_is_late(part, integer) for part in guard.all("binary_expression"))
         halves = any(_is_half(part, integer) for part in guard.all("binary_expression"))
         looks = names & own or points & set(_points(guard))
@@ -344,18 +357,13 @@ def _guard(
             here = flat and looks and guard.outer.kind not in LOOPS
             tells = here or (late or halves) and (looks or names & behind)
         if text and tells:
-            ranked.append((not late, f"Line {guard.line} lets it through: {_plain(guard)} is {text} here."))
+            ranked.append((not late, f"Line {guard.line} lets it through: {plain(guard)} is {text} here."))
     return [says for _, says in sorted(ranked, key=lambda r: r[0])[:1]]
 
 
 def _points(piece: Piece) -> Iterator[str]:
     """Which of threadIdx and blockIdx an expression reads."""
     return (p.code for p in piece.all("identifier") if p.code in ("threadIdx", "blockIdx"))
-
-
-def _integer(file: CudaText, values: dict[str, int]) -> Callable[[Piece], int | None]:
-    """What an expression of these variables and of constants is worth."""
-    return Values(file, {name: str(value) for name, value in values.items()}).integer
 
 
 def _is_late(comparison: Piece, integer: Callable[[Piece], int | None]) -> bool:
@@ -372,20 +380,3 @@ def _is_half(both: Piece, integer: Callable[[Piece], int | None]) -> bool:
         return False
     left, right = (integer(both.part(side)) for side in ("left", "right"))
     return None not in (left, right) and bool(left) != bool(right)
-
-
-def _plain(piece: Piece) -> str:
-    text = " ".join(piece.code.split())
-    return text[1:-1] if piece.kind == "condition_clause" else text
-
-
-def _substituted(piece: Piece, values: dict[str, int], integer: Callable[[Piece], int | None]) -> str:
-    """An expression with values for its variables; constants keep their names. "" if the value of one is not known."""
-    start, text = piece.start, piece.code
-    for name in reversed(list(piece.all("identifier", "field_expression"))):
-        if name.code in values:
-            text = text[: name.start - start] + str(values[name.code]) + text[name.end - start :]
-        elif integer(name) is None and name.outer.code not in values:
-            return ""
-    text = " ".join(text.split())
-    return text[1:-1] if piece.kind == "condition_clause" else text

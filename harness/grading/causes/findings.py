@@ -42,3 +42,11 @@ def shown(piece: Piece) -> str:
 
 def sign_of(e: Piece) -> str:
     return e.part("operator").code if e.kind == "binary_expression" else ""
+
+
+def counter(loop: Piece) -> str:
+    """The variable that a `for` declares."""
+    start = loop.part("initializer")
+    declared = start.part("declarator") if start and start.kind == "declaration" else None
+    name = declared.part("declarator") if declared and declared.kind == "init_declarator" else None
+    return name.code if name and name.kind == "identifier" else ""

@@ -6,46 +6,101 @@ Only sizes of which now the one, now the other is larger are told of: a place ma
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ...course.cuda_text import Function, Piece
 from ...course.declare import Kernel
 from ...course.parameters import Array
-from .array_steps import by_name, multiplied_out, places, sizes_of, with_pointers
-from .findings import Slip, shown
-from .noting import guards, index_of
+from .array_steps import by_name, evaluated, multiplied_out, places, sizes_of, with_pointers
+from .block_slips import expanded
+from .findings import Slip, shown, sign_of
+from .noting import guards, index_of, value_of
 
 Worth = Sequence[int]  # in each case
 
 
 def wrong_guards(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> Iterator[Slip]:
     """The first of them. dims: of the cases."""
-    sizes = sizes_of(kernel, own, dims)
-    for access, array, index in places(own, with_pointers(own, by_name(kernel, own))):
+    sizes, arrays = sizes_of(kernel, own, dims), with_pointers(own, by_name(kernel, own))
+    for access, array, index in places(own, arrays):
         around = {
             (e.start, e.end): e
             for guard in guards(own.file, own, access)
             for e in (guard, *guard.all("binary_expression"))
         }.values()
-        for name, axis in axes_of(array, index, sizes, dims):
+        of_axes = list(axes_of(array, index, sizes, dims, arrays))
+        if slip := asks_another(own, access, array, of_axes, around):
+            yield slip
+            return
+        for name, axis in of_axes:
             if loop := by_a_size(access, name, sizes):
                 if slip := too_few_steps(loop, access, array, sizes, dims):
                     yield slip
                     return
                 continue
             compared = [(e, bound) for e in around if (bound := bound_of(e, name))]
-            known = [sizes.get(bound.code) for _, bound in compared]
+            known = [limit for e, bound in compared for limit in limits_of(e, bound, sizes)]
             extent = [array.shape(d)[axis] for d in dims]
-            if len(known) == 1 and known[0] and crosses(known[0], extent):
-                e, bound = compared[0]
+            if len(compared) == len(known) == 1 and crosses(known[0][0], extent):
+                worth, bound = known[0]
                 letter, size = array.axes[axis]
-                where = "" if e.line == access.line else f"line {access.line} "
+                where = "" if bound.line == access.line else f"line {access.line} "
+                does = "compares" if compared[0][1] == bound else "limits"
                 yield Slip(
-                    e.line,
-                    f"Line {e.line} compares {name} with {bound.code}, and {where}takes it for {letter} of {array.name}, of which there "
-                    f"are {size}.",
+                    bound.line,
+                    f"Line {bound.line} {does} {name} {'with' if does == 'compares' else 'by'} {shown(bound)}, and {where}takes it "
+                    f"for {letter} of {array.name}, of which there are {size}.",
                 )
                 return
+
+
+def limits_of(e: Piece, bound: Piece, sizes: Mapping[str, Worth]) -> Iterator[tuple[Worth, Piece]]:
+    """(how many places a comparison leaves in each case, the size that it does so with): `i < n`, `i <= n - 1`, and
+    `i <= last`, where last is min(x, n - 1)."""
+    value = value_of(bound.file, bound.code, bound.start) if bound.kind == "identifier" else None
+    called = next((name for name, call in value.calls() if call == value), "") if value else ""
+    taken = value.part("arguments").parts if called == "min" else [bound]
+    one_more = e.part("operator").code in (("<=", ">") if e.part("right") == bound else (">=", "<"))
+    count = len(next(iter(sizes.values()), ()))
+    for part in taken:
+        worth = [evaluated(part, {n: w[i] for n, w in sizes.items()}) for i in range(count)]
+        if worth and None not in worth:
+            yield [w + one_more for w in worth], part
+
+
+def asks_another(
+    own: Function, access: Piece, array: Array, of_axes: Sequence[tuple[str, int]], around: Iterable[Piece]
+) -> Slip | None:
+    """`c < N ? A[r * K + k] : 0`: the condition of a read asks for what its index does not have, and not for what it has."""
+    branches = own.file.around(access.start, "conditional_expression", "if_statement")
+    test = branches[0].part("condition") if branches else None
+    if not test or test.holds(access) or len(of_axes) != len(array.axes):
+        return None
+    names = {p.code for p in access.all("identifier")}
+    names |= {
+        p.code for n in names if (v := value_of(own.file, n, access.start)) for p in v.all("identifier")
+    }
+    asked = [
+        e for e in test.all("binary_expression") if sign_of(e) == "<" and e.part("left").kind == "identifier"
+    ]
+    strange = [e for e in asked if e.part("left").code not in names]
+    for name, axis in of_axes:
+        value = value_of(own.file, name, access.start)
+        by_thread = (
+            value and sign_of(value) == "+" and any("threadIdx" in x for _, n in expanded(value) for x in n)
+        )
+        if (
+            len(strange) == 1
+            and by_thread
+            and not any(name in {p.code for p in e.all("identifier")} for e in around)
+        ):
+            e, (letter, _) = strange[0], array.axes[axis]
+            return Slip(
+                e.line,
+                f"Line {e.line} asks whether {shown(e)} before {shown(access)}, whose index has no {e.part('left').code}; whether "
+                f"there is such a {letter}, {name}, is not asked.",
+            )
+    return None
 
 
 def by_a_size(access: Piece, name: str, sizes: Mapping[str, Worth]) -> Piece | None:
@@ -75,13 +130,19 @@ def too_few_steps(
 
 
 def axes_of(
-    array: Array, index: Piece, sizes: Mapping[str, Worth], dims: Sequence[Mapping[str, int]]
+    array: Array,
+    index: Piece,
+    sizes: Mapping[str, Worth],
+    dims: Sequence[Mapping[str, int]],
+    arrays: Collection[str] = (),
 ) -> Iterator[tuple[str, int]]:
     """(variable, axis) for each axis along which an index moves by one variable alone; none where a step is that of no axis:
-    then the index is wrong, and its guard may be right."""
+    then the index is wrong, and its guard may be right. arrays: what is no part of a place, as in `grad_output + k`."""
     found: dict[int, list[str]] = {}
     steps = [[math.prod(array.shape(d)[axis + 1 :]) for d in dims] for axis in range(len(array.axes))]
     for _, product in multiplied_out(index):
+        if len(product) == 1 and product[0] in arrays:
+            continue
         names = [n for n in product if n not in sizes]
         known = [sizes[n] for n in product if n in sizes]
         scale = [math.prod(worth[i] for worth in known) for i in range(len(dims))]

@@ -12,7 +12,8 @@ import numpy as np
 
 from ...course.declare import Kernel
 from ...course.parameters import Array, Scalar
-from ..compare import Expected, axis_index
+from ..compare import Expected, axis_index, reference_arrays
+from .other_inputs import reference
 from .rules import EXACT, Linear, nearest
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def explain(kernel: Kernel, observations: Sequence[Observation]) -> str:
         return ""
     source = counted(kernel, *seen[0])
     if source:
-        told = of_equals(source, seen) or by_a_constant(seen) or other_formula(kernel, source, seen)
+        told = of_equals(kernel, source, seen) or by_a_constant(seen) or other_formula(kernel, source, seen)
         return told or by_a_constant(seen, those_wrong=True)
     return by_a_constant(seen, those_wrong=True)
 
@@ -62,8 +63,8 @@ def plane(a: Array, o: Observation) -> int:
 # -- equal values ----------------------------------------------------------------------------------------------
 
 
-def of_equals(a: Array, seen: Sequence[tuple[Observation, Expected]]) -> str:
-    """Which of several equal elements counts."""
+def of_equals(kernel: Kernel, a: Array, seen: Sequence[tuple[Observation, Expected]]) -> str:
+    """Which of several equal elements counts; or that the one that is kept has no say in this output at all."""
     signs, first = set(), ""
     for o, target in seen:
         got, want = o.results[target.array.name].astype(np.int64), target.values.astype(np.int64)
@@ -80,11 +81,22 @@ def of_equals(a: Array, seen: Sequence[tuple[Observation, Expected]]) -> str:
                 h, w = a.letters[-2:]
                 places = [f"{h}={n // width},{w}={n % width}" for n in (want[at], got[at])]
                 name = f"{target.array.name}[{axis_index(target.array.letters, at)}]"
-                first = f"{name} should be the place of {places[0]}; it is that of {places[1]}, where {a.name} is {x[0]:g} as well"
+                first = f"{name} should be the place of {places[0]}; it is that of {places[1]}"
+                if not may_be(kernel, a, o, target, at):
+                    return f"{first}, which lies outside of its window: does the search begin there?"
+                first += f", where {a.name} is {x[0]:g} as well"
     if len(signs) != 1:
         return f"{first}." if signs else ""
     later, nan = signs.pop()
     return f"{first}: of several {'NaN' if nan else 'equal elements'}, the {'last' if later else 'first'} counts."
+
+
+def may_be(kernel: Kernel, a: Array, o: Observation, target: Expected, at: tuple[int, ...]) -> bool:
+    """Whether an output would be the place that it holds, if the element there were the largest by far."""
+    arrays, place = reference_arrays(o.arrays), int(o.results[target.array.name][at])
+    x = np.zeros_like(arrays[a.name])
+    x[at[:-2]].flat[place] = 1
+    return int(reference(kernel, {**arrays, a.name: x}, o.dims)[target.array.name][at]) == place
 
 
 # -- formulas --------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ...course.cuda_text import Function, Piece
 from ...course.cuda_tree import LOOPS
 from ...course.cuda_types import FLOAT, kind_of
-from .findings import Slip, shown, sign_of
+from .findings import Slip, counter, shown, sign_of
 from .noting import index_of
 
 COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
@@ -20,8 +20,8 @@ BODIES = {"if_statement": "consequence", **dict.fromkeys(LOOPS, "body")}
 def steps_another(function: Function) -> Iterator[Slip]:
     """`for (int s = 0; s < F; r++)` and `for (int s = 0; r < F; s++)`, inside a loop over r."""
     for loop in function.body.all("for_statement"):
-        own, condition, update = _counter(loop), loop.part("condition"), loop.part("update")
-        around = {_counter(outer) for outer in function.file.around(loop.start, "for_statement")[1:]}
+        own, condition, update = counter(loop), loop.part("condition"), loop.part("update")
+        around = {counter(outer) for outer in function.file.around(loop.start, "for_statement")[1:]}
         tested = condition.part("left") if condition and sign_of(condition) in COMPARISONS else None
         stepped = next(update.all("identifier"), None) if update else None
         if not own or not tested or not stepped or own in around:
@@ -34,14 +34,6 @@ def steps_another(function: Function) -> Iterator[Slip]:
             yield Slip(loop.line, f"The loop over {own} in line {loop.line} steps {stepped.code}, not {own}.")
         if tested.code in around and own not in {p.code for p in condition.all("identifier")}:
             yield Slip(loop.line, f"The loop over {own} in line {loop.line} tests {tested.code}, not {own}.")
-
-
-def _counter(loop: Piece) -> str:
-    """The variable that a `for` declares."""
-    start = loop.part("initializer")
-    declared = start.part("declarator") if start and start.kind == "declaration" else None
-    name = declared.part("declarator") if declared and declared.kind == "init_declarator" else None
-    return name.code if name and name.kind == "identifier" else ""
 
 
 def takes_all_from_its_own(function: Function) -> Iterator[Slip]:
@@ -118,7 +110,7 @@ def shuffles_too_far(function: Function) -> Iterator[Slip]:
             continue
         by, width = arguments[2], arguments[3].code if arguments[3:] else "32"
         loops = [
-            loop for loop in function.file.around(call.start, "for_statement") if _counter(loop) == by.code
+            loop for loop in function.file.around(call.start, "for_statement") if counter(loop) == by.code
         ]
         start = loops[0].part("initializer").part("declarator").part("value") if loops else by
         if not (start.code.isdecimal() and width.isdecimal()) or int(start.code) < int(width):
@@ -168,7 +160,7 @@ def sets_again_what_comes_round(function: Function) -> Iterator[Slip]:
         if e.part("right").kind == "number_literal":
             continue
         index = index_of(left)
-        around = index and sign_of(index) in ("%", "&") and index.part("left").code == _counter(loops[0])
+        around = index and sign_of(index) in ("%", "&") and index.part("left").code == counter(loops[0])
         own = len(array.extents) == 1 and "__shared__" not in array.words and function.body.holds(array)
         read_inside = [p for p in loops[0].all("identifier") if p.code == array.name and not left.holds(p)]
         if around and own and not loops[0].holds(array) and not read_inside and kind_of(left) == FLOAT:

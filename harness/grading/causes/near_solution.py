@@ -46,12 +46,8 @@ def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable
         *leaves(*both),
         *other_strides(*both),
     ]
-    return found or next(
-        filter(
-            None, ([*look(*both)][:1] for look in (other_loops, other_names, other_indices, other_scales))
-        ),
-        [],
-    )
+    guesses = ([*look(*both)][:1] for look in (other_loops, other_names, other_indices, other_scales))
+    return found or next(filter(None, guesses), [])
 
 
 def other_signs(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
@@ -241,9 +237,15 @@ def ends_of(loop: Piece, key: tuple[str, str], step: str) -> tuple[str, str, str
     """(variable, start, end with its comparison, step)."""
     test = loop.part("condition")
     compared = test and test.kind == "binary_expression" and test.part("left").code == key[0]
-    bound = plain(test.part("right")) if compared else " ".join(test.code.split()) if test else ""
+    bound = said(test.part("right")) if compared else " ".join(test.code.split()) if test else ""
     bound += " + 1" * (compared and _takes_equal(test))
     return key[0], key[1], bound, step
+
+
+def said(e: Piece) -> str:
+    """The same for expressions that always have the same value, however they are written."""
+    known = fingerprint(e)
+    return plain(e) if None in known else str(known)
 
 
 def plain(e: Piece) -> str:

@@ -37,6 +37,11 @@ class Rows:
             if len(set(sides.values())) > 1 and self._explains(sides):
                 yield self._slip(e, sides)
                 return
+        for e in self.function.body.all("call_expression"):
+            sides = self._of_arguments(e)
+            if len(set(sides.values())) > 1 and self._explains(sides):
+                yield self._slip(e, sides)
+                return
         for e in self.function.body.all("binary_expression"):
             left, right = e.part("left"), e.part("right")
             a, b = self._side(left), self.pairs.get(right.code)
@@ -133,6 +138,23 @@ class Rows:
         if any(n in sizes for n in names) or not any(n in self.pairs for n in names):
             return {}
         return {n: side for n in names if (side := self.pairs.get(n) or self._of_letter(n, e.end))}
+
+    def _of_arguments(self, e: Piece) -> dict[str, str]:
+        """The sides of a call's arguments that are names, where one is a parameter of a pair, and none is there for both
+        sides, as in `f(H, W)`."""
+        inside = e.part("arguments")
+        names = [p.code for p in inside.parts if p.kind == "identifier"] if inside else []
+        sides = {
+            n: side
+            for n in names
+            if (side := self.pairs.get(n) or self.sizes.get(n) or self._of_letter(n, e.end))
+        }
+        pairs, others = (
+            [n for n in sides if n in self.pairs],
+            {sides[n] for n in sides if n not in self.pairs},
+        )
+        apart = len({n[:-2] for n in pairs}) == len(pairs) > 0 and len(others) == 1
+        return sides if apart else {}
 
     def _side(self, e: Piece) -> str:
         """Of a variable that is a sum of one kind only."""

@@ -12,8 +12,10 @@ from ...course.cuda_text import Function, Piece, Variable, read
 from ...course.cuda_tree import LOOPS
 from ...course.cuda_types import FLOAT, INTEGER, kind_of, of_type
 from .findings import Slip, reached, shown, sign_of
+from .lane_slips import stored_by_others
 from .loop_slips import BODIES, COMPARISONS, LOOP_DETECTORS
 from .noting import index_of
+from .turn_slips import TURN_DETECTORS
 
 
 def slips(source: str, kernel: str) -> list[Slip]:
@@ -244,6 +246,48 @@ def keeps_the_index(function: Function) -> Iterator[Slip]:
                 )
 
 
+def keeps_another_place(function: Function) -> Iterator[Slip]:
+    """`int best = y * W + x; ... v = img[at]; if (v > most) { most = v; best = j; }`: best begins as a place, and becomes none."""
+    for e in function.body.all("assignment_expression"):
+        name, value = e.part("left"), e.part("right")
+        known = (
+            function.file.variable_at(name.code, e.start) if name.kind == value.kind == "identifier" else None
+        )
+        branch = next(iter(function.file.around(e.start, "if_statement")), None)
+        if (
+            not known
+            or known.value is None
+            or of_type(known.type) != INTEGER
+            or not branch
+            or known.value.kind == "number_literal"
+        ):
+            continue
+        indexed = [
+            (access, index)
+            for access in function.body.all("subscript_expression")
+            if (index := index_of(access))
+        ]
+        arrays = {access.indexed.code for access, index in indexed if index.code == name.code}
+        loops = [loop for loop in function.file.around(e.start, *LOOPS) if not loop.holds(known)]
+        read = [
+            access
+            for access, index in indexed
+            if loops and loops[0].holds(access) and access.indexed.code in arrays
+        ]
+        others = {index_of(access).code for access in read}
+        if (
+            loops
+            and len(others) == 1
+            and not others & {value.code, name.code}
+            and e.part("operator").code == "="
+        ):
+            yield Slip(
+                e.line,
+                f"Line {e.line} sets {name.code} to {value.code}, but line {read[0].line} reads {read[0].indexed.code} at "
+                f"{others.pop()}: {name.code} begins as such a place.",
+            )
+
+
 # -- integers where fractions are meant -----------------------------------------------------------------------
 
 
@@ -319,6 +363,9 @@ def keeps_as_an_integer(function: Function) -> Iterator[Slip]:
 
 DETECTORS = (
     *LOOP_DETECTORS,
+    *TURN_DETECTORS,
+    stored_by_others,
+    keeps_another_place,
     assigns_in_condition,
     ends_at_once,
     compares_twice,

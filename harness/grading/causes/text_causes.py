@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ...course.cuda_text import read
 from ...course.declare import Kernel, Puzzle
 from .misuses import misuses
+from .only_change import only_change
 from .slips import slips
 
 MOST = 2  # shown
@@ -17,10 +19,14 @@ def causes(
     source: str,
     failed: Sequence[Mapping[str, int]] = (),
     explained: bool = False,
+    named: bool = False,
 ) -> list[str]:
     """Sentences: slips of the pen first, then how the kernel uses what it is given. failed: see misuses; explained: whether
-    something that it computes tells of the cause. Nothing is asked about a line of which a fact is told."""
+    something that it computes tells of the cause; named: whether that is all that has to be said. Nothing is asked about a line of which a fact is told."""
     found = [*slips(source, kernel.name), *misuses(puzzle, kernel, source, failed)]
+    if not found and not named and puzzle.has_solution and not puzzle.repair:
+        solution = puzzle.solution_path.read_text(encoding="utf-8")
+        found = list(only_change(read(source), read(solution), kernel.name))
     found = [slip for slip in found if not (explained and slip.guess)]
     told = {slip.line for slip in found if not slip.asks}
     found = [slip for slip in found if not (slip.asks and slip.line in told)]

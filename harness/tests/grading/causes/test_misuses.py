@@ -83,6 +83,36 @@ BEGIN = "float sum = 0.0f;"
             [(BEGIN, f"{BEGIN} const float* a = &A[row * N];"), ("A[row * K + k]", "a[k]")],
             f"takes N {STEP} row in A",
         ),
+        (
+            "26",
+            [
+                ("row < M && start + x < K ?", "row < M && col < N ?"),
+                ("A[row * K + start + x]", "A[row * K + ka]"),
+            ]
+            + [("        a[y][x]", "        int ka = start + threadIdx.x;\n        a[y][x]")],
+            "asks whether col < N before A[row * K + ka], whose index has no col",
+        ),
+        (
+            "10",
+            [("int q = w - s;", "int q = w - s, last = min(w, H_out - 1);")]
+            + [("q < 0 || q >= W_out) continue", "q < 0 || q > last) continue")],
+            " by H_out - 1, and line 42 takes it for q of grad_output, of which there are W_out.",
+        ),
+        (
+            "29",
+            [
+                (
+                    "grad_columns[row * width + column]",
+                    "grad_columns[(c * R * S + r * R + s) * width + column]",
+                )
+            ],
+            f"takes R * width {STEP} r in grad_columns",
+        ),
+        (
+            "24",
+            [("tile[(y + r) * across + x + s]", "tile[(y + r) * WIDTH + x + s]")],
+            "puts elements into tile in rows of across",
+        ),
     ],
 )
 def test_a_misuse_is_named(number, edits, says):

@@ -69,6 +69,40 @@ def found(body):
             "float t[4] = {};\nfor (int i = 0; i < n; i++) t[i % 4] = a[i];\nc[0] = t[0] + t[1] + t[2] + t[3];",
             "Line 3 sets t[i % 4] anew each time that i % 4 comes round again",
         ),
+        (
+            "float v = 0;\nfor (int i = 0; i < n; i++) {\n if (i < F) v = a[i];\n c[i] = v;\n}",
+            "Line 4 sets v only where i < F, and line 5 takes it in every turn of the loop",
+        ),
+        (
+            "const float* p = a;\nfor (int i = 0; i < n; i++) {\n if (i < F) c[i] = *p++;\n}",
+            "Line 4 moves p on only where i < F: in the other turns of the loop in line 3",
+        ),
+        (
+            "const float* p = a;\nfor (int i = 0; i < n; i++) {\n if (i < F) continue;\n c[i] = *p++;\n}",
+            "Line 5 moves p on only where the continue in line 4 does not skip it",
+        ),
+        (
+            "float s = 0;\nfor (int i = 1; i < n; i++) s += a[i];\nc[0] = s;",
+            "The loop over i in line 3 begins at 1, and s is 0 before it",
+        ),
+        (
+            "float s = 0, e = 0;\nfor (int i = 0; i < n; i++) e = c[i] = 2 + a[i];\ns += e;\nc[0] = s;",
+            "Line 4 adds to s once, outside of every loop after line 2",
+        ),
+        (
+            "float m = 0;\nfor (int i = 0; i < n; i++) m = fmaxf(m, a[i]);\nc[0] = m;",
+            "Line 2 begins m at 0, and line 3 keeps the larger one",
+        ),
+        (
+            "float s = a[threadIdx.x];\nfor (int o = 16; o > 0; o /= 2) s += __shfl_down_sync(~0u, s, o);\n"
+            "if (threadIdx.x < 32 && n > 3) c[threadIdx.x] = s;",
+            "Line 4 lets thread 1 store s: after __shfl_down_sync, only lane 0",
+        ),
+        (
+            "float m = a[n];\nint at = n;\nfor (int i = 0; i < F; i++) {\n int k = n + i; float x = a[k];\n"
+            " if (x > m) { m = x; at = i; }\n}\nc[0] = a[at];",
+            "Line 6 sets at to i, but line 5 reads a at k",
+        ),
         ("c[0] += __shfl_down_sync(~0u, a[0], 32);", "shuffles by 32 lanes"),
         ("for (int o = 32; o > 0; o /= 2) c[0] += __shfl_xor_sync(~0u, a[0], o);", "begins at 32"),
     ],
@@ -89,6 +123,11 @@ def test_a_slip_is_named(body, says):
         "int i = n; if (i + 1 >= n) return;\nc[i] = a[i + 1] - a[i];",
         "int i = n; if (i < n) c[i] = 1;\nif (i + 1 >= n) return;\nc[i + 1] = 1;",
         LOOP.format("q < F - r", "q += r"),
+        "float v;\nfor (int i = 0; i < n; i++) {\n if (i < F) v = a[i]; else v = 1;\n c[i] = v;\n}",
+        "float m = a[0];\nfor (int i = 1; i < n; i++) { if (a[i] > m) m = a[i]; c[i] = m; }",
+        "const float* p = a;\nfor (int i = 0; i < n; i++, p++) if (i < F) c[i] = *p;",
+        "float s = 0;\nfor (int i = 1; i <= n; i++) s += a[i - 1];\nc[0] = s;",
+        "float s = a[0];\nfor (int o = 16; o > 0; o /= 2) s += __shfl_xor_sync(~0u, s, o);\nif (threadIdx.x < 32) c[n] = s;",
         "float t[4];\nfor (int i = 0; i < n; i++) t[i % 4] = 0;\nc[0] = t[0];",
         "float t[4];\nfor (int i = 0; i < n; i++) { t[i % 4] = a[i]; c[i] = t[0] + t[1]; }",
         "float t[2][2];\nfor (int i = 0; i < 4; i++) t[i / 2][i % 2] = a[i];\nc[0] = t[0][0];",

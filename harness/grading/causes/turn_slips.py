@@ -1,0 +1,212 @@
+"""Slips in what a variable holds from turn to turn of a loop: a value of an earlier turn, a pointer that stays behind, a first
+element that nothing takes, a sum that is one term.
+
+See `slips.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...course.cuda_text import Function, Piece, Variable
+from ...course.cuda_tree import LOOPS
+from ...course.cuda_types import FLOAT, of_type
+from .findings import Slip, counter, shown, sign_of
+
+LIMITS = {"INFINITY", "FLT_MAX", "FLT_MIN", "DBL_MAX", "INT_MIN", "INT_MAX", "HUGE_VALF"}
+LARGER = ("max", "fmax", "fmaxf")
+
+
+def keeps_the_turn_before(function: Function) -> Iterator[Slip]:
+    """`if (inside) v = x[i];` and then `tile[t] = v;`, in a loop in which v is not set anew in every turn."""
+    for v in scalars(function, FLOAT):
+        sets = sets_of(v)
+        loop = loop_around(v, sets[0]) if sets else None
+        branch = branch_in(loop, sets[0]) if loop else None
+        if not branch or branch.part("alternative") or taken_by_address(v):
+            continue
+        plain = all(branch.holds(e) and e.part("operator").code == "=" for e in sets)
+        used = [p for p in uses(v) if not any(e.part("left") == p for e in sets)]
+        later = [p for p in used if loop.holds(p) and p.start > branch.end]
+        if plain and later and not any(branch.holds(p) for p in used):
+            nearest = v.file.around(sets[0].start, "if_statement")[0]
+            yield Slip(
+                sets[0].line,
+                f"Line {sets[0].line} sets {v.name} only where {shown(nearest.part('condition'))}, and line {later[0].line} takes "
+                "it in every turn of the loop: elsewhere it still has the value of an earlier turn. Set it in every turn.",
+            )
+
+
+def stays_behind(function: Function) -> Iterator[Slip]:
+    """`if (inside) sum += *taps++ * x[i];` in a loop that begins after `taps` is declared."""
+    for v in function.file.variables:
+        if not v.pointer or v.extents or "const" not in v.words or not function.whole.holds(v):
+            continue
+        moves = [p.outer for p in uses(v) if moves_on(p)]
+        loop = loop_around(v, moves[0]) if moves else None
+        if not loop or loop.kind != "for_statement" or not all(loop.holds(move) for move in moves):
+            continue
+        branch, skips = branch_in(loop, moves[0]), turn_skipped(loop, moves[0])
+        where = ""
+        if branch and not branch.part("alternative") and all(branch.holds(move) for move in moves):
+            where = f"only where {shown(branch.part('condition'))}"
+        elif skips and all(move.start > skips.end for move in moves):
+            where = f"only where the continue in line {skips.line} does not skip it"
+        if where:
+            yield Slip(
+                moves[0].line,
+                f"Line {moves[0].line} moves {v.name} on {where}: in the other turns of the loop in line {loop.line} it stays "
+                "behind, and what follows is taken from wrong places.",
+            )
+
+
+def leaves_out_the_first(function: Function) -> Iterator[Slip]:
+    """`for (k = 1; k < n; k++) sum += x[k];`, where `sum` begins as a number."""
+    for loop in function.body.all("for_statement"):
+        name, test, update = counter(loop), loop.part("condition"), loop.part("update")
+        first = next(loop.part("initializer").all("init_declarator"), None) if name else None
+        if not first or first.part("value").code != "1" or not update or update.kind != "update_expression":
+            continue
+        taken = {p.code for p in loop.part("body").all("binary_expression") if p.part("left").code == name}
+        if not test or sign_of(test) != "<" or any(text.replace(" ", "") == f"{name}-1" for text in taken):
+            continue
+        for v in scalars(function, FLOAT):
+            sets = sets_of(v)
+            inside = [e for e in sets if loop.holds(e) and (adds(e, v) or keeps_the_larger(e, v))]
+            whole = inside and len(inside) == len(sets) and not loop.holds(v)
+            if whole and begins_as_a_number(v) and any(depends(e, name, loop) for e in inside):
+                yield Slip(
+                    loop.line,
+                    f"The loop over {name} in line {loop.line} begins at 1, and {v.name} is {shown(v.value)} before it: what "
+                    f"belongs to {name} = 0 is left out.",
+                )
+                break
+
+
+def adds_once(function: Function) -> Iterator[Slip]:
+    """`total += x;` after the loop that it belongs into."""
+    for v in scalars(function, FLOAT):
+        sets = sets_of(v)
+        if len(sets) != 1 or not adds(sets[0], v) or not v.value or v.value.code.strip("fF.0"):
+            continue
+        loops = [loop for loop in function.body.all("for_statement") if v.end < loop.start < sets[0].start]
+        known = all(v.file.variable_at(p.code, p.start) for p in sets[0].all("identifier"))
+        if loops and known and not loop_around(v, sets[0]) and not taken_by_address(v):
+            yield Slip(
+                sets[0].line,
+                f"Line {sets[0].line} adds to {v.name} once, outside of every loop after line {v.line}: {v.name} is one term, "
+                "not a sum.",
+            )
+
+
+def largest_from_zero(function: Function) -> Iterator[Slip]:
+    """`float best = 0; for (...) if (x > best) best = x;`"""
+    for v in scalars(function, FLOAT):
+        sets = [e for e in sets_of(v) if keeps_the_larger(e, v)]
+        from_zero = v.value and not v.value.code.strip("fF.0")
+        sizes = any("abs" in name for e in sets for name, _ in e.outer.outer.calls()) or "abs" in v.name
+        if sets and from_zero and len(sets) == len(sets_of(v)) and loop_around(v, sets[0]) and not sizes:
+            yield Slip(
+                v.line,
+                f"Line {v.line} begins {v.name} at 0, and line {sets[0].line} keeps the larger one: where all are negative, 0 is "
+                "left, which is none of them. Begin at -INFINITY.",
+            )
+
+
+# -- what a variable is ----------------------------------------------------------------------------------------
+
+
+def scalars(function: Function, kind: str) -> Iterator[Variable]:
+    """The variables of a function that are no arrays, of a kind, and that hide none of the same name."""
+    for v in function.file.variables:
+        plain = function.body.holds(v) and not v.pointer and not v.extents and "__shared__" not in v.words
+        if plain and of_type(v.type) == kind and v.scope.type != "for_statement":
+            yield v
+
+
+def uses(v: Variable) -> list[Piece]:
+    """Where a variable is named after its declaration."""
+    names = v.file.piece(v.scope).all("identifier")
+    return [
+        p for p in names if p.code == v.name and p.start > v.end and v in v.file.named(v.name, p.start)[-1:]
+    ]
+
+
+def sets_of(v: Variable) -> list[Piece]:
+    """The assignments to it."""
+    outer = (p.outer for p in uses(v))
+    found = [
+        p.outer for p in uses(v) if p.outer.kind == "assignment_expression" and p.outer.part("left") == p
+    ]
+    return found if not any(e.kind == "update_expression" for e in outer) else []
+
+
+def loop_around(v: Variable, e: Piece) -> Piece | None:
+    """The innermost loop around an expression that begins after a variable is declared."""
+    return next((loop for loop in v.file.around(e.start, *LOOPS) if loop.start > v.start), None)
+
+
+def branch_in(loop: Piece, e: Piece) -> Piece | None:
+    """The outermost `if` in a loop whose first branch an expression is in."""
+    branches = [b for b in e.file.around(e.start, "if_statement") if loop.holds(b)]
+    return branches[-1] if branches and branches[-1].part("consequence").holds(e) else None
+
+
+def turn_skipped(loop: Piece, e: Piece) -> Piece | None:
+    """The first `continue` of a loop, if it comes before an expression."""
+    found = (c for c in loop.all("continue_statement") if c.file.around(c.start, *LOOPS)[0] == loop)
+    return next((c for c in found if c.end < e.start), None)
+
+
+def taken_by_address(v: Variable) -> bool:
+    return any(p.outer.kind == "pointer_expression" for p in uses(v))
+
+
+def moves_on(name: Piece) -> bool:
+    outer = name.outer
+    added = outer.kind == "assignment_expression" and outer.part("operator").code == "+="
+    return outer.kind == "update_expression" or added and outer.part("left") == name
+
+
+def adds(e: Piece, v: Variable) -> bool:
+    """`v += x` or `v = v + x`."""
+    right = e.part("right")
+    again = sign_of(right) == "+" and v.name in (right.part("left").code, right.part("right").code)
+    return e.part("operator").code == "+=" or e.part("operator").code == "=" and again
+
+
+def keeps_the_larger(e: Piece, v: Variable) -> bool:
+    """`if (x > v) v = x` or `v = max(v, x)`."""
+    right = e.part("right")
+    called = next((name for name, call in right.calls() if call == right), "")
+    if called in LARGER:
+        return v.name in [p.code for p in right.part("arguments").parts]
+    branch = next(iter(e.file.around(e.start, "if_statement")), None)
+    tests = branch.part("condition").all("binary_expression") if branch else ()
+    both = {v.name, right.code}
+    return any(
+        {t.part("left").code, t.part("right").code} == both
+        and (t.part("right").code == v.name) == (sign_of(t) in (">", ">="))
+        for t in tests
+        if sign_of(t) in ("<", ">", "<=", ">=")
+    )
+
+
+def begins_as_a_number(v: Variable) -> bool:
+    words = {p.code for p in v.value.all("identifier")} if v.value else {""}
+    return words <= LIMITS and not any(v.value.all("call_expression", "subscript_expression"))
+
+
+def depends(e: Piece, name: str, loop: Piece) -> bool:
+    """Whether what is added has something to do with the loop's variable."""
+    names, inside = (
+        {p.code for p in e.all("identifier")},
+        [v for v in e.file.variables if loop.holds(v) and v.value],
+    )
+    for v in reversed(inside):
+        if v.name in names and v.scope.type != "for_statement":
+            names |= {p.code for p in v.value.all("identifier")}
+    return name in names
+
+
+TURN_DETECTORS = (keeps_the_turn_before, stays_behind, leaves_out_the_first, adds_once, largest_from_zero)
