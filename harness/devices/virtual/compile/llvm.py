@@ -20,39 +20,38 @@ _RESUME = re.compile(r'^(define [^@\n]*@\S+\.resume"?\(ptr )', re.MULTILINE)
 
 def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
     """LLVM text -> an object file. simple: code to which the expensive passes add nothing, as that of lanes. Nor
-    do they make threads that wait faster, unless these check each access.
+    do they make threads that wait faster, or code that checks each access, unless it keeps arrays in registers.
 
     Lanes are inlined before any other pass, and then each function is simplified once, in three quarters of the time that
     the passes of a module take. Not with the 16 registers of AVX2, where a loop may then keep its sum in memory (puzzle 09).
 
     At level 0 an object takes a sixth of the time to make and runs up to four times as long. The runtime gets
-    as few passes, but good code for each function. `own_frames` makes better code of the coroutines; others are split before
-    they are simplified, which takes three quarters of the time and makes code as good.
+    as few passes, but good code for each function. Coroutines are split before they are simplified, which takes three
+    quarters of the time and makes code as good; `own_frames` makes it better.
     """
     _initialise()
     longest = max(function.count("\n") for function in text.split("\ndefine "))
     huge = longest > (_HUGE if recipe.llvm else _HUGE_QUICK)
     level = 0 if huge else recipe.llvm
-    plain, coroutines = recipe.runtime or level == 0, " presplitcoroutine " in text
-    split = coroutines and not recipe.own_frames and not plain
+    plain, own_frames = recipe.runtime or level == 0, recipe.own_frames
+    coroutines, unroll = " presplitcoroutine " in text, "!llvm.loop " in text
     inlined = simple and not plain and not coroutines and target(recipe.target).masks == "i1"
-    cheap = simple or coroutines and not recipe.own_frames
-    speed = 0 if plain else 2 if inlined else 1 if cheap else level
+    # what one thread adds up, or several side by side, may become vectors
+    vectors = level == 3 and not simple and (unroll or not own_frames)
+    cheap = simple or coroutines or own_frames
+    speed = 0 if plain else 2 if inlined or unroll else 1 if cheap else level
     try:
         module = llvm.parse_assembly(text)
         module.verify()
     except RuntimeError as error:  # PTX that was not written by a compiler
         reason = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), str(error))
         raise Unsupported(f"this kernel, whose PTX is not consistent ({reason})") from error
-    unroll = "!llvm.loop " in text
-    if recipe.own_frames and not plain and (unroll or coroutines):
-        module = llvm.parse_assembly(_with_own_frames(_split(module, unroll)))
-    if split:
-        _split_quickly(module)
-    # what one thread adds up, or several side by side, may become vectors
-    vectors = level == 3 and not simple
+    if not plain and (coroutines or unroll):
+        _split(module, unroll)
+        if own_frames:
+            module = llvm.parse_assembly(_with_own_frames(module))
     machine, builder = _prepared(module, level, speed, vectors, recipe.target)
-    if inlined or split and not vectors:
+    if inlined or not plain and not vectors and (coroutines or own_frames):
         _simplify_each(module, builder)
     else:
         builder.getModulePassManager().run(module, builder)
@@ -75,30 +74,20 @@ def _prepared(module, level: int, speed: int, vectors: bool = False, for_: str =
     return machine, llvm.create_pass_builder(machine, options)
 
 
-def _split(module, unroll: bool):
-    """Splits the module's coroutines: each gets a function that resumes a frame.
+def _split(module, unroll: bool) -> None:
+    """Splits the module's coroutines: each gets a function that resumes a frame. Only the easy half is simplified before.
 
     Loops are unrolled beforehand, so that arrays need not live in the frame.
     """
-    _, builder = _prepared(module, 1, 1)
+    _, builder = _prepared(module, 1, 0)
+    passes = llvm.create_new_module_pass_manager()
+    _simplify(passes)
     if unroll:
-        passes = llvm.create_new_module_pass_manager()
-        _simplify(passes)
         passes.add_loop_rotate_pass()
         passes.add_simplify_cfg_pass()
         passes.add_instruction_combine_pass()
         passes.add_loop_unroll_pass()
         _simplify(passes)
-        passes.run(module, builder)
-    builder.getModulePassManager().run(module, builder)
-    return module
-
-
-def _split_quickly(module) -> None:
-    """Splits the module's coroutines, of which only the easy half is simplified before."""
-    _, builder = _prepared(module, 1, 0)
-    passes = llvm.create_new_module_pass_manager()
-    _simplify(passes)
     passes.run(module, builder)
     builder.getModulePassManager().run(module, builder)
 
