@@ -37,8 +37,12 @@ def _uses(item, number) -> tuple[int, int]:
     """(registers that an item of a body reads, those it assigns in any case), as bits."""
     if isinstance(item, Label):
         return 0, 0
-    read = sum({number.get(name, 0) for name in item.reads})
-    return read, 0 if item.pred else sum({number.get(name, 0) for name in item.writes})
+    read = assigned = 0
+    for name in item.reads:
+        read |= number.get(name, 0)
+    for name in () if item.pred else item.writes:
+        assigned |= number.get(name, 0)
+    return read, assigned
 
 
 def without_value(body) -> set[str]:

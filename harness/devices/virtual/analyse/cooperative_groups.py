@@ -12,7 +12,7 @@ from ..ptx.ir import Function, Instruction
 def grid_waits(function: Function) -> set[int]:
     """Positions of backward branches of loops that wait at the barrier of a grid: until a bit of a word has flipped."""
     looks = spinning_loops(function, lambda ins: _acquires_word(ins) and ins.op.scope == "gpu")
-    return looks & spinning_loops(function, lambda ins: ins.op.bitwise == "xor")
+    return looks and looks & spinning_loops(function, lambda ins: ins.op.bitwise == "xor")
 
 
 def lets_lanes_come(ins: Instruction) -> bool:

@@ -27,6 +27,8 @@ def private(function: Function, found: dict[str, Origins]) -> set[str]:
     found: its `pointers.Values.found`.
     """
     own = {name: v for name, v in function.variables.items() if v.space == "local"}
+    if not own:
+        return set()
     roots = rooted(found)
     held = {name: {o.name for o in origins if o.is_variable} for name, origins in found.items()}
     seen = {name for key, names in held.items() if key not in roots for name in names}

@@ -55,7 +55,8 @@ class Waits:
             function = self.graph.functions[name]
             self._waits[name] = function.body is not None and (
                 any(isinstance(i, Instruction) and i.op.collective for i in function.body)
-                or bool(spinning_loops(function, self.touches_order))
+                or self.graph.any(name, lambda op: op.waits)
+                and bool(spinning_loops(function, self.touches_order))
             )
         return self._waits[name]
 
@@ -133,6 +134,8 @@ class Waits:
 
     def spins(self, name: str) -> bool:
         """Whether a kernel has a loop in which a thread may wait for memory to change."""
+        if not self.graph.any(name, lambda op: op.waits):
+            return False
         functions = (self.graph.functions[f] for f in self.graph.closure(name))
         return any(f.body is not None and spinning_loops(f, self.touches_order) for f in functions)
 

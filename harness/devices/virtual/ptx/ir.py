@@ -12,7 +12,7 @@ import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from . import special
 from .op import Op, Role
@@ -246,6 +246,19 @@ def _symbol(text: str) -> Symbol | None:
 # -- instructions --------------------------------------------------------------------------------------
 
 
+class _once:
+    """functools.cached_property without its lock, which before Python 3.12 takes longer than what is computed."""
+
+    def __init__(self, compute: Callable):
+        self.compute, self.name, self.__doc__ = compute, compute.__name__, compute.__doc__
+
+    def __get__(self, instance, owner=None):
+        if instance is None:
+            return self
+        found = instance.__dict__[self.name] = self.compute(instance)
+        return found
+
+
 @dataclass(frozen=True)
 class Location:
     """Where an instruction comes from. `line` 0: no line of the student's file."""
@@ -277,21 +290,21 @@ class Instruction:
     array: str = ""  # of an access: the variable that a check keeps it in
     about: tuple[Instruction, ...] = ()  # of a check: the accesses that it is for
 
-    @cached_property
+    @_once
     def base(self) -> str:
         return self.opcode.split(".", 1)[0]
 
-    @cached_property
+    @_once
     def op(self) -> Op:
         """What its opcode is."""
         return find(self.opcode)
 
-    @cached_property
+    @_once
     def roles(self) -> tuple[Role, ...]:
         """What each operand is."""
         return self.op.roles[len(self.operands)]
 
-    @cached_property
+    @_once
     def named(self) -> dict[str, Operand]:
         """The operands by the names that they have in `isa`."""
         return {role.name: o for role, o in zip(self.roles, self.operands, strict=True)}
@@ -301,22 +314,22 @@ class Instruction:
         """The operand that is one; the first of two."""
         return self.operands[self.op.address]
 
-    @cached_property
+    @_once
     def sources(self) -> tuple[Operand, ...]:
         """The operands that it reads, without its guard. An address is one."""
         return self.operands[1:] if self.op.has_result else self.operands
 
-    @cached_property
+    @_once
     def reads(self) -> frozenset[str]:
         """The registers that it reads, its guard included."""
         names = [name for operand in self.sources for name in operand.registers]
         return frozenset([*names, self.pred] if self.pred else names)
 
-    @cached_property
+    @_once
     def writes(self) -> frozenset[str]:
         return frozenset(self.operands[0].registers) if self.op.has_result and self.operands else frozenset()
 
-    @cached_property
+    @_once
     def called(self) -> tuple[tuple[Operand, ...], Operand, tuple[Operand, ...]]:
         """For a call: (where its results go, the function, its arguments)."""
         operands = list(self.operands)

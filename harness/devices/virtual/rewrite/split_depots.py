@@ -33,7 +33,7 @@ class Piece:
 
 def run(module: Module) -> dict[str, Declared]:
     """Split the depots of a module, in place. Returns what the pieces hold, by name."""
-    declared, found = variables(module.debug), {}
+    found: dict[str, Declared] = {}
     for function in module.functions.values():
         depots = [v for v in function.variables.values() if v.space == "local" and "." not in v.name]
         if function.body is None or len(depots) != 1:
@@ -41,8 +41,11 @@ def run(module: Module) -> dict[str, Declared]:
         (depot,) = depots
         accesses = _accesses(function, depot)
         bases = {at for position, at in (accesses or {}).items() if _is_sum(function.body[position])}
-        pieces = _pieces(depot, [d for d in declared if d.symbol == depot.name], bases) if accesses else []
-        if len(pieces) > 1 and all(o < depot.size for o in accesses.values()):
+        if not accesses or any(o >= depot.size for o in accesses.values()):
+            continue
+        declared = [d for d in variables(module.debug) if d.symbol == depot.name]
+        pieces = _pieces(depot, declared, bases)
+        if len(pieces) > 1:
             _rewrite(function, depot, pieces, accesses)
             found |= {p.name: p.declared for p in pieces if p.declared}
     return found
