@@ -54,6 +54,9 @@ class Plan:
             yield (..., *tap), (..., *window)
 
     def padded(self, image: Array) -> Array:
+        """The image itself where there is no padding."""
+        if not any(map(any, self.padding)):
+            return image
         return np.pad(image, ((0, 0), (0, 0), *self.padding))
 
     def cropped(self, padded: Array) -> Array:
