@@ -15,6 +15,9 @@ from .targets import target
 
 #: lines of LLVM in a function above which optimising takes too long, and what simplifies it quickly
 _HUGE, _HUGE_QUICK = 16_000, 64_000
+#: lines of LLVM in a device function below which it takes the place of its calls
+_SHORT = 200
+_FUNCTION = re.compile(r'internal \S+ @"([^"]+\.function)"')
 _RESUME = re.compile(r'^(define [^@\n]*@\S+\.resume"?\(ptr )', re.MULTILINE)
 
 
@@ -30,8 +33,8 @@ def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
     quarters of the time and makes code as good; `own_frames` makes it better.
     """
     _initialise()
-    longest = max(function.count("\n") for function in text.split("\ndefine "))
-    huge = longest > (_HUGE if recipe.llvm else _HUGE_QUICK)
+    functions = text.split("\ndefine ")
+    huge = max(function.count("\n") for function in functions) > (_HUGE if recipe.llvm else _HUGE_QUICK)
     level = 0 if huge else recipe.llvm
     plain, own_frames = recipe.runtime or level == 0, recipe.own_frames
     coroutines, unroll = " presplitcoroutine " in text, "!llvm.loop " in text
@@ -52,7 +55,7 @@ def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
             module = llvm.parse_assembly(_with_own_frames(module))
     machine, builder = _prepared(module, level, speed, vectors, recipe.target)
     if inlined or not plain and not vectors and (coroutines or own_frames):
-        _simplify_each(module, builder)
+        _simplify_each(module, builder, _short(functions))
     else:
         builder.getModulePassManager().run(module, builder)
     if plain and not huge:
@@ -92,18 +95,27 @@ def _split(module, unroll: bool) -> None:
     builder.getModulePassManager().run(module, builder)
 
 
-def _simplify_each(module, builder) -> None:
-    """Puts the code of lanes into the loop that runs a block, and simplifies each function."""
+def _simplify_each(module, builder, short: set[str]) -> None:
+    """Simplifies each function, once what is short has taken the place of its calls, and the code of lanes is in the loop
+    that runs a block."""
+    simplify = builder.getFunctionPassManager()
     for function in module.functions:
-        if function.name.endswith(".lanes"):
+        if function.name in short:
+            simplify.run(function, builder)
+        if function.name in short or function.name.endswith(".lanes"):
             function.add_function_attribute("alwaysinline")
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.run(module, builder)
-    passes = builder.getFunctionPassManager()
     for function in module.functions:
         if not function.is_declaration:
-            passes.run(function, builder)
+            simplify.run(function, builder)
+
+
+def _short(functions: list[str]) -> set[str]:
+    """The names of short device functions. functions: their texts."""
+    found = (_FUNCTION.match(text) for text in functions if text.count("\n") < _SHORT)
+    return {match[1] for match in found if match}
 
 
 def _simplify(passes) -> None:

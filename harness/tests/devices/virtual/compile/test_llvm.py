@@ -4,11 +4,16 @@ from harness.devices.virtual.compile import llvm
 from harness.devices.virtual.compile.recipes import recipe
 
 _BLOCK = """
+define internal i64 @"next.function"(i64 %value) {
+  %next = add i64 %value, 1
+  ret i64 %next
+}
 define internal i1 @"k.lanes"(i64 %env, i64 %thr) {
   %place = alloca i64
   store i64 %thr, ptr %place
   %value = load i64, ptr %place
-  %found = icmp eq i64 %value, %env
+  %next = call i64 @"next.function"(i64 %value)
+  %found = icmp eq i64 %next, %env
   ret i1 %found
 }
 define i1 @"k.block"(i64 %env) {
@@ -18,13 +23,13 @@ define i1 @"k.block"(i64 %env) {
 """
 
 
-def test_lanes_become_part_of_the_loop_that_runs_a_block_and_their_slots_registers():
+def test_lanes_and_short_functions_become_part_of_the_loop_that_runs_a_block_and_slots_registers():
     llvm._initialise()
     module = binding.parse_assembly(_BLOCK)
     _, builder = llvm._prepared(module, 3, 1)
-    llvm._simplify_each(module, builder)
+    llvm._simplify_each(module, builder, llvm._short(_BLOCK.split("\ndefine ")))
     (block,) = (function for function in module.functions if not function.is_declaration)
-    assert block.name == "k.block" and "icmp eq i64 %env, 7" in str(block)
+    assert block.name == "k.block" and "icmp eq i64 %env, 8" in str(block)
     assert "alloca" not in str(block) and "call" not in str(block)
 
 
