@@ -6,8 +6,9 @@ Anything impossible is a ValueError that says which sizes do not match, and whic
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,19 +40,13 @@ class Plan:
     def grid_letters(self) -> str:
         return "opq"[-len(self.stride) :]
 
-    def taps(self) -> Iterator[tuple[tuple, tuple]]:
+    def taps(self) -> tuple[tuple[tuple, tuple], ...]:
         """For each filter tap (r, s): the index of its weights, and of the image elements it meets.
 
         Both index the last axes of an array. The second belongs to the padded image and selects one element
         per grid position: row p * stride + r * dilation for p = 0, 1, ... P - 1, and columns likewise.
         """
-        per_dimension = list(zip(self.grid_shape[2:], self.stride, self.dilation))
-        for tap in np.ndindex(*self.weight_shape[2:]):
-            window = [
-                slice(r * dilation, r * dilation + (positions - 1) * stride + 1, stride)
-                for r, (positions, stride, dilation) in zip(tap, per_dimension)
-            ]
-            yield (..., *tap), (..., *window)
+        return _taps(self.weight_shape[2:], self.grid_shape[2:], self.stride, self.dilation)
 
     def padded(self, image: Array) -> Array:
         """The image itself where there is no padding."""
@@ -69,6 +64,19 @@ class Plan:
         """The channels at `axis` as two axes: group, and channel within the group."""
         *front, channels = array.shape[: axis + 1]
         return array.reshape(*front, self.groups, channels // self.groups, *array.shape[axis + 1 :])
+
+
+@lru_cache(256)
+def _taps(filter: Shape, grid: Shape, stride: Shape, dilation: Shape) -> tuple[tuple[tuple, tuple], ...]:
+    per_dimension = list(zip(grid, stride, dilation))
+    taps = []
+    for tap in np.ndindex(*filter):
+        window = [
+            slice(r * dilation, r * dilation + (positions - 1) * stride + 1, stride)
+            for r, (positions, stride, dilation) in zip(tap, per_dimension)
+        ]
+        taps.append(((..., *tap), (..., *window)))
+    return tuple(taps)
 
 
 # ---- shapes and parameters ----------------------------------------------------------------------
