@@ -277,7 +277,21 @@ def _alike(one: Site, other: Site) -> bool:
     a, b = one.piece.code, other.piece.code
     if one.operations is RELATION is other.operations and one.piece.line == other.piece.line:
         return one.piece.part("operator").code == other.piece.part("operator").code
-    return len(one.operations) == len(other.operations) and (a == b or are_counterparts(a, b))
+    alike = a == b or are_counterparts(a, b) or _is_value(one, other) and _sign(one) == _sign(other)
+    return len(one.operations) == len(other.operations) and alike
+
+
+def _is_value(one: Site, other: Site) -> bool:
+    """Whether they are what is declared for rows and for columns: `int p = …; int q = …;`."""
+    outer = one.piece.outer, other.piece.outer
+    if any(o is None or o.kind != "init_declarator" for o in outer):
+        return False
+    return are_counterparts(*(o.part("declarator").code for o in outer))
+
+
+def _sign(site: Site) -> str:
+    sign = site.piece.part("operator")
+    return sign.code if sign and site.made is None else ""
 
 
 def _counterpart(c: Choice, site: Site) -> Choice | None:

@@ -284,7 +284,8 @@ class Search:
     def groups(self) -> list[list[int] | None]:
         """Lines that are changed together, the most suspected first: compiling takes long. None where they are few."""
         first = alone(self.source, self.kernel.name, self.suspected)
-        return [first, *stretches(self.source, self.kernel.name, first)] if first else [None]
+        found = [first, *stretches(self.source, self.kernel.name, first)]
+        return [lines for lines in found if lines] if len(found) > 2 or first else [None]
 
     def tiers(self, sites: Sequence[Site]) -> list[tuple[float, Callable[[], Iterable[list[Combination]]]]]:
         """What is tried together, by cost; nothing dearer is tried where something cheaper is found. The choices of

@@ -70,7 +70,7 @@ def _families(source: str, names: Collection[int]) -> dict[int, list[int]]:
     """Lines that are neighbours and say the same of several directions, by each of them: they are changed together."""
     text, found = source.split("\n"), {}
     for line in sorted(names):
-        if line - 1 in names and are_counterparts(text[line - 2].strip(), text[line - 1].strip()):
+        if line - 1 in names and _say_the_same(text[line - 2].strip(), text[line - 1].strip()):
             family = found.setdefault(line - 1, [line - 1])
             family.append(line)
             found[line] = family
@@ -88,6 +88,12 @@ def spoken_of(source: str, kernel: str, sentences: Sequence[str]) -> dict[int, f
     shares = {line: sum(1 / common[name] for name in said.intersection(own)) for line, own in names.items()}
     most = max(shares.values(), default=0.0)
     return {line: ALIKE for line, share in shares.items() if share and share >= AS_MUCH * most}
+
+
+def _say_the_same(one: str, other: str) -> bool:
+    """`p += r;` and `q += s;`, or what declares p and q."""
+    declared = [re.match(r"[\w ]+\b(\w+) = ", text) for text in (one, other)]
+    return are_counterparts(one, other) or all(declared) and are_counterparts(*(d[1] for d in declared))
 
 
 def _names_by_line(body: Piece) -> dict[int, list[str]]:

@@ -31,10 +31,10 @@ FEW, LONG = 64, 2.0  # so few may take so long
 FEW_SLOW = 16  # with all checks
 FEW_LARGE, LARGE = 4, 1 << 12  # in a case that takes so much
 PATIENT = 1 << 20  # steps of a thread where there are few
-STEPS = 1 << 15  # of a thread, and more in larger cases: calls count as well
+STEPS = 3 << 12  # of a thread, and more in larger cases: calls count as well
 #: or so many times what the kernel takes as it is, which has no calls; more than a few of the watchdog's slices (abi.SLICE),
 #: as the thread that happens to end one pays for it
-BUDGETS, MORE_STEPS = (1 << 13, 1 << 15), 3
+BUDGETS, MORE_STEPS = (1 << 12, 1 << 13, 1 << 15), 3
 REQUEST = 2048  # variants in one request
 LARGEST = 1 << 13  # elements of the arrays of a case in which variants are run
 SMALL = 4  # threads of a block in each direction, where the file sets them
