@@ -75,6 +75,7 @@ def shortened(verdict: Verdict, width: int, room: int) -> list[Line]:
         return [line for some in lines for line in some]
     changed = [i for i, text in enumerate(texts) if repair and repair.is_in(text)]
     causes = [i for i, text in enumerate(texts) if text in verdict.causes]
+    causes.sort(key=lambda i: len(lines[i]))  # rather several short ones than one that is long
     kept: defaultdict[int, list[Line]] = defaultdict(list)
     left = room - 1
     for i in dict.fromkeys([*range(len(texts))[:LEAST], *changed, *causes, *range(len(texts))]):

@@ -16,6 +16,8 @@ from .array_steps import products
 from .findings import Slip, shown, sign_of
 from .noting import index_of, value_of
 
+LEAVES = {"continue_statement", "return_statement"}
+
 
 @dataclass(frozen=True)
 class Digit:
@@ -58,6 +60,7 @@ def mixed_digits(function: Function) -> Iterator[Slip]:
     yield from in_turn(function)
     yield from by_subtraction(function)
     yield from counted_twice(function)
+    yield from asked_for_a_remainder(function)
 
 
 def taken_twice(found: list[Digit]) -> Iterator[Slip]:
@@ -143,6 +146,43 @@ def counted_twice(function: Function) -> Iterator[Slip]:
                     f"{whole} as well. Of {whole}, the rest is {whole} % {bracketed(value.part('right'))}.",
                 )
                 return
+
+
+def asked_for_a_remainder(function: Function) -> Iterator[Slip]:
+    """`if (d % s == 0) continue;` before `d / s`; and `if (d % s) continue;` where nothing takes `d / s`."""
+    given = {v.name for v in function.parameters}
+    for e in function.body.all("binary_expression"):
+        tests = function.file.around(e.start, "condition_clause")
+        body = tests[0].outer.part("consequence") if tests else None
+        leaves = body and any(body.all(*LEAVES))
+        name, by = e.part("left").code, e.part("right").code
+        if sign_of(e) != "%" or by not in given or not leaves or e.part("left").kind != "identifier":
+            continue
+        taken = [p for p in divided(function) if (p.part("left").code, p.part("right").code) == (name, by)]
+        later = [p for p in taken if p.start > tests[0].end]
+        zero = (
+            sign_of(e.outer) == "=="
+            and e.outer.part("right").code == "0"
+            and sign_of(e.outer.outer) in ("", "||")
+        )
+        if zero and later:
+            yield Slip(
+                e.line,
+                f"Line {e.line} leaves out where {shown(e)} is 0, so that line {later[0].line} takes {shown(later[0])} only where the "
+                "division leaves a remainder: is it not the other way round?",
+            )
+        elif not zero and not taken and sign_of(e.outer) in ("", "!=", "||"):
+            yield Slip(
+                e.line,
+                f"Line {e.line} asks whether {name} is a multiple of {by}, and nothing is computed from {name} / {by}.",
+            )
+
+
+def divided(function: Function) -> Iterator[Piece]:
+    """The divisions that are no part of a condition."""
+    for e in function.body.all("binary_expression", "assignment_expression"):
+        if e.part("operator").code in ("/", "/=") and not function.file.around(e.start, "condition_clause"):
+            yield e
 
 
 def bracketed(e: Piece) -> str:

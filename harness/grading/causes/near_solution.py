@@ -18,6 +18,7 @@ from .findings import Slip, reached, shown
 from .noting import index_of, value_of
 from .same_values import (
     comparisons,
+    ends_at_a_thread,
     lost_limits,
     other_functions,
     other_scales,
@@ -38,6 +39,7 @@ def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable
         *other_factors(*both),
         *other_constants(*both),
         *lost_limits(*both),
+        *ends_at_a_thread(*both),
         *other_functions(*both),
         *stores_the_same(*both),
         *rounded_down(*both),

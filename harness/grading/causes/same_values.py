@@ -11,6 +11,7 @@ from .array_steps import products
 from .block_slips import is_the_same
 from .expression_values import fingerprint
 from .findings import Slip, shown, sign_of
+from .noting import value_of
 
 
 def lost_limits(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
@@ -35,6 +36,26 @@ def lost_limits(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
                         f"Line {now.line} sets {name} to {shown(now)} alone: must it not be kept {least} something else as "
                         "well?",
                     )
+
+
+def ends_at_a_thread(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """`for (k = 0; k < b; k++)`, where b is the number of the thread; where no loop of the solution ends so."""
+    if not any(numbers_of_threads(solution)):
+        for loop, bound in list(numbers_of_threads(mine))[:1]:
+            yield Slip(
+                loop.line,
+                f"The loop in line {loop.line} ends at {bound}, which is the number of the thread: is that how many turns it needs?",
+            )
+
+
+def numbers_of_threads(bodies: list[Piece]) -> Iterator[tuple[Piece, str]]:
+    """(loop, its end) of those that end at a variable that is computed from threadIdx and blockIdx."""
+    for loop in (loop for body in bodies for loop in body.all("for_statement")):
+        test = loop.part("condition")
+        bound = test.part("right") if test and sign_of(test) in ("<", "<=") else None
+        value = value_of(loop.file, bound.code, loop.start) if bound and bound.kind == "identifier" else None
+        if value and {"threadIdx", "blockIdx"} <= {p.code for p in value.all("identifier")}:
+            yield loop, bound.code
 
 
 def bounds(bodies: list[Piece]) -> Iterator[Piece]:

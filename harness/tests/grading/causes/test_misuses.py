@@ -113,6 +113,13 @@ BEGIN = "float sum = 0.0f;"
             [("tile[(y + r) * across + x + s]", "tile[(y + r) * WIDTH + x + s]")],
             "puts elements into tile in rows of across",
         ),
+        ("10", [("k < C_out; k++", "k < idx; k++")], "ends at idx, which is the number of the thread"),
+        ("29", [("down % stride_h != 0", "down % stride_h == 0")], "leaves out where down % stride_h is 0"),
+        (
+            "29",
+            [("int q = right / stride_w;", "int q = right;")],
+            "asks whether right is a multiple of stride_w, and nothing is computed from right / stride_w.",
+        ),
     ],
 )
 def test_a_misuse_is_named(number, edits, says):
