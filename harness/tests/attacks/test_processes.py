@@ -198,14 +198,14 @@ def test_what_a_process_may_say():
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system has no /proc")
 def test_a_launch_that_takes_memory_beside_its_arrays(monkeypatch):
-    monkeypatch.setattr(confined_process, "MEMORY", 220 << 20)
+    monkeypatch.setattr(confined_process, "MEMORY", 320 << 20)
     source = f"""__device__ int big[1 << 26];
     {K}f(int* x) {{ for (int k = 0; k < 1000; k++) for (int i = threadIdx.x; i < 1 << 26; i += 1024) big[i] = i + k; }}
     {K}g(int* x) {{ x[0] = 1; }}"""
     with open_device("cpu", checks="memory", confined=True) as device:
         device.quick, device.time_limit = True, 20.0
         module = device.compile(source)
-        with pytest.raises(LaunchError, match="takes more than 220 MiB of memory beside its arrays"):
+        with pytest.raises(LaunchError, match="takes more than 320 MiB of memory beside its arrays"):
             module.get_function("f")(1, 1024, (device.empty(1, np.int32),))
         x = device.empty(1, np.int32)
         module.get_function("g")(1, 1, (x,))
