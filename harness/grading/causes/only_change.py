@@ -35,8 +35,9 @@ def only_change(mine: CudaText, solution: CudaText, kernel: str) -> Iterator[Sli
         where = f"Between lines {before} and {after}" if after > before else f"In line {before}"
         yield Slip(before, f"{where}, something is missing; nothing else has to change.")
     elif statement := around(tokens[first], tokens[max(first, last - 1)]):
-        text = f": {shown(statement)}" if len(shown(statement)) <= LONGEST else "."
-        yield Slip(tokens[first].line, f"Line {tokens[first].line} is the only one that has to change{text}")
+        line, text = tokens[first].line, shown(statement)
+        says = f"; it says: {text}" if len(text) <= LONGEST else "."
+        yield Slip(line, f"Only line {line} has to change{says}")
 
 
 def words(function: Function) -> list[str]:

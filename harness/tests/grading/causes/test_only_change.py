@@ -26,9 +26,9 @@ def told(*edits):
 @pytest.mark.parametrize(
     ("edits", "says"),
     [
-        ([("a[i]", "a[0]")], "Line 6 is the only one that has to change: sum += a[0];"),
-        ([("a[i]", "a[0]"), ("sum", "total"), (";  // all of it", ";")], "Line 6 is the only one"),
-        ([("i >= n", "i > n")], "Line 4 is the only one that has to change: i > n"),
+        ([("a[i]", "a[0]")], "Only line 6 has to change; it says: sum += a[0];"),
+        ([("a[i]", "a[0]"), ("sum", "total"), (";  // all of it", ";")], "Only line 6 has to change;"),
+        ([("i >= n", "i > n")], "Only line 4 has to change; it says: i > n"),
         ([("    if (i >= n) return;\n", "")], "Between lines 3 and 4, something is missing"),
     ],
 )
