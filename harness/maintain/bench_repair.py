@@ -1,4 +1,4 @@
-"""How well repairs are found: `python -m harness.maintain.bench_repair 02 09 [--sample 20] [--seed 1]`.
+"""How well repairs are found: `python -m harness.maintain.bench_repair 02 09 [--sample 20] [--seed 1] [--unaided]`.
 
 Every mistake of a puzzle is graded and searched. A repair has the right line where it changes one that the mistake
 has changed, or inserts something beside it; every repair has been graded. Seconds are processor time, of all
@@ -44,8 +44,8 @@ class Row:
     repairs: list[Repair]
 
 
-def rows(puzzle: Puzzle, sample: int = 0, seed: str = "") -> Iterator[Row]:
-    """The mistakes that run and are wrong; with a sample, so many of them, drawn with a seed."""
+def rows(puzzle: Puzzle, sample: int = 0, seed: str = "", aided: bool = True) -> Iterator[Row]:
+    """The mistakes that run and are wrong; with a sample, so many of them, drawn with a seed. aided: as of `repairs`."""
     solution, mistakes = puzzle.solution_path.read_text(encoding="utf-8"), list(puzzle.mistakes)
     if sample:
         random.Random(puzzle.id + seed).shuffle(mistakes)
@@ -53,18 +53,20 @@ def rows(puzzle: Puzzle, sample: int = 0, seed: str = "") -> Iterator[Row]:
     for mistake in mistakes:
         if sample and done == sample:
             return
-        if row := row_of(puzzle, mistake, solution):
+        if row := row_of(puzzle, mistake, solution, aided):
             done += 1
             yield row
 
 
-def row_of(puzzle: Puzzle, mistake: Mistake, solution: str) -> Row | None:
+def row_of(puzzle: Puzzle, mistake: Mistake, solution: str, aided: bool) -> Row | None:
     wrong = mistake.apply(solution)
     verdict = graded(puzzle, wrong, Options("cpu"))
     if not verdict.is_runnable:
         return None
     before = processor_seconds()
-    found = repairs(puzzle, wrong, verdict, seconds=SECONDS, clock=processor_seconds, slack=SLACK)
+    found = repairs(
+        puzzle, wrong, verdict, seconds=SECONDS, clock=processor_seconds, slack=SLACK, aided=aided
+    )
     seconds, lines = processor_seconds() - before, changed_lines(solution, wrong)
     right = any(lines & set(range(r.line, r.last_line + 1)) for r in found)
     return Row(
@@ -104,12 +106,13 @@ def processor_seconds() -> float:
 @click.argument("ids", nargs=-1, required=True)
 @click.option("--sample", type=int, default=0, help="So many mistakes of each puzzle.")
 @click.option("--seed", default="", help="Of the sample.")
-def main(ids: tuple[str, ...], sample: int, seed: str) -> None:
+@click.option("--unaided", is_flag=True, help="Without what the solution suggests.")
+def main(ids: tuple[str, ...], sample: int, seed: str, unaided: bool) -> None:
     """Look for repairs of the mistakes of puzzles."""
     course = open_course()
     for puzzle in (course.load(course.resolve(i)) for i in ids):
         all_ = []
-        for row in rows(puzzle, sample, seed):
+        for row in rows(puzzle, sample, seed, not unaided):
             all_.append(row)
             changes = [(r.line, r.as_dict()["before"], r.as_dict()["after"]) for r in row.repairs]
             print(

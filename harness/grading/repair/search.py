@@ -19,7 +19,7 @@ from ...errors import CompileError, CourseError, DeviceError, LaunchError
 from .. import grade
 from ..runs import given
 from ..verdict import FAILED, PASSED, Verdict
-from . import texts
+from . import from_solution, texts
 from .edits import joined
 from .pairs import (
     MORE,
@@ -56,6 +56,7 @@ FIRST = 1.1  # what edits may cost of lines that are changed first
 FIRST_BUILD = 0.4  # of the time is for these
 LATER = 0.35  # by which they wait longer
 PAIRS_LATER = 0.25  # and those of several edits
+SUGGESTED = 0.5  # of the time is for what the solution suggests
 LAST_BUILD = 0.4  # of the time is kept for it, in which more edits can be tried
 
 
@@ -69,9 +70,11 @@ def repairs(
     tell: Callable[[str], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
     slack: float = 1.0,
+    aided: bool = True,
 ) -> list[Repair]:
     """Single changes that make the kernel right which the verdict calls wrong, best first; none where there is none,
-    or not enough time. opener: as for grade_file. tell: called with what is being done."""
+    or not enough time. opener: as for grade_file. tell: called with what is being done. aided: whether the solution may
+    suggest some, where the course has it."""
     failed = {case.kernel for case in verdict.cases if case.status == FAILED}
     if not verdict.is_repairable or puzzle.program or not is_one_place(source, failed):
         return []
@@ -88,6 +91,7 @@ def repairs(
         tell or (lambda _: None),
         clock=clock,
         slack=slack,
+        aided=aided and puzzle.has_solution and not puzzle.repair,
     )
     try:
         return search.run()
@@ -133,6 +137,7 @@ class Search:
     clock: Callable[[], float] = time.monotonic
     slack: float = 1.0  # seconds that may pass in one of the clock
     turn: float = math.inf  # of the clock: when the edits that are tried now have had their share
+    aided: bool = False
 
     @property
     def kernel(self) -> Kernel:
@@ -144,11 +149,18 @@ class Search:
         return min(self.turn, self.end) - self.clock()
 
     def run(self) -> list[Repair]:
+        """What the solution suggests, if it is small; else what a search finds, if it finds anything."""
+        slow = self.verdict.kind == "slow"
+        self.tell(f"looking for one change that makes it {'fast enough' if slow else 'right'}")
+        suggested = self.suggested(slow) if self.aided else None
+        if suggested and suggested.cost <= from_solution.SMALL:
+            return [suggested]
+        found = self.faster() if slow else self.changed()
+        return found or ([suggested] if suggested else [])
+
+    def changed(self) -> list[Repair]:
         """In the build with all checks where threads run in the wrong order, and then in the optimised one, where more
         edits can be tried."""
-        if self.verdict.kind == "slow":
-            return self.faster()
-        self.tell("looking for one change that makes it right")
         written = [*texts.edits(self.source, self.kernel.name)]
         written += texts.of_shared_arrays(self.source, self.kernel.name, self.verdict.fault or {})
         for repair in (Repair((edit,), 0.5, self.source) for edit in written[:MOST_GRADED]):
@@ -175,9 +187,18 @@ class Search:
             self.turn = self.end
         return []
 
+    def suggested(self, slow: bool) -> Repair | None:
+        """The fewest of the differences from the solution that make it right."""
+        solution = self.puzzle.solution_path.read_text(encoding="utf-8")
+        end = self.clock() + SUGGESTED * self.left
+
+        def is_right(text: str) -> bool:
+            return self.clock() < end and (not slow or self.is_fast(text)) and self.passes(text)
+
+        return from_solution.repair(self.source, solution, self.kernel.name, is_right)
+
     def faster(self) -> list[Repair]:
         """Of a right kernel: the first change with which it meets the gates and stays right."""
-        self.tell("looking for one change that makes it fast enough")
         for edits in texts.of_speed(self.source, self.kernel.name):
             repair = Repair(edits, 0.5, self.source)
             if self.left < 0:

@@ -51,6 +51,7 @@ KINDS = {
     "a store": "a result is to be stored there",
     "how it is left": "only this turn of the loop is to end there, or the whole loop, or the kernel",
     "a statement that is missing": "a statement is missing there",
+    "an expression": "something else belongs there",
     "where it stands": "it stands in the wrong place",
 }
 

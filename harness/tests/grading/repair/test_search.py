@@ -39,7 +39,7 @@ def found(number: str, old: str, new: str):
     wrong = solution.replace(old, new)
     verdict = graded(puzzle(number), wrong, Options("cpu"))
     assert not verdict.passed
-    return repairs(puzzle(number), wrong, verdict, seconds=SECONDS), line
+    return repairs(puzzle(number), wrong, verdict, seconds=SECONDS, aided=False), line
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_statement_that_cannot_be_added_takes_nothing_away(before):
         f"    y[i] = x[i] < 0.0f ? 1.0f : x[i];\n}}\n" + "".join(f'extern "C"{other}' for other in others)
     )
     verdict = graded(puzzle("04"), wrong, Options("cpu"))
-    found = repairs(puzzle("04"), wrong, verdict, seconds=SECONDS)
+    found = repairs(puzzle("04"), wrong, verdict, seconds=SECONDS, aided=False)
     assert [repair.line for repair in found] == [4 + before.count("\n")]
 
 
@@ -126,7 +126,9 @@ def test_nothing_is_said_of_what_no_single_change_repairs():
     solution = puzzle("02").solution_path.read_text(encoding="utf-8")
     wrong = solution.replace("A[row * K + k]", "1.0f").replace("B[k * N + col]", "2.0f")
     verdict = graded(puzzle("02"), wrong, Options("cpu"))
-    assert verdict.kind == "wrong" and repairs(puzzle("02"), wrong, verdict, seconds=SECONDS) == []
+    assert (
+        verdict.kind == "wrong" and repairs(puzzle("02"), wrong, verdict, seconds=SECONDS, aided=False) == []
+    )
 
 
 def test_a_right_kernel_is_not_searched():

@@ -1,0 +1,148 @@
+"""What a solution suggests: differences of two texts, and the fewest of them that are needed."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.grading.grade import Options
+from harness.grading.repair.from_solution import changes, kind_of, smallest
+from harness.grading.repair.repair import Repair
+from harness.grading.repair.search import Search, repairs
+from harness.grading.repair.telling import KINDS
+from harness.maintain.check import graded
+from harness.tests.grading.repair.test_search import SECONDS, puzzle
+
+SOLUTION = """
+constexpr int TILE = 16;
+
+extern "C" __global__ void k(const float* x, float* y, int n, int m) {
+    __shared__ float part[TILE];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;  // the element
+    if (i >= n) return;
+    float sum = 0.0f;
+    for (int j = 0; j < m; j++) {
+        sum += x[i * m + j];
+    }
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    y[i] = part[threadIdx.x] + 1.0f;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("edits", "found"),
+    [
+        ([("i * m + j", "i * n + j")], [("n", "m", "another value")]),
+        ([("x[i * m + j]", "x[i * m]")], [("", " + j", "a term")]),
+        ([("i >= n", "i > n")], [(">", ">=", "a comparison")]),
+        ([("    __syncthreads();\n", "")], [("", " __syncthreads();", "a barrier")]),
+        ([("    if (i >= n) return;\n", "")], [("", " if (i >= n) return;", "a statement that is missing")]),
+        ([("if (i >= n) return;", "")], [("", " if (i >= n) return;", "a statement that is missing")]),
+        ([("= sum;", "= sum; part[0] = sum;")], [("part[0] = sum;", "", "a statement too many")]),
+        ([("TILE = 16", "TILE = 8")], [("8", "16", "another value")]),
+        ([("__shared__ float", "float")], [("", "__shared__ ", "a memory")]),
+        ([("sum", "acc"), ("(int j", "(int c"), ("j < m; j++", "c < m; c++"), ("m + j", "m + c")], []),
+        (
+            [("float* x", "float* in"), ("x[i * m", "in[j * m"), ("int j = 0", "int j = 1")],
+            [("1", "0", "another value"), ("j", "i", "another value")],
+        ),
+    ],
+)
+def test_the_texts_differ_statement_by_statement(edits, found):
+    text = SOLUTION
+    for old, new in edits:
+        text = text.replace(old, new)
+    parts = changes(text, SOLUTION, "k")
+    assert [(text[e.start : e.end], e.after, e.says) for part in parts for e in part] == found
+    repaired = Repair(tuple(e for part in parts for e in part), 0.0, text).text
+    assert changes(repaired, SOLUTION, "k") == []
+
+
+def test_a_kernel_that_is_built_in_another_way_is_left_alone():
+    other = 'extern "C" __global__ void k(const float* x, float* y, int n, int m) { while (n-- > 0) y[n] = *x++; }'
+    assert changes(other, SOLUTION, "k") == []
+
+
+@pytest.mark.parametrize(
+    ("needed", "most"), [({3}, 8), ({0, 11}, 24), ({5, 6, 7}, 24), (set(range(12)), 60), (set(), 1)]
+)
+def test_of_all_differences_the_fewest_are_kept(needed, most):
+    asked = []
+
+    def is_right(edits):
+        asked.append(edits)
+        return bool(needed) and needed <= set(edits)
+
+    assert set(smallest([(i,) for i in range(12)] if needed else [], is_right)) == needed
+    assert len(asked) == len(set(asked)) <= most
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (["W_out"], ["H_out"], "another value"),
+        (["r", "*", "W", "+", "s"], ["s", "*", "W", "+", "r"], "two that are exchanged"),
+        (["+="], ["="], "how it is stored"),
+        (["&&"], ["||"], "a logical operator"),
+        (["-"], ["+"], "an operator"),
+        (["*", "stride_w"], [], "a factor"),
+        (["int"], ["float"], "a type"),
+        (["("], [], "an order of operations"),
+        ([], ["__syncwarp", "(", ")", ";"], "a barrier"),
+        (["x", "<", "0"], ["isnan", "(", "x", ")"], "an expression"),
+    ],
+)
+def test_each_kind_of_change_has_its_name(before, after, says):
+    assert kind_of(before, after) == says and says in KINDS
+
+
+OWN = """
+extern "C" __global__ void matmul(const float* A, const float* B, float* C, int M, int N, int K) {
+    const int r = threadIdx.y + blockIdx.y * blockDim.y;
+    const int c = threadIdx.x + blockIdx.x * blockDim.x;
+    if (r >= M || c >= N) return;
+    float acc = 0.0f;
+    for (int i = 0; i < K; i++) {
+        acc += A[r * N + i] * B[i * N + c];
+    }
+    C[r * N + c] = acc;
+}
+"""
+
+
+def test_in_a_kernel_of_ones_own_other_names_stay():
+    verdict = graded(puzzle("02"), OWN, Options("cpu"))
+    (found,) = repairs(puzzle("02"), OWN, verdict, seconds=SECONDS)
+    assert (found.line, found.as_dict()["before"], found.as_dict()["after"]) == (8, "N", "K")
+    assert found.text == OWN.replace("r * N + i", "r * K + i")
+    assert graded(puzzle("02"), found.text, Options("cpu")).passed
+
+
+def test_changes_in_several_places_are_one_repair():
+    """As no single change repairs them, which the search without the solution finds."""
+    wrong = OWN.replace("r * N + i", "i * N + r").replace("acc = 0.0f", "acc = 1.0f")
+    verdict = graded(puzzle("02"), wrong, Options("cpu"))
+    (found,) = repairs(puzzle("02"), wrong, verdict, seconds=SECONDS)
+    assert found.text == OWN.replace("r * N + i", "r * K + i") and (found.line, found.last_line) == (6, 8)
+
+
+def test_a_slow_kernel_becomes_fast():
+    solution = puzzle("25").solution_path.read_text(encoding="utf-8")
+    wrong = solution.replace("tile[TILE][TILE + 1]", "tile[TILE][TILE]")
+    verdict = graded(puzzle("25"), wrong, Options("cpu"))
+    (found,) = repairs(puzzle("25"), wrong, verdict, seconds=SECONDS)
+    assert verdict.kind == "slow" and found.text == solution
+
+
+@pytest.mark.parametrize("number", ["02", "12"])
+def test_the_solution_is_not_asked_where_there_is_none_or_the_bug_is_the_puzzle(
+    number, tmp_path, monkeypatch
+):
+    searches = []
+    monkeypatch.setattr(Search, "run", lambda search: searches.append(search.aided) or [])
+    verdict = graded(puzzle("02"), OWN, Options("cpu"))
+    for asked in (puzzle(number), replace(puzzle(number), root=tmp_path)):
+        repairs(asked, OWN, verdict)
+        repairs(asked, OWN, verdict, aided=False)
+    assert searches == [number == "02", False, False, False]
