@@ -19,7 +19,8 @@ from .edits import Edit
 from .repair import Repair
 
 MOST = 12  # places in which the texts differ
-SMALL, LARGEST = 20, 60  # words that come or go: what is told at once, and what where nothing else is found
+SMALL, LARGEST = 20, 40  # words that come or go: what is told at once, and what where nothing else is found
+MOST_NEW = 2  # statements: what is not written yet is not given away
 SAME = 0.6  # of their words at least
 STATEMENTS = ("declaration", "expression_statement", "return_statement", "condition_clause", "for_statement")
 #: what a change is called in which such words come or go
@@ -40,16 +41,18 @@ Change = tuple[Edit, ...]
 Names = dict[str, str]  # of variables of the solution: the student's
 
 
-def repair(source: str, solution: str, kernel: str, is_right: Callable[[str], bool]) -> Repair | None:
-    """The fewest changes with which the text is right, if they are not too large; its cost is its size in words."""
+def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], bool]) -> Iterator[Repair]:
+    """The fewest changes with which the text is right, if they are not too large; the cost is their size in words."""
 
     def tried(edits: Change) -> bool:
         return is_right(Repair(edits, 0.0, source).text)
 
     edits = smallest(changes(source, solution, kernel), tried)
     words = [re.findall(r"\w+|\S", f"{source[e.start : e.end]} {e.after}") for e in edits]
+    new = sum(e.after.count(";") - source.count(";", e.start, e.end) for e in edits)
     size = sum(map(len, words))
-    return Repair(edits, size, source) if 0 < size <= LARGEST else None
+    if 0 < size <= LARGEST and new <= MOST_NEW:
+        yield Repair(edits, size, source)
 
 
 def changes(source: str, solution: str, kernel: str) -> list[Change]:

@@ -152,11 +152,10 @@ class Search:
         """What the solution suggests, if it is small; else what a search finds, if it finds anything."""
         slow = self.verdict.kind == "slow"
         self.tell(f"looking for one change that makes it {'fast enough' if slow else 'right'}")
-        suggested = self.suggested(slow) if self.aided else None
-        if suggested and suggested.cost <= from_solution.SMALL:
-            return [suggested]
-        found = self.faster() if slow else self.changed()
-        return found or ([suggested] if suggested else [])
+        suggested = [*self.suggested(slow)] if self.aided else []
+        if suggested and suggested[0].cost <= from_solution.SMALL:
+            return suggested
+        return (self.faster() if slow else self.changed()) or suggested
 
     def changed(self) -> list[Repair]:
         """In the build with all checks where threads run in the wrong order, and then in the optimised one, where more
@@ -187,7 +186,7 @@ class Search:
             self.turn = self.end
         return []
 
-    def suggested(self, slow: bool) -> Repair | None:
+    def suggested(self, slow: bool) -> Iterator[Repair]:
         """The fewest of the differences from the solution that make it right."""
         solution = self.puzzle.solution_path.read_text(encoding="utf-8")
         end = self.clock() + SUGGESTED * self.left
@@ -195,7 +194,7 @@ class Search:
         def is_right(text: str) -> bool:
             return self.clock() < end and (not slow or self.is_fast(text)) and self.passes(text)
 
-        return from_solution.repair(self.source, solution, self.kernel.name, is_right)
+        yield from from_solution.repairs(self.source, solution, self.kernel.name, is_right)
 
     def faster(self) -> list[Repair]:
         """Of a right kernel: the first change with which it meets the gates and stays right."""

@@ -6,11 +6,13 @@ import pytest
 
 from harness.grading.grade import Options
 from harness.grading.repair.from_solution import changes, kind_of, smallest
+from harness.grading.repair.from_solution import repairs as suggested
 from harness.grading.repair.repair import Repair
 from harness.grading.repair.search import Search, repairs
 from harness.grading.repair.telling import KINDS
+from harness.maintain.bench_repair import rows
 from harness.maintain.check import graded
-from harness.tests.grading.repair.test_search import SECONDS, puzzle
+from harness.tests.grading.repair.test_search import COURSE, SECONDS, puzzle
 
 SOLUTION = """
 constexpr int TILE = 16;
@@ -146,3 +148,23 @@ def test_the_solution_is_not_asked_where_there_is_none_or_the_bug_is_the_puzzle(
         repairs(asked, OWN, verdict)
         repairs(asked, OWN, verdict, aided=False)
     assert searches == [number == "02", False, False, False]
+
+
+def test_what_is_not_written_yet_is_not_given_away():
+    lines = SOLUTION.splitlines(keepends=True)
+    short = "".join(line for line in lines if "sum" not in line and "for" not in line and "    }" not in line)
+    assert changes(short, SOLUTION, "k")
+    assert not [*suggested(short, SOLUTION, "k", lambda text: "sum += x" in text)]
+    assert [
+        *suggested(short.replace("part[", "float sum = 1.0f;\n    part[", 1), SOLUTION, "k", lambda _: True)
+    ]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", sorted(p.parent.name for p in COURSE.root.glob("puzzles/*/kernel.cu")))
+def test_mistakes_of_the_course_are_repaired_in_their_lines(number):
+    found = [*rows(puzzle(number), sample=4, seed="nightly")]
+    for row in found:
+        for made in row.repairs:
+            assert graded(puzzle(number), made.text, Options("cpu")).passed, row.mistake
+    assert sum(row.found == "right" for row in found) >= len(found) - 1
