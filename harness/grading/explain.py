@@ -135,7 +135,7 @@ def added_up(
     tries = [*((case, False) for case in cases), *((case, True) for case in cases[:1])]
     if not shown.error and shares.adds_together(kernel, source):
         if says := of_shares(shown, list(map(begin, busy(puzzle, shown, outcomes, t))), setup, budget):
-            return says + only_powers_of_two(puzzle, shown, outcomes, t)
+            return says + only_powers_of_two(puzzle, shown, outcomes, t, "is lost" in says)
     some = []
     for case, alone in tries:
         trial = begin(case)
@@ -163,7 +163,9 @@ def of_shares(shown: Outcome, trials: list[Trial], setup: Setup, budget: Budget)
     return max(found, key=lambda f: f[0])[1] if found else ""
 
 
-def only_powers_of_two(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables) -> str:
+def only_powers_of_two(
+    puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables, lost: bool
+) -> str:
     """Where all cases with such blocks are right, and some others are not."""
     found: dict[bool, set[bool]] = {True: set(), False: set()}
     for o in outcomes:
@@ -172,7 +174,8 @@ def only_powers_of_two(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], 
             found[threads & (threads - 1) == 0].add(not o.observation.failed)
     if found[True] != {True} or False not in found[False]:
         return ""
-    return " All blocks of 2, 4, 8 ... threads are right: half of an odd number of threads leaves one out."
+    why = ": half of an odd number of threads leaves one out" * lost
+    return f" All blocks of 2, 4, 8 ... threads are right{why}."
 
 
 def busy(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables) -> list[Case]:
@@ -253,7 +256,7 @@ def elsewhere(
         return []
     if claim.hint > 1:
         verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
-    return [f"In case {seen[0].case.name}, which runs to its end: {claim.says}"]
+    return [f"Case {seen[0].case.name} runs to its end, but is wrong. {claim.says}"]
 
 
 def wrong_elements(shown: Outcome) -> dict:

@@ -156,7 +156,7 @@ def surplus_thread(
         if found.block[1:] == (0, 0) and number >= count:
             says = "a thread without an element must return first."
             if any(text.all("return_statement")):
-                says = "the test that makes threads without an element return lets this one through."
+                says = "the test that makes threads without an element return lets this one through, by its comparison or by a size in it."
             elements = f"{count} element{'s' * (count != 1)}"
             return [f"This is thread number {number} of the launch, and {p.name} has {elements}: {says}"]
     return []

@@ -140,7 +140,7 @@ MISTAKES = (
     Mistake(
         "last product missing",
         (LOOP, "for (int k = 0; k < K - 1; k++) {"),
-        says="The last product of every sum is missing: k stops one too early.",
+        says="The last product of every sum is missing: the sum stops one too early.",
         hint=2,
     ),
     Mistake(
@@ -158,7 +158,7 @@ MISTAKES = (
     Mistake(
         "overwritten instead of added",
         ("sum += A", "sum = A"),
-        says="Only the last product is in the result: the sum is overwritten (=) instead of added to (+=).",
+        says="Only the last product is in the result: each one replaces the sum instead of being added to it.",
         hint=2,
     ),
     Mistake(

@@ -182,7 +182,7 @@ MISTAKES = (
     Mistake(
         "last input missing",
         (LOOP, "for (int i = 0; i < n_in - 1; i++) {"),
-        says="The last input is left out of every sum: i stops one too early.",
+        says="The last input is left out of every sum: it stops one too early.",
         hint=2,
     ),
     Mistake("one input too many", (LOOP, "for (int i = 0; i <= n_in; i++) {"), expect="out-of-bounds"),
@@ -194,8 +194,7 @@ MISTAKES = (
     Mistake(
         "overwritten instead of added",
         ("sum += input", "sum = input"),
-        says="Only the last product is in the result, without bias: the sum is overwritten (=) instead of "
-        "added to (+=).",
+        says="Only the last product is in the result, without bias: each one replaces the sum instead of being added to it.",
         hint=2,
     ),
     Mistake(

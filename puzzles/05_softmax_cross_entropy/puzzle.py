@@ -236,7 +236,7 @@ MISTAKES = (
         Mistake(
             "sum overwritten",
             (SUM, SUM.replace("+=", "=")),
-            says="Only the last class is in the sum: it is overwritten (=) instead of added to (+=).",
+            says="Only the last class is in the sum: each one replaces the sum instead of being added to it.",
             hint=2,
         ),
         Mistake(
@@ -275,7 +275,7 @@ MISTAKES = (
         Mistake(
             "mean: overwritten",
             (MEAN_SUM, MEAN_SUM.replace("+=", "=")),
-            says="Only the last loss is in the mean: the sum is overwritten (=) instead of added to (+=).",
+            says="Only the last loss is in the mean: each one replaces the sum instead of being added to it.",
         ),
         Mistake(
             "mean: last missing",

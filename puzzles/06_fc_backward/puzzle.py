@@ -55,8 +55,7 @@ MISTAKES = (
         Mistake(
             "overwritten",
             (f"sum += {W_GRAD}", f"sum = {W_GRAD}"),
-            says="This is the gradient of the last sample alone: the sum is overwritten (=) instead of added "
-            "to (+=).",
+            says="This is the gradient of the last sample alone: each one replaces the sum instead of being added to it.",
             hint=2,
         ),
         Mistake(
@@ -193,7 +192,7 @@ MISTAKES = (
         Mistake(
             "input: overwritten",
             (f"sum += {X_GRAD}", f"sum = {X_GRAD}"),
-            says="Only the last output is followed back: the sum is overwritten (=) instead of added to (+=).",
+            says="Only the last output is followed back: each one replaces the sum instead of being added to it.",
             hint=2,
         ),
         Mistake(
@@ -317,7 +316,7 @@ MISTAKES = (
         Mistake(
             "bias: overwritten",
             (B_GRAD, B_GRAD.replace("+=", "=")),
-            says="Only the last sample is in the sum: it is overwritten (=) instead of added to (+=).",
+            says="Only the last sample is in the sum: each one replaces the sum instead of being added to it.",
             hint=2,
         ),
         Mistake(

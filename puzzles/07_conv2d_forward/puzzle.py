@@ -200,8 +200,7 @@ MISTAKES = (
     Mistake(
         "overwritten instead of added",
         ("sum += weight", "sum = weight"),
-        says="Only the very last product is in the result: the sum is overwritten (=) instead of added to "
-        "(+=).",
+        says="Only the very last product is in the result: each one replaces the sum instead of being added to it.",
         hint=2,
     ),
     Mistake(

@@ -306,8 +306,7 @@ MISTAKES = (
         Mistake(
             "overwritten instead of added",
             (ADD, "sum = grad * input"),
-            says="Only the very last product is in the result: the sum is overwritten (=) instead of added to "
-            "(+=).",
+            says="Only the very last product is in the result: each one replaces the sum instead of being added to it.",
             hint=2,
         ),
         Mistake("gradient squared", (ADD, "sum += grad * grad * input")),
@@ -409,8 +408,7 @@ MISTAKES = (
         Mistake(
             "bias: overwritten instead of added",
             ("sum += grad_output", "sum = grad_output"),
-            says="Only the very last element of the channel is in the result: the sum is overwritten (=) "
-            "instead of added to (+=).",
+            says="Only the very last element of the channel is in the result: each one replaces the sum instead of being added to it.",
             hint=2,
         ),
         Mistake(

@@ -279,8 +279,7 @@ MISTAKES = (
     Mistake(
         "overwritten instead of added",
         (ADD, "sum = grad * weights"),
-        says="Only the very last product is in the result: the sum is overwritten (=) instead of added to "
-        "(+=).",
+        says="Only the very last product is in the result: each one replaces the sum instead of being added to it.",
         hint=2,
     ),
     Mistake(

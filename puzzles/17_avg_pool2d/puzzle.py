@@ -161,7 +161,8 @@ MISTAKES = (
         Mistake(
             "what hangs over counted",
             ("min(first + window, size + pad)", "first + window"),
-            says="Every sum is divided by R * S; what hangs over the end of the padded input does not count.",
+            says="Where the padding counts, what hangs over the end of the padded input is counted, too; it must "
+            "not be.",
             hint=2,
         ),
         Mistake(

@@ -200,7 +200,7 @@ MISTAKES = (
     Mistake(
         "sum overwritten",
         (ADD, ADD.replace("+=", "=")),
-        says="Only the last entry is in the result: the sum is overwritten (=) instead of added to (+=).",
+        says="Only the last entry is in the result: each one replaces the sum instead of being added to it.",
         hint=3,
     ),
     Mistake(

@@ -276,7 +276,7 @@ MISTAKES = (
         Mistake(
             "overwritten instead of added",
             ("sum += partial", "sum = partial"),
-            says="This is the last split alone: the sum is overwritten (=) instead of added to (+=).",
+            says="This is the last split alone: each one replaces the sum instead of being added to it.",
             hint=3,
         ),
         Mistake(

@@ -13,7 +13,7 @@ from itertools import combinations
 from ...course.cuda_text import Function, Piece
 from ...course.declare import Kernel
 from ...course.parameters import Array, Scalar
-from .findings import Slip, shown, sign_of
+from .findings import Slip, counter, shown, sign_of
 from .noting import index_of, value_of
 
 Product = tuple[int, tuple[str, ...]]  # 1 or -1, and names and numbers in order
@@ -50,6 +50,52 @@ def wrong_steps(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]
         if set(scale) <= set(sizes) and not fits(array, [sizes[n] for n in scale], dims):
             yield told(e, array, scale, "")
             return
+
+
+def other_rows(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> Iterator[Slip]:
+    """`tap % R` and `tap / R`, where tap counts through R rows of S elements."""
+    sizes = sizes_of(kernel, own, dims)
+
+    def worth(e: Piece) -> list[int | None]:
+        return [evaluated(e, {name: each[i] for name, each in sizes.items()}) for i in range(len(dims))]
+
+    rows = {}
+    for a in (a.apart for a in kernel.arrays):
+        shapes = [a.shape(d) for d in dims]
+        for i in range(len(a.axes) - 1):
+            both = [[shape[axis] for shape in shapes] for axis in (i, i + 1)]
+            rows[tuple(x * y for x, y in zip(*both, strict=True))] = (a, a.axes[i + 1][1], *both)
+    for e in own.body.all("binary_expression"):
+        count = counts(e.part("left")) if sign_of(e) in ("/", "%") else None
+        array, inner, high, wide = (
+            rows.get(tuple(worth(count)), (None, "", [], [])) if count else (None, "", [], [])
+        )
+        if array and worth(e.part("right")) == high != wide:
+            yield Slip(
+                e.line,
+                f"Line {e.line} has {shown(e)}, where {shown(e.part('left'))} counts {shown(count)} elements, and a row of {array.name} "
+                f"has {inner}: is {shown(e.part('right'))} the right divisor?",
+            )
+            return
+
+
+def counts(number: Piece) -> Piece | None:
+    """How many values a variable has that is a remainder, or that a loop counts from 0."""
+    if number.kind != "identifier":
+        return None
+    value = value_of(number.file, number.code, number.start)
+    if value and sign_of(value) == "%":
+        return value.part("right")
+    for loop in number.file.around(number.start, "for_statement"):
+        test = loop.part("condition")
+        if (
+            counter(loop) == number.code
+            and test
+            and sign_of(test) == "<"
+            and test.part("left").code == number.code
+        ):
+            return test.part("right")
+    return None
 
 
 def places(own: Function, arrays: Mapping[str, Array]) -> Iterator[tuple[Piece, Array, Piece]]:

@@ -122,20 +122,21 @@ def places_in_the_grid(function: Function) -> Iterator[tuple[Piece, str, Piece]]
 
 def other_rows(function: Function) -> Iterator[Slip]:
     """An array in shared memory that is written in rows of one length, and read in rows of another."""
-    rows: dict[str, dict[bool, list[Piece]]] = defaultdict(lambda: {True: [], False: []})
+    rows: dict[str, dict[bool, list[tuple[Piece, Piece]]]] = defaultdict(lambda: {True: [], False: []})
     for access, array, index in shared_accesses(function):
         if len(array.extents) == 1 and (length := row_length(index) or taken_apart_by(index)):
             outer = access.outer
             written = outer.kind == "assignment_expression" and outer.part("left") == access
-            rows[array.name][written].append(length)
+            rows[array.name][written].append((access, length))
     for name, found in rows.items():
-        worth = [{worth_of(p) for p in found[written]} for written in (True, False)]
+        worth = [{worth_of(length) for _, length in found[written]} for written in (True, False)]
         if len(worth[0]) == len(worth[1]) == 1 and worth[0] != worth[1] and None not in worth[0] | worth[1]:
-            put, taken = found[True][0], found[False][0]
+            (put, length), (taken, other) = found[True][0], found[False][0]
+            where = f" (line {length.line})" if length.line != put.line else ""
             yield Slip(
                 put.line,
-                f"Line {put.line} puts elements into {name} in rows of {shown(put)}, and line {taken.line} takes them from rows "
-                f"of {shown(taken)}.",
+                f"Line {put.line} puts elements into {name} in rows of {shown(length)}{where}, and line {taken.line} takes "
+                f"them from rows of {shown(other)}.",
             )
             return
 

@@ -53,8 +53,8 @@ def mixed_digits(function: Function) -> Iterator[Slip]:
             first = max(fits, key=lambda f: sum((f.divisor + f.count).values()))
             yield Slip(
                 d.piece.line,
-                f"{both(d.piece, first.piece)}: do these sizes fit "
-                "together? What a remainder counts is divided away for the next.",
+                f"{both(d.piece, first.piece)}: do these sizes fit together? After that remainder, what is left of {number} is "
+                f"{shown(first.piece.part('left'))} / {bracketed(first.piece.part('right'))}.",
             )
             break
     yield from in_turn(function)
@@ -83,11 +83,17 @@ def both(a: Piece, b: Piece) -> str:
 def in_turn(function: Function) -> Iterator[Slip]:
     """`x = rest % W; rest /= H;`"""
     last: dict[str, Piece] = {}
+    divided: set[str] = set()
     for e in function.body.all("binary_expression", "assignment_expression"):
         name, sign = e.part("left").code, e.part("operator").code
         if sign == "%" and e.kind == "binary_expression":
+            if name in divided and name in last:
+                yield from taken_twice([d for d in map(digit_of, (last[name], e)) if d])
             last[name] = e
+        elif sign == "=":
+            last.pop(name, None)
         elif sign == "/=" and name in last:
+            divided.add(name)
             taken = last.pop(name)
             sizes = [factors(each.part("right")) for each in (taken, e)]
             if None not in sizes and sizes[0] != sizes[1]:
@@ -191,22 +197,24 @@ def bracketed(e: Piece) -> str:
 
 def digits_of(function: Function) -> Iterator[Digit]:
     for e in function.body.all("binary_expression"):
-        sign, outer = sign_of(e), plain_outer(e)
-        if (
-            sign not in ("/", "%")
-            or sign == "/"
-            and outer.kind == "binary_expression"
-            and sign_of(outer) in "/%"
-        ):
-            continue
-        inner, count = (e.part("left"), factors(e.part("right"))) if sign == "%" else (e, Counter())
-        divisors = []
-        while sign_of(inner := within(inner)) == "/":
-            divisors.append(inner.part("right"))
-            inner = inner.part("left")
-        each = [factors(d) for d in divisors]
-        if inner.kind == "identifier" and count is not None and None not in each:
-            yield Digit(inner.code, sum(each, Counter()), count if sign == "%" else None, e)
+        outer = plain_outer(e)
+        part = outer.kind == "binary_expression" and sign_of(outer) in "/%"
+        if (sign_of(e) == "%" or sign_of(e) == "/" and not part) and (digit := digit_of(e)):
+            yield digit
+
+
+def digit_of(e: Piece) -> Digit | None:
+    """Of a quotient or a remainder; None where it is not that of a variable by sizes."""
+    remainder = sign_of(e) == "%"
+    inner, count = (e.part("left"), factors(e.part("right"))) if remainder else (e, Counter())
+    divisors = []
+    while sign_of(inner := within(inner)) == "/":
+        divisors.append(inner.part("right"))
+        inner = inner.part("left")
+    each = [factors(d) for d in divisors]
+    if inner.kind != "identifier" or count is None or None in each:
+        return None
+    return Digit(inner.code, sum(each, Counter()), count if remainder else None, e)
 
 
 def factors(size: Piece) -> Counter | None:

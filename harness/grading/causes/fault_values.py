@@ -94,7 +94,7 @@ def told(
         *_differences(file, probe, values, names),
         *outside,
         *_quotients(file, probe, values, names),
-        *_guard(file, probe, values, names, fault.kind in ENDS and len(axes_of(fault)[1]) < 2),
+        *_guard(file, probe, values, names, fault.kind in ENDS and is_flat(fault, probe)),
     ]
 
 
@@ -329,7 +329,7 @@ def _guard(
     one that stops an element too late, or one that looks at the part of the index that is outside of its axis.
 
     Where the index is wrong, a guard may be right all the same: then there is nothing to say of it. outside: the only
-    variables to look at, if there are any. flat: whether the array has one axis, which the index must keep to.
+    variables to look at, if there are any. flat: whether the index is a number of an element.
     """
     ranked, place, integer = [], probe.indices[0].start, integer_of(file, values)
     own, behind = (
@@ -359,6 +359,11 @@ def _guard(
         if text and tells:
             ranked.append((not late, f"Line {guard.line} lets it through: {plain(guard)} is {text} here."))
     return [says for _, says in sorted(ranked, key=lambda r: r[0])[:1]]
+
+
+def is_flat(fault: KernelFault, probe: Probe) -> bool:
+    """Whether the array has one axis, or its elements are counted through all axes by one variable."""
+    return len(axes_of(fault)[1]) < 2 or [index.kind for index in probe.indices] == ["identifier"]
 
 
 def _points(piece: Piece) -> Iterator[str]:

@@ -65,9 +65,9 @@ def other_rule(want: Terms, got: Terms) -> str:
     return min(found, key=lambda f: f[0])[1] if found else ""
 
 
-def in_view(view: View, want: Terms, got: Terms) -> tuple[int, str]:
-    """(how many factors are different, the sentence); more where places in the output follow from those in the inputs,
-    which nobody thinks of."""
+def in_view(view: View, want: Terms, got: Terms) -> tuple[float, str]:
+    """(how many factors are different, the sentence); more where the places follow in a way that few would think of, such as
+    those in the output from those in the inputs."""
     base = view.of(got)
     wrong = [
         (c, rule)
@@ -81,8 +81,12 @@ def in_view(view: View, want: Terms, got: Terms) -> tuple[int, str]:
         c: nearest(rule, base, got.at[:, c.number]) if isinstance(rule, Linear) else None for c, rule in wrong
     }
     if None not in new.values():
-        cost = sum(a != b for c, rule in wrong for a, b in zip(rule.factors, new[c].factors, strict=True))
-        return cost, as_indices(view, want, index, dict(wrong), new)
+        pairs = [pair for c, rule in wrong for pair in zip(rule.factors, new[c].factors, strict=True)]
+        backwards = any(b < 0 <= a for a, b in pairs)  # rather k + c in one array than k - c in the other
+        inverse = any(a < 0 for _, rule in wrong for a in rule.factors[:-1])
+        apart = not all(isinstance(rule, Table) or rule.is_whole for rule in view.rules)
+        unusual = backwards / 2 + 1.5 * inverse + 2 * (view.dependent == 0) + 4 * apart
+        return sum(a != b for a, b in pairs) + unusual, as_indices(view, want, index, dict(wrong), new)
     cost, says = as_steps(view, want, got, index)
     if says:
         return cost + 4 * (view.dependent == 0), says
@@ -168,24 +172,31 @@ def told_steps(
 ) -> tuple[int, str]:
     """(how many steps are different, the sentence). whole, new: the right place in an array, and that which is used."""
     own = [c for c in columns_of(want) if c.array == index]
-    name, changes = want.arrays[index].name, []
+    name, forwards, inverse = want.arrays[index].name, [], []
+    turned = any(factor < 0 for factor in whole.factors[:-1])  # as weights[w - p], where w itself is computed
     for letter, a, b in zip((*letters, ""), whole.factors, new.factors, strict=True):
         if a != b and letter:
             known = next((c.steps for c in own if c.step == a and c.step > 1 and c.letter == letter), "")
             named = f" ({known})" if known and not known.isdecimal() else ""
             like = as_elsewhere(want, letter, b, index)
-            changes.append(
-                f"a step along {letter} moves by {b} in {name}{like}; it should move by {a}{named}"
-            )
+            of = of_another(want, letter, index) if turned else ""
+            text = f"a step along {letter}{of} moves by {b} in {name}{like}; it should move by {a}{named}"
+            (inverse if a < 0 else forwards).append(text)
         elif a != b:
-            changes.append(f"the elements of {name} are {abs(b - a)} too far {'on' if b > a else 'back'}")
-    whole_text, new_text = whole.text(letters), new.text(letters)
-    text = (
-        f"{'; '.join(changes)}."
-        if len(changes) < 3
-        else f"the place in {name} is {new_text}; it should be {whole_text}."
-    )
-    return 1 + len(changes), text
+            text = f"the elements of {name} are {abs(b - a)} too far {'on' if b > a else 'back'}"
+            forwards.append(text)
+    cost, changes = 1 + len(forwards) + len(inverse), forwards or inverse  # of w - p, w tells enough
+    if len(changes) < 3:
+        return cost, f"{'; '.join(changes)}."
+    if inverse and not index:  # nobody computes it from there
+        return 0, ""
+    return cost, f"the place in {name} is {new.text(letters)}; it should be {whole.text(letters)}."
+
+
+def of_another(want: Terms, letter: str, index: int) -> str:
+    """` of input`, of the only array with this letter, if it is another input."""
+    arrays = {c.array for c in columns_of(want) if c.letter == letter}
+    return f" of {want.arrays[min(arrays)].name}" if len(arrays) == 1 and not arrays & {0, index} else ""
 
 
 def as_elsewhere(want: Terms, letter: str, step: Fraction, index: int) -> str:
@@ -219,14 +230,19 @@ def as_table(view: View, want: Terms, column: Column, rule: Linear | Table, foun
     at, got, value = min(row for row in rows if row[1] != row[2])
     if len(letters) > 1:
         where = axis_index("".join(letters), at).replace(",", " and ")
+        if not column.array:
+            return f"what has {where} goes into {array} at {column.letter}={got}; it should go to {column.letter}={value}."
         return f"for {where}, it uses {array} at {column.letter}={got}; it should be {value}."
     shown = sorted(rows)[: 2 * LISTED] if len(rows) <= 2 * LISTED else [(at, got, value)]
     places, values, others = (
         ", ".join(str(row[i][0] if i == 0 else row[i]) for row in shown) for i in range(3)
     )
-    return (
-        f"for {letters[0]} = {places}, it uses {array}'s {column.letter} = {values}; it should be {others}."
+    does = (
+        f"for {letters[0]} = {places}, it uses {array}'s"
+        if column.array
+        else f"what has {letters[0]} = {places} goes into {array}'s"
     )
+    return f"{does} {column.letter} = {values}; it should be {others}."
 
 
 # -- terms that are missing, or too many ------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from ...course.declare import Kernel, Launch, Puzzle
 from ...course.parameters import Scalar
 from ...course.stubs import stub_text
 from ...devices.launching import triple
-from .array_steps import wrong_steps
+from .array_steps import other_rows, wrong_steps
 from .block_slips import block_slips
 from .digits import mixed_digits
 from .expression_values import computed
@@ -46,6 +46,7 @@ def misuses(
     found = list(Rows(kernel, own, failed).mixed())
     dims = [puzzle.full_dims(c) for c in puzzle.cases if not c.stress and kernel in puzzle.kernels_of(c)]
     found += wrong_steps(kernel, own, dims)
+    found += other_rows(kernel, own, dims)
     found += wrong_guards(kernel, own, dims)
     found += [slip for function in reached(file, kernel.name) for slip in mixed_digits(function)]
     mine, stub = Use(file, kernel.name), Use(read(stub_text(puzzle)), kernel.name)

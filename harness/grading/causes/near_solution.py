@@ -61,16 +61,17 @@ def other_signs(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
         other = plain.get(frozenset(names for _, names in s))
         if other is None or s in known or frozenset((-sign, names) for sign, names in s) in known:
             continue
-        wrong = [term for term in s if term not in other]
-        wrong = wrong if len(wrong) * 2 <= len(s) else [term for term in s if term in other]
-        if wrong and len(wrong) < len(s):
-            found.append((e, max(wrong)))
-    for e, (sign, names) in found:
-        if not any(inner is not e and e.holds(inner) for inner, _ in found):
+        if wrong := [term for term in s if term not in other]:
+            found.append((e, wrong))
+    for e, wrong in found:
+        if any(inner is not e and e.holds(inner) for inner, _ in found):
+            continue
+        says = f"Line {e.line}: are all signs right in {shown(e)}?"
+        if len(wrong) == 1:
+            ((sign, names),) = wrong
             does = "adds" if sign > 0 else "subtracts"
-            yield Slip(
-                e.line, f"Line {e.line} {does} {written(names)} in {shown(e)}: is that the right sign?"
-            )
+            says = f"Line {e.line} {does} {written(names)} in {shown(e)}: is that the right sign?"
+        yield Slip(e.line, says)
 
 
 def other_factors(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:

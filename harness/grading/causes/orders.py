@@ -33,8 +33,8 @@ def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, budg
                 continue
             good, bad = ("smaller", "larger") if wrong[0] else ("larger", "smaller")
             return (
-                f"{wrong[0] or wrong[1]} is right where every {letter} of {a.name} is {good} than the one before, and wrong "
-                f"where it is {bad}: does all that has been computed so far stay right when a {bad} element comes?"
+                f"{wrong[0] or wrong[1]} is right where each element of {a.name} along {letter} is {good} than the one before, and "
+                f"wrong where it is {bad}: does all that has been computed so far stay right when a {bad} element comes?"
             )
     return ""
 

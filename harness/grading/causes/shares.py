@@ -143,6 +143,8 @@ def described(arrived: Mapping[int, float], output: str) -> str:
         touched = np.unique(values[bad])
         ranges = runs_of(touched, np.unique(values))
         complete = name != "thread" or is_whole(arrived)
+        if name == "lane" and threads.max() < WARP:
+            continue
         if (np.isin(values, touched) == bad).all() and len(ranges) <= 2 and complete and values.any():
             one = len(touched) == 1
             text = (

@@ -74,7 +74,9 @@ def leaves_out_the_first(function: Function) -> Iterator[Slip]:
             sets = sets_of(v)
             inside = [e for e in sets if loop.holds(e) and (adds(e, v) or keeps_the_larger(e, v))]
             whole = inside and len(inside) == len(sets) and not loop.holds(v)
-            if whole and begins_as_a_number(v) and any(depends(e, name, loop) for e in inside):
+            if not whole or any(adds(e, v) for e in inside) and not begins_at_zero(v, loop, inside):
+                continue
+            if begins_as_a_number(v) and any(depends(e, name, loop) for e in inside):
                 yield Slip(
                     loop.line,
                     f"The loop over {name} in line {loop.line} begins at 1, and {v.name} is {shown(v.value)} before it: what "
@@ -195,6 +197,18 @@ def keeps_the_larger(e: Piece, v: Variable) -> bool:
 def begins_as_a_number(v: Variable) -> bool:
     words = {p.code for p in v.value.all("identifier")} if v.value else {""}
     return words <= LIMITS and not any(v.value.all("call_expression", "subscript_expression"))
+
+
+def begins_at_zero(v: Variable, loop: Piece, inside: list[Piece]) -> bool:
+    """Whether a sum is 0 before its loop, and nothing like its terms, nor a number, is added to it afterwards."""
+    arrays = {access.indexed.code for e in inside for access in e.all("subscript_expression")}
+    for e in (p.outer for p in uses(v) if not loop.holds(p)):
+        for side in ("left", "right") if sign_of(e) == "+" else ():
+            term = e.part(side)
+            again = arrays & {access.indexed.code for access in term.all("subscript_expression")}
+            if again or term.kind == "number_literal":
+                return False
+    return bool(v.value) and not v.value.code.strip("fF.0")
 
 
 def depends(e: Piece, name: str, loop: Piece) -> bool:

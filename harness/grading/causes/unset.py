@@ -95,7 +95,7 @@ def zeros_left_out(seen: Sequence[Observation]) -> list[str]:
             return []
         if left.any() and 2 * np.count_nonzero(target.values[~left]) > np.count_nonzero(~left):
             name = target.array.name
-    says = f"Every element of {name} that was never written should be 0: where there is nothing to add up, 0 is to be stored."
+    says = f"Every element of {name} that was never written should be 0: that 0 has to be stored, too."
     return [says] * bool(name)
 
 

@@ -84,7 +84,7 @@ def test_a_tree_that_only_halves_powers_of_two(tmp_path):
     path = tmp_path / "kernel.cu"
     path.write_text(text, encoding="utf-8")
     (says,) = grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient).causes
-    assert says.startswith("In case block_of_7, what lanes ")
+    assert says.startswith("In case block_of_7, what threads ")
     assert says.endswith(
         " All blocks of 2, 4, 8 ... threads are right: half of an odd number of threads leaves one out."
     )

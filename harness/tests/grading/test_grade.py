@@ -281,7 +281,7 @@ def test_beside_a_fault_stands_what_the_completed_cases_show(puzzle):
 
     verdict = grade(puzzle, strays)
     assert (verdict.kind, verdict.diagnosis, verdict.case) == ("fault", "out-of-bounds", "tiny")
-    assert verdict.lines[-1] == "In case exact, which runs to its end: This is x itself."
+    assert verdict.lines[-1] == "Case exact runs to its end, but is wrong. This is x itself."
     assert verdict.next == "backwarp hint 01 2"
     other = grade(puzzle, lambda a, device: strays(a, device) or a["y"].__setitem__(0, 7))
     assert not any("runs to its end" in line for line in other.lines) and other.next == "backwarp hint 01"

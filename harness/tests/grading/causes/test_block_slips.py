@@ -60,7 +60,7 @@ def test_a_place_of_the_grid_in_shared_memory(index, wrong):
     ]
 
 
-ROWS = "__shared__ float s[99]; int a = threadIdx.y, b = threadIdx.x, P = W + 2;\n"
+ROWS = "__shared__ float s[99]; int a = threadIdx.y, b = threadIdx.x, P = W + 2, e = a, f = e / W + e % W;\n"
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,18 @@ ROWS = "__shared__ float s[99]; int a = threadIdx.y, b = threadIdx.x, P = W + 2;
         ("a * blockDim.x + b", "b * W + a", False),
         ("a * blockDim.x + b", "b * blockDim.y + a", False),
         ("b", "a * W + b", False),
+        ("e", "a * P + b", True),
         ("(a * M + b) * W + a", "(a * M + b) * W + b", False),
     ],
 )
 def test_rows_of_two_lengths(put, taken, wrong):
     found = said(f"{ROWS}s[{put}] = x[0];\ny[0] = s[{taken}];")
     assert bool(found) == wrong
-    assert not wrong or "into s in rows of" in found[0] and "line 5 takes them from rows of" in found[0]
+    assert (
+        not wrong
+        or "into s in rows of W" in found[0].replace("M", "W")
+        and "line 5 takes them from rows of" in found[0]
+    )
 
 
 @pytest.mark.parametrize(

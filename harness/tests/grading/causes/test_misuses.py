@@ -113,6 +113,11 @@ BEGIN = "float sum = 0.0f;"
             [("tile[(y + r) * across + x + s]", "tile[(y + r) * WIDTH + x + s]")],
             "puts elements into tile in rows of across",
         ),
+        (
+            "30",
+            [("int s = row % S, r = row / S % R", "int tap = row % (R * S), s = tap % R, r = tap / R")],
+            "has tap % R, where tap counts R * S elements, and a row of weights has S: is R the right divisor?",
+        ),
         ("10", [("k < C_out; k++", "k < idx; k++")], "ends at idx, which is the number of the thread"),
         ("29", [("down % stride_h != 0", "down % stride_h == 0")], "leaves out where down % stride_h is 0"),
         (

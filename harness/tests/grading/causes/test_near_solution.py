@@ -47,6 +47,11 @@ def told(*edits):
             "Line 7 adds H * r in col * n + r * H + s: is that the right sign?",
         ),
         ("- r * H + s", "- r * H - s", "Line 7 subtracts s in col * n - r * H - s: is that the right sign?"),
+        (
+            "col * n - r * H + s",
+            "col * n + r * H - s",
+            "Line 7: are all signs right in col * n + r * H - s?",
+        ),
         ("p >= H_out", "p >= H", "Line 8 compares p with H: is H the number of what p counts?"),
         ("p >= H_out", "p > H", "Line 8 compares p with H: is H the number of what p counts?"),
         ("p >= H_out", "p > H_out", "Line 8: is p > H_out also right where p is equal to H_out?"),

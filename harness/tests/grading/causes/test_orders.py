@@ -35,7 +35,7 @@ def largest_and_sum(rescales=True, last=False):
         ({}, ""),
         (
             {"rescales": False},
-            "y is right where every k of x is smaller than the one before, and wrong where it is larger",
+            "y is right where each element of x along k is smaller than the one before, and wrong where",
         ),
         ({"rescales": False, "last": True}, ""),
     ],

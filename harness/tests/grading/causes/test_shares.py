@@ -23,9 +23,7 @@ def test_a_share_that_is_lost_or_doubled():
     assert described(lanes, "y") == "what lanes 16 to 31 of a warp read is lost: it never reaches y."
     warps = {t: 1.0 + (t >= 64) for t in range(96)}
     assert described(warps, "y") == "what warp 2 reads is added 2 times to y."
-    assert described({t: float(t != 3) for t in range(6)}, "y").startswith(
-        "what lane 3 of a warp reads is lost"
-    )
+    assert described({t: float(t != 3) for t in range(6)}, "y").startswith("what thread 3 reads is lost")
     assert described({0: 1.0, 1: 1.0}, "y") == ""
     assert described({0: 1.0, 1: 3.0, 2: 0.0, 3: 0.0}, "y") == (
         "so often is what a thread reads added to y: thread 0 once; thread 1 3 times; threads 2 to 3 not at all."
