@@ -42,7 +42,8 @@ Names = dict[str, str]  # of variables of the solution: the student's
 
 
 def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], bool]) -> Iterator[Repair]:
-    """The fewest changes with which the text is right, if they are not too large; the cost is their size in words."""
+    """The fewest changes with which the text is right, if they are not too large. The cost is their size in words;
+    1 if there is one, which only adds or removes."""
 
     def tried(edits: Change) -> bool:
         return is_right(Repair(edits, 0.0, source).text)
@@ -52,7 +53,8 @@ def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], b
     new = sum(e.after.count(";") - source.count(";", e.start, e.end) for e in edits)
     size = sum(map(len, words))
     if 0 < size <= LARGEST and new <= MOST_NEW:
-        yield Repair(edits, size, source)
+        is_plain = len(edits) == 1 and not (edits[0].after and edits[0].start < edits[0].end)
+        yield Repair(edits, 1 if is_plain else size, source)
 
 
 def changes(source: str, solution: str, kernel: str) -> list[Change]:
