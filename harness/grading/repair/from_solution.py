@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import cache
 from itertools import groupby
@@ -19,22 +20,39 @@ from .edits import Edit
 from .repair import Repair
 
 MOST = 12  # places in which the texts differ
-SMALL, LARGEST = 20, 40  # words that come or go: what is told at once, and what where nothing else is found
+SMALL, LARGEST = 20, 30  # words that come or go: what is told at once, and what where nothing else is found
 MOST_NEW = 2  # statements: what is not written yet is not given away
 SAME = 0.6  # of their words at least
 STATEMENTS = ("declaration", "expression_statement", "return_statement", "condition_clause", "for_statement")
-#: what a change is called in which such words come or go
-_SAYS = (
-    ("an order of operations", r"[()]"),
-    ("a barrier", r"__sync\w+|[()]"),
+WIDE = ("compound_statement", "for_statement")  # more than is shown
+EXPRESSIONS = """
+    binary_expression unary_expression call_expression subscript_expression field_expression assignment_expression
+    conditional_expression parenthesized_expression update_expression cast_expression init_declarator
+""".split()
+_WORD = re.compile(r"[\w.]+|&&|\|\||[<>!=]=|<<|>>|\+\+|--|[-+*/%]=|\S")
+#: what a change is called in which such words come or go, or nothing else does
+_WITH = (
+    ("a barrier", r"__sync\w+"),
     ("a memory", r"__shared__"),
+    ("how it is stored", r"atomicAdd"),
+    ("a function", r"__\w+"),
+)
+_ONLY = (
+    ("an order of operations", r"[()]"),
     ("a comparison", r"[<>]=?|[!=]="),
     ("a logical operator", r"&&|\|\|"),
+    ("how it is stored", r"[-+*/]?="),
     ("an operator", r"[-+*/%&|^]|<<|>>"),
-    ("how it is stored", r"[-+*/]?=|atomicAdd|&|\(|\)"),
     ("a type", r"float|double|int|unsigned|long|short|char|half|__half|size_t|const|\(|\)"),
-    ("a place in memory", r"[\[\]]"),
+    ("a place in memory", r"[][]"),
     ("another value", r"[\w.]+"),
+)
+#: or with which something begins that comes or goes
+_FIRST = (
+    ("a condition", r"&&|\|\|"),
+    ("a factor", r"[*/%]"),
+    ("a term", r"[-+]"),
+    ("a first value", r"="),
 )
 
 Change = tuple[Edit, ...]
@@ -54,7 +72,30 @@ def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], b
     size = sum(map(len, words))
     if 0 < size <= LARGEST and new <= MOST_NEW:
         is_plain = len(edits) == 1 and not (edits[0].after and edits[0].start < edits[0].end)
-        yield Repair(edits, 1 if is_plain else size, source)
+        yield Repair(tuple(_whole(edits, source)), 1 if is_plain else size, source)
+
+
+def _whole(edits: Change, source: str) -> Iterator[Edit]:
+    """The same, with the expression around what changes, or the statement where several do: as it is shown."""
+    file = read(source)
+    parts = [tuple(part) for _, part in groupby(edits, key=lambda e: _statement(file, e.start))]
+    for part in parts:
+        start, end = part[0].start, part[-1].end
+        is_word = (
+            len(part) == 1 and re.fullmatch(r"\w+", source[start:end]) and re.fullmatch(r"\w+", part[0].after)
+        )
+        around = file.around(
+            start, *STATEMENTS, *(() if len(parts) > 1 else EXPRESSIONS), "compound_statement"
+        )
+        fits = (e for e in around if e.end >= end)
+        shown = next(fits, None)
+        if is_word or shown is None or shown.kind in WIDE or "\n" in source[shown.start : shown.end]:
+            yield from part
+        else:
+            changed = source[: shown.end]
+            for edit in reversed(part):
+                changed = edit.apply(changed)
+            yield Edit(shown.start, shown.end, changed[shown.start :], part[0].says)
 
 
 def changes(source: str, solution: str, kernel: str) -> list[Change]:
@@ -69,8 +110,15 @@ def changes(source: str, solution: str, kernel: str) -> list[Change]:
     for one, other in _constants(mine, right):
         found += _between(one.tokens, other.tokens, {})
     grouped = groupby(sorted(found, key=lambda e: e.start), key=lambda e: _statement(mine, e.start))
-    statements = [tuple(edits) for _, edits in grouped]
+    statements = [tuple(_called(tuple(edits), source)) for _, edits in grouped]
     return statements if len(statements) <= MOST else []
+
+
+def _called(edits: Change, source: str) -> Iterator[Edit]:
+    """The edits of one statement, by the name for all of them."""
+    before = [w for e in edits for w in _WORD.findall(source[e.start : e.end])]
+    after = [w for e in edits for w in _WORD.findall(e.after)]
+    return (replace(e, says=kind_of(before, after)) for e in edits)
 
 
 def smallest(parts: Sequence[Change], is_right: Callable[[Change], bool]) -> Change:
@@ -152,7 +200,7 @@ def _between(mine: Sequence[Piece], right: Sequence[Piece], names: Names) -> Ite
             at = mine[first - 1].end if first and mine[first - 1].line == mine[first].line else at
         before, behind = (_gap(right, i) if after else "" for i in (start, end))
         after = before * (not text[at - 1].isspace()) + after + behind * (not text[until].isspace())
-        yield Edit(at, until, after, kind_of(own[first:last], theirs[start:end]))
+        yield Edit(at, until, after, "")
 
 
 def _shift(words: Sequence[str], size: int) -> int:
@@ -180,22 +228,22 @@ def _gap(tokens: Sequence[Piece], i: int) -> str:
 
 def kind_of(before: Sequence[str], after: Sequence[str]) -> str:
     """What kind of change it is, as telling.py calls it."""
+    words = [w for w in (*before, *after) if w not in (";", ",")]
     if sorted(before) == sorted(after) and len(before) > 1:
         return "two that are exchanged"
-    if not before and ";" in after and not any(w.startswith("__sync") for w in after):
-        return "a statement that is missing"
-    if not after and ";" in before:
-        return "a statement too many"
-    words = [w for w in (*before, *after) if w not in ";,"]
+    if says := next((says for says, p in _WITH if any(re.fullmatch(p, w) for w in words)), ""):
+        return says
     if not before or not after:
-        words = [w for w in words if w in "+-*/%"] or words
-        if words[:1] and words[0] in ("*", "/", "%"):
-            return "a factor"
-        if words[:1] and words[0] in ("+", "-"):
-            return "a term"
-    return next(
-        (says for says, p in _SAYS if words and all(re.fullmatch(p, w) for w in words)), "an expression"
-    )
+        if ";" in after or ";" in before:
+            return "a statement too many" if before else "a statement that is missing"
+        signs = [words[0], words[-1], *(w for w in words if not w[0].isalnum() and w not in "()")]
+        if says := next((says for w in signs for says, p in _FIRST if re.fullmatch(p, w)), ""):
+            return says
+        if {"++", "--"} & {*words}:
+            return "the step of a loop"
+    if {"&&", "||", "?"} & {*words} and len(words) > 2:
+        return "a choice" if "?" in words else "a condition"
+    return next((says for says, p in _ONLY if all(re.fullmatch(p, w) for w in words)), "an expression")
 
 
 def _statement(file: CudaText, place: int) -> int:

@@ -162,4 +162,5 @@ def hint(repair: Mapping, level: int, source: str) -> list[str]:
 
 
 def shown(code: str) -> str:
-    return " ".join(code.split())
+    """In one line, without comments."""
+    return " ".join(re.sub(r"//[^\n]*", "", code).split())
