@@ -10,11 +10,9 @@ Memory comes straight from cudaMalloc, without CuPy's pool, each array between t
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 import sys
-import tempfile
 from dataclasses import dataclass, fields
 
 import numpy
@@ -25,13 +23,12 @@ from harness.errors import BackwarpError, DeviceError, LaunchError
 
 from .capture import Node, Sequence
 from .faults import FAULTS, error_name, fault_of
+from .output import PRINTF_FIFO, Captured
 
 GUARD = 4096  # bytes before and after each array
 _BAND = numpy.full(GUARD // 4, 0xFFC5C5C5, numpy.uint32).view(numpy.uint8)  # a NaN, as float and as double
-_PRINTF_FIFO = 8 << 20  # bytes; what a kernel prints beyond this is lost, oldest first
 FLUSH = 256 << 20  # bytes written between timed launches, more than any L2 holds
 WARM_UP = 200.0  # milliseconds of work before the first timed launch: an idle GPU has lowered its clocks
-_READ_LIMIT = 2 * _PRINTF_FIFO
 
 
 @dataclass
@@ -45,26 +42,6 @@ class _Array:
     @property
     def pointer(self) -> int:
         return self.base + GUARD
-
-
-class Captured:
-    """Captures this process's stdout and stderr at the level of file descriptors."""
-
-    def __init__(self):
-        self._file = tempfile.TemporaryFile()
-        for descriptor in (1, 2):
-            os.dup2(self._file.fileno(), descriptor)
-        self._libc = ctypes.CDLL(None)
-
-    def take(self) -> str:
-        """What has been written since the last call."""
-        sys.stdout.flush()
-        self._libc.fflush(None)  # CUDA writes through C's stdout
-        file = self._file.fileno()
-        text = os.pread(file, _READ_LIMIT, 0).decode("utf-8", "replace")
-        os.ftruncate(file, 0)
-        os.lseek(file, 0, os.SEEK_SET)
-        return text
 
 
 class Context:
@@ -92,7 +69,7 @@ class Context:
         device = runtime.getDevice()
         properties = runtime.getDeviceProperties(device)
         if self.output:  # CUDA refuses it in a process that has launched a kernel with printf
-            runtime.deviceSetLimit(runtime.cudaLimitPrintfFifoSize, _PRINTF_FIFO)
+            runtime.deviceSetLimit(runtime.cudaLimitPrintfFifoSize, PRINTF_FIFO)
 
         def attribute(name: str) -> int:
             return runtime.deviceGetAttribute(getattr(runtime, f"cudaDevAttrMax{name}"), device)
