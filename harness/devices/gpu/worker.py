@@ -11,8 +11,6 @@ Memory comes straight from cudaMalloc, without CuPy's pool, each array between t
 from __future__ import annotations
 
 import math
-import os
-import sys
 from dataclasses import dataclass, fields
 
 import numpy
