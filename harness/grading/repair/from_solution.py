@@ -1,28 +1,26 @@
 """Edits that the solution suggests: where a kernel says something else than the solution, it is made to say the same.
 
-Names do not count: a variable of the solution is the student's of that name or place. A kernel that is built in another
-way has too many differences, and is left to the search for edits of its own.
+A kernel that is built in another way has too many differences, and is left to the search for edits of its own.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from difflib import SequenceMatcher
 from functools import cache
 from itertools import groupby
 
-from ...course.cuda_text import CudaText, Function, Piece, read
-from ..causes.findings import reached
+from ...course.cuda_text import CudaText, read
+from ..differences import Difference, differences
 from .edits import Edit
 from .repair import Repair
 
 MOST = 12  # places in which the texts differ
-SMALL, LARGEST = 20, 30  # words that come or go: what is told at once, and what where nothing else is found
+SMALL, LARGEST = (
+    20,
+    50,
+)  # words that come or go: what is told at once, and what where nothing likelier is found
 MOST_NEW = 2  # statements: what is not written yet is not given away
-SAME = 0.6  # of their words at least
 STATEMENTS = ("declaration", "expression_statement", "return_statement", "condition_clause", "for_statement")
 WIDE = ("compound_statement", "for_statement")  # more than is shown
 EXPRESSIONS = """
@@ -56,7 +54,6 @@ _FIRST = (
 )
 
 Change = tuple[Edit, ...]
-Names = dict[str, str]  # of variables of the solution: the student's
 
 
 def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], bool]) -> Iterator[Repair]:
@@ -67,12 +64,16 @@ def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], b
         return is_right(Repair(edits, 0.0, source).text)
 
     edits = smallest(changes(source, solution, kernel), tried)
-    words = [re.findall(r"\w+|\S", f"{source[e.start : e.end]} {e.after}") for e in edits]
     new = sum(e.after.count(";") - source.count(";", e.start, e.end) for e in edits)
-    size = sum(map(len, words))
+    size = size_of(edits, source)
     if 0 < size <= LARGEST and new <= MOST_NEW:
         is_plain = len(edits) == 1 and not (edits[0].after and edits[0].start < edits[0].end)
         yield Repair(tuple(_whole(edits, source)), 1 if is_plain else size, source)
+
+
+def size_of(edits: Change, source: str) -> int:
+    """In words that come or go."""
+    return sum(len(_WORD.findall(f"{source[e.start : e.end]} {e.after}")) for e in edits)
 
 
 def _whole(edits: Change, source: str) -> Iterator[Edit]:
@@ -99,26 +100,21 @@ def _whole(edits: Change, source: str) -> Iterator[Edit]:
 
 
 def changes(source: str, solution: str, kernel: str) -> list[Change]:
-    """One for every statement in which a kernel, what it calls and the constants of the file differ; none where too much
-    does."""
-    mine, right = read(source), read(solution)
-    found = []
-    own, theirs = ({f.name: f for f in reached(file, kernel)} for file in (mine, right))
-    for name in own.keys() & theirs.keys():
-        names = named_alike(own[name], theirs[name])
-        found += _between(own[name].whole.tokens, theirs[name].whole.tokens, names)
-    for one, other in _constants(mine, right):
-        found += _between(one.tokens, other.tokens, {})
-    grouped = groupby(sorted(found, key=lambda e: e.start), key=lambda e: _statement(mine, e.start))
-    statements = [tuple(_called(tuple(edits), source)) for _, edits in grouped]
-    return statements if len(statements) <= MOST else []
+    """One for every statement that differs, unless it is too large; none where too many do."""
+    mine = read(source)
+    found = differences(mine, read(solution), kernel)
+    statements = [
+        _called([*some], source) for _, some in groupby(found, key=lambda d: _statement(mine, d.start))
+    ]
+    small = [some for some in statements if size_of(some, source) <= LARGEST]
+    return small if len(small) <= MOST else []
 
 
-def _called(edits: Change, source: str) -> Iterator[Edit]:
+def _called(some: Sequence[Difference], source: str) -> Change:
     """The edits of one statement, by the name for all of them."""
-    before = [w for e in edits for w in _WORD.findall(source[e.start : e.end])]
-    after = [w for e in edits for w in _WORD.findall(e.after)]
-    return (replace(e, says=kind_of(before, after)) for e in edits)
+    before = [w for d in some for w in _WORD.findall(source[d.start : d.end])]
+    after = [w for d in some for w in _WORD.findall(d.right)]
+    return tuple(Edit(d.start, d.end, d.right, kind_of(before, after)) for d in some)
 
 
 def smallest(parts: Sequence[Change], is_right: Callable[[Change], bool]) -> Change:
@@ -138,92 +134,6 @@ def smallest(parts: Sequence[Change], is_right: Callable[[Change], bool]) -> Cha
         else:
             pieces = min(2 * pieces, len(parts))
     return tuple(edit for change in parts for edit in change) if parts and right(tuple(parts)) else ()
-
-
-def named_alike(mine: Function, right: Function) -> Names:
-    """The student's names of the solution's variables: parameters by their place, others by which are most often used at
-    the same places."""
-    names = {v.name: own.name for v, own in zip(right.parameters, mine.parameters)}
-    own, theirs = _locals(mine), _locals(right)
-    at, there = mine.body.tokens, right.body.tokens
-    same = _matcher(
-        at, dict.fromkeys(own, ""), there, names | dict.fromkeys(theirs, "")
-    ).get_matching_blocks()
-    pairs = [(there[b + i].code, at[a + i].code) for a, b, size in same for i in range(size)]
-    used = Counter((name, alike) for name, alike in pairs if name in theirs and alike in own)
-    for (name, alike), _ in sorted(used.items(), key=lambda item: (-item[1], item[0][0] != item[0][1])):
-        if name not in names and alike not in names.values():
-            names[name] = alike
-    return names
-
-
-def _matcher(mine: Sequence[Piece], own: Names, right: Sequence[Piece], theirs: Names) -> SequenceMatcher:
-    """Of words, in which variables are named so."""
-    return SequenceMatcher(
-        None, [_named(t, own) for t in mine], [_named(t, theirs) for t in right], autojunk=False
-    )
-
-
-def _named(token: Piece, names: Names) -> str:
-    return names.get(token.code, token.code) if token.kind == "identifier" else token.code
-
-
-def _locals(function: Function) -> set[str]:
-    return {v.name for v in function.file.variables if function.body.holds(v)}
-
-
-def _constants(mine: CudaText, right: CudaText) -> Iterator[tuple[Piece, Piece]]:
-    """Their declarations in both files."""
-    own = {v.name: v for v in mine.variables if v.scope == mine.root}
-    yield from ((own[v.name], v) for v in right.variables if v.scope == right.root and v.name in own)
-
-
-def _between(mine: Sequence[Piece], right: Sequence[Piece], names: Names) -> Iterator[Edit]:
-    """What is to be changed in these words of a file; nothing where few of them are the same."""
-    matcher = _matcher(mine, {}, right, names)
-    own, theirs = matcher.a, matcher.b
-    if matcher.real_quick_ratio() < SAME or matcher.ratio() < SAME:
-        return
-    text = mine[0].file.text
-    for kind, first, last, start, end in matcher.get_opcodes():
-        if kind == "equal":
-            continue
-        if kind != "replace":  # whole statements, not `; f()` before a `;`
-            by = (
-                _shift(theirs[start:], end - start) if kind == "insert" else _shift(own[first:], last - first)
-            )
-            first, last, start, end = first + by, last + by, start + by, end + by
-        after = "".join(_gap(right, i) * (i > start) + theirs[i] for i in range(start, end))
-        ends = end > start and theirs[end - 1] in (";", "}")
-        at, until = (mine[first].start, mine[last - 1].end) if first < last else _before(mine, first, ends)
-        if not after and not _gap(right, start):
-            at = mine[first - 1].end if first and mine[first - 1].line == mine[first].line else at
-        before, behind = (_gap(right, i) if after else "" for i in (start, end))
-        after = before * (not text[at - 1].isspace()) + after + behind * (not text[until].isspace())
-        yield Edit(at, until, after, "")
-
-
-def _shift(words: Sequence[str], size: int) -> int:
-    """By how much what comes or goes can begin later, so that it ends where a statement does; 0 where it does."""
-    for by in range(size):
-        if words[by + size - 1] in (";", "}"):
-            return by
-        if by + size == len(words) or words[by] != words[by + size]:
-            break
-    return 0
-
-
-def _before(words: Sequence[Piece], i: int, ends: bool) -> tuple[int, int]:
-    """Where something is inserted before a word. ends: whether it is a statement, which goes to the end of the line before
-    if the word is the first of its line."""
-    first = i < len(words) and i and words[i - 1].line < words[i].line
-    at = words[i - 1].end if i == len(words) or ends and first else words[i].start
-    return at, at
-
-
-def _gap(tokens: Sequence[Piece], i: int) -> str:
-    """What stands before a word, without comments."""
-    return " " if 0 < i < len(tokens) and tokens[i - 1].end < tokens[i].start else ""
 
 
 def kind_of(before: Sequence[str], after: Sequence[str]) -> str:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
 from ...course.declare import Case, Kernel, Puzzle
-from ...devices.virtual.run.workers import available_cores
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
 from .. import grade
 from ..runs import given
@@ -40,10 +39,9 @@ from .reach import is_one_place
 from .repair import Repair, rank
 from .sites import Choice, Site
 from .suspicion import alone, stretches, suspected
-from .variants import FEW_LARGE, Combination, Variants, has_barriers, with_small_blocks
+from .variants import FEW_LARGE, Combination, Devices, Variants, has_barriers, with_small_blocks
 
 SECONDS = 5.0
-MOST_DEVICES = 2  # that try edits side by side
 CHUNK = 512  # edits tried before those are graded that are right in small cases; then twice as many
 MOST = 3  # repairs that are looked for, each in a line of its own
 AS_LIKELY = 0.3  # what a repair may cost more than the best and is said as well
@@ -56,6 +54,7 @@ FIRST = 1.1  # what edits may cost of lines that are changed first
 FIRST_BUILD = 0.4  # of the time is for these
 LATER = 0.35  # by which they wait longer
 PAIRS_LATER = 0.25  # and those of several edits
+LIKELY = 1.4  # what edits cost at most that are told in place of a large suggestion
 SUGGESTED = 0.5  # of the time is for what the solution suggests
 LAST_BUILD = 0.4  # of the time is kept for it, in which more edits can be tried
 
@@ -109,21 +108,6 @@ def look(puzzle: Puzzle, path: Path, verdict: Verdict, **how) -> None:
         verdict.repair = [r.as_dict() for r in repairs(puzzle, source, verdict, path.name, **how)]
 
 
-class Devices:
-    """As many as work side by side, opened when they are asked for; all variants share them."""
-
-    def __init__(self, opener: Callable, checks: str, seed: int, stack: ExitStack):
-        self.opener, self.checks, self.seed, self.stack = opener, checks, seed, stack
-        self.opened: list = []
-
-    def __iter__(self) -> Iterator:
-        for i in range(min(available_cores(), MOST_DEVICES)):
-            if i == len(self.opened):
-                device = self.opener("cpu", checks=self.checks, seed=self.seed)
-                self.opened.append(self.stack.enter_context(device))
-            yield self.opened[i]
-
-
 @dataclass
 class Search:
     puzzle: Puzzle
@@ -149,13 +133,14 @@ class Search:
         return min(self.turn, self.end) - self.clock()
 
     def run(self) -> list[Repair]:
-        """What the solution suggests, if it is small; else what a search finds, if it finds anything."""
+        """What the solution suggests, unless that is large and a search finds something likelier."""
         slow = self.verdict.kind == "slow"
         self.tell(f"looking for one change that makes it {'fast enough' if slow else 'right'}")
         suggested = [*self.suggested(slow)] if self.aided else []
         if suggested and suggested[0].cost <= from_solution.SMALL:
             return suggested
-        return (self.faster() if slow else self.changed()) or suggested
+        found = self.faster() if slow else self.changed()
+        return suggested if suggested and (not found or found[0].cost > LIKELY) else found
 
     def changed(self) -> list[Repair]:
         """In the build with all checks where threads run in the wrong order, and then in the optimised one, where more

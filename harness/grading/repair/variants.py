@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import cached_property
 from itertools import islice, repeat
 
@@ -14,6 +15,7 @@ import numpy as np
 from ...course.cuda_text import read
 from ...course.cuda_values import tunables
 from ...course.declare import Case, Kernel, Puzzle, Scalar
+from ...devices.virtual.run.workers import available_cores
 from ...devices.virtual.variants import FAULTS, RIGHT, Wanted
 from ...errors import CompileError, CourseError
 from ...measure.shapes import flops
@@ -25,6 +27,7 @@ from .terms import value_of
 
 Combination = tuple[Choice, ...]
 
+MOST_DEVICES = 2  # that try edits side by side
 LAUNCH = 0.5  # seconds of one variant of many; a right one takes far less in a small case
 SOON = 0.4  # seconds of a request
 FEW, LONG = 64, 2.0  # so few may take so long
@@ -45,6 +48,21 @@ _BARRIERS = re.compile(r"\w_sync\b|__sync|\bbarrier|\bsync\b|mma")
 _WARPS = re.compile(r"\w_sync\b|__syncwarp|warpSize|mma|(?<![\w.])(?:31|32|0x1[fF])(?![\w.])")
 #: by which threads or blocks work on one element together
 _JOINT = re.compile(r"atomic|red_|volatile$|__threadfence|cooperative_groups|cuda$|grid")
+
+
+class Devices:
+    """As many as work side by side, opened when they are asked for; all variants share them."""
+
+    def __init__(self, opener: Callable, checks: str, seed: int, stack: ExitStack):
+        self.opener, self.checks, self.seed, self.stack = opener, checks, seed, stack
+        self.opened: list = []
+
+    def __iter__(self) -> Iterator:
+        for i in range(min(available_cores(), MOST_DEVICES)):
+            if i == len(self.opened):
+                device = self.opener("cpu", checks=self.checks, seed=self.seed)
+                self.opened.append(self.stack.enter_context(device))
+            yield self.opened[i]
 
 
 class Variants:

@@ -42,6 +42,14 @@ def test_the_place_is_named(edits, says):
         [],
         [("sum", "total")],
         [("a[i]", "a[0]"), ("WIDTH = 4", "WIDTH = 8")],
+        [("a[i]", "a[0]"), ("WIDTH = 4", "WIDTH = 4, MORE = 1")],
+        [("a[i]", "a[0]"), ("WIDTH = 4;", "WIDTH = 4;\n#define MORE")],
+        [
+            (
+                "int i = ",
+                "while (n-- > 0) c[n] = a[n];\n    int p, q, r, s; for (p = q = r = s = 0; p < q; p++) r += s;\nint i = 1 + ",
+            )
+        ],
         [("a[i]", "a[0]"), ("blockIdx.x * WIDTH", "blockIdx.x")],
     ],
 )

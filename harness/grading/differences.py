@@ -1,0 +1,123 @@
+"""Where the text of a kernel says something else than the solution's.
+
+Names do not count: a variable of the solution is the student's of that place, or the one that is used at the same places.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from ..course.cuda_text import CudaText, Function, Piece
+from .causes.findings import reached
+
+SAME = 0.6  # of the words of two functions at least
+Names = dict[str, str]  # of variables of the solution: the student's
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where `text[start:end]` stands, the solution says `right`, in the student's names."""
+
+    start: int
+    end: int
+    right: str
+
+
+def differences(mine: CudaText, right: CudaText, kernel: str) -> list[Difference]:
+    """Of a kernel, the functions that it calls and the constants of the file, as far as both have them, in the order of
+    the text. Functions that have little in common differ as a whole."""
+    own, theirs = ({f.name: f for f in reached(file, kernel)} for file in (mine, right))
+    found = [d for one, other in _constants(mine, right) for d in _between(one.tokens, other.tokens, {})]
+    for name in own.keys() & theirs.keys():
+        names = named_alike(own[name], theirs[name])
+        found += _between(own[name].whole.tokens, theirs[name].whole.tokens, names)
+    return sorted(found, key=lambda d: d.start)
+
+
+def named_alike(mine: Function, right: Function) -> Names:
+    """The student's names of the solution's variables: parameters by their place, others by which are most often used at
+    the same places."""
+    names = {v.name: own.name for v, own in zip(right.parameters, mine.parameters)}
+    own, theirs = _locals(mine), _locals(right)
+    at, there = mine.body.tokens, right.body.tokens
+    same = _matcher(
+        at, dict.fromkeys(own, ""), there, names | dict.fromkeys(theirs, "")
+    ).get_matching_blocks()
+    pairs = [(there[b + i].code, at[a + i].code) for a, b, size in same for i in range(size)]
+    used = Counter((name, alike) for name, alike in pairs if name in theirs and alike in own)
+    for (name, alike), _ in sorted(used.items(), key=lambda item: (-item[1], item[0][0] != item[0][1])):
+        if name not in names and alike not in names.values():
+            names[name] = alike
+    return names
+
+
+def _matcher(mine: Sequence[Piece], own: Names, right: Sequence[Piece], theirs: Names) -> SequenceMatcher:
+    """Of words, in which variables are named so."""
+    return SequenceMatcher(
+        None, [_named(t, own) for t in mine], [_named(t, theirs) for t in right], autojunk=False
+    )
+
+
+def _named(token: Piece, names: Names) -> str:
+    return names.get(token.code, token.code) if token.kind == "identifier" else token.code
+
+
+def _locals(function: Function) -> set[str]:
+    return {v.name for v in function.file.variables if function.body.holds(v)}
+
+
+def _constants(mine: CudaText, right: CudaText) -> Iterator[tuple[Piece, Piece]]:
+    """Their declarations in both files."""
+    own = {v.name: v for v in mine.variables if v.scope == mine.root}
+    yield from ((own[v.name], v) for v in right.variables if v.scope == right.root and v.name in own)
+
+
+def _between(mine: Sequence[Piece], right: Sequence[Piece], names: Names) -> Iterator[Difference]:
+    matcher = _matcher(mine, {}, right, names)
+    own, theirs = matcher.a, matcher.b
+    if matcher.real_quick_ratio() < SAME or matcher.ratio() < SAME:
+        yield Difference(mine[0].start, mine[-1].end, " ".join(theirs))
+        return
+    text = mine[0].file.text
+    for kind, first, last, start, end in matcher.get_opcodes():
+        if kind == "equal":
+            continue
+        if kind != "replace":  # whole statements, not `; f()` before a `;`
+            by = (
+                _shift(theirs[start:], end - start) if kind == "insert" else _shift(own[first:], last - first)
+            )
+            first, last, start, end = first + by, last + by, start + by, end + by
+        after = "".join(_gap(right, i) * (i > start) + theirs[i] for i in range(start, end))
+        ends = end > start and theirs[end - 1] in (";", "}")
+        at, until = (mine[first].start, mine[last - 1].end) if first < last else _before(mine, first, ends)
+        if not after and not _gap(right, start):
+            at = mine[first - 1].end if first and mine[first - 1].line == mine[first].line else at
+        before, behind = (_gap(right, i) if after else "" for i in (start, end))
+        after = before * (not text[at - 1].isspace()) + after + behind * (not text[until].isspace())
+        yield Difference(at, until, after)
+
+
+def _shift(words: Sequence[str], size: int) -> int:
+    """By how much what comes or goes can begin later, so that it ends where a statement does; 0 where it does."""
+    for by in range(size):
+        if words[by + size - 1] in (";", "}"):
+            return by
+        if by + size == len(words) or words[by] != words[by + size]:
+            break
+    return 0
+
+
+def _before(words: Sequence[Piece], i: int, ends: bool) -> tuple[int, int]:
+    """Where something is inserted before a word. ends: whether it is a statement, which goes to the end of the line before
+    if the word is the first of its line."""
+    first = i < len(words) and i and words[i - 1].line < words[i].line
+    at = words[i - 1].end if i == len(words) or ends and first else words[i].start
+    return at, at
+
+
+def _gap(tokens: Sequence[Piece], i: int) -> str:
+    """What stands before a word, without comments."""
+    return " " if 0 < i < len(tokens) and tokens[i - 1].end < tokens[i].start else ""
