@@ -26,10 +26,19 @@ from .warps import WARP, exchanges
 
 
 class ModuleFacts:
-    """interleaved, threads: as in `Waits`. width: how many threads run as lanes of a vector. masks: see `targets.Target`."""
+    """interleaved, threads: as in `Waits`. width: how many threads run as lanes of a vector. masks, keeping: see
+    `targets.Target`."""
 
-    def __init__(self, module: Module, interleaved: bool, threads: bool, width: int = 1, masks: str = "i1"):
-        self.width, self.masks = width, masks
+    def __init__(
+        self,
+        module: Module,
+        interleaved: bool,
+        threads: bool,
+        width: int = 1,
+        masks: str = "i1",
+        keeping: str = "",
+    ):
+        self.width, self.masks, self.keeping = width, masks, keeping
         self.module, self.graph = module, CallGraph(module)
         self.barriers = Barriers(self.graph)
         self.waits = Waits(self.graph, interleaved, threads)

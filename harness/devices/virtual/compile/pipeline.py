@@ -73,7 +73,9 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
         specialise.run(module, *fixed)
     processor = target(recipe.target)
     width = (recipe.lanes or processor.lanes) if recipe.coarsen else 1
-    facts = ModuleFacts(module, Check.RACES in recipe, not recipe.runtime, width, processor.masks)
+    facts = ModuleFacts(
+        module, Check.RACES in recipe, not recipe.runtime, width, processor.masks, processor.keeping
+    )
     turns.run(facts.waits)
     inline.run(facts.waits)
     for function in facts.emitted:

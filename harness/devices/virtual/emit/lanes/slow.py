@@ -2,6 +2,8 @@
 
 Lanes that take part may access, though others, which were checked with them, may not; that is found out for each lane. What the
 runtime then does not allow either is a fault.
+
+They leave their callers all registers, which would else be kept in memory all the time (see `targets.Target`).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from .lift import LaneText
 from .values import ROW
 
 _CHECK = """
-define internal preserve_mostcc i1 @lanes.check.{width}(i64 %env, i64 %thread, ptr %addresses, i32 %mask, i32 %site, i32 %info) cold noinline {{
+define internal preserve_mostcc i1 @lanes.check.{width}(i64 %env, i64 %thread, ptr %addresses, i32 %mask, i32 %site, i32 %info) cold noinline {keeping} {{
 entry:
   br label %lane
 lane:
@@ -44,7 +46,7 @@ done:
 """
 # begin, bound: see `Checks.limits`, of one lane
 _ACCESS = """
-define internal preserve_mostcc i1 @{name}(i64 %env, i64 %thread, ptr %memory, ptr %room, i32 %mask, i32 %site, i32 %info, i64 %begin, i64 %bound) cold noinline {{
+define internal preserve_mostcc i1 @{name}(i64 %env, i64 %thread, ptr %memory, ptr %room, i32 %mask, i32 %site, i32 %info, i64 %begin, i64 %bound) cold noinline {keeping} {{
   %bits = {narrowed} i32 %mask to i{width}
   %lanes = bitcast i{width} %bits to {bools}
   %addresses = load {vector}, ptr %room, align 64
@@ -60,7 +62,7 @@ define internal preserve_mostcc i1 @{name}(i64 %env, i64 %thread, ptr %memory, p
   %all = call i1 @llvm.vector.reduce.and.v{width}i1({bools} %each)
   br i1 %all, label %access, label %ask
 ask:
-  %allowed = call preserve_mostcc i1 @lanes.check.{width}(i64 %env, i64 %thread, ptr %room, i32 %mask, i32 %site, i32 %info)
+  %allowed = call preserve_mostcc i1 @lanes.check.{width}(i64 %env, i64 %thread, ptr %room, i32 %mask, i32 %site, i32 %info) {keeping}
   br i1 %allowed, label %access, label %wrong
 wrong:
   ret i1 false
@@ -74,7 +76,7 @@ access:
 
 class SlowAccesses:
     def __init__(self, e):
-        self.e, self.text, self.values = e, e.text, e.values
+        self.e, self.text, self.values, self.keeping = e, e.text, e.values, e.module.facts.keeping
         self.room = ""  # for the addresses of lanes, and what they load or store: the current one
         self._rooms: set[str] = set()
 
@@ -110,7 +112,7 @@ class SlowAccesses:
         who = ROW if self.room in self.text.several else e.threads.address
         what = f"i32 {lanes or self.values.bits()}, i32 {e.sites.of(ins)}, i32 {info(ins)}"
         given = f"i64 %env, i64 {who}, {memory}ptr {self.room}, {what}{limits}"
-        return self.text.assign(f"call preserve_mostcc i1 @{name}({given})")
+        return self.text.assign(f"call preserve_mostcc i1 @{name}({given}) {self.keeping}")
 
     def _enter(self, *values: str) -> None:
         """A room for these, of each row where they or the lanes that take part differ."""
@@ -132,7 +134,9 @@ class SlowAccesses:
     def _needs_check(self) -> None:
         self.e.module.declare("rt_check")
         thread, width = abi.DTYPES["Thread"].itemsize, self.text.width
-        self.e.module.helpers[f"lanes.check.{width}"] = _CHECK.format(thread=thread, width=width)
+        self.e.module.helpers[f"lanes.check.{width}"] = _CHECK.format(
+            thread=thread, width=width, keeping=self.keeping
+        )
 
     def _needs_access(self, what: str, t: str, n: int, size: int) -> str:
         text = self.text
@@ -151,6 +155,7 @@ class SlowAccesses:
                 bools=bools,
                 shift=(n * size).bit_length() - 1,
                 accesses=accesses,
+                keeping=self.keeping,
             )
         return name
 
