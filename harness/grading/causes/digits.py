@@ -53,8 +53,8 @@ def mixed_digits(function: Function) -> Iterator[Slip]:
             first = max(fits, key=lambda f: sum((f.divisor + f.count).values()))
             yield Slip(
                 d.piece.line,
-                f"{both(d.piece, first.piece)}: do these sizes fit together? After that remainder, what is left of {number} is "
-                f"{shown(first.piece.part('left'))} / {bracketed(first.piece.part('right'))}.",
+                f"{both(d.piece, first.piece)}: do these sizes fit together? The quotient after a remainder divides by the size of "
+                "that, too.",
             )
             break
     yield from in_turn(function)
@@ -69,7 +69,7 @@ def taken_twice(found: list[Digit]) -> Iterator[Slip]:
         if a.count and b.count and a.divisor == b.divisor and not (a.count <= b.count or b.count <= a.count):
             yield Slip(
                 b.piece.line,
-                f"{both(b.piece, a.piece)}: what the one counts must be divided away before the other.",
+                f"{both(b.piece, a.piece)}: two remainders of one number, by different sizes: must one be divided away before the other?",
             )
             return
 

@@ -24,6 +24,7 @@ from ..runs import Outcome, Pace, Setup, Trial, start_text
 from ..sentences import ENDS, nth_line
 from .array_steps import products
 from .expression_values import integer_of, plain, substituted
+from .findings import sign_of
 from .noting import Probe, access_of, all_indices, element_of, noting, probe_of, value_of
 
 MOST_VALUES = 8  # shown
@@ -91,7 +92,7 @@ def told(
     outside, names = _outside(file, probe, values, fault, sizes or {})
     return [
         *_where(file, probe, values, call),
-        *_differences(file, probe, values, names),
+        *(_differences(file, probe, values, names) if "before its start" in fault.explanation else ()),
         *outside,
         *_quotients(file, probe, values, names),
         *_guard(file, probe, values, names, fault.kind in ENDS and is_flat(fault, probe)),
@@ -339,7 +340,7 @@ def _guard(
     looked = outside | {
         p.code
         for n in outside
-        if (v := value_of(file, n, place))
+        if (v := value_of(file, n, place)) and sign_of(v) != "%"  # which ends where its size does
         for p in v.all("identifier")
         if p.code in ("threadIdx", "blockIdx") or _varies(file, probe.function, p.code, place)
     }

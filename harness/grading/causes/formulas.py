@@ -82,10 +82,11 @@ def in_view(view: View, want: Terms, got: Terms) -> tuple[float, str]:
     }
     if None not in new.values():
         pairs = [pair for c, rule in wrong for pair in zip(rule.factors, new[c].factors, strict=True)]
-        backwards = any(b < 0 <= a for a, b in pairs)  # rather k + c in one array than k - c in the other
-        inverse = any(a < 0 for _, rule in wrong for a in rule.factors[:-1])
-        apart = not all(isinstance(rule, Table) or rule.is_whole for rule in view.rules)
-        unusual = backwards / 2 + 1.5 * inverse + 2 * (view.dependent == 0) + 4 * apart
+        if any(is_turned(view, c, rule, new[c]) for c, rule in wrong):
+            return 0, ""
+        unusual = 1.5 * any(a < 0 for _, rule in wrong for a in rule.factors[:-1])
+        unusual += 4 * any(isinstance(rule, Linear) and not rule.is_whole for rule in view.rules)
+        unusual += 2 * (view.dependent == 0)
         return sum(a != b for a, b in pairs) + unusual, as_indices(view, want, index, dict(wrong), new)
     cost, says = as_steps(view, want, got, index)
     if says:
@@ -96,6 +97,13 @@ def in_view(view: View, want: Terms, got: Terms) -> tuple[float, str]:
     if len(wrong) == 1 and (found := table(base, got.at[:, wrong[0][0].number])):
         return 8, as_table(view, want, *wrong[0], found)
     return 0, ""
+
+
+def is_turned(view: View, column: Column, right: Linear, new: Linear) -> bool:
+    """Whether one of them is `c - k` where the other has no k, or where a c is meant: rather, another array has c + k."""
+    factors = list(zip(view.letters, right.factors, new.factors, strict=False))
+    same = any(a for letter, a, _ in factors if letter == column.letter)
+    return any(b < 0 == a or same and a < 0 for _, a, b in factors)
 
 
 def as_slope(view: View, want: Terms, got: Terms, column: Column, rule: Linear) -> str:
@@ -183,8 +191,7 @@ def told_steps(
             text = f"a step along {letter}{of} moves by {b} in {name}{like}; it should move by {a}{named}"
             (inverse if a < 0 else forwards).append(text)
         elif a != b:
-            text = f"the elements of {name} are {abs(b - a)} too far {'on' if b > a else 'back'}"
-            forwards.append(text)
+            forwards.append(f"the elements of {name} are {abs(b - a)} too far {'on' if b > a else 'back'}")
     cost, changes = 1 + len(forwards) + len(inverse), forwards or inverse  # of w - p, w tells enough
     if len(changes) < 3:
         return cost, f"{'; '.join(changes)}."
@@ -204,9 +211,8 @@ def as_elsewhere(want: Terms, letter: str, step: Fraction, index: int) -> str:
     columns = columns_of(want)
     for c in columns:
         if c.letter == letter and c.array != index and c.step == step and c.steps.isidentifier():
-            if {str(want.arrays[o.array].axes[i][1]) for o, i in in_axes(columns) if o.size == step} == {
-                c.steps
-            }:
+            sizes = {str(want.arrays[o.array].axes[i][1]) for o, i in in_axes(columns) if o.size == step}
+            if sizes == {c.steps}:
                 return f", as in {want.arrays[c.array].name} ({c.steps})"
     return ""
 

@@ -147,6 +147,12 @@ class Use:
                 found.setdefault((e.part("operator").code, e.part("right").code), []).append(e)
         return found
 
+    def asks_elsewhere(self, name: str) -> bool:
+        """Whether a name is passed to a function of the file that takes a remainder."""
+        calls = ((self.file.function(f), call) for body in self.bodies for f, call in body.calls())
+        passed = [f for f, call in calls if f and name in [p.code for p in call.part("arguments").parts]]
+        return any(sign_of(e) == "%" for f in passed for e in f.body.all("binary_expression"))
+
     def times(self, name: str) -> int:
         """How often something is multiplied by a name."""
         products = (e for body in self.bodies for e in body.all("binary_expression"))
@@ -203,6 +209,8 @@ def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterato
     for name in (p.name for p in kernel.params if isinstance(p, Scalar)):
         asks = mine.by("%", name) or mine.times(name) > stub.times(name)
         if not any(_is_tested(e) for e in solution.by("%", name)) or stub.by("%", name):
+            continue
+        if mine.asks_elsewhere(name):
             continue
         divisions = mine.by("/", name)
         if len(divisions) > len(stub.by("/", name)) and not asks:

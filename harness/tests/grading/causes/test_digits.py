@@ -21,20 +21,20 @@ FIT = [
 DO_NOT = [
     (
         "int w = i % W, h = i / H;",
-        "Line 4 has i / H, and i % W: do these sizes fit together? After that remainder, what is left of i is i / W.",
+        "Line 4 has i / H, and i % W: do these sizes fit together? The quotient after a remainder divides by",
     ),
     ("int w = i % W, h = i / W % H, c = i / (W * H) % C, b = i / (H * W) / W;", "has i / (H * W) / W, and"),
     ("int Q = W - 1, q = i % Q, p = i / W;", "has i / W, and i % Q"),
     ("for (int n = i; n < C; n += H) { int w = n % W, h = n / H; }", "has n / H, and"),
     (
         "int h = i / W % H, c = i / W % C;",
-        "has i / W % C, and i / W % H: what the one counts must be divided away",
+        "has i / W % C, and i / W % H: two remainders of one number, by different sizes",
     ),
     ("int h = i / W, w = i - h * H;", "Line 4 has i - h * H, where h is i / W: the remainder is i - h * W."),
     ("int c = i / (H * W), n = i - W * c;", "the remainder is i - c * (H * W)."),
     (
         "int rest = i; int w = rest % W; rest /= W; int h = rest % H; int c = rest % C;",
-        "Line 4 has rest % C, and rest % H: what the one counts must be divided away before the other.",
+        "Line 4 has rest % C, and rest % H: two remainders of one number, by different sizes: must one",
     ),
     ("int rest = i; int w = rest % W; rest /= H;", "after that remainder, what is left is rest / W."),
 ]

@@ -147,6 +147,13 @@ def test_a_guard_that_is_right_is_not_blamed(said):
     assert not any("lets it through" in line for line in lines)
 
 
+def test_a_guard_of_the_number_of_an_element_is_shown(said):
+    lines = said("07", ("C_out * H_out * W_out) return;", "C_out * H_out * W) return;"))
+    assert any(
+        line.startswith("Line 24 lets it through: idx >= batch * C_out * H_out * W is ") for line in lines
+    )
+
+
 def test_an_array_of_one_axis_is_what_its_guard_is_for(said):
     lines = said("19", ("if (tid < n / 2) part[tid]", "if (tid < n) part[tid]"))
     assert any("lets it through: tid < n is " in line for line in lines), lines

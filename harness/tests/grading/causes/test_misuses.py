@@ -268,6 +268,9 @@ def test_a_guess_is_told_only_where_nothing_else_explains_the_kernel():
     kernel = next(k for k in puzzle.kernels if k.name == "max_pool2d_general_backward")
     told = [causes(puzzle, kernel, text, explained=explained) for explained in (False, True)]
     assert ["divides by stride_h" in str(says) for says in told] == [True, False]
+    helper = "__device__ bool on(int d, int step) { return d % step == 0; }\n"
+    asks = helper + text.replace("if (argmax[window] ==", "if (on(h, stride_h) && argmax[window] ==")
+    assert "divides by stride_h" not in str(causes(puzzle, kernel, asks))
 
 
 def test_a_question_about_a_line_of_which_a_fact_is_told_is_left_out():
