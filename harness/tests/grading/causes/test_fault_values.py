@@ -6,8 +6,11 @@ import pytest
 
 from harness.course.checkout import Course
 from harness.course.cuda_text import read
+from harness.errors import KernelFault
 from harness.grading import grade
 from harness.grading.causes import noting
+from harness.grading.causes.fault_values import is_flat
+from harness.grading.causes.noting import probe_of
 from harness.grading.grade import Options, grade_file
 from harness.tests.lenet.small import ROOT
 
@@ -147,11 +150,11 @@ def test_a_guard_that_is_right_is_not_blamed(said):
     assert not any("lets it through" in line for line in lines)
 
 
-def test_a_guard_of_the_number_of_an_element_is_shown(said):
-    lines = said("07", ("C_out * H_out * W_out) return;", "C_out * H_out * W) return;"))
-    assert any(
-        line.startswith("Line 24 lets it through: idx >= batch * C_out * H_out * W is ") for line in lines
-    )
+@pytest.mark.parametrize(("index", "flat"), [("i", True), ("i * 3 + 1", False)])
+def test_the_guard_of_an_element_s_number_is_its_own(index, flat):
+    text = f"__global__ void k(float* y, int i) {{ if (i >= 6) return; y[{index}] = 1; }}"
+    fault = KernelFault("out-of-bounds", "", "y has 6 elements, shape b x q = 2 x 3.", line=1, array="y")
+    assert is_flat(fault, probe_of(read(text), 1, "y")) == flat
 
 
 def test_an_array_of_one_axis_is_what_its_guard_is_for(said):
