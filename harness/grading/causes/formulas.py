@@ -3,8 +3,7 @@
 
 The terms of both sums are known, see `summed.py`. The places of the elements in one array follow from those in the others
 by a rule, a sum of multiples or a table; where the kernel's terms follow another rule, that is told. Where they follow the
-right one, some are missing, or are added too often. What fits no rule is told of one element. All of these are facts about
-the case that ran.
+right one, some are missing, or are added too often. What fits no rule is told of one element. All this is true of one case.
 """
 
 from __future__ import annotations
@@ -66,8 +65,7 @@ def other_rule(want: Terms, got: Terms) -> str:
 
 
 def in_view(view: View, want: Terms, got: Terms) -> tuple[float, str]:
-    """(how many factors are different, the sentence); more where the places follow in a way that few would think of, such as
-    those in the output from those in the inputs."""
+    """(how many factors are different, the sentence); more where few would think of the places in this way."""
     base = view.of(got)
     wrong = [
         (c, rule)
@@ -80,30 +78,32 @@ def in_view(view: View, want: Terms, got: Terms) -> tuple[float, str]:
     new = {
         c: nearest(rule, base, got.at[:, c.number]) if isinstance(rule, Linear) else None for c, rule in wrong
     }
+    inverse = 1.5 * any(
+        isinstance(rule, Linear) and min(rule.factors[:-1], default=0) < 0 for _, rule in wrong
+    )
     if None not in new.values():
-        pairs = [pair for c, rule in wrong for pair in zip(rule.factors, new[c].factors, strict=True)]
         if any(is_turned(view, c, rule, new[c]) for c, rule in wrong):
             return 0, ""
-        unusual = 1.5 * any(a < 0 for _, rule in wrong for a in rule.factors[:-1])
+        pairs = [pair for c, rule in wrong for pair in zip(rule.factors, new[c].factors, strict=True)]
+        unusual = inverse + any(b < 0 == a for a, b in pairs) / 2 + 2 * (view.dependent == 0)
         unusual += 4 * any(isinstance(rule, Linear) and not rule.is_whole for rule in view.rules)
-        unusual += 2 * (view.dependent == 0)
         return sum(a != b for a, b in pairs) + unusual, as_indices(view, want, index, dict(wrong), new)
     cost, says = as_steps(view, want, got, index)
     if says:
         return cost + 4 * (view.dependent == 0), says
     if len(wrong) == 1 and isinstance(wrong[0][1], Linear):
         if says := as_slope(view, want, got, *wrong[0]):
-            return 6 + 4 * (view.dependent == 0), says
+            return 6 + inverse + 4 * (view.dependent == 0), says
     if len(wrong) == 1 and (found := table(base, got.at[:, wrong[0][0].number])):
         return 8, as_table(view, want, *wrong[0], found)
     return 0, ""
 
 
 def is_turned(view: View, column: Column, right: Linear, new: Linear) -> bool:
-    """Whether one of them is `c - k` where the other has no k, or where a c is meant: rather, another array has c + k."""
+    """Whether one of them is `c - k`, where a c is meant: rather, another array has `c + k`."""
     factors = list(zip(view.letters, right.factors, new.factors, strict=False))
     same = any(a for letter, a, _ in factors if letter == column.letter)
-    return any(b < 0 == a or same and a < 0 for _, a, b in factors)
+    return same and any(min(a, b) < 0 for letter, a, b in factors if letter != column.letter)
 
 
 def as_slope(view: View, want: Terms, got: Terms, column: Column, rule: Linear) -> str:
