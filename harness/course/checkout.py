@@ -187,7 +187,7 @@ def read_source(path: Path, name: str = "", within: Path | None = None) -> str:
         raise NotText(f"{name}:{line}: the file has a zero byte; save it as plain UTF-8 text (not UTF-16)")
     if not text.strip():
         raise NoSource(f"{name} is empty")
-    return text.replace("\r\n", "\n")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _read_bytes(path: Path, name: str, within: Path | None) -> bytes:

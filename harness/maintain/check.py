@@ -64,7 +64,8 @@ def lesson(puzzle: Puzzle) -> Iterator[str]:
 def listed(puzzle: Puzzle) -> Iterator[str]:
     """In the README's ladder, and in the notebook of its part."""
     name = f"**{puzzle.number} {puzzle.id[len(puzzle.number) + 1 :]}**"
-    if name not in (puzzle.root / "README.md").read_text(encoding="utf-8"):
+    readme = puzzle.root / "README.md"
+    if not readme.is_file() or name not in readme.read_text(encoding="utf-8"):
         yield f"the ladder in README.md does not have {name}"
     notebooks = (puzzle.root / "notebooks").glob("*.ipynb")
     if not any(f"{puzzle.id}/README.md" in path.read_text(encoding="utf-8") for path in notebooks):

@@ -276,6 +276,7 @@ def test_a_missing_file_a_folder_and_a_pipe_are_told_apart(tmp_path):
         read_source(tmp_path / "pipe")
 
 
-def test_byte_order_mark_and_windows_line_ends_are_no_obstacle(tmp_path):
-    (tmp_path / "kernel.cu").write_bytes(b"\xef\xbb\xbfint a;\r\nint b;\r\n")
+@pytest.mark.parametrize("end", [b"\r\n", b"\r"])
+def test_byte_order_mark_and_other_line_ends_are_no_obstacle(tmp_path, end):
+    (tmp_path / "kernel.cu").write_bytes(b"\xef\xbb\xbfint a;" + end + b"int b;" + end)
     assert read_source(tmp_path / "kernel.cu") == "int a;\nint b;\n"

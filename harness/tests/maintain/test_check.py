@@ -172,11 +172,16 @@ def test_references_that_give_no_tolerance_are_a_problem():
     assert f"exceed the reference of |inputs| {where}" in problem(lambda a, d: a["a"] - a["b"])
 
 
-def test_a_puzzle_that_nobody_finds_is_a_problem():
-    assert [*check.listed(replace(ADD, id="41_nowhere"))] == [
-        "the ladder in README.md does not have **41 nowhere**",
-        "no notebook links to the lesson: `python -m harness.maintain.notebooks` makes them again",
-    ]
+def test_a_puzzle_that_nobody_finds_is_a_problem(tmp_path):
+    there, without = (replace(ADD, id="41_nowhere", root=root) for root in (ADD.root, tmp_path))
+    assert (
+        [*check.listed(there)]
+        == [*check.listed(without)]
+        == [
+            "the ladder in README.md does not have **41 nowhere**",
+            "no notebook links to the lesson: `python -m harness.maintain.notebooks` makes them again",
+        ]
+    )
 
 
 def test_a_program_that_is_right_is_a_problem():
