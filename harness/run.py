@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from . import arrays, run_headers, run_textures
-from .course.cuda_text import Function, Variable, read
+from .course.cuda_pieces import Function, Variable
+from .course.cuda_text import read
 from .devices.launching import Launch, triple
 from .errors import CompileError, CourseError, KernelFault
 from .grading import compile_errors

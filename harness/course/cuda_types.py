@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from .cuda_text import CudaText, Piece
+from .cuda_pieces import Piece
+from .cuda_text import CudaText
 from .cuda_values import SIZES
 
 FLOAT, INTEGER = "float", "integer"

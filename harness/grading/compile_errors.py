@@ -6,7 +6,8 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from ..course.cuda_text import Piece, read
+from ..course.cuda_pieces import Piece
+from ..course.cuda_text import read
 from ..errors import CompileError, Diagnostic
 from .sentences import nth_line, source_line
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from ..course.cuda_text import CudaText, Function, Piece
+from ..course.cuda_pieces import Function, Piece
+from ..course.cuda_text import CudaText
 from .causes.findings import reached
 
 SAME = 0.6  # of the words of two functions at least

@@ -8,7 +8,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from ..course.cuda_text import Piece, read
+from ..course.cuda_pieces import Piece
+from ..course.cuda_text import read
 from ..course.declare import Array, Case, Kernel, Puzzle
 from ..course.stubs import first_task, stub_text
 from ..errors import Coordinates, KernelFault, LaunchError

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 
-from ...course.cuda_text import Function, Piece
+from ...course.cuda_pieces import Function, Piece
 from ...course.declare import Kernel
 from ...course.parameters import Array, Scalar
 from .findings import Slip, counter, shown, sign_of

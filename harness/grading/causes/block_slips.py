@@ -8,7 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...course.cuda_text import Function, Piece, Variable
+from ...course.cuda_pieces import Function, Piece, Variable
 from ...course.cuda_tree import LOOPS
 from ...course.declare import Kernel, Launch
 from ...devices.launching import triple

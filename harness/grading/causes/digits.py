@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from ...course.cuda_text import Function, Piece
+from ...course.cuda_pieces import Function, Piece
 from .array_steps import products
 from .findings import Slip, shown, sign_of
 from .noting import index_of, value_of

@@ -6,7 +6,8 @@ import operator
 import random
 from collections.abc import Callable, Mapping
 
-from ...course.cuda_text import CudaText, Piece, remembered
+from ...course.cuda_pieces import Piece, remembered
+from ...course.cuda_text import CudaText
 from ...course.cuda_values import Values
 from .findings import sign_of
 from .noting import index_of, value_of

@@ -14,7 +14,8 @@ from functools import partial
 
 import numpy as np
 
-from ...course.cuda_text import CudaText, Function, Piece, read
+from ...course.cuda_pieces import Function, Piece
+from ...course.cuda_text import CudaText, read
 from ...course.cuda_tree import LOOPS
 from ...course.cuda_values import tunables
 from ...course.declare import Puzzle

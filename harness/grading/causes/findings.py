@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...course.cuda_text import CudaText, Function, Piece
+from ...course.cuda_pieces import Function, Piece
+from ...course.cuda_text import CudaText
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from ...course.cuda_text import Function, Piece
+from ...course.cuda_pieces import Function, Piece
 from ...course.declare import Kernel
 from ...course.parameters import Array
 from .array_steps import by_name, evaluated, multiplied_out, places, sizes_of, with_pointers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ...course.cuda_text import Function, Piece
+from ...course.cuda_pieces import Function, Piece
 from ...course.cuda_tree import LOOPS
 from ...course.cuda_types import FLOAT, kind_of
 from .expression_values import computed

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 
-from ...course.cuda_text import CudaText, Function, Piece, Variable, read
+from ...course.cuda_pieces import Function, Piece, Variable
+from ...course.cuda_text import CudaText, read
 from ...course.cuda_values import tunables
 from ...course.declare import Kernel, Launch, Puzzle
 from ...course.parameters import Scalar

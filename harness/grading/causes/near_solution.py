@@ -10,7 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from ...course.cuda_text import CudaText, Piece
+from ...course.cuda_pieces import Piece
+from ...course.cuda_text import CudaText
 from ...course.cuda_tree import LOOPS
 from .array_steps import products
 from .expression_values import fingerprint

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...course.cuda_text import Piece, edited, read
+from ...course.cuda_pieces import Piece
+from ...course.cuda_text import edited, read
 from ...course.cuda_types import FLOAT, kind_of
 from ...errors import BackwarpError
 from .findings import reached, shown, sign_of

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
-from ...course.cuda_text import CudaText, Function, Piece, Variable, edited, remembered
+from ...course.cuda_pieces import Function, Piece, Variable, remembered
+from ...course.cuda_text import CudaText, edited
 from ...course.cuda_tree import LOOPS
 from ...errors import KernelFault
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...course.cuda_text import CudaText, Piece
+from ...course.cuda_pieces import Piece
+from ...course.cuda_text import CudaText
 from ..differences import differences
 from .findings import Slip, reached, shown
 

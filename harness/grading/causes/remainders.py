@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...course.cuda_text import Function
+from ...course.cuda_pieces import Function
 from ...course.cuda_values import Tunables
 from ...course.declare import Kernel
 from ...course.parameters import Scalar

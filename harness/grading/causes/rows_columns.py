@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...course.cuda_text import Function, Piece
+from ...course.cuda_pieces import Function, Piece
 from ...course.declare import Kernel
 from ...course.parameters import Scalar
 from .findings import Slip, shown, sign_of

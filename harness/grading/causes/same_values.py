@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...course.cuda_text import Piece
+from ...course.cuda_pieces import Piece
 from .array_steps import products
 from .block_slips import is_the_same
 from .expression_values import fingerprint

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...course.cuda_text import Function, Piece, Variable, read
+from ...course.cuda_pieces import Function, Piece, Variable
+from ...course.cuda_text import read
 from ...course.cuda_tree import LOOPS
 from ...course.cuda_types import FLOAT, INTEGER, kind_of, of_type
 from .findings import Slip, reached, shown, sign_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...course.cuda_text import Function, Piece, Variable
+from ...course.cuda_pieces import Function, Piece, Variable
 from ...course.cuda_tree import LOOPS
 from ...course.cuda_types import FLOAT, of_type
 from .findings import Slip, counter, shown, sign_of

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...course.cuda_text import Piece, read
+from ...course.cuda_pieces import Piece
+from ...course.cuda_text import read
 from ...course.cuda_tree import LOOPS
 from ...course.declare import Kernel, Launch
 from ...devices.launching import triple

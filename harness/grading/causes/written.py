@@ -8,7 +8,8 @@ from math import prod
 
 import numpy as np
 
-from ...course.cuda_text import CudaText, Piece, read
+from ...course.cuda_pieces import Piece
+from ...course.cuda_text import CudaText, read
 from ...course.declare import Puzzle
 from ...devices.virtual.run.trace import Steps
 from ...errors import KernelFault

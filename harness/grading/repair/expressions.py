@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...course.cuda_text import Piece, Variable
+from ...course.cuda_pieces import Piece, Variable
 from .edits import (
     ASSIGN,
     BINARY,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
-from ...course.cuda_text import Piece, Variable
+from ...course.cuda_pieces import Piece, Variable
 from .directions import turned
 from .edits import CHOSEN, Edit, Operation
 from .kinds import kind_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ...course.cuda_text import CudaText, Piece, Variable
+from ...course.cuda_pieces import Piece, Variable
+from ...course.cuda_text import CudaText
 from ...course.cuda_values import Values
 
 INTEGERS = {

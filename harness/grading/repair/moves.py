@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ...course.cuda_text import Piece
+from ...course.cuda_pieces import Piece
 from .edits import MOVED, TURNED, ZEROED, Edit
 from .sites import Choice
 from .support import asked

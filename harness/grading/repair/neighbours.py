@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ...course.cuda_text import Piece, Variable, read
+from ...course.cuda_pieces import Piece, Variable
+from ...course.cuda_text import read
 from .kinds import kind_of
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise, takewhile
 from os.path import commonprefix
 
-from ...course.cuda_text import Piece
+from ...course.cuda_pieces import Piece
 from .directions import are_counterparts, of_one_direction
 from .edits import ASSIGN, BINARY, CONDITION, EXCHANGE, FLOAT_BINARY, RELATION
 from .pool import Entry

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ...course.cuda_text import CudaText, Function, Piece, Variable
+from ...course.cuda_pieces import Function, Piece, Variable
+from ...course.cuda_text import CudaText
 from ...course.parameters import Array
 from . import terms
 from .directions import turned

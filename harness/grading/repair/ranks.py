@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache, cached_property, partial
 from itertools import combinations, product
 
-from ...course.cuda_text import Piece, Variable
+from ...course.cuda_pieces import Piece, Variable
 from .directions import are_akin, are_counterparts, of_one_direction
 from .edits import CONDITION, IF_GIVEN, INTEGER, STORE, Operation
 from .pool import FAR_FETCHED, UNUSED, Entries, Entry, are_named_alike, numbers_near

@@ -18,7 +18,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ...course.cuda_text import CudaText, Function, Piece, read
+from ...course.cuda_pieces import Function, Piece
+from ...course.cuda_text import CudaText, read
 from ...course.parameters import Array
 from .pool import Entries
 from .sites import MOST_TOGETHER, Choice, Site

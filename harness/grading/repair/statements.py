@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
 
-from ...course.cuda_text import Function, Piece, Variable
+from ...course.cuda_pieces import Function, Piece, Variable
 from ...course.parameters import Array
 from .edits import ADDED, ASSIGN, ATOMIC, BARRIERS, EXCHANGE, GUARD, LEAVE, STORE, Edit, Operation
 from .expressions import Expressions

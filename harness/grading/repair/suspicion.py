@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from ...course.cuda_text import Piece, read
+from ...course.cuda_pieces import Piece
+from ...course.cuda_text import read
 from ..verdict import Verdict
 from .directions import are_counterparts
 from .neighbours import setters, users

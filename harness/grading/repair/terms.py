@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
 
-from ...course.cuda_text import Piece, read
+from ...course.cuda_pieces import Piece
+from ...course.cuda_text import read
 from ...course.parameters import Array
 from .directions import turned
 

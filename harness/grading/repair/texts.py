@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 
-from ...course.cuda_text import Function, Piece, Variable, read
+from ...course.cuda_pieces import Function, Piece, Variable
+from ...course.cuda_text import read
 from .edits import Edit
 from .kinds import kind_of, kind_of_type
 from .pool import Pool

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from harness.course import cuda_tree
-from harness.course.cuda_text import BRANCHES, LOOPS, CudaText, Piece, edited, read
+from harness.course.cuda_pieces import Piece
+from harness.course.cuda_text import CudaText, edited, read
+from harness.course.cuda_tree import LOOPS
 from harness.course.cuda_values import Values, tunables
 from harness.devices.nvrtc.includes import MAX_SOURCE
 
@@ -102,7 +104,7 @@ def test_what_is_around_a_line():
     place = FILE.line_start(line)
     assert FILE.function_at(line).name == "scale" and FILE.function_at(2) is None
     assert [p.line for p in FILE.around(FILE.text.index("w[k]"), *LOOPS)] == [line, line - 2]
-    assert [p.part("condition").code for p in FILE.around(FILE.text.index("return;\n#"), *BRANCHES)] == [
+    assert [p.part("condition").code for p in FILE.around(FILE.text.index("return;\n#"), "if_statement")] == [
         "(i >= n)"
     ]
     assert FILE.statement_at(line).kind == "for_range_loop" and FILE.statement_at(line).start == place

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 
-from ....course.cuda_text import CudaText, Variable, read
+from ....course.cuda_pieces import Variable
+from ....course.cuda_text import CudaText, read
 from ....course.cuda_values import Values
 from ...nvrtc.symbols import symbol_names, template_arguments
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from ....course.cuda_text import Piece, read
+from ....course.cuda_pieces import Piece
+from ....course.cuda_text import read
 from ..analyse.dataflow import reached
 from ..ptx.callgraph import branch_targets
 from ..ptx.ir import Function, Instruction, Label
