@@ -15,9 +15,10 @@ from .targets import target
 
 #: lines of LLVM in a function above which optimising takes too long, and what simplifies it quickly
 _HUGE, _HUGE_QUICK = 16_000, 64_000
-#: lines of LLVM in a device function below which it takes the place of its calls
-_SHORT = 200
+#: lines of LLVM in a device function below which it takes the place of its calls; and with what does so in it
+_SHORT, _WITH_CALLS = 200, 2_000
 _FUNCTION = re.compile(r'internal \S+ @"([^"]+\.function)"')
+_CALL = re.compile(r'\bcall \S+ @"([^"]+\.function)"')
 _RESUME = re.compile(r'^(define [^@\n]*@\S+\.resume"?\(ptr )', re.MULTILINE)
 
 
@@ -113,9 +114,18 @@ def _simplify_each(module, builder, short: set[str]) -> None:
 
 
 def _short(functions: list[str]) -> set[str]:
-    """The names of short device functions. functions: their texts."""
-    found = (_FUNCTION.match(text) for text in functions if text.count("\n") < _SHORT)
-    return {match[1] for match in found if match}
+    """The names of short device functions, none of them recursive. functions: their texts."""
+    texts = {match[1]: text for text in functions if (match := _FUNCTION.match(text))}
+    calls = {name: _CALL.findall(text) for name, text in texts.items()}
+    lines: dict[str, int] = {}  # with those that take the place of calls
+    short = set()
+    while ready := [name for name in texts if name not in lines and lines.keys() >= set(calls[name])]:
+        for name in ready:
+            own = texts[name].count("\n")
+            lines[name] = own + sum(lines[called] for called in calls[name] if called in short)
+            if own < _SHORT and lines[name] < _WITH_CALLS:
+                short.add(name)
+    return short
 
 
 def _simplify(passes) -> None:

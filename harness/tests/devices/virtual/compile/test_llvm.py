@@ -33,6 +33,15 @@ def test_lanes_and_short_functions_become_part_of_the_loop_that_runs_a_block_and
     assert "alloca" not in str(block) and "call" not in str(block)
 
 
+def test_functions_that_double_take_the_place_of_few_calls():
+    doubling = [f"internal i64 @\"f{n}.function\"(i64 %x) {{\n" for n in range(60)]
+    for n in range(1, 60):
+        doubling[n] += f"  %a = call i64 @\"f{n - 1}.function\"(i64 %x)\n" * 2
+    doubling.append('internal i64 @"g.function"(i64 %x) {\n  %a = call i64 @"g.function"(i64 %x)\n')
+    short = llvm._short(doubling[::-1])
+    assert {"f0.function", "f8.function"} < short and not {"f9.function", "g.function"} & short
+
+
 def test_a_function_that_is_too_long_to_optimise_is_still_simplified_where_code_is_made_quickly():
     copies = (llvm._HUGE + 1000) // 3
     lines = ["define i64 @k(i64 %v0) {", *(f"%p{i} = alloca i64" for i in range(copies))]
