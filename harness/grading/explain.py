@@ -48,11 +48,13 @@ def explain(
     verdict: Verdict,
     foresee: naming.Foresee,
     added: Callable[[bool], str] = lambda examples: "",
+    told: bool = True,
 ) -> list[str]:
-    """Explains the outcome `shown`, and fills in the fields that hold the explanation as data. added: see `added_up`."""
+    """Explains the outcome `shown`, and fills in the fields that hold the explanation as data. added: see `added_up`;
+    told: see `naming.explain`."""
     verdict.causes = []
     failed = [puzzle.full_dims(o.case) for o in outcomes if o.kernel is shown.kernel and o.kind in RUNNABLE]
-    of_text = partial(causes, puzzle, shown.kernel, source, failed)
+    of_text = partial(causes, puzzle, shown.kernel, source, failed) if told else lambda **_: []
     if isinstance(shown.error, KernelFault):
         verdict.fault = asdict(shown.error)
         solution = puzzle.solution_path.read_text(encoding="utf-8") if puzzle.has_solution else None
@@ -67,7 +69,7 @@ def explain(
         launched = puzzle, tunables(source), source
         surplus = sentences.surplus_thread(shown.error, shown.kernel, shown.case, *launched)
         others = elsewhere(puzzle, shown, outcomes, verdict, foresee)
-        others = others or ([] if shown.timed_out or not (told := added(not reasons)) else [told])
+        others = others or ([] if shown.timed_out or not (says := added(not reasons)) else [says])
         lines += surplus + others
         verdict.causes = surplus + others + reasons
         if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
@@ -85,7 +87,7 @@ def explain(
         return lines + verdict.causes
     seen = observed(shown, outcomes)
     seen.sort(key=lambda o: o.case is not shown.case)
-    claim = naming.explain(puzzle, shown.kernel, seen, foresee)
+    claim = naming.explain(puzzle, shown.kernel, seen, foresee, told)
     if claim:
         verdict.mistake, verdict.hint = claim.name, claim.hint
         verdict.causes = [claim.says]
@@ -94,10 +96,10 @@ def explain(
             verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
         if claim.name in [m.name for m in puzzle.mistakes]:
             return lines + verdict.causes
-    elif told := shown.kind == "wrong" and (integers.explain(shown.kernel, seen) or added(True)):
-        if not_finite.ARISES in told:
+    elif says := shown.kind == "wrong" and (integers.explain(shown.kernel, seen) or added(True)):
+        if not_finite.ARISES in says:
             lines = [line for line in lines if not line.startswith(("nan is", "inf is"))]
-        verdict.causes = [told]
+        verdict.causes = [says]
     if shown.kind == "unwritten":
         verdict.causes += sentences.unwritten(puzzle, shown.kernel, source, shown.mismatches)
         verdict.causes += left_in_a_loop(shown.kernel, source) or zeros_left_out(seen)
@@ -251,8 +253,8 @@ def elsewhere(
     seen = sorted(observed(shown, outcomes), key=lambda o: not o.failed)
     if not seen or not seen[0].failed:
         return []
-    claim = naming.explain(puzzle, shown.kernel, seen, foresee)
-    if not claim or claim.name not in [m.name for m in puzzle.mistakes]:
+    claim = naming.the_only(naming.declared(puzzle, shown.kernel, seen, foresee))
+    if not claim:
         return []
     if claim.hint > 1:
         verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"

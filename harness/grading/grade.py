@@ -42,7 +42,8 @@ class Options:
     verdict.
     patience: seconds of processor time for all cases after the first that fails. given: makes the inputs and the right
     results. foresee: what mistakes write, see naming; if None, they are compiled for this file.
-    again: a fault is run once more, for the values behind it or the steps of a race.
+    again: a fault is run once more, for the values behind it or the steps of a race. told: causes that have no name are
+    looked for.
     optimised: what is right in the build with all checks runs in the optimised build as well.
     within: the folder of other people's files that this one lies in. It is graded only where kernels can be confined,
     unless they are `trusted`; no link in the folder is followed; and the processes that it was compiled and run in
@@ -56,6 +57,7 @@ class Options:
     given: Callable = given
     foresee: naming.Foresee | None = None
     again: bool = True
+    told: bool = True
     optimised: bool = True
     within: Path | None = None
     trusted: bool = False
@@ -188,7 +190,9 @@ def on_device(
         skipped = [(o.case, o.kernel) for o in outcomes[done:]]
         tell = partial(added_up, puzzle, source, setup=setups[0], seed=options.seed)
         tell = tell if setups[0].device.kind == "cpu" and options.again else None
-        verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict, options.foresee, tell)
+        verdict = conclude(
+            puzzle, source, outcomes[:done], skipped, verdict, options.foresee, tell, options.told
+        )
         told = getattr(setups[0].module, "warnings", ())
         verdict.notes += [w.message for w in told if w.severity == "note"]
         if verdict.fault and setups[0].device.kind == "cpu" and options.again:
@@ -325,8 +329,10 @@ def conclude(
     verdict: Verdict,
     foresee: naming.Foresee | None = None,
     tell: Callable[[Outcome, list[Outcome], bool], str] | None = None,
+    told: bool = True,
 ) -> Verdict:
-    """The verdict on all outcomes; it explains the first failing one, which is the smallest. tell: see `added_up`."""
+    """The verdict on all outcomes; it explains the first failing one, which is the smallest. tell: see `added_up`; told:
+    see Options."""
     results = [
         CaseResult(o.case.name, o.case.dims, o.kernel.name, FAILED if o.kind else PASSED, o.kind)
         for o in outcomes
@@ -352,7 +358,7 @@ def conclude(
     known = nullcontext(foresee) if foresee else WrongKernels(puzzle, shown.kernel, source, verdict.seed)
     with known as foresee:
         added = partial(tell, shown, outcomes) if tell else lambda examples: ""
-        verdict.lines = explain(puzzle, source, shown, outcomes, verdict, foresee, added)
+        verdict.lines = explain(puzzle, source, shown, outcomes, verdict, foresee, added, told)
     small_too = any(again(o, shown) for o in outcomes)
     if (
         shown is failed[0]

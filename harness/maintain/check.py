@@ -101,7 +101,7 @@ def stub(puzzle: Puzzle) -> Iterator[str]:
     if kind != "untouched" and not puzzle.repair:
         yield f"the stub as it is should be `untouched`, but is {kind or 'right'}"
     # in the first cases that fail, and without an explanation
-    shortly = Options("cpu", 0, patience=0, foresee=lambda *_: None, again=False)
+    shortly = Options("cpu", 0, patience=0, foresee=lambda *_: None, again=False, told=False)
     kind = graded(puzzle, f"{slashes} mine\n{text}", shortly).kind
     if kind not in ("unwritten", "wrong", "fault", "launch"):
         yield f"the stub should compile and fail, but is {kind or 'right'}"

@@ -89,7 +89,8 @@ class Examination(WrongKernels):
 
     Inputs, what is right and what mistakes write are found once for all of them. shortly: what is named by its output is
     run in the build in which outputs are foreseen, and what is slow in the one that counts; so it is not seen there
-    whether all checks are silent on them.
+    whether all checks are silent on them. Causes without a name are looked for in the first mistake, and where a line is
+    expected.
     """
 
     def __init__(self, puzzle: Puzzle, kernel: Kernel, shortly: bool = False):
@@ -131,7 +132,8 @@ class Examination(WrongKernels):
     def verdict(self, mistake: Mistake) -> Verdict:
         """Up to the first case that fails; where others have to confirm a name, in the smallest, if those do."""
         puzzle, text = self.alone(mistake)
-        options = Options("cpu", 0, given=self.given_once, foresee=self.outputs, again=False)
+        told = not self.shortly or bool(mistake.line) or mistake.name == next(iter(self.own))
+        options = Options("cpu", 0, given=self.given_once, foresee=self.outputs, again=False, told=told)
         usual = tuple(c for c in in_order(puzzle) if not c.stress)
         if "slow" in mistake.expected:
             tries = [(replace(puzzle, cases=self.counted(puzzle, usual) if self.shortly else usual), 0)]
@@ -146,7 +148,7 @@ class Examination(WrongKernels):
             if found.diagnosis in mistake.expected and mistake.line in "\n".join(found.lines):
                 return found
         # as a student's file is: it may take long
-        return graded(puzzle, text, replace(options, again=True, optimised=True), impatient)
+        return graded(puzzle, text, replace(options, again=True, told=True, optimised=True), impatient)
 
     def alone(self, mistake: Mistake) -> tuple[Puzzle, str]:
         """The puzzle and the text with nothing but the kernel that is wrong: the others are right."""

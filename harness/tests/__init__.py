@@ -3,18 +3,18 @@
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-import pytest
-
 #: CUDA sources of several tests
 KERNELS = Path(__file__).with_name("kernels")
 
 
-def sampled(values: Iterable, always: Collection = ()) -> list:
-    """For parametrize: every third value, and those of `always`; the others every night."""
+def sampled(values: Iterable, always: Collection = (), every: int = 3) -> list:
+    """For parametrize: every third value, and those of `always`; the others every night. every: 0 for those alone."""
+    import pytest  # the children that tests start need none of it
+
     return [
         pytest.param(
             *(value if isinstance(value, tuple) else (value,)),
-            marks=[pytest.mark.soak] * (number % 3 > 0 and value not in always),
+            marks=[pytest.mark.soak] * (value not in always and (not every or number % every > 0)),
         )
         for number, value in enumerate(values)
     ]

@@ -138,7 +138,11 @@ def removed_first(path, text):
     path.write_text(text)
 
 
-@pytest.mark.parametrize(("save", "more"), [(renamed, ()), (linked, ()), (removed_first, ("--poll",))])
+#: the second by looking again and again; to watch and to look follow a link alike, which is tried every night
+@pytest.mark.parametrize(
+    ("save", "more"),
+    [(renamed, ()), pytest.param(linked, (), marks=pytest.mark.soak), (removed_first, ("--poll",))],
+)
 def test_every_save_is_graded(course, watching, save, more, record_property):
     terminal, path = watching("01", "--device", "cpu", *more), course / "puzzles" / "01_twice" / "kernel.cu"
     first = terminal.expect("not started yet", footer())

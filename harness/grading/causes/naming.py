@@ -59,23 +59,20 @@ Foresee = Callable[[Mistake, Observation], Mapping[str, np.ndarray] | None]
 
 
 def explain(
-    puzzle: Puzzle, kernel: Kernel, observations: Sequence[Observation], foresee: Foresee
+    puzzle: Puzzle, kernel: Kernel, observations: Sequence[Observation], foresee: Foresee, told: bool = True
 ) -> Claim | None:
     """The one explanation of a kernel's wrong outputs, or None.
 
-    observations: every completed case of `kernel`, the one to be explained first. foresee: see Foresee.
+    observations: every completed case of `kernel`, the one to be explained first. foresee: see Foresee. told: those without
+    a name as well.
     """
-    matches = [m for m in puzzle.mistakes_of(kernel) if m.says]
-    for seen in observations:  # one case after the other: few mistakes are left after the first
-        matches = [m for m in matches if predicts(foresee(m, seen), seen)]
+    if matches := declared(puzzle, kernel, observations, foresee):
+        return the_only(matches)
     failed = [o for o in observations if o.failed]
-    matches = [m for m in matches if any(differs(foresee(m, o) or {}, o) for o in failed)]
-    if len({m.says for m in matches}) == 1:  # several kernels may make one mistake
-        return Claim(matches[0].name, matches[0].says, matches[0].hint)
-    if matches:
-        return None
     if len(kernel.outputs) == 1 and (claim := generic(failed)):
         return claim
+    if not told:
+        return None
     says = combined.explain(kernel, observations)
     if says := says or other_inputs.explain(kernel, observations, predicts, differs) or offset(failed):
         return Claim("", says)
@@ -83,6 +80,24 @@ def explain(
         (says for a in kernel.outputs if a.dtype == "float32" and (says := limited(failed, a.name))), ""
     )
     return Claim("", says) if says else None
+
+
+def declared(
+    puzzle: Puzzle, kernel: Kernel, observations: Sequence[Observation], foresee: Foresee
+) -> list[Mistake]:
+    """The mistakes of the puzzle that explain the outputs."""
+    matches = [m for m in puzzle.mistakes_of(kernel) if m.says]
+    for seen in observations:  # one case after the other: few mistakes are left after the first
+        matches = [m for m in matches if predicts(foresee(m, seen), seen)]
+    failed = [o for o in observations if o.failed]
+    return [m for m in matches if any(differs(foresee(m, o) or {}, o) for o in failed)]
+
+
+def the_only(matches: Sequence[Mistake]) -> Claim | None:
+    """The claim of these mistakes; None if they say different things, or there are none."""
+    if len({m.says for m in matches}) != 1:  # several kernels may make one mistake
+        return None
+    return Claim(matches[0].name, matches[0].says, matches[0].hint)
 
 
 def limited(failed: Sequence[Observation], name: str) -> str:

@@ -151,7 +151,8 @@ def source(cases) -> str:
     return "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n" + "\n".join(kernels)
 
 
-@pytest.mark.parametrize("checks", ["memory", "full"])
+#: optimised, the same intrinsics become the same opcodes, of which each is in a table (test_table)
+@pytest.mark.parametrize("checks", ["full", pytest.param("memory", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("group", GROUPS)
 def test_intrinsics(group, checks):
     cases, wrong = GROUPS[group], []

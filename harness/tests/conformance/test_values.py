@@ -15,9 +15,13 @@ def kernels(seed: int) -> list[Kernel]:
     return expressions.kernels(seed, 3)
 
 
+MORE = [(1, "fixed"), (3, "memory, quick"), (5, "count")]
+
+
 @pytest.mark.parametrize(
     ("seed", "build"),
-    [(1, "full"), (1, "memory"), (1, "fixed"), (3, "memory, quick"), (5, "count")],
+    # soak.values draws such expressions every night, for half an hour, in each of these builds
+    [(1, "full"), (1, "memory"), *(pytest.param(*more, marks=pytest.mark.soak) for more in MORE)],
 )
 def test_expressions_give_what_they_must(seed, build):
     wrong, together = disagreements(kernels(seed), build)

@@ -35,7 +35,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(values)
 def test_what_goes_in_comes_out(value):
     assert CODEC.loads(CODEC.dumps(value)) == value
@@ -112,7 +112,7 @@ def test_bytes_that_are_no_value_are_refused(data):
         CODEC.loads(data)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_damaged_bytes_raise_nothing_else(data):
     whole = bytearray(CODEC.dumps([Pair((1, np.arange(3)), {"a": b"bc"}), LaunchError("no")]))

@@ -17,6 +17,7 @@ from harness.grading import runs
 from harness.grading.grade import Options, grade_file
 from harness.maintain import check_mistakes
 from harness.report.text import MOST_LINES, verdict_lines
+from harness.tests import sampled
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
 PUZZLES = {p.id: p for p in COURSE.puzzles() if p.kernels}  # those in Python: programs/test_grade
@@ -101,8 +102,8 @@ def test_a_mistake_is_explained(name, grade):
         assert part in text
 
 
-def test_a_million_printf_lines_are_cut_and_it_is_said(grade):
-    loop = 'for (int i = 0; i < 1000000; i++) printf("sum %d\\n", i);\n    float sum = 0.0f;'
+def test_a_hundred_thousand_printf_lines_are_cut_and_it_is_said(grade):
+    loop = 'for (int i = 0; i < 100000; i++) printf("sum %d\\n", i);\n    float sum = 0.0f;'
     verdict = grade(WEIGHTS, edited(("float sum = 0.0f;", loop)))
     assert verdict.exit_status == 1 and verdict.stdout.startswith("sum 0\n")
     assert any(
@@ -169,7 +170,7 @@ RIGHT = {
 }
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", sampled(RIGHT))  # tests/kernels has more of them
 def test_another_right_way_to_write_it_passes(name, grade):
     old, new = RIGHT[name]
     assert old in solution(WEIGHTS)

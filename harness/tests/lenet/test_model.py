@@ -165,7 +165,7 @@ def test_a_later_puzzle_stands_in(course, parts):
 PART_4 = ["07=30", "09=32", "10=31", "03=23", "09=20"]  # and what part 3 has for the rest
 
 
-@pytest.mark.parametrize("use", [PART_4, ["09=22", "07=39"]])
+@pytest.mark.parametrize("use", [PART_4, pytest.param(["09=22", "07=39"], marks=pytest.mark.soak)])
 def test_kernels_of_later_parts_give_the_same_gradients(use):
     """Puzzles 22 and 32 are two launches: the sums of parts, then their sum. Of those of 39, one stores images as LeNet."""
     chosen = choose(Course(ROOT), {}, mine=False, use=use)

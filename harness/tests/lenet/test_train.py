@@ -12,6 +12,7 @@ import pytest
 
 from harness.lenet import checks, train, training_checks
 from harness.lenet.train import Settings, Stopped, Training, TrainingError, batches, read_checkpoint
+from harness.tests import sampled
 from harness.tests.devices.virtual.launches import device
 from harness.tests.lenet.small import DIGITS, FEW, ROOT
 from reference import lenet
@@ -88,7 +89,7 @@ def whole(dev, tmp_path_factory):
     return run, run.net.state()
 
 
-@pytest.mark.parametrize("steps", [0, 2, 3, 5])
+@pytest.mark.parametrize("steps", sampled([0, 2, 3, 5]))
 def test_a_run_that_was_stopped_goes_on_bit_by_bit(whole, dev, tmp_path, steps):
     path = tmp_path / "lenet.npz"
     first = training(dev, path)

@@ -18,6 +18,7 @@ QUICK = tuple(
 )
 
 
+@pytest.mark.soak  # the fuzzer itself tries thousands then; test_verify changes operands each time
 def test_mutants_end_with_a_result_or_an_error_that_is_described():
     with fuzz.Trials() as trials:
         results = {seed: trials.result(seed, QUICK, by_operand=seed % 4 == 0) for seed in range(COUNT)}

@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 
+from harness.tests import sampled
 from harness.tests.soak import lanes
 from harness.tests.soak.lanes import Subject, Tally, compare
 
@@ -31,12 +32,14 @@ def _compared(subject: Subject, devices) -> Tally:
     return tally
 
 
-@pytest.mark.parametrize("part", FEW)
+#: with all that emit/lanes has, two parts are enough to see that lanes.py works; it compares all of them every night
+@pytest.mark.parametrize("part", sampled(FEW, always=("rows", "functions"), every=0))
 def test_lanes_of_each_width_give_the_bits_of_single_threads(part, devices):
     subject = next(s for s in lanes.PARTS[part]() if s.name.startswith(FEW[part]))
     _compared(subject, devices)
 
 
+@pytest.mark.soak
 def test_expressions_as_lanes(devices):
     _compared(next(lanes.drawn(count(1), 2)), devices)
 

@@ -161,14 +161,14 @@ FIRST = "    warm_up = max(1, steps // 10)\n"  # a line that the first case come
 
 
 def test_what_never_ends_is_stopped_at_its_line(grade):
-    verdict, text = grade(TRAINING, edited(TRAINING, FIRST, "    while True:\n        pass\n"), seconds=1)
+    verdict, text = grade(TRAINING, edited(TRAINING, FIRST, "    while True:\n        pass\n"), seconds=0.3)
     assert verdict.kind == "timeout" and re.search(r"train.py:\d+: its time is up here", text)
 
 
 def test_what_cannot_be_stopped_is_ended(grade, monkeypatch):
-    monkeypatch.setattr(programs, "GRACE", 0.5)
+    monkeypatch.setattr(programs, "GRACE", 0.2)
     stubborn = "    import signal\n    signal.setitimer(signal.ITIMER_REAL, 0)\n    while True: pass\n"
-    verdict, text = grade(TRAINING, edited(TRAINING, FIRST, stubborn), seconds=1)
+    verdict, text = grade(TRAINING, edited(TRAINING, FIRST, stubborn), seconds=0.3)
     assert verdict.kind == "timeout" and "was ended" in text
 
 

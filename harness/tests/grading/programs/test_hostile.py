@@ -197,10 +197,10 @@ def test_a_message_is_sent_whole_though_the_time_is_up_meanwhile():
     ],
 )
 def test_what_does_not_stop_is_ended(body, message, program, monkeypatch):
-    monkeypatch.setattr(programs, "GRACE", 0.3)
+    monkeypatch.setattr(programs, "GRACE", 0.1)
     deaf = "import signal\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\ndef f(): pass"
     program.load(deaf, "deaf.py", ["f()"], 30)
-    assert "step.py is still running after 0.3 s, and was ended." in message(body, seconds=0.3)
+    assert "step.py is still running after 0.1 s, and was ended." in message(body, seconds=0.1)
 
 
 def test_nothing_is_left_of_it():

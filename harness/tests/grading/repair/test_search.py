@@ -42,54 +42,55 @@ def found(number: str, old: str, new: str):
     return repairs(puzzle(number), wrong, verdict, seconds=SECONDS, aided=False), line
 
 
+#: of each kind one, in a kernel that compiles quickly
+FEW = [
+    ("02", "A[row * K + k]", "A[row * N + k]", ("N", "K")),  # another variable
+    ("02", "k < K", "k <= K", ("k <= K", "k < K")),  # a fault
+    ("02", "if (row >= M || col >= N) return;", "", ("", "if (col >= N || row >= M) return; ")),
+    ("02", "k < K; k++", "k < K;", ("", " k++")),  # it never ends
+    ("02", "A[row * K + k] * ", "", ("B[k * N + col]", "B[k * N + col] * A[row * K + k]")),
+    ("11", "    if (i >= n) return;", "", None),  # before a declaration that reads memory
+    ("03", "b >= batch || o >= n_out", "b > batch || o > n_out", None),  # both signs
+    ("23", "= sum + bias[o]", "= sum", ("sum", "sum + bias[o]")),  # what is nowhere used
+]
+#: the same edits elsewhere, in larger kernels, and what test_schemata, test_insertions and test_terms have without a search
+MORE = [
+    ("02", "sum += A", "sum = A", None),
+    ("02", "row >= M || col >= N", "row >= N || col >= M", ("N || col >= M", "M || col >= N")),
+    ("02", "B[k * N + col]", "B[col * K + k]", ("col * K + k", "k * N + col")),
+    ("11", "weights[i] -= learning_rate * v;", "", ("", " weights[i] -= learning_rate * v;")),  # two names
+    (
+        "17",
+        "int top = h + pad_h - r;\n            int left = w + pad_w - s;",
+        "int top = h - r;\n            int left = w - s;",
+        None,
+    ),
+    ("27", "float a[BK][BM + 4]", "float a[BK][BM + 1]", None),  # what no variant can choose
+    ("18", "i < 4 && row + i < rows", "i < 4", None),  # by the loop's own variable
+    (
+        "26",
+        "        }\n        __syncthreads();  // nobody needs them any more",
+        "        }",
+        None,
+    ),  # a race
+    (
+        "08",
+        "x > best || isnan(x)) {\n                best = x;",
+        "x > best || isnan(x)) {",
+        None,
+    ),  # a value
+    ("17", "< size + pad ?", "<= size + pad ?", None),  # what a function returns
+    ("28", "pad_w + s * dilation_w", "pad_h + s * dilation_h", None),  # both names
+    ("28", "h >= 0 && h < H && w >= 0 && w < W", "h >= 0 && w >= 0", None),
+    ("32", "min(first + length, positions)", "first + length", None),
+    ("21", "    sum = warp_sum(sum);\n    if", "    if", None),  # a statement that stands elsewhere
+    ("27", "sum[TM][TN] = {}", "sum[TM][TN]", ("", " = {}")),
+    ("09", "(b * C_out + k) * H_out * W_out + i", "k * H_out * W_out + i", ("k", "(b * C_out + k)")),
+]
+
+
 @pytest.mark.parametrize(
-    "number, old, new, repaired",
-    [
-        ("02", "A[row * K + k]", "A[row * N + k]", ("N", "K")),  # another variable
-        ("02", "k < K", "k <= K", ("k <= K", "k < K")),  # a fault
-        ("02", "sum += A", "sum = A", None),
-        ("02", "row >= M || col >= N", "row >= N || col >= M", ("N || col >= M", "M || col >= N")),
-        ("02", "if (row >= M || col >= N) return;", "", ("", "if (col >= N || row >= M) return; ")),
-        ("02", "k < K; k++", "k < K;", ("", " k++")),  # it never ends
-        ("02", "B[k * N + col]", "B[col * K + k]", ("col * K + k", "k * N + col")),
-        ("02", "A[row * K + k] * ", "", ("B[k * N + col]", "B[k * N + col] * A[row * K + k]")),
-        (
-            "11",
-            "weights[i] -= learning_rate * v;",
-            "",
-            ("", " weights[i] -= learning_rate * v;"),
-        ),  # two names
-        (
-            "17",
-            "int top = h + pad_h - r;\n            int left = w + pad_w - s;",
-            "int top = h - r;\n            int left = w - s;",
-            None,
-        ),
-        ("11", "    if (i >= n) return;", "", None),  # before a declaration that reads memory
-        ("27", "float a[BK][BM + 4]", "float a[BK][BM + 1]", None),  # what no variant can choose
-        ("18", "i < 4 && row + i < rows", "i < 4", None),  # by the loop's own variable
-        (
-            "26",
-            "        }\n        __syncthreads();  // nobody needs them any more",
-            "        }",
-            None,
-        ),  # a race
-        ("23", "= sum + bias[o]", "= sum", ("sum", "sum + bias[o]")),  # what is nowhere used
-        (
-            "08",
-            "x > best || isnan(x)) {\n                best = x;",
-            "x > best || isnan(x)) {",
-            None,
-        ),  # a value
-        ("17", "< size + pad ?", "<= size + pad ?", None),  # what a function returns
-        ("03", "b >= batch || o >= n_out", "b > batch || o > n_out", None),  # both signs
-        ("28", "pad_w + s * dilation_w", "pad_h + s * dilation_h", None),  # both names
-        ("28", "h >= 0 && h < H && w >= 0 && w < W", "h >= 0 && w >= 0", None),
-        ("32", "min(first + length, positions)", "first + length", None),
-        ("21", "    sum = warp_sum(sum);\n    if", "    if", None),  # a statement that stands elsewhere
-        ("27", "sum[TM][TN] = {}", "sum[TM][TN]", ("", " = {}")),
-        ("09", "(b * C_out + k) * H_out * W_out + i", "k * H_out * W_out + i", ("k", "(b * C_out + k)")),
-    ],
+    "number, old, new, repaired", FEW + [pytest.param(*wrong, marks=pytest.mark.soak) for wrong in MORE]
 )
 def test_a_change_is_found_in_its_line_and_makes_the_file_pass(number, old, new, repaired):
     found_repairs, line = found(number, old, new)

@@ -159,7 +159,9 @@ def test_the_threads_of_a_block_stand_in_the_cells():
 
 
 @pytest.mark.parametrize("puzzle", [p for p in COURSE.puzzles() if p.kernels], ids=lambda p: p.id)
-@pytest.mark.parametrize("which", [0, 2])
+@pytest.mark.parametrize(
+    "which", [0, pytest.param(2, marks=pytest.mark.soak)]
+)  # the third is drawn like the first
 def test_no_text_overlaps_or_leaves_the_picture(puzzle, which):
     case = puzzle.cases[which]
     kernel = puzzle.kernels_of(case)[0]

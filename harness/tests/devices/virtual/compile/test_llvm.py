@@ -34,9 +34,9 @@ def test_lanes_and_short_functions_become_part_of_the_loop_that_runs_a_block_and
 
 
 def test_functions_that_double_take_the_place_of_few_calls():
-    doubling = [f"internal i64 @\"f{n}.function\"(i64 %x) {{\n" for n in range(60)]
+    doubling = [f'internal i64 @"f{n}.function"(i64 %x) {{\n' for n in range(60)]
     for n in range(1, 60):
-        doubling[n] += f"  %a = call i64 @\"f{n - 1}.function\"(i64 %x)\n" * 2
+        doubling[n] += f'  %a = call i64 @"f{n - 1}.function"(i64 %x)\n' * 2
     doubling.append('internal i64 @"g.function"(i64 %x) {\n  %a = call i64 @"g.function"(i64 %x)\n')
     short = llvm._short(doubling[::-1])
     assert {"f0.function", "f8.function"} < short and not {"f9.function", "g.function"} & short

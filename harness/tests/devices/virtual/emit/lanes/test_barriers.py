@@ -90,6 +90,9 @@ NO_ROWS = ("lengths", "votes", "nobody waits")
 ROWS = {name: WORK + body for name, body in BODIES.items() if name not in NO_ROWS}
 
 
+WHOLE = 0, 1  # part: the first body, and the distance to the next
+
+
 @cache
 def opened(checks: str, width: int) -> VirtualGPU:
     made = VirtualGPU(checks, cores=1)
@@ -99,10 +102,10 @@ def opened(checks: str, width: int) -> VirtualGPU:
 
 
 @cache
-def modules(checks: str, width: int, rows: int, part: int | None) -> dict[str, object]:
-    """The kernel of each body. part: of every other one, from this one on."""
+def modules(checks: str, width: int, rows: int, part: tuple[int, int]) -> dict[str, object]:
+    """The kernel of each body. part: the first of them, and the distance to the next."""
     every = ROWS if rows > 1 else BODIES | ALONE
-    bodies = list(every.items())[part :: 1 if part is None else 2]
+    bodies = list(every.items())[slice(part[0], None, part[1])]
     found = {}
     for first in range(0, len(bodies), FEW):
         some = bodies[first : first + FEW]
@@ -118,7 +121,7 @@ def modules(checks: str, width: int, rows: int, part: int | None) -> dict[str, o
 
 @cache
 def bits(
-    checks: str, width: int, block=(32, 1), schedule: int = 0, rows: int = 1, part: int | None = None
+    checks: str, width: int, block=(32, 1), schedule: int = 0, rows: int = 1, part: tuple[int, int] = WHOLE
 ) -> dict[str, bytes]:
     """What each body leaves in `out`."""
     dev, rng, found = opened(checks, width), np.random.default_rng(1), {}
@@ -134,15 +137,15 @@ def bits(
     return found
 
 
-def compare(checks: str, width: int, block: tuple[int, int], part: int | None, **how) -> None:
+def compare(checks: str, width: int, block: tuple[int, int], part: tuple[int, int], **how) -> None:
     alone = bits("memory", 1, block, rows=how.get("rows", 1))
     for name, found in bits(checks, width, block, part=part, **how).items():
         assert found == alone[name] and any(found), name
 
 
-#: each body with the masks of AVX2 and with those of AVX-512; every night, each with every width
-WIDTHS = [("memory", 4, 0), ("memory", 8, 1), ("memory", 16, 1), ("none", 16, 0)]
-ALL = [pytest.param(checks, width, None, marks=pytest.mark.soak) for checks, width, _ in WIDTHS]
+#: each body once, and each width with a quarter of them; every night, each with every width
+WIDTHS = [("memory", 4, (0, 4)), ("memory", 8, (1, 4)), ("memory", 16, (2, 4)), ("none", 16, (3, 4))]
+ALL = [pytest.param(checks, width, WHOLE, marks=pytest.mark.soak) for checks, width, _ in WIDTHS]
 
 
 @pytest.mark.parametrize(("checks", "width", "part"), WIDTHS + ALL)
@@ -154,10 +157,10 @@ def test_lanes_give_the_bits_of_one_thread_at_a_time(checks, width, part):
 @pytest.mark.parametrize(
     ("checks", "width", "part"),
     [
-        ("memory", 4, 0),
-        ("none", 8, 1),
-        pytest.param("memory", 4, None, marks=pytest.mark.soak),
-        pytest.param("none", 8, None, marks=pytest.mark.soak),
+        ("memory", 4, (0, 2)),
+        ("none", 8, (1, 2)),
+        pytest.param("memory", 4, WHOLE, marks=pytest.mark.soak),
+        pytest.param("none", 8, WHOLE, marks=pytest.mark.soak),
     ],
 )
 def test_rows_side_by_side_give_them_too(checks, width, part):
@@ -166,11 +169,11 @@ def test_rows_side_by_side_give_them_too(checks, width, part):
 
 
 def test_groups_that_are_not_whole_run_one_by_one_and_schedules_change_their_order():
-    compare("memory", 8, (32, 1), 1, schedule=3)
+    compare("memory", 8, (32, 1), (1, 4), schedule=3)
     for block in ((2, 16), (8, 2)):
-        compare("memory", 16, block, 1)
+        compare("memory", 16, block, (2, 4))
     for block in ((16, 2), (2, 16), (32, 1)):  # too few rows, or rows too short
-        compare("memory", 4, block, 0, rows=4)
+        compare("memory", 4, block, (0, 2), rows=4)
 
 
 #: as BODIES, but something is wrong in the line
