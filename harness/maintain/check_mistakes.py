@@ -23,7 +23,7 @@ from ..grading.runs import given, in_order
 from ..grading.verdict import Finding, Verdict
 from ..report.text import MOST_LINES, verdict_lines
 
-SMALLEST = 6  # cases in which a mistake is tried at first
+SMALLEST = 4  # cases in which a mistake is tried at first
 STEPS = 1 << 23  # of a thread; no case needs more
 PYTHON = {"syntax", "exception", "missing-function", "signature", "timeout"}
 OWN_CASE = {

@@ -97,7 +97,7 @@ def run(
     return out.get().tobytes()
 
 
-@pytest.mark.parametrize("checks", ["memory", "none"])
+@pytest.mark.parametrize("checks", ["memory", pytest.param("none", marks=pytest.mark.soak)])  # it checks less
 @pytest.mark.parametrize("name", AGREE)
 def test_coarsened_threads_give_the_bits_of_one_by_one(name, checks):
     source = f"{K}k(const float* x, float* out, int n) {{{AGREE[name]}\n}}"

@@ -15,6 +15,7 @@ import pytest
 
 from harness.devices import open_device
 from harness.devices.virtual.runtime import abi
+from harness.tests import sampled
 
 WORDS = 1 << 12  # of the array that is read
 THREADS = 48  # a warp and a half
@@ -279,7 +280,7 @@ def expected(program: Program) -> dict[str, dict[int, int]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", sampled(range(40)))
 def test_lanes_are_together_as_in_lockstep(device, monkeypatch, seed):
     """After how many iterations the lanes of a warp wait for each other must not matter."""
     monkeypatch.setattr(abi, "COUNT_SLICE", (1, 3, 1000)[seed % 3])

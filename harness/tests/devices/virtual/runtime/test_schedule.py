@@ -98,11 +98,11 @@ def launch(dev, kernels, name: str, grid: int, block: int):
 @pytest.mark.parametrize(
     "name, grid, block, seed",
     [
-        ("spin", 8, 256, 0),
+        pytest.param("spin", 8, 256, 0, marks=pytest.mark.soak),  # as "exchange", with other opcodes
         ("spin", 64, 32, 2),
         ("ticket", 32, 64, 1),
         ("exchange", 8, 256, 3),
-        ("of_eight", 8, 256, 0),
+        pytest.param("of_eight", 8, 256, 0, marks=pytest.mark.soak),
         ("of_a_block", 2, 1024, 1),
     ],
 )
