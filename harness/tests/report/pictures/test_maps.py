@@ -76,7 +76,8 @@ HEADINGS = {
 }
 
 
-@pytest.mark.parametrize("number", sampled(maps.MAPS))  # all are drawn with the same pens, and change with their lesson
+# all are drawn with the same pens, and change with their lesson
+@pytest.mark.parametrize("number", sampled(maps.MAPS))
 def test_a_map_says_what_it_shows_and_nothing_overlaps(number):
     picture = maps.MAPS[number](COURSE.load(number))
     texts = [t.get_text() for t in picture.axes[0].texts]
