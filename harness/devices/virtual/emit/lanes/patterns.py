@@ -1,5 +1,5 @@
-"""Loads and stores of lanes by their access pattern: all at one address, in a row or two, four numbers each, or wherever
-they are.
+"""Loads and stores of lanes by their access pattern: all at one address, close together, in a row or two, four numbers each, or
+wherever they are.
 
 Where each lane reads four numbers in a row, these are loaded as one and transposed.
 """
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ...ptx.ir import Instruction
 from ...ptx.types import BYTES, llvm_type
+from .windows import Windows
 
 _FOUR = 4  # numbers that are loaded as one
 
@@ -38,7 +39,7 @@ class Place:
 class Patterns:
     def __init__(self, e):
         self.e, self.text, self.values, self.width = e, e.text, e.values, e.text.width
-        self._has_nowhere = False
+        self.windows, self._has_nowhere = Windows(e), False
 
     def ways(self, elements: list[Element], place: Place, stores: list[str]) -> Iterator[list[str]]:
         """The results, of each way that the lanes' addresses may lie; each way is a block of its own."""
@@ -55,9 +56,10 @@ class Patterns:
             yield from self._by_row(elements, place, stores)
 
     def _by_row(self, elements: list[Element], place: Place, stores: list[str]) -> Iterator[list[str]]:
-        """In a row, if they are; loads in two rows; or wherever they are."""
+        """Loads in a window, where there are windows; else in a row, if they are, or in two; or wherever they are."""
         e, size = self.e, elements[0].ins.op.nbytes
-        if elements[0].ins.op.vector == 1:
+        windows = not stores and self.windows.fit(elements)
+        if elements[0].ins.op.vector == 1 and not (windows and len(elements) > 1):
             row, spread = e.fresh_label("row"), e.fresh_label("spread")
             begin, by, ends = self.first_in_row(place.rest, size)
             e.branch(ends, row, spread)
@@ -66,8 +68,10 @@ class Patterns:
             found = Place(pointer, "0", "0", place.rest, size)
             yield self._in_a_row(elements, found, stores)
             e.label(spread)
-            if not stores:
+            if not (stores or windows):
                 yield from self._in_two_rows(elements, place, begin, by, size)
+        if windows:
+            yield from self.windows.ways(elements, place)
         yield self._spread(elements, place, stores)
 
     def _from_one(

@@ -66,6 +66,9 @@ BODIES = {
     "choices": f"{I} int k = i & 1 ? n : i; bool p = x[i] > 0, q = (i ^ n) & 4; out[i] = (p && !q ? k : -k) + (p ^ q); out[64 + i] = max(k, j[i]) << (k & 3);",
     "two rows": f"""{I} const short* h = (const short*)j; const double* d = (const double*)x; const char* c = (const char*)j;
         int at = i / 12 * 20 + i % 12; if (i < 61) out[i] = x[at] + j[at + 1] + h[at] * c[at] + d[at % 127]; out[64 + i] = x[at + 2] + c[at + 1];""",
+    "windows": f"""{I} int at = i / 8 * 12 + i % 8; float s = x[at] + x[at + 1] * x[at + 3] + x[at + 9] * x[at + 30];
+        for (int k = n / 4 - 1; k < n / 4 + 20; k++) s += x[i % 16 * k / 15 + i / 16] * k;
+        out[i] = s; out[64 + i] = j[at] * j[at + 2];""",
     "rows with edges": f"""{I} float s = 0;
         for (int r = 0; r < 3; r++) for (int k = 0; k < 3; k++) {{
             int p = i / 12 - r, q = i % 12 - k;
