@@ -140,6 +140,8 @@ def _quotient(e, op: str, type_: str, a: str, b: str) -> str:
     """PTX does not define division by zero: this gives what NVIDIA's hardware gives, and never traps on the
     CPU."""
     t, bits = TYPES[type_]
+    if b[0] != "%" and int(b) % (1 << bits) not in (0, (1 << bits) - 1):
+        return e.op(f"{'s' if is_signed(type_) else 'u'}{op} {t}", a, b)
     zero = unsafe = e.op(f"icmp eq {t}", b, 0)
     if is_signed(
         type_

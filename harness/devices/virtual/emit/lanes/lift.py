@@ -201,16 +201,17 @@ class LaneText(RowText):
         return self._truth(call) if returns == "i1" else call
 
     def _division(self, sign: str, kind: str, a: str, b: str) -> str:
-        """In double, whose quotient of 32-bit numbers, cut off, is exact: processors do not divide vectors of integers.
+        """By a constant as LLVM has it: by a product. Else in double, whose quotient of 32-bit numbers, cut off, is exact:
+        processors do not divide vectors of integers.
 
         The true quotient is an integer, or at least 2**-32 of itself away from the next one.
         """
         i32, double = self.type("i32"), self.type("double")
+        if b[0] != "%":
+            return f"{sign}{kind} {i32} {a}, {self.spread(b, 'i32')}"
         wide = [
             self.cast(f"{sign}itofp", "i32", v, "double") if v[0] == "%" else f"{int(v)}.0" for v in (a, b)
         ]
-        if b[0] != "%" and sign == "u":
-            wide[1] = f"{int(b) & 0xFFFFFFFF}.0"
         quotient = self.op("fdiv double", *wide)
         cut = f"fpto{sign}i {double} {quotient} to {i32}"
         if kind == "div":
