@@ -14,14 +14,13 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from ..compare import axis_index, axis_pattern, either
+from ..compare import axis_pattern, either
 from .one_element import how_often, one_element
-from .places import beyond_an_axis, brought_inside, other_split
-from .rules import EXACT, Column, Linear, Table, View, columns_of, nearest, table, views, views_of_parts
+from .places import as_table, beyond_an_axis, brought_inside, other_split
+from .rules import EXACT, Column, Linear, View, columns_of, nearest, table, views, views_of_parts
 from .summed import Terms
 
 LEAST_STEPS = 4  # that are as long, to be told
-LISTED = 4  # values of a table
 
 
 def told(want: Terms, got: Terms) -> str:
@@ -221,34 +220,6 @@ def in_axes(columns: Sequence[Column]) -> Iterator[tuple[Column, int]]:
     """Every column, and which axis of its array it is."""
     for c in columns:
         yield c, sum(o.array == c.array and o.number < c.number for o in columns)
-
-
-def as_table(view: View, want: Terms, column: Column, rule: Linear | Table, found: Table) -> str:
-    """Of the first values that are different; "" where the right ones depend on more."""
-    array, letters = want.arrays[column.array].name, [view.letters[i] for i in found.by]
-    needs = rule.by if isinstance(rule, Table) else [i for i, f in enumerate(rule.factors[:-1]) if f]
-    base = np.zeros((len(found.values), len(view.base)), int)
-    base[:, found.by] = list(found.values)
-    right = np.rint(rule.of(base)).astype(int)
-    if not set(needs) <= set(found.by) or (right < 0).any():
-        return ""
-    rows = [(at, got, value) for (at, got), value in zip(found.values.items(), right.tolist(), strict=True)]
-    at, got, value = min(row for row in rows if row[1] != row[2])
-    if len(letters) > 1:
-        where = axis_index("".join(letters), at).replace(",", " and ")
-        if not column.array:
-            return f"what has {where} goes into {array} at {column.letter}={got}; it should go to {column.letter}={value}."
-        return f"for {where}, it uses {array} at {column.letter}={got}; it should be {value}."
-    shown = sorted(rows)[: 2 * LISTED] if len(rows) <= 2 * LISTED else [(at, got, value)]
-    places, values, others = (
-        ", ".join(str(row[i][0] if i == 0 else row[i]) for row in shown) for i in range(3)
-    )
-    does = (
-        f"for {letters[0]} = {places}, it uses {array}'s"
-        if column.array
-        else f"what has {letters[0]} = {places} goes into {array}'s"
-    )
-    return f"{does} {column.letter} = {values}; it should be {others}."
 
 
 # -- terms that are missing, or too many ------------------------------------------------------------------------

@@ -9,8 +9,11 @@ from itertools import permutations
 
 import numpy as np
 
-from .rules import EXACT, Linear, View, columns_of, some, views, views_of_parts
+from ..compare import axis_index
+from .rules import EXACT, Column, Linear, Table, View, columns_of, some, views, views_of_parts
 from .summed import Terms
+
+LISTED = 4  # values of a table
 
 
 def other_split(want: Terms, got: Terms) -> str:
@@ -134,3 +137,36 @@ def beyond_an_axis(want: Terms, extra: Terms) -> str:
                 f"{array} has {c.letter} = 0 to {c.size - 1}: in memory, another element stands there."
             )
     return ""
+
+
+def as_table(view: View, want: Terms, column: Column, rule: Linear | Table, found: Table) -> str:
+    """Of the first values that are different; "" where the right ones depend on more."""
+    array, letters = want.arrays[column.array].name, [view.letters[i] for i in found.by]
+    needs = rule.by if isinstance(rule, Table) else [i for i, f in enumerate(rule.factors[:-1]) if f]
+    base = np.zeros((len(found.values), len(view.base)), int)
+    base[:, found.by] = list(found.values)
+    right = np.rint(rule.of(base)).astype(int)
+    if not set(needs) <= set(found.by) or (right < 0).any():
+        return ""
+    rows = [(at, got, value) for (at, got), value in zip(found.values.items(), right.tolist(), strict=True)]
+    real = set(map(tuple, np.column_stack([view.of(want)[:, found.by], want.at[:, column.number]]).tolist()))
+    wrong = sorted(row for row in rows if row[1] != row[2])
+    at, got, value = next((row for row in wrong if (*row[0], row[2]) in real), (*wrong[0][:2], None))
+    if len(letters) > 1 or value is None:
+        where = axis_index("".join(letters), at).replace(",", " and ")
+        if not column.array:
+            to = "nowhere" if value is None else f"to {column.letter}={value}"
+            return f"what has {where} goes into {array} at {column.letter}={got}; it should go {to}."
+        right = "use none" if value is None else f"be {value}"  # none where a remainder is left
+        return f"for {where}, it uses {array} at {column.letter}={got}; it should {right}."
+    listed = len(rows) <= 2 * LISTED and all((*at, value) in real for at, _, value in rows)
+    shown = sorted(rows) if listed else [(at, got, value)]
+    places, values, others = (
+        ", ".join(str(row[i][0] if i == 0 else row[i]) for row in shown) for i in range(3)
+    )
+    does = (
+        f"for {letters[0]} = {places}, it uses {array}'s"
+        if column.array
+        else f"what has {letters[0]} = {places} goes into {array}'s"
+    )
+    return f"{does} {column.letter} = {values}; it should be {others}."

@@ -61,16 +61,10 @@ def stays_behind(function: Function) -> Iterator[Slip]:
 
 
 def leaves_out_the_first(function: Function) -> Iterator[Slip]:
-    """`for (k = 1; k < n; k++) sum += x[k];`, where `sum` begins as a number."""
+    """`for (k = 1; k < n; k++) sum += x[k];` or `for (k = n - 1; k > 0; k--) sum += x[k];`, where `sum` begins as a number."""
     for loop in function.body.all("for_statement"):
-        name, test, update = counter(loop), loop.part("condition"), loop.part("update")
-        first = next(loop.part("initializer").all("init_declarator"), None) if name else None
-        if not first or first.part("value").code != "1" or not update or update.kind != "update_expression":
-            continue
-        taken = {p.code for p in loop.part("body").all("binary_expression") if p.part("left").code == name}
-        if not test or sign_of(test) != "<" or any(text.replace(" ", "") == f"{name}-1" for text in taken):
-            continue
-        for v in scalars(function, FLOAT):
+        name, end = counter(loop), without_zero(loop)
+        for v in scalars(function, FLOAT) if end else ():
             sets = sets_of(v)
             inside = [e for e in sets if loop.holds(e) and (adds(e, v) or keeps_the_larger(e, v))]
             whole = inside and len(inside) == len(sets) and not loop.holds(v)
@@ -79,7 +73,7 @@ def leaves_out_the_first(function: Function) -> Iterator[Slip]:
             if begins_as_a_number(v) and any(depends(e, name, loop) for e in inside):
                 yield Slip(
                     loop.line,
-                    f"The loop over {name} in line {loop.line} begins at 1, and {v.name} is {shown(v.value)} before it: what "
+                    f"The loop over {name} in line {loop.line} {end}, and {v.name} is {shown(v.value)} before it: what "
                     f"belongs to {name} = 0 is left out.",
                 )
                 break
@@ -107,7 +101,8 @@ def largest_from_zero(function: Function) -> Iterator[Slip]:
         sets = [e for e in sets_of(v) if keeps_the_larger(e, v)]
         from_zero = v.value and not v.value.code.strip("fF.0")
         sizes = any("abs" in name for e in sets for name, _ in e.outer.outer.calls()) or "abs" in v.name
-        if sets and from_zero and len(sets) == len(sets_of(v)) and loop_around(v, sets[0]) and not sizes:
+        loop = loop_around(v, sets[0]) if sets else None
+        if from_zero and loop and len(sets) == len(sets_of(v)) and not sizes and not without_zero(loop):
             yield Slip(
                 v.line,
                 f"Line {v.line} begins {v.name} at 0, and line {sets[0].line} keeps the larger one: where all are negative, 0 is "
@@ -146,6 +141,22 @@ def sets_of(v: Variable) -> list[Piece]:
 def loop_around(v: Variable, e: Piece) -> Piece | None:
     """The innermost loop around an expression that begins after a variable is declared."""
     return next((loop for loop in v.file.around(e.start, *LOOPS) if loop.start > v.start), None)
+
+
+def without_zero(loop: Piece) -> str:
+    """`begins at 1`, of a `for` that its variable never reaches 0 in, and that does not use it as the number behind."""
+    name, test, update = counter(loop), loop.part("condition"), loop.part("update")
+    first = next(loop.part("initializer").all("init_declarator"), None) if name else None
+    if not first or not test or not update or update.kind != "update_expression":
+        return ""
+    for e in loop.part("body").all("binary_expression"):
+        left, right = ({p.code for p in (e.part(s), *e.part(s).all("identifier"))} for s in ("left", "right"))
+        if sign_of(e) == "-" and (name in right or name in left and "1" in right):
+            return ""
+    if first.part("value").code == "1" and sign_of(test) == "<":
+        return "begins at 1"
+    down = "--" in update.code and "".join(test.code.split()) in (f"{name}>0", f"{name}>=1")
+    return "ends at 1" if down else ""
 
 
 def branch_in(loop: Piece, e: Piece) -> Piece | None:

@@ -174,7 +174,7 @@ class Told:
         return (
             self._one_element(self.shown)
             or self.shown.both_write
-            and (self.shown.of_blocks or self._on_two_branches())
+            and (self.shown.of_blocks or self._in_one_stretch() or self._on_two_branches())
         )
 
     def _one_element(self, race: Race) -> bool:
@@ -239,6 +239,11 @@ class Told:
             last, first, barriers=False
         )
 
+    def _in_one_stretch(self) -> bool:
+        """Do two lines write the element with no barrier on the way from one to the other?"""
+        race, (first, last) = self.shown, self.places
+        return race.both_write and race.first.line != race.last.line and self.paths.free(first, last)
+
     @cached_property
     def updates(self) -> bool:
         """Does the line read the array as well as write it?"""
@@ -265,6 +270,10 @@ class Told:
             )
         if self.updates:
             return "An element that several threads update needs atomicAdd or another atomic, or a single thread that does it for all."
+        if not race.of_blocks and self._in_one_stretch():
+            written = [self._written(line) for line in (race.first.line, race.last.line)]
+            named = f", {written[0]} and {written[1]}" * all(written)
+            return f"Between two barriers, each element must belong to one thread: is the index right in both lines{named}?"
         parts = "the thread's and the block's number" if race.of_blocks else "the thread's number"
         return (
             f"Each element must belong to one thread: does its index use every part of {parts}, and does the guard keep out threads "
@@ -324,6 +333,12 @@ class Told:
         """Does a line name one element of the array, and both read and write it?"""
         named = self._named(race, line)
         return len(self._subscripts(race, line)) == 1 and (len(named) > 1 or named[0].is_updated)
+
+    def _written(self, line: int) -> str:
+        """The element that a line gives a value, as it stands there."""
+        named = self._named(self.shown, line)
+        sets = (p for p in named if p.outer.kind == "assignment_expression" and p.outer.part("left") == p)
+        return next((" ".join(p.code.split()) for p in sets), "")
 
     def _subscripts(self, race: Race, line: int) -> set[str]:
         """The different elements of the array that a line names."""

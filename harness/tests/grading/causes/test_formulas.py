@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -262,6 +264,15 @@ def test_products_that_do_not_belong_to_the_sum():
     assert said(gathered(lambda q, w, s: w // 2 == q), STAMPS, dims) == [
         "to y it also adds products for which s of f is not w - 2 * q."
     ]
+
+
+def test_what_is_used_where_nothing_belongs():
+    """Of w - s = 4, a third is no whole number."""
+    dims = {"batch": 2, "Q": 3, "S": 3, "W": 6}
+    right = replace(STAMPS, reference=lambda a, d: gathered(lambda q, w, s: w == 3 * q + s)(a)["y"])
+    wrong = gathered(lambda q, w, s: (w - s) % 2 == 0 and (w - s) // 3 == q)
+    (says,) = said(wrong, right, dims)
+    assert says == "for w=2 and s=0, it uses g at q=0; it should use none."
 
 
 def test_products_that_cannot_be_told_apart():

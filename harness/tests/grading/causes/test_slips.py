@@ -86,6 +86,10 @@ def found(body):
             "The loop over i in line 3 begins at 1, and s is 0 before it",
         ),
         (
+            "float m = 0;\nfor (int i = n - 1; i > 0; i--) m = fmaxf(m, a[i]);\nc[0] = m;",
+            "The loop over i in line 3 ends at 1, and m is 0 before it: what belongs to i = 0 is left out",
+        ),
+        (
             "float s = 0, e = 0;\nfor (int i = 0; i < n; i++) e = c[i] = 2 + a[i];\ns += e;\nc[0] = s;",
             "Line 4 adds to s once, outside of every loop after line 2",
         ),

@@ -147,6 +147,7 @@ OWNER = (
     "Each element must belong to one thread: does its index use every part of the thread's number, and does the guard keep out "
     "threads that have no element?"
 )
+BOTH = "Between two barriers, each element must belong to one thread: is the index right in both lines"
 NONE = "there is no __syncthreads() between them"
 
 
@@ -176,7 +177,11 @@ NONE = "there is no __syncthreads() between them"
             " line 82.",
             1,
         ),
-        ("two_steps", f"and so does this thread; {NONE}.", 1),
+        (
+            "two_steps",
+            f"(lines 89 and 90). {BOTH}, s[threadIdx.x] and s[63 - threadIdx.x]?",
+            1,
+        ),
         ("zeroed", f"and this thread atomically changes it; {NONE}.", 1),
         (
             "either",
@@ -212,7 +217,7 @@ def test_the_remedy_fits(name, says, grid):
                 kernel(grid, 64, (zeros(128),))
             fault = caught.value
             assert fault.kind == "race" and fault.explanation.endswith(says), fault.explanation
-            assert fault.no_barrier == any(remedy in says for remedy in (ATOMIC, OWNER))
+            assert fault.no_barrier == any(remedy in says for remedy in (ATOMIC, OWNER, BOTH))
     finally:
         dev.schedule = 0
 
