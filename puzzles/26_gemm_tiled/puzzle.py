@@ -215,8 +215,8 @@ PUZZLE = Puzzle(
             case="counted",
             below=2.03,
             hint=1,
-            says="Through tiles in shared memory, an element of A is read once for every TILE columns of C, and one "
-            "of B once for every TILE rows: a larger TILE moves less. Without them each product reads "
+            says="With tiles in shared memory, an element of A is read once for every TILE columns of C, and "
+            "one of B once for every TILE rows: a larger TILE moves less. Without them each product reads "
             "two elements, and where x does not go along the rows of both matrices, whole sectors for one element each.",
         ),
         Gate(

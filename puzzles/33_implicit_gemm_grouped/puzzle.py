@@ -496,7 +496,7 @@ PUZZLE = Puzzle(
         "Incomplete tiles end with the group, not with the array: row `filters` of a tile belongs to "
         "another block.",
         "Go through grad_output in stretches of ROWS rows. The first row of the input that it meets is the "
-        "position's row times the stride, less the padding; It needs `keep` rows from there on, as far as "
+        "position's row times the stride, less the padding; it needs `keep` rows from there on, as far as "
         "they exist. Rows that the previous stretch has fetched are in the ring: remember the first that is "
         "not, starting over for every image. Rows lie one after another in both, so element i of an image "
         "belongs at i modulo keep * W. Then each thread takes elements of the stretch, and for each filter "

@@ -165,7 +165,8 @@ MISTAKES = (
             "scalar products of floats",
             ((MULTIPLY, SCALAR), *SHORT[TF32]),
             says="This is the product of the full floats, which is more accurate than what tensor cores "
-            "compute, but not what is asked: round both numbers with to_tf32, and multiply with mma.sync.",
+            "compute, but not what the puzzle asks for: round both numbers with to_tf32, and multiply with "
+            "mma.sync.",
         ),
         # fragments
         Mistake(

@@ -179,14 +179,14 @@ MISTAKES = (
         Mistake(
             "neighbouring columns",
             ("int n = left + j / 4 * BN / 2 + 4 * x;", "int n = left + 8 * x + j;"),
-            says="The sums are stored 8 columns in a row to a thread; a thread has the four from 4 x on, and four more "
-            "BN / 2 further on.",
+            says="A thread stores its sums in 8 neighbouring columns; it has the four from 4 x on, and four "
+            "more BN / 2 further on.",
             hint=2,
         ),
         Mistake(
             "accumulators exchanged",
             (ADD, ADD.replace("p[i] * q[j]", "p[j] * q[i]")),
-            says="Every thread's sums stand with filters for positions: sum i, j is that of its filter i at its "
+            says="Every thread's sums are stored transposed: sum i, j belongs to its filter i and its "
             "position j.",
             hint=2,
         ),
@@ -465,7 +465,8 @@ PUZZLE = Puzzle(
             kernels=(FLOAT,),
             below=8.46,
             hint=1,
-            says="All that is not a product takes its turn from the products: compute indices before the loop, add to "
+            says="Every other instruction takes an issue slot from the products: compute indices before the "
+            "loop, add to "
             "them in it, and let loops with constant bounds be unrolled.",
         ),
         Gate(
@@ -511,7 +512,8 @@ PUZZLE = Puzzle(
             case="counted",
             kernels=(TF32,),
             hint=1,
-            says="All that is not mma.sync takes its turn from it: copy 16 bytes at a time where channels are a multiple "
+            says="Every other instruction takes an issue slot from mma.sync: copy 16 bytes at a time where "
+            "channels are a multiple "
             "of 4, and compute indices before the loop.",
         ),
         Gate(
@@ -533,7 +535,7 @@ PUZZLE = Puzzle(
         "step, so where their patches begin is found once, and from row to row (c, r, s) is found by adding and "
         "carrying. A row of the image that is negative becomes a large number as an unsigned int: one comparison "
         "instead of two.",
-        "The copies fill the tile of weights with rows of the matrix apart by BM + 4 words, so that 8 rows and 4 filters "
+        "In the tile of weights the rows of the matrix are BM + 4 words apart, so that 8 rows and 4 filters "
         "of a warp fall into 32 banks; the tile of pixels needs nothing. In the product, thread t takes fours at 4 x and "
         "BN / 2 + 4 x of the one tile and at 4 y and BM / 2 + 4 y of the other, x and y being remainder and quotient of "
         "t by BN / 8. In the second kernel the channels are the fastest: a row of the matrix is cut into pieces of 4 "
