@@ -205,13 +205,19 @@ def other_strides(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
 def strides(bodies: list[Piece]) -> Iterator[tuple[Piece, tuple[str, str], str]]:
     """(loop, (variable, start), step) of loops that count upwards."""
     for loop in (loop for body in bodies for loop in body.all("for_statement")):
-        update, start = loop.part("update"), loop.part("initializer")
-        first = next(start.all("init_declarator"), None) if start else None
-        begins = plain(first.part("value")) if first and first.part("value") else ""
+        update, start = loop.part("update"), start_of(loop)
+        begins = plain(start) if start else ""
         if update and update.kind == "update_expression" and "++" in update.code:
             yield loop, (update.part("argument").code, begins), "1"
         elif update and update.kind == "assignment_expression" and update.part("operator").code == "+=":
             yield loop, (update.part("left").code, begins), plain(update.part("right"))
+
+
+def start_of(loop: Piece) -> Piece | None:
+    """What its variable begins with, where its head says so: `int i = 0` or `i = 0`."""
+    head = loop.part("initializer")
+    first = next(head.all("init_declarator", "assignment_expression"), None) if head else None
+    return (first.part("value") or first.part("right")) if first else None
 
 
 def other_loops(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
@@ -226,9 +232,11 @@ def other_loops(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
         differ = [i for i, (a, b) in enumerate(zip(ends, missing[0], strict=True)) if a != b]
         if differ in ([1], [2]):
             begins = differ == [1]
-            header = loop.part("initializer" if begins else "condition")
-            first = next(header.all("init_declarator")) if begins else header
-            where = shown(first.part("value" if begins else "right") or header)
+            test = loop.part("condition")
+            place = start_of(loop) if begins else test and (test.part("right") or test)
+            if place is None:
+                continue  # it begins or ends somewhere else
+            where = shown(place)
             yield Slip(
                 loop.line,
                 f"The loop over {ends[0]} in line {loop.line} {'begins' if begins else 'ends'} at {where}: does that leave "

@@ -96,6 +96,8 @@ def test_the_sign_in_a_nested_sum_is_told_once():
     [
         (("int r = 0; r < n", "int r = 1; r < n"), "The loop over r in line 4 begins at 1: does"),
         (("r < n; r++", "r < 2 * n; r++"), "The loop over r in line 4 ends at 2 * n: does"),
+        (("for (int r = 0;", "int r; for (r = 1;"), "The loop over r in line 4 begins at 1: does"),
+        (("for (int r = 0;", "int r = 0; for (;"), ""),
         (("x[p * n + h] * x[h]", "x[h] * x[p * n + h]"), ""),
     ],
 )
