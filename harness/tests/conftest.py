@@ -4,6 +4,7 @@ import fcntl
 import gc
 import os
 import subprocess
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,8 +23,17 @@ def pytest_make_collect_report(collector):
     return report
 
 
+@pytest.hookimpl(tryfirst=True)  # before the marks are asked for
 def pytest_collection_modifyitems(items):
+    """Of the cases of a test that is marked `sampled`, all but every third (or as the mark says) are left to the night."""
     items.sort(key=lambda item: item.path)
+    numbers = Counter()
+    for item in items:
+        if (mark := item.get_closest_marker("sampled")) and not item.get_closest_marker("soak"):
+            test = item.path, item.function.__qualname__
+            if numbers[test] % (mark.args[0] if mark.args else 3):
+                item.add_marker(pytest.mark.soak)
+            numbers[test] += 1
 
 
 def _worker() -> str:

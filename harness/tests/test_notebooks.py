@@ -81,6 +81,7 @@ def test_a_notebook_is_in_date_and_holds_nobodys_solution(source):
         assert not [line for line in lines if line.rstrip(";") not in told and line in text], puzzle.id
 
 
+@pytest.mark.soak
 def test_every_prediction_has_an_answer():
     course = Course(ROOT)
     for path in SOURCES:

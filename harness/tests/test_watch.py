@@ -141,7 +141,11 @@ def removed_first(path, text):
 #: the second by looking again and again; to watch and to look follow a link alike, which is tried every night
 @pytest.mark.parametrize(
     ("save", "more"),
-    [(renamed, ()), pytest.param(linked, (), marks=pytest.mark.soak), (removed_first, ("--poll",))],
+    [
+        (renamed, ()),
+        pytest.param(linked, (), marks=pytest.mark.soak),
+        pytest.param(removed_first, ("--poll",), marks=pytest.mark.soak),
+    ],
 )
 def test_every_save_is_graded(course, watching, save, more, record_property):
     terminal, path = watching("01", "--device", "cpu", *more), course / "puzzles" / "01_twice" / "kernel.cu"

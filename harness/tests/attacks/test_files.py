@@ -169,6 +169,7 @@ SHOWN = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("how", SHOWN)
 def test_text_of_a_kernel_is_shown_as_text(how, tmp_path, capsys):
     path, report = tmp_path / "kernel.cu", tmp_path / "report.html"

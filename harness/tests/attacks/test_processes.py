@@ -39,6 +39,7 @@ def liar():
             child.end()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("how", "error"),
     [
@@ -165,6 +166,7 @@ def confined():
 TOLD = "nothing", "a number", "too few", "text", "a thread of two", "notes of text", "steps without lines"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "how", [pytest.param(how, marks=[pytest.mark.soak] * (how not in TOLD)) for how in FORGED]
 )

@@ -109,6 +109,7 @@ TEXTS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("checks", ["full", "memory"])
 @pytest.mark.parametrize("name", TEXTS)
 def test_refused_or_lowered(name, checks):
@@ -126,6 +127,7 @@ def test_refused_or_lowered(name, checks):
     assert says in getattr(caught.value, "what", str(caught.value))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("checks", ["full", "memory"])
 def test_calls_a_thousand_deep(checks):
     """Passes that follow calls may give up, in a sentence."""

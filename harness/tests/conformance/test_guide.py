@@ -156,8 +156,10 @@ RUNNING = sorted(path.stem for path in FOLDER.glob("*.cu") if path.stem != "refu
 @pytest.mark.parametrize(
     ("file", "checks"),
     [
-        # the headers of libcu++ take seconds
-        pytest.param(file, checks, marks=[pytest.mark.soak] * (file == "libraries"))
+        # full checks see more; the headers of libcu++ and cooperative groups take seconds
+        pytest.param(
+            file, checks, marks=[pytest.mark.soak] * (file in ("libraries", "groups") or checks == "memory")
+        )
         for file, checks in product(RUNNING, FLAVOURS)
     ],
 )

@@ -188,6 +188,7 @@ def order(x: np.ndarray) -> np.ndarray:
 BOTH = "two arguments", "float"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("group", "type_", "checks"),
     [

@@ -49,6 +49,7 @@ def test_the_untouched_stub_is_graded_and_all_four_kernels_fail():
 
 
 #: each kernel alone: below
+@pytest.mark.soak
 @pytest.mark.parametrize("count", sampled(range(len(FINDINGS))))
 def test_repaired_in_order_the_next_kernel_is_explained(count):
     verdict = grade(repaired(*list(FINDINGS)[:count]))
@@ -56,12 +57,14 @@ def test_repaired_in_order_the_next_kernel_is_explained(count):
     assert not {c.kernel for c in verdict.cases if c.status == "failed"} & set(list(FINDINGS)[:count])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FINDINGS)
 def test_each_mistake_alone_has_its_finding(name):
     verdict = grade(repaired(*(set(FINDINGS) - {name})))
     assert (verdict.kernel, verdict.diagnosis) == (name, FINDINGS[name])
 
 
+@pytest.mark.soak
 def test_the_second_mistake_is_told_by_its_pattern():
     verdict = grade(repaired("bias_gradient"))
     assert verdict.lines[1] == "Wrong: exactly the elements with p=1 (the last)."

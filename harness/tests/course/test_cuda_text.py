@@ -308,6 +308,7 @@ def test_every_solution_is_parsed(path):
     assert all(f.whole.code.count("{") == f.whole.code.count("}") for f in file.functions)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "piece",
     [

@@ -36,6 +36,7 @@ def test_a_puzzle_is_complete(puzzle_id):
     assert puzzle.title and puzzle.teaches and puzzle.lines
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("puzzle_id", IDS)
 def test_the_references_give_finite_values_in_every_case(puzzle_id):
     assert [*references(COURSE.load(puzzle_id))] == []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from harness.grading.causes import budget
 from harness.grading.grade import Options, grade_file
 from harness.maintain import check_mistakes
@@ -90,6 +92,7 @@ def test_a_tree_that_only_halves_powers_of_two(tmp_path):
     )
 
 
+@pytest.mark.soak
 def test_threads_that_do_the_same_work_are_not_suspected_of_short_integers(tmp_path):
     puzzle = PUZZLES["01_vector_add"]
     text = puzzle.solution_path.read_text(encoding="utf-8")

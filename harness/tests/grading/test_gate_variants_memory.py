@@ -215,6 +215,7 @@ DESIGNS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("number", "design"), sampled(DESIGNS))
 def test_another_good_design_passes(number, design, tmp_path):
     path = tmp_path / "kernel.cu"

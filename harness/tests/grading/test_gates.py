@@ -130,6 +130,7 @@ NOT_NEEDED = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NOT_NEEDED)
 def test_what_no_kernel_needs_has_a_gate_wherever_something_is_counted(tmp_path, name):
     body, line = NOT_NEEDED[name]

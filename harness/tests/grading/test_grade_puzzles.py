@@ -92,6 +92,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_explained(name, grade):
     edits, diagnosis, parts = MISTAKES[name]
@@ -170,6 +171,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", sampled(RIGHT))  # tests/kernels has more of them
 def test_another_right_way_to_write_it_passes(name, grade):
     old, new = RIGHT[name]

@@ -81,6 +81,7 @@ def run_host(text: str, file: bytes) -> tuple[str, int]:
     return launch.stdout, int(left.get()[0])
 
 
+@pytest.mark.soak
 def test_it_trains_as_the_reference_does_and_frees_what_it_has_taken(text):
     printed, left = run_host(text, small_file())
     digits, order = data.load("digits"), np.random.default_rng(0).permutation(1438)[:TRAINED]

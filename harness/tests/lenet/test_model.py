@@ -143,6 +143,7 @@ def test_a_file_that_has_changed_since_it_passed_is_not_used(course):
 # ---- a later puzzle's kernel -------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "parts",
     [later(), later("conv2d_backward_weights"), later(output="zeros", initial="grad_weights[idx]")],
@@ -166,6 +167,7 @@ PART_4 = ["07=30", "09=32", "10=31", "03=23", "09=20"]  # and what part 3 has fo
 
 
 @pytest.mark.parametrize("use", [PART_4, pytest.param(["09=22", "07=39"], marks=pytest.mark.soak)])
+@pytest.mark.soak
 def test_kernels_of_later_parts_give_the_same_gradients(use):
     """Puzzles 22 and 32 are two launches: the sums of parts, then their sum. Of those of 39, one stores images as LeNet."""
     chosen = choose(Course(ROOT), {}, mine=False, use=use)

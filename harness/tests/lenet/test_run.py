@@ -235,6 +235,7 @@ def test_the_command_that_goes_on(options, command):
 # ---- going on ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -89,6 +89,7 @@ def whole(dev, tmp_path_factory):
     return run, run.net.state()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("steps", sampled([0, 2, 3, 5]))
 def test_a_run_that_was_stopped_goes_on_bit_by_bit(whole, dev, tmp_path, steps):
     path = tmp_path / "lenet.npz"

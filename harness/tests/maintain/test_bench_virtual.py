@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from harness.maintain import bench_virtual, course_workloads
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", ["none", "any"])
 def test_figures_of_one_round(compiler, monkeypatch):
     monkeypatch.setattr(bench_virtual, "REPEAT", 1)

@@ -16,7 +16,11 @@ from harness.course.mistakes import Mistake
 from harness.maintain import check
 
 PUZZLES = Course(Path(harness.__file__).resolve().parent.parent).puzzles()
-KERNELS = [pytest.param(p, k, id=f"{p.number}-{k.name}") for p in PUZZLES for k in p.kernels]
+#: what comes after the course takes as long as a third of it: every night
+AFTER = {p.id: [pytest.mark.soak] * (p.part == 6) for p in PUZZLES}
+KERNELS = [
+    pytest.param(p, k, id=f"{p.number}-{k.name}", marks=AFTER[p.id]) for p in PUZZLES for k in p.kernels
+]
 ADD, STEP = PUZZLES[0], next(p for p in PUZZLES if p.program)
 each = pytest.mark.parametrize("puzzle", PUZZLES, ids=lambda p: p.id)
 PROGRAMS = [p for p in PUZZLES if p.program]
@@ -37,7 +41,7 @@ def test_the_stub_says_what_to_do_and_cases_catch_what_kernels_can_get_wrong(puz
     assert [*check.tasks(puzzle), *check.cases(puzzle)] == []
 
 
-@each
+@pytest.mark.parametrize("puzzle", [pytest.param(p, id=p.id, marks=AFTER[p.id]) for p in PUZZLES])
 def test_the_stub_fails_and_the_solution_passes(puzzle):
     needs_what_is_there(puzzle)
     assert [*check.stub(puzzle), *check.solution(puzzle)] == []

@@ -154,6 +154,7 @@ def test_the_readme_of_students():
     assert of_students(text) == "a\nc\nd\ne\nf\n"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("number", "slip"), [("01", ("blockIdx.x * blockDim.x + ", "")), ("12", ("", ""))])
 def test_a_verdict_printed_in_a_lesson_is_what_students_see(students, tmp_path, number, slip):
     """In the whole course as in the exported one, whose grader knows fewer cases and no mistakes."""

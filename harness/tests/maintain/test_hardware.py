@@ -135,6 +135,7 @@ def test_what_hangs_is_left_to_the_next_call_once_and_then_written_down(monkeypa
     assert done.exit_code == 0 and slow["status"] == "timeout" and slow["results"] == [{"n": 3}]
 
 
+@pytest.mark.soak
 def test_a_call_that_is_killed_goes_on_where_it_was(stand_ins, tmp_path):
     """Real items, in a process that is killed as soon as the first of them is written down."""
     refused = [name for name in machine.metrics() if "surface" in name]

@@ -21,6 +21,7 @@ def test_a_picture_is_fresh_and_in_the_readme(name):
     assert (COURSE.root / name).stat().st_size < 500_000
 
 
+@pytest.mark.soak
 def test_a_file_says_what_it_was_drawn_from(tmp_path, monkeypatch):
     from harness.maintain import readme
 

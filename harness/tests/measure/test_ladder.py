@@ -66,6 +66,7 @@ def test_a_stored_rung_counted_again(opener):
     }
 
 
+@pytest.mark.soak
 def test_rungs_with_few_images(opener):
     shape = ladder.LADDERS[0].rungs[0][1].replace("N=64", "N=4")
     found = [ladder.counted(COURSE, LADDERS[0], number, shape, opener) for number, _ in LADDERS[0].rungs]

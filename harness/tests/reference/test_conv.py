@@ -182,6 +182,7 @@ def test_equals_naive_loops(case):
     np.testing.assert_allclose(layer.grad_weight(), grad_w, rtol=0, atol=1e-12)
 
 
+@pytest.mark.sampled
 @each_layer
 def test_gradients_equal_central_differences(case):
     layer = Layer(case)

@@ -137,6 +137,7 @@ def test_the_places_are_those_of_the_maxima(layer):
     np.testing.assert_array_equal(found.reshape(output.shape), output)
 
 
+@pytest.mark.sampled
 @every_layer
 def test_the_gradient_equals_central_differences(layer):
     x, g, parameters = drawn(layer)
@@ -169,6 +170,7 @@ def test_the_gradient_of_a_mean_is_its_adjoint(layer, mean):
     assert (gradient * x).sum() == pytest.approx((g * pool.avg_pool(x, **parameters, **mean)).sum())
 
 
+@pytest.mark.sampled
 @each_layer
 def test_the_gradient_of_a_mean_equals_central_differences(layer):
     x, g, parameters = drawn(layer)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.tests import samples
+from harness.tests import sampled, samples
 from harness.tests.devices.virtual.launches import FLAVOURS, device
 from harness.tests.samples import SAMPLES, compare, compile_sample, run
 
@@ -29,12 +29,11 @@ OPTIMISED = (
 #: with one flavour: as NVRTC takes a second for the headers of libcu++, or as full checks see more, and what they leave out
 #: is in the others; every night with both
 ONE = {name: ("full",) for name in SAMPLES if name not in OPTIMISED} | {"pipeline": ("memory",)}
+DAILY = sampled([(name, ONE.get(name, FLAVOURS)) for name in sorted(SAMPLES)], always=())
 NIGHTLY = [pytest.param(name, FLAVOURS, marks=pytest.mark.soak) for name in ONE]
 
 
-@pytest.mark.parametrize(
-    ("name", "flavours"), [(name, ONE.get(name, FLAVOURS)) for name in sorted(SAMPLES)] + NIGHTLY
-)
+@pytest.mark.parametrize(("name", "flavours"), DAILY + NIGHTLY)
 def test_sample(name, flavours):
     entry = SAMPLES[name]
     jobs = [entry.job(case) for case in entry.cases]

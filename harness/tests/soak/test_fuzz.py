@@ -46,6 +46,7 @@ def test_a_text_without_anything_to_change_stays(change):
     assert change("// nothing here\n", fuzz.Random(1)) == "// nothing here\n"
 
 
+@pytest.mark.soak
 def test_what_the_fuzzer_looks_for():
     """A disagreement between builds, an undescribed error, and something that a launch leaves behind."""
     a = {"x": fuzz.np.array([1.0, fuzz.np.nan]), "n": fuzz.np.array([3])}

@@ -7,6 +7,7 @@ import pytest
 from harness.tests.soak import hostile
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kernels", [False, True])
 def test_hostile_text_is_refused_in_a_sentence_or_lowered(kernels):
     found = {seed: hostile.examine(seed, kernels, 0.0, guarded=False) for seed in range(8)}

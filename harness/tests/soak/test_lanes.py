@@ -33,6 +33,7 @@ def _compared(subject: Subject, devices) -> Tally:
 
 
 #: with all that emit/lanes has, two parts are enough to see that lanes.py works; it compares all of them every night
+@pytest.mark.soak
 @pytest.mark.parametrize("part", sampled(FEW, always=("rows", "functions"), every=0))
 def test_lanes_of_each_width_give_the_bits_of_single_threads(part, devices):
     subject = next(s for s in lanes.PARTS[part]() if s.name.startswith(FEW[part]))

@@ -98,6 +98,7 @@ def outcome(confined_: bool, checks: str) -> list:
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("checks", ["full", "memory", "count"])
 def test_it_says_what_a_device_in_this_process_says(checks):
     assert outcome(True, checks) == outcome(False, checks)

@@ -73,6 +73,7 @@ def test_one_behind_a_variable_of_the_index_and_the_guard_that_looks_at_it(said)
     assert any(line.startswith("Line 41 lets it through: p >= H_out || q >= W_out is ") for line in lines)
 
 
+@pytest.mark.soak
 def test_the_part_of_an_index_that_is_outside(said):
     lines = said("08", ("    if (h / 2 < H_out && w / 2 < W_out) {", "    {"))
     assert "w / 2 is 2, but argmax has q = 0 to 1 (W_out = 2)." in lines
@@ -96,6 +97,7 @@ def test_the_call_that_led_there(said):
     assert "There r = 4, width = 3, c = 0." in lines and "element was called from line 33." in lines
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "access",
     [
@@ -111,6 +113,7 @@ def test_however_the_access_is_written(access, said):
     assert "k = 3" in line or "at = k + 1 = 4" in line
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("access", "there"),
     [
@@ -181,6 +184,7 @@ def test_two_threads_that_come_to_one_element(said):
     assert "In thread (0,0,0) and thread (1,0,0): warp = threadIdx.x / 32 is 0 / 32 and 1 / 32." in lines
 
 
+@pytest.mark.soak
 def test_two_threads_of_different_blocks(said):
     lines = said("31", ("class_h + row * stride_h", "class_h + row * stride_w"))
     begin = "In thread (4,0,0) of block (0,0,0) and thread (0,0,0) of block (0,1,0): "

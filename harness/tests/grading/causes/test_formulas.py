@@ -51,6 +51,7 @@ def said(run, kernel=KERNEL, dims=DIMS, alone=False):
     return [told(want, got) for want, got in sums_of(kernel, dims, arrays, run, Budget(), alone)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [

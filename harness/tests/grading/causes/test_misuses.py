@@ -239,6 +239,7 @@ def test_another_right_way_to_write_it_is_not_accused(name):
     assert not told(number, *edits)
 
 
+@pytest.mark.soak
 def test_no_solution_is_accused():
     puzzles = [p for number in COURSE.ids() if (p := COURSE.load(number)).kernels]
     for puzzle in puzzles:

@@ -55,6 +55,7 @@ def device():
         yield device
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("kernel", "says"),
     [

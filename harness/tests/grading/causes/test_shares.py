@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from harness.grading.causes.shares import described
 from harness.grading.grade import Options, grade_file
 
@@ -46,6 +48,7 @@ def test_a_tree_that_reaches_too_far(tmp_path):
     assert "is added 2 times to grad_bias." in lines
 
 
+@pytest.mark.soak
 def test_a_warp_that_is_left_out(tmp_path):
     """Of a block of one warp everything is lost: a larger block is looked at."""
     lines = said(tmp_path, "22", ("int w = 0; w < blockDim.x", "int w = 1; w < blockDim.x"))

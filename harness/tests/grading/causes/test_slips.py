@@ -167,6 +167,7 @@ def test_helpers_that_the_kernel_calls_are_looked_at_and_others_not():
     assert [slip.line for slip in slips(source, "k")] == [1]
 
 
+@pytest.mark.soak
 def test_no_right_kernel_has_one():
     folders = (
         "solutions",

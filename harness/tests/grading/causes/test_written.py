@@ -14,6 +14,7 @@ from harness.tests.lenet.small import ROOT
 COURSE = Course(ROOT)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("number", "edit", "says"),
     [

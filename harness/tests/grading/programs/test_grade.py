@@ -60,6 +60,7 @@ def grade(tmp_path):
     return run
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [176896312139197, 204308448745060])
 def test_where_the_loss_has_a_kink_its_differences_prove_nothing(seed, program):
     """With these seeds, moving a measured element switches a ReLU or a maximum."""
@@ -123,6 +124,7 @@ def test_a_launch_that_reads_too_early_names_its_line(grade):
     assert f"{line} |" in text and verdict.kind == "launch" and verdict.exit_status == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("puzzle", "old", "new", "says"),
     [

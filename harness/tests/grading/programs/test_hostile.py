@@ -291,6 +291,7 @@ def backward(net): pass
     program.end()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("value", ["10 ** 400", "[10 ** 400] * 60", "np.zeros(60, 'M8[s]')", "{'codes': 1}"])
 def test_an_answer_that_no_process_of_ours_gives_is_judged(value, program):
     forged = f"""{WIRE}
@@ -359,6 +360,7 @@ def accuracy(net, batches): return 1.0
     assert found.kind == "wrong" and "was expected" in "\n".join(found.lines)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "value",
     [

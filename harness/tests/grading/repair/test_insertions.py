@@ -40,6 +40,7 @@ extern "C" __global__ void k(const float* a, float* out, int n) {
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "right, wrong",
     [
@@ -85,6 +86,7 @@ extern "C" __global__ void k(const float* a, float* out, int n) {
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "right, wrong",
     [
@@ -119,6 +121,7 @@ extern "C" __global__ void k(const float* a, float* out, int n) {
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "right, wrong",
     [

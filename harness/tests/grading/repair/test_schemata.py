@@ -157,6 +157,7 @@ extern "C" __global__ void k(const float* a, float* out, int n) {
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "old, new",
     [

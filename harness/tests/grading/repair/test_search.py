@@ -89,6 +89,7 @@ MORE = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "number, old, new, repaired", FEW + [pytest.param(*wrong, marks=pytest.mark.soak) for wrong in MORE]
 )
@@ -101,6 +102,7 @@ def test_a_change_is_found_in_its_line_and_makes_the_file_pass(number, old, new,
     assert graded(puzzle(number), found_repairs[0].text, Options("cpu")).passed
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "before", ["", "    int row = 0;\n    row = n;\n    const int col = row;\n    row = col;\n"]
 )
@@ -123,6 +125,7 @@ def test_a_tile_without_padding_is_padded():
     assert graded(puzzle("25"), best.text, Options("cpu")).passed
 
 
+@pytest.mark.soak
 def test_nothing_is_said_of_what_no_single_change_repairs():
     solution = puzzle("02").solution_path.read_text(encoding="utf-8")
     wrong = solution.replace("A[row * K + k]", "1.0f").replace("B[k * N + col]", "2.0f")

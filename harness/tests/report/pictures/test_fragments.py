@@ -33,6 +33,7 @@ def laid_out(shape, place, count, each):
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_every_element_is_held_where_the_ptx_isa_says_and_drawn_there(name, monkeypatch):
     kernel = PUZZLE.kernel(name)

@@ -62,6 +62,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("shape", "letters"), SHAPES)
 def test_every_cell_has_the_colour_of_its_error(shape, letters):
     errors = np.random.default_rng(0).choice([0.0, 3.0, 1e4, np.nan, np.inf], int(np.prod(shape)))

@@ -77,6 +77,7 @@ HEADINGS = {
 
 
 # all are drawn with the same pens, and change with their lesson
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", sampled(maps.MAPS))
 def test_a_map_says_what_it_shows_and_nothing_overlaps(number):
     picture = maps.MAPS[number](COURSE.load(number))

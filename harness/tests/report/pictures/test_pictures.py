@@ -158,6 +158,7 @@ def test_the_threads_of_a_block_stand_in_the_cells():
     assert texts.tolist() == [["0,1", ""], ["", "1"]] and in_cells(texts) == ["0,1", "", "", "1"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("puzzle", [p for p in COURSE.puzzles() if p.kernels], ids=lambda p: p.id)
 @pytest.mark.parametrize(
     "which", [0, pytest.param(2, marks=pytest.mark.soak)]
@@ -174,6 +175,7 @@ def test_no_text_overlaps_or_leaves_the_picture(puzzle, which):
         no_text_overlaps(access_picture(puzzle, case, kernel, accesses, 0, thread, values, writers, launch))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("number", "thread", "says"),
     [("02", 1, "small numbers: place in memory"), ("11", 1, ""), ("21", "all", "numbers: the thread; small")],
@@ -200,6 +202,7 @@ def no_text_overlaps(picture):
         assert across <= 0 or down <= 0, f"{text!r} overlaps {other!r}"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("number", "element", "reached"),
     [

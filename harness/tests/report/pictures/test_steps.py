@@ -37,6 +37,7 @@ def test_the_tree_of_puzzle_19():
     assert needed(steps) == [{0, 1, 2, 3, 4, 5}, {0, 1, 2}, {0, 1}, {0}]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", WATCHED)
 def test_no_text_overlaps_or_leaves_the_picture(number):
     puzzle = COURSE.load(number)

@@ -83,6 +83,7 @@ def test_a_register_tile_adds_up(quick):
     assert np.array_equal(out, want)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "source, wrong, array, index, kind",
     [

@@ -89,6 +89,7 @@ def total(dev, kernels, name: str, grid: int, block: int) -> float:
     return g.get()[0]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", LOST)
 def test_an_update_in_two_steps_is_lost_under_every_schedule(kernels, dev, name):
     for grid, block in SHAPES[1:2] if name in MANY else SHAPES:

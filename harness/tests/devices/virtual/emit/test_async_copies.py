@@ -258,6 +258,7 @@ def grids():
     return {checks: device(checks).compile(GRID) for checks in FLAVOURS}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("checks", FLAVOURS)
 def test_grid_sync(grids, checks):
     out = zeros(512, checks=checks)

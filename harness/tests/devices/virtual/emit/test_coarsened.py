@@ -97,6 +97,7 @@ def run(
     return out.get().tobytes()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("checks", ["memory", pytest.param("none", marks=pytest.mark.soak)])  # it checks less
 @pytest.mark.parametrize("name", AGREE)
 def test_coarsened_threads_give_the_bits_of_one_by_one(name, checks):
@@ -147,6 +148,7 @@ def test_what_coarsened_threads_would_get_wrong(name):
     assert bits == run(source, fixed=False) and any(bits)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("barrier", ["", "__syncthreads();"])
 @pytest.mark.parametrize("thread", [0, 2, 31])
 def test_a_fault_names_the_thread_and_the_line(thread, barrier):

@@ -217,6 +217,7 @@ def shapes():
     return {checks: device(checks).compile(SHAPES) for checks in FLAVOURS}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("checks", FLAVOURS)
 @pytest.mark.parametrize("block", [1, 2, 31, 32, 33, 100, 1024, (8, 4), (3, 5, 7), (1, 1, 64), (16, 8, 8)])
 def test_barriers_and_shuffles_in_blocks_of_every_shape(shapes, block, checks):
@@ -390,6 +391,7 @@ SUMS = f"""{GROUPS}
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "checks, name", [*((c, n) for c in FLAVOURS for n in ("rank", "votes")), ("memory", "sums")]
 )

@@ -55,6 +55,7 @@ CASES += [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("level", [0, 3, *(pytest.param(n, marks=pytest.mark.soak) for n in (1, 2))])
 def test_a_number_goes_before_a_nan(monkeypatch, level):
     monkeypatch.setitem(RECIPES, "none", replace(RECIPES["none"], llvm=level))

@@ -144,6 +144,7 @@ extern "C" __global__ void k(const {T}* a, const {T}* b, {D}* c) {{
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("checks", FLAVOURS)
 @pytest.mark.parametrize("layouts", sampled(["row row", "row col", "col row"], always=["col row"]))
 @pytest.mark.parametrize("m, n, k", [(16, 16, 16), (32, 8, 16), (8, 32, 16)])
@@ -192,6 +193,7 @@ extern "C" __global__ void k(const unsigned short* a, unsigned* c) {{
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("checks", FLAVOURS)
 @pytest.mark.parametrize("trans", ["", ".trans"])
 @pytest.mark.parametrize("n", [1, 2, 4])

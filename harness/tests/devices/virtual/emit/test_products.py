@@ -256,6 +256,7 @@ def compare(dev: VirtualGPU, opcodes: list[str]) -> None:
     assert not wrong
 
 
+@pytest.mark.soak
 def test_every_product():
     assert len(PRODUCTS) == 74
     compare(device("memory"), list(PRODUCTS))

@@ -151,6 +151,7 @@ BOTH = "Between two barriers, each element must belong to one thread: is the ind
 NONE = "there is no __syncthreads() between them"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "says", "grid"),
     [

@@ -78,6 +78,7 @@ def test_every_kernel_is_expected():
     assert {n for n in NAMES if n.startswith("wrong")} == WRONG.keys()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [n for n in NAMES if n.startswith("right")])
 def test_unset_values_may_be_copied(module, name):
     for _ in range(2):
@@ -85,6 +86,7 @@ def test_unset_values_may_be_copied(module, name):
         assert result.notes == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WRONG)
 def test_unset_values_are_told_where_they_matter(module, name):
     with pytest.raises(KernelFault) as caught:
@@ -101,6 +103,7 @@ def test_unset_values_are_told_where_they_matter(module, name):
     assert fault.source == SOURCE.splitlines()[fault.line - 1]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name", ["axpy_half2", "md5", "block_scan", "lookback_scan", "int8_product", "spin_lock"]
 )

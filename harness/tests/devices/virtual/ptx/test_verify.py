@@ -269,6 +269,7 @@ extern "C" __global__ void k(float* out, const float4* in, int n) {
 }"""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("checks", ["full", "memory"])
 def test_changed_operands_are_refused_or_lowered(checks):
     """Never another exception, and never text that LLVM does not take. Others every night: harness.tests.soak.fuzz."""

@@ -28,6 +28,7 @@ __device__ int calls;
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("step", "begin", "d"), [(3, -5, 12), (7, 1 << 40, -7), (2**32 - 1, -(1 << 40), -1), (1, 0, 0)]
 )

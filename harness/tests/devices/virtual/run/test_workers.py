@@ -395,6 +395,7 @@ def test_ctrl_c_stops_a_launch():
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("recorded", [False, True])
 def test_ctrl_c_at_any_moment_however_often_stops_a_launch(monkeypatch, recorded):
     class Interrupted:

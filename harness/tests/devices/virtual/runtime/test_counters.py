@@ -280,6 +280,7 @@ def expected(program: Program) -> dict[str, dict[int, int]]:
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", sampled(range(40)))
 def test_lanes_are_together_as_in_lockstep(device, monkeypatch, seed):
     """After how many iterations the lanes of a warp wait for each other must not matter."""

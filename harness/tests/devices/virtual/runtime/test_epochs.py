@@ -113,6 +113,7 @@ def launched(source: str, seed: int, cores: int = 1):
     return x
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_without_a_race_runs_once(name, seed):
@@ -120,6 +121,7 @@ def test_a_kernel_without_a_race_runs_once(name, seed):
     assert not launched.recorded
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("name", [name for name, (_, less) in KERNELS.items() if less])
 def test_one_with_a_race_is_run_again_and_reported(name, seed):

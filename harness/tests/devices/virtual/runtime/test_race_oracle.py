@@ -431,6 +431,7 @@ def bench():
     made.device.close()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_runtime_says_what_the_oracle_says(bench, profile):
     """A few programs; `python -m harness.tests.soak.races` tries as many as you like, and others every night."""
@@ -448,6 +449,7 @@ def test_a_program_is_the_same_again_and_stays_one_without_some_of_it():
             assert len(less) < len(lines) and set(less) <= set(lines)
 
 
+@pytest.mark.soak
 def test_a_disagreement_is_found_and_made_small(bench, monkeypatch):
     """An oracle that knows no barriers: nothing is left but a barrier and two accesses."""
     monkeypatch.setattr(race_oracle.Clocks, "sync", lambda self, step: None)

@@ -95,6 +95,7 @@ def launch(dev, kernels, name: str, grid: int, block: int):
     return done, int(g.get().sum())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name, grid, block, seed",
     [
@@ -120,6 +121,7 @@ def test_the_looks_are_the_same_under_one_seed(kernels, dev):
         assert np.array_equal(first[field], again[field]), field
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", OTHERS)
 def test_nobody_waits_who_need_not(kernels, dev, name):
     for grid, block in ((1, 64), (3, 33)):
@@ -127,6 +129,7 @@ def test_nobody_waits_who_need_not(kernels, dev, name):
             assert launch(dev, kernels, name, grid, block)[1] == grid * block
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_lock_that_does_not_work_is_told_with_its_line(kernels, dev, name):
     kind, _ = FAULTS[name]

@@ -79,6 +79,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_fault_names_the_thread_the_line_and_the_element(name):
     CHECKED.check_fault(WRONG[name])

@@ -57,6 +57,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_fault_names_the_thread_and_the_line(name):
     CHECKED.check_fault(WRONG[name])
