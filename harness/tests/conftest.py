@@ -25,7 +25,7 @@ def pytest_make_collect_report(collector):
 
 @pytest.hookimpl(tryfirst=True)  # before the marks are asked for
 def pytest_collection_modifyitems(items):
-    """Of the cases of a test that is marked `sampled`, all but every third (or as the mark says) are left to the night."""
+    """A test marked `sampled` runs every third of its cases (or as the mark says); the others become `soak`."""
     items.sort(key=lambda item: item.path)
     numbers = Counter()
     for item in items:

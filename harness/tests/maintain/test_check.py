@@ -16,7 +16,7 @@ from harness.course.mistakes import Mistake
 from harness.maintain import check
 
 PUZZLES = Course(Path(harness.__file__).resolve().parent.parent).puzzles()
-#: what comes after the course takes as long as a third of it: every night
+#: puzzle 39's large kernels take as long as those of ten other puzzles: every night
 AFTER = {p.id: [pytest.mark.soak] * (p.part == 6) for p in PUZZLES}
 KERNELS = [
     pytest.param(p, k, id=f"{p.number}-{k.name}", marks=AFTER[p.id]) for p in PUZZLES for k in p.kernels
