@@ -26,15 +26,17 @@ _WORD = re.compile(r"\b[eabclr]\b")
 
 @dataclass(frozen=True)
 class Operation:
-    """code: see above. says: what kind of change it is. cost: the smaller, the sooner it is tried."""
+    """code: see above. says: what kind of change it is. cost: the smaller, the sooner it is tried. is_text: the code is
+    text of the file, in which `a` is a variable of that name."""
 
     code: str
     says: str
     cost: float
+    is_text: bool = False
 
     @cached_property
     def operands(self) -> frozenset[str]:
-        return frozenset(_WORD.findall(self.code))
+        return frozenset(() if self.is_text else _WORD.findall(self.code))
 
 
 def _operations(says: str, *pairs: tuple[str, float]) -> tuple[Operation, ...]:
@@ -103,6 +105,7 @@ GUARD = (
 CHOSEN = _operations("a choice", ("a < b", 2.4), ("a >= 0 && a < b", 2.6), ("a >= b", 2.8))  # or else 0
 CALL = (  # of functions with two arguments
     *_operations("a function", ("min(l, r)", 1.1), ("max(l, r)", 1.1), ("l", 1.2), ("r", 1.2)),
+    *_operations("a function", ("l + r", 1.2), ("l - r", 1.3), ("l * r", 1.3)),
 )
 #: and of those with one
 FUNCTION = (

@@ -81,7 +81,7 @@ class Expressions:
         others = [v for v in self.pool.pointers if self._alike(own[0], v, p.start)]
         if not others:
             return p.code
-        operations = [Operation(v.name, "another array", 1.2) for v in others]
+        operations = [Operation(v.name, "another array", 1.2, is_text=True) for v in others]
 
         def made(choice: Choice) -> Edit:
             return Edit(p.start, p.end, operations[choice.operation].code, "another array")
@@ -168,7 +168,7 @@ class Expressions:
                     text = f"backwarp_call_{name}({number}, " + self._inside(arguments)[1:]
         if len(arguments.parts) == 1 and (own or not known) and (others := self._called_with(1, name)):
             number = self.schemata.add(
-                p, [Operation(f"{o}(e)", "a function", 1.1) for o in others], made=_called
+                p, [Operation(f"{o}(e)", "a function", 1.1, is_text=True) for o in others], made=_called
             )
             for i, other in enumerate(others if number is not None else ()):
                 which = f"{asked(number)} && backwarp_operation({number}) == {i}"
@@ -252,13 +252,13 @@ class Expressions:
         number = self.schemata.add(p, operations) if sign in ARITHMETIC else None
         if number is not None:
             plain = f"backwarp_{ARITHMETIC[sign]}({number}, {', '.join(written)})"
-        return self._value(p, self._regrouped(p, plain) if kinds == {"integer"} else plain)
+        return self._value(p, self._regrouped(p, plain))
 
     def _regrouped(self, p: Piece, plain: str) -> str:
         """`(x + y) * z` or `x + y * z`, with the parentheses elsewhere."""
         if not (texts := _other_groups(p)):
             return plain
-        operations = [Operation(text, "an order of operations", 1.1) for text in texts]
+        operations = [Operation(text, "an order of operations", 1.1, is_text=True) for text in texts]
 
         def made(choice: Choice) -> Edit:
             text = operations[choice.operation].code

@@ -122,7 +122,7 @@ class Insertions:
             place, code = places[choice.operation], codes[choice.operation]
             return Edit(place, place, f"{code} ", "a statement that is missing")
 
-        operations = [Operation(code, "a statement that is missing", 1.0) for code in codes]
+        operations = [Operation(code, "a statement that is missing", 1.0, is_text=True) for code in codes]
         return self.schemata.add(p, operations, made=made)
 
     def _visible(self, place: int) -> set[str]:
@@ -232,7 +232,9 @@ class Insertions:
                 return Edit(where.start, where.end, codes[choice.operation], says)
 
             cost = TEMPLATE if where.outer.kind == "template_argument_list" else 1.1
-            number = self.schemata.add(where, [Operation(code, says, cost) for code in codes], made=made)
+            number = self.schemata.add(
+                where, [Operation(code, says, cost, is_text=True) for code in codes], made=made
+            )
             for i, code in enumerate(codes if number is not None else ()):
                 other = p.file.text[p.start : where.start] + code + p.file.text[where.end : p.end]
                 other = " ".join(other.split())

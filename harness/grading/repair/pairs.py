@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise, takewhile
+from itertools import combinations, takewhile
 from os.path import commonprefix
 
 from ...course.cuda_pieces import Piece
 from .directions import are_counterparts, of_one_direction
-from .edits import ASSIGN, BINARY, CONDITION, EXCHANGE, FLOAT_BINARY, RELATION
+from .edits import ASSIGN, BINARY, EXCHANGE, FLOAT_BINARY, RELATION
 from .pool import Entry
 from .sites import MOST_TOGETHER, Choice, Site
 
@@ -18,7 +17,9 @@ MORE = 0.25
 RENAMED = 1.3
 STORED, GUARDED = 0.7, 3.0
 TURNED_NAME = 0.55
+TURNED_INDEX = 0.5
 STRIDED = 0.15
+TURNED = 0.35  # as much as two names exchanged in one index: which was meant, nobody knows
 NEAR = 2  # lines between two that are exchanged
 ALIKE = 8  # lines between two edits of one kind, or of one factor
 
@@ -65,6 +66,28 @@ def turned_signs(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
         if one != other and first.piece.line == second.piece.line and _sides(first) == _sides(second):
             numbers = (_number(site, f"l {sign} r") for site, sign in ((first, other), (second, one)))
             yield tuple(Choice(s, n, cost=0.3 - s.suspect) for s, n in zip((first, second), numbers))
+
+
+def turned_index(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
+    """`c * K + k` for `k * C + c`, with any extent."""
+    named = {s.piece.node.id: s for s in sites if s.own is not None}
+    for e in (s.piece for s in sites if s.operations is BINARY and s.piece.part("operator").code == "+"):
+        product, right = _plain(e.part("left")), named.get(e.part("right").node.id)
+        if right is None or product.kind != "binary_expression" or product.part("operator").code != "*":
+            continue
+        left, extent = (named.get(product.part(side).node.id) for side in ("left", "right"))
+        if left is None or extent is None or left.pool is not right.pool or left.own == right.own:
+            continue
+        turned = left.replaced_by(right.own, TURNED_INDEX), right.replaced_by(left.own, TURNED_INDEX)
+        if turned[0].a in left.is_here and turned[1].a in right.is_here:
+            sizes = (i for i in extent.sizes_here if i != extent.own)
+            yield from ((*turned, extent.replaced_by(i, TURNED_INDEX)) for i in sizes)
+
+
+def _plain(e: Piece) -> Piece:
+    while e.kind == "parenthesized_expression" and len(e.parts) == 1:
+        e = e.parts[0]
+    return e
 
 
 def redirected(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
@@ -231,7 +254,8 @@ def declared(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
     for swap in sites:
         if swap.operations[0] is not EXCHANGE:
             continue
-        first = Choice(swap, 0, cost=EXCHANGE.cost)
+        names = [e.after for e in Choice(swap, 0).edits]
+        first = Choice(swap, 0, cost=TURNED if are_counterparts(*names) else EXCHANGE.cost)
         yield (first,)
         near = [s for s in sites if s.replaces and first.edit.start <= s.piece.start < swap.piece.end]
         named = [
@@ -321,53 +345,3 @@ def _counterparts(site: Site, entry: int) -> list[int]:
         text = site.pool[entry].text
         known[entry] = [i for i, e in enumerate(site.pool) if are_counterparts(text, e.text)]
     return known[entry]
-
-
-def both_guards(c: Choice) -> Iterator[tuple[Choice, Choice]]:
-    """Two guards of one statement, `if (row < M) if (col < N)`, or of one condition."""
-    site = c.site
-    compares = {"a", "b"} <= site.operations[c.operation].operands
-    if not compares or not (site.is_guard or site.operations is CONDITION):
-        return
-    pool, found = site.pool, {}
-    if pool.are_partners(c.a, c.b):
-        found |= dict.fromkeys(site.bounds)
-    first, second = (
-        [i for i in site.plain if are_counterparts(pool[own].text, pool[i].text)] for own in (c.a, c.b)
-    )
-    found |= dict.fromkeys((a, b) for a in first for b in (second if pool[c.b].known is None else [c.b]))
-    yield from ((c, Choice(site, c.operation, a, b, c.cost)) for a, b in found if a > c.a)
-
-
-class Guards:
-    """What keeps a thread from an access outside of an array. sites: where a guard may stand."""
-
-    PLAUSIBLE = (-math.inf, 1.6, 2.1, 2.6, 3.0)
-
-    def __init__(self, sites: Sequence[Site]):
-        self.sites = sites
-
-    def likely(self) -> Iterator[list[tuple[Choice, ...]]]:
-        yield from (self._by_cost(low=low, high=high) for low, high in pairwise(self.PLAUSIBLE))
-
-    def others(self) -> Iterator[list[tuple[Choice, ...]]]:
-        yield self._by_cost(low=self.PLAUSIBLE[-1])
-        yield [pair for site in self.sites for pair in any_guards(site)]
-
-    def _by_cost(self, **costs: float) -> list[tuple[Choice, ...]]:
-        chosen = sorted((c for site in self.sites for c in site.choices(**costs)), key=lambda c: c.cost)
-        return [*((c,) for c in chosen), *(pair for c in chosen for pair in both_guards(c))]
-
-
-def any_guards(site: Site) -> Iterator[tuple[Choice, Choice]]:
-    """Every two guards of a statement by names and extents: `if (line < columns) if (place < rows)`."""
-    if not site.is_guard:
-        return
-    own = [i for i in site.plain if site.pool[i].varies and site.pool[i].variable]
-    extents = [i for i in site.plain if not site.pool[i].varies and site.pool[i].variable]
-    for operation, o in enumerate(site.operations):
-        if o.code == "a < b" or o.code.startswith("a >= b :"):
-            every = [Choice(site, operation, a, b, o.cost) for a in own for b in extents]
-            yield from (
-                pair for pair in combinations(every, 2) if pair[0].a != pair[1].a and pair[0].b != pair[1].b
-            )

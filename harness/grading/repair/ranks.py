@@ -67,7 +67,7 @@ class Ranks:
             return self._added
         if self.is_index or self.piece.kind == "identifier":
             varying = [i for i in self.plain if self.pool[i].varies]
-            return [(0.0 if self.is_index else 0.8, partial(product, varying, self._extents, varying))]
+            return [(0.0 if self.is_index else 0.8, partial(product, varying, self.sizes_here, varying))]
         return []
 
     def _put_in(self, o: Operation) -> Iterator[tuple[float, tuple[int]]]:
@@ -99,9 +99,22 @@ class Ranks:
             return NEXT * (entry.known == 1)
         if code == "e * a":
             number = (entry.known or 0) > 1 and entry.text in self.pool.factors
-            return max(PARTNERS * (entry.text in self.pool.factors.get(self.piece.code, ())), FACTOR * number)
+            likely = entry.text in self.pool.factors.get(self.piece.code, ()) or self._turned(entry)
+            return max(PARTNERS * likely, FACTOR * number)
         divisors = self.pool.moduli | self.pool.divisors.get(self.piece.code, set())
         return REMAINDER * (code == "e % a" and entry.text in divisors)
+
+    def _turned(self, entry: Entry) -> bool:
+        """Whether it is for this direction what the factor of another one is: `2` of `p` beside `2 * q`."""
+        fixed = entry.known is not None
+        return any(entry.text == f and fixed or are_counterparts(entry.text, f) for f in self._factors_beside)
+
+    @cached_property
+    def _factors_beside(self) -> set[str]:
+        """What the same of another direction is multiplied by."""
+        code = self.piece.code
+        alike = (factors for text, factors in self.pool.factors.items() if are_counterparts(text, code))
+        return set().union(*alike)
 
     def _set_to(self, o: Operation, v: Variable) -> Iterator[tuple[float, tuple[int]]]:
         """By rank: what a variable may get, or get more; a sum that is like its first value."""
@@ -144,7 +157,7 @@ class Ranks:
     def _fitting(self, code: str) -> Collection[str]:
         """What is likely to be put in by an operation."""
         own = self.pool.partners.get(self.piece.code, ())
-        least = {*own, *(self.pool[i].text for i in self._extents)} if self.is_end else own
+        least = {*own, *(self.pool[i].text for i in self.sizes_here)} if self.is_end else own
         fitting = {"a - 1 - e": own, "e % a": self.extents, "max(e, a)": ("0",), "min(e, a)": least}
         return fitting.get(code, self._of_bound | self._of_block if code == "e * a" else ())
 
@@ -161,11 +174,11 @@ class Ranks:
 
     @cached_property
     def _of_block(self) -> set[str]:
-        """Of a block's number: how many threads or elements a block may have."""
-        if not self.piece.code.startswith("blockIdx"):
+        """Of a block's number, or of how many blocks there are: how many threads or elements a block may have."""
+        if not self.piece.code.startswith(("blockIdx", "gridDim")):
             return set()
         fixed = {e.text for e in self.pool if e.variable and e.known is not None}
-        return fixed | {self.piece.code.replace("Idx", "Dim")}
+        return fixed | {f"blockDim.{self.piece.code[-1]}"}
 
     @cached_property
     def _of_bound(self) -> set[str]:
@@ -182,7 +195,7 @@ class Ranks:
     @property
     def _is_size(self) -> bool:
         sides = [self.piece.part(side) for side in ("left", "right")]
-        extents = {self.pool[i].text for i in self._extents}
+        extents = {self.pool[i].text for i in self.sizes_here}
         return all(sides) and self.piece.part("operator").code == "*" and {s.code for s in sides} <= extents
 
     @cached_property
@@ -193,7 +206,7 @@ class Ranks:
         varying = [i for i in named if self.pool[i].variable or "Idx" in self.pool[i].text]
         own = self.pool.partners.get(self.piece.code, ())
         factors: dict[float, list[int]] = {}
-        for b in self._extents:
+        for b in self.sizes_here:
             rank = -0.5 * MISSING * self._is_missing(b) - 0.6 * PARTNERS * (self.pool[b].text in own)
             factors.setdefault(rank, []).append(b)
         factors.setdefault(QUOTIENT, []).extend(self._quotients)
@@ -243,7 +256,7 @@ class Ranks:
             said = 0.4 if words & spoken else 0.3 if words & self._guarded else 0.0
             own[i] = (0.2 if self.pool[i].of else 0.0) - said
         others = {i: 0.5 if self.pool[i].varies or (self.pool[i].known or 0) > 1 else 0.1 for i in self.plain}
-        others |= dict.fromkeys(self._extents, 0.0)
+        others |= dict.fromkeys(self.sizes_here, 0.0)
         others |= {i: 0.1 for i in self.here if self.pool[i].is_size and not self.pool[i].varies}
         return grouped(
             (x + y - self._expected(a, b), (a, b))
@@ -273,14 +286,14 @@ class Ranks:
     def bounds(self) -> list[tuple[int, int]]:
         """Indices, each with what it stays below."""
         own = [i for i in self.plain if self.pool[i].varies and self.pool[i].variable]
-        return [(a, b) for a in own for b in self._extents if self.pool.are_partners(a, b)]
+        return [(a, b) for a in own for b in self.sizes_here if self.pool.are_partners(a, b)]
 
     @cached_property
     def plain(self) -> list[int]:
         return [i for i in self.here if not self.pool[i].of and self.pool[i].rank < FAR_FETCHED]
 
     @cached_property
-    def _extents(self) -> list[int]:
+    def sizes_here(self) -> list[int]:
         found = [i for i in self.plain if not self.pool[i].varies and self.pool[i].variable]
         return found + [i for i in self.plain if self.pool[i].text.startswith("blockDim")]
 

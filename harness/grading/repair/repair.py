@@ -56,8 +56,9 @@ class Repair:
 
 
 def rank(repair: Repair, kernel: str) -> tuple:
-    """Several edits close to each other. Barriers in the kernel, after what it waits for, or else late rather than early,
-    in the outermost block: at the end of a loop; one that stood elsewhere near there. A `return` early."""
+    """Several edits close to each other. Barriers in the kernel, before some threads leave it, after what it waits for, or
+    else late rather than early, in the outermost block: at the end of a loop; one that stood elsewhere near there. A
+    `return` early."""
     start, says = repair.edits[0].start, repair.edits[0].says
     length, before = sum(len(e.after) for e in repair.edits), repair.source[:start]
     others = [e.start for e in repair.edits[1:] if e.says == "a barrier"]
@@ -67,6 +68,7 @@ def rank(repair: Repair, kernel: str) -> tuple:
         function = read(repair.source).function(kernel)
         elsewhere = function is None or not function.whole.start <= start < function.whole.end
         waits = re.search(r"\bwait\w*[^;{}]*;[^;{}]*$", before) is None
-        return repair.cost, elsewhere, length, waits, before.count("{") - before.count("}"), -start
+        left = 0 if elsewhere else len(re.findall(r"\breturn;", before[function.whole.start :]))
+        return repair.cost, elsewhere, length, left, waits, before.count("{") - before.count("}"), -start
     lines = repair.last_line - repair.line
     return (repair.cost, lines, start, length) if says == "a return" else (repair.cost, lines, length, start)

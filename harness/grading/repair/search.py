@@ -20,11 +20,10 @@ from ..runs import given
 from ..verdict import FAILED, PASSED, Verdict
 from . import from_solution, texts
 from .edits import joined
+from .guards import Guards, both_guards
 from .pairs import (
     MORE,
     Families,
-    Guards,
-    both_guards,
     carried,
     declared,
     exchanged,
@@ -33,6 +32,7 @@ from .pairs import (
     renamed,
     stored_otherwise,
     strided,
+    turned_index,
     turned_signs,
 )
 from .reach import is_one_place
@@ -121,6 +121,7 @@ class Search:
     clock: Callable[[], float] = time.monotonic
     slack: float = 1.0  # seconds that may pass in one of the clock
     turn: float = math.inf  # of the clock: when the edits that are tried now have had their share
+    most: float = math.inf  # what edits may cost
     aided: bool = False
 
     @property
@@ -139,6 +140,7 @@ class Search:
         suggested = [*self.suggested(slow)] if self.aided else []
         if suggested and suggested[0].cost <= from_solution.SMALL:
             return suggested
+        self.most = LIKELY if suggested else math.inf
         found = self.faster() if slow else self.changed()
         return suggested if suggested and (not found or found[0].cost > LIKELY) else found
 
@@ -146,8 +148,9 @@ class Search:
         """In the build with all checks where threads run in the wrong order, and then in the optimised one, where more
         edits can be tried."""
         written = [*texts.edits(self.source, self.kernel.name)]
-        written += texts.of_shared_arrays(self.source, self.kernel.name, self.verdict.fault or {})
-        for repair in (Repair((edit,), 0.5, self.source) for edit in written[:MOST_GRADED]):
+        arrays = texts.of_shared_arrays(self.source, self.kernel.name, self.verdict.fault or {})
+        written += ((edit,) for edit in arrays)
+        for repair in (Repair(edits, 0.5, self.source) for edits in written[:MOST_GRADED]):
             if self.passes(repair.text):
                 return [repair]
         for checks, later in zip_longest(self.builds, self.builds[1:]):
@@ -299,8 +302,9 @@ class Search:
             site.suspect = 0.0 if site.orders else self.suspected.get(site.piece.line, 0.0)
         near = [s for s in sites if self.strays_in and s.may_stop(self.strays_in)]
         families, guards = cache(lambda: Families(sites)), Guards(near)
-        pairs = (exchanged, turned_signs, renamed, declared, redirected, strided, carried, stored_otherwise)
-        others = cache(lambda: [c for made in pairs for c in made(sites)])
+        pairs = (exchanged, turned_signs, turned_index, renamed, declared, redirected, strided, carried)
+        pairs = (*pairs, stored_otherwise)
+        several = cache(lambda: [c for made in pairs for c in made(sites)])
         likely = cache(lambda: [c for site in sites for c in site.likely])
         steps = [*pairwise((-math.inf, *PLAUSIBLE, math.inf))]
 
@@ -319,7 +323,7 @@ class Search:
 
         def together(step: int, i: int) -> list[Combination]:
             low, high = TIERS[i : i + 2]
-            found = [] if step else [c for c in others() if low <= cost_of(c) < high]
+            found = [] if step else [c for c in several() if low <= cost_of(c) < high]
             for c in chain(
                 *(alone(step, j) for j in range(max(i - 2, 0), i + 1))
             ):  # MORE is two tiers at most
@@ -337,9 +341,11 @@ class Search:
             for step in range(len(steps))
             for i, low in enumerate(TIERS[:-1])
             for pairs in (False, True)
+            if low < self.most
         )
         tiers = [(cost, partial(of, step, i, pairs)) for cost, step, i, pairs in order]
-        return [(-math.inf, ordering), *tiers, (math.inf, guards.others)]
+        others = [] if self.most < math.inf else [(math.inf, guards.others)]
+        return [(-math.inf, ordering), *tiers, *others]
 
     def given(self, puzzle: Puzzle, case: Case, kernel: Kernel, seed: int):
         """As runs.given; every case is made once."""

@@ -193,7 +193,7 @@ class Site(Ranks):
             yield from self._with("e % a", self.pool.divisors.get(self.piece.code, ()), BOUNDED)
             yield from self._numbered
             if self.is_end:
-                yield from self._with("min(e, a)", {self.pool[i].text for i in self._extents}, BOUNDED)
+                yield from self._with("min(e, a)", {self.pool[i].text for i in self.sizes_here}, BOUNDED)
         for number, o in enumerate(FLOAT if self.replaces and self.operations is FLOAT else ()):
             if o.code in ("e + a", "e * a"):
                 found = (c for c in self._choices(number, o) if self.pool[c.a].rank <= UNUSED)
@@ -201,7 +201,7 @@ class Site(Ranks):
         if self.operations is INTEGER and self._is_size:
             product = next(i for i, o in enumerate(INTEGER) if o.code == "a * b")
             yield from (
-                Choice(self, product, a, b, SIZES - self.suspect) for a, b in combinations(self._extents, 2)
+                Choice(self, product, a, b, SIZES - self.suspect) for a, b in combinations(self.sizes_here, 2)
             )
         if self.operations is CHOSEN and self.suspect > SUSPECT:
             yield from (c._replace(cost=ZERO - self.suspect) for c in self._choices(0, CHOSEN[0]))

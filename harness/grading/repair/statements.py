@@ -361,7 +361,10 @@ class Writer(Moves, Insertions, Expressions):
             and v.node.id not in self.pool.parameters
         ]
         zero = {"float": "0.0f", "integer": "0"}
-        operations = [Operation(f"{v.name} = {zero[kind_of(v)]};", "a start value", 2.5) for v in variables]
+        operations = [
+            Operation(f"{v.name} = {zero[kind_of(v)]};", "a start value", 2.5, is_text=True)
+            for v in variables
+        ]
 
         def made(choice: Choice) -> Edit:
             operation = operations[choice.operation]

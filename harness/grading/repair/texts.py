@@ -1,7 +1,7 @@
-"""Edits that cannot be chosen at run time, each a file of its own: types, casts, and loops that do not end.
+"""Edits that cannot be chosen at run time, each a file of its own: types, casts, slips of the pen, loops that do not end.
 
-Each needs a reason in the text, so there are few: a whole number that is given fractions, a type that is too narrow, a loop
-that takes no step.
+Each needs a reason in the text, so there are few: a whole number that is given fractions, a type that is too narrow, a
+semicolon before a block, a loop that takes no step.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import islice, pairwise
 from ...course.cuda_pieces import Function, Piece, Variable
 from ...course.cuda_text import read
 from .edits import Edit
+from .halves import as_floats
 from .kinds import kind_of, kind_of_type
 from .pool import Pool
 
@@ -31,20 +32,68 @@ NARROW = (
 )
 
 
-def edits(source: str, kernel: str) -> Iterator[Edit]:
-    """Of a kernel and of the functions of its file."""
+ALL_LANES = "0xffffffff"
+
+
+def edits(source: str, kernel: str) -> Iterator[tuple[Edit, ...]]:
+    """Of a kernel and of the functions of its file: slips first, which are hardly ever meant."""
     file = read(source)
     others = {k.name for k in file.kernels} - {kernel}
-    for function in file.functions:
-        if function.name not in others:
-            pool = Pool(file, function, [])
-            yield from _types(function, pool)
-            yield from _casts(function, pool)
-            yield from _loops(function, pool)
-            yield from _quotients(function, pool)
-            yield from _unsigned(function, pool)
-            yield from _fractions(function, pool)
-            yield from _declared_again(function)
+    functions = [f for f in file.functions if f.name not in others]
+    for function in functions:
+        yield from ((edit,) for edit in _slips(function))
+        yield from _masks(function)
+    for function in functions:
+        yield from as_floats(function)
+        yield from ((edit,) for edit in _otherwise(function, Pool(file, function, [])))
+
+
+def _otherwise(function: Function, pool: Pool) -> Iterator[Edit]:
+    yield from _types(function, pool)
+    yield from _casts(function, pool)
+    yield from _loops(function, pool)
+    yield from _quotients(function, pool)
+    yield from _unsigned(function, pool)
+    yield from _fractions(function, pool)
+    yield from _declared_again(function)
+
+
+def _slips(function: Function) -> Iterator[Edit]:
+    """`if (i < n); x[i] = 0;` and `for (…); { … }`, where what follows was meant to be inside; `if (i = n)`."""
+    for head in function.body.all("if_statement", "for_statement", "while_statement"):
+        body = head.part("consequence") or head.part("body")
+        if body is not None and body.code == ";" and head.outer and _is_followed(head):
+            yield Edit(body.start, body.end, "", "a statement too many")
+    for e in function.body.all("assignment_expression"):
+        sign, outer = e.part("operator"), e.outer
+        while outer is not None and outer.kind == "parenthesized_expression":
+            e, outer = outer, outer.outer
+        asks = outer is not None and (outer.kind == "condition_clause" or outer.part("condition") == e)
+        if sign.code == "=" and asks:
+            yield Edit(sign.start, sign.end, "==", "a comparison")
+
+
+def _is_followed(head: Piece) -> bool:
+    """Whether what comes after a loop or an `if` is a block, or stands to its right, as its body does."""
+    parts = head.outer.parts
+    after = next((p for p in parts if p.start >= head.end), None)
+    if after is None:
+        return False
+    return after.kind == "compound_statement" or head.kind == "if_statement" or after.column > head.column
+
+
+def _masks(function: Function) -> Iterator[tuple[Edit, ...]]:
+    """Collective calls that do not name all lanes: with one mask together, and each alone."""
+    found: dict[str, list[Edit]] = {}
+    for name, call in function.body.calls():
+        mask = next(iter(call.part("arguments").parts), None)
+        if re.fullmatch(r"__\w+_sync|__syncwarp", name) and mask is not None:
+            if not re.fullmatch(r"0x[fF]{8}[uU]?|-1|~0[uU]?|\w*FULL\w*", mask.code):
+                edit = Edit(mask.start, mask.end, ALL_LANES, "another value")
+                found.setdefault(mask.code, []).append(edit)
+    for alike in found.values():
+        yield tuple(alike)
+        yield from ((edit,) for edit in alike if len(alike) > 1)
 
 
 def of_shared_arrays(source: str, kernel: str, fault: Mapping) -> Iterator[Edit]:

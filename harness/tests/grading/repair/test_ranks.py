@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from harness.grading.repair.edits import Edit
+from harness.grading.repair.repair import Repair, rank
 from harness.grading.repair.schemata import Schemata
 
 SOURCE = """
@@ -15,9 +17,9 @@ extern "C" __global__ void k(const float* a, float* out, int H, int W, int strid
 """
 
 
-def costs(place: str) -> dict[str, float]:
+def costs(place: str, source: str = SOURCE) -> dict[str, float]:
     """Of all edits of an expression in the index of `a`, by what stands there then."""
-    sites = [s for s in Schemata(SOURCE, "k").sites if s.piece.code == place and s.piece.line == 6]
+    sites = [s for s in Schemata(source, "k").sites if s.piece.code == place and s.piece.line == 6]
     found: dict[str, float] = {}
     for c in (c for s in sites if s.replaces for c in s.choices()):
         found[c.edit.after] = min(c.cost, found.get(c.edit.after, c.cost))
@@ -28,6 +30,13 @@ def test_a_stride_of_the_direction_is_a_factor_and_an_extent_is_no_term():
     found = costs("h")
     assert found["h * stride_h"] < found["h * stride_w"] and found["h * stride_h"] < found["h * R"]
     assert found["(h + w)"] < found["(h + W)"]
+
+
+def test_a_factor_of_columns_is_one_of_rows():
+    rows, columns = (
+        SOURCE.replace("a[(w * H + h)", f"a[({index})") for index in ("h * W + 2 * w", "h * W + w")
+    )
+    assert costs("h", rows)["h * 2"] < costs("h", columns)["h * 2"]
 
 
 def test_a_place_is_replaced_by_one_that_is_made_of_the_same():
@@ -42,3 +51,10 @@ def test_edits_come_by_operations_and_by_what_they_cost():
         parts = [c for low, high in bounds for c in site.choices(low=low, high=high)]
         assert every == sorted((c.operation, c.a, c.b, c.c, c.cost) for c in parts)
         assert all(low <= c.cost < high for low, high in bounds for c in site.choices(low=low, high=high))
+
+
+def test_a_barrier_stands_before_some_threads_leave():
+    source = 'extern "C" __global__ void k(float* a, int n) {\n    a[0] = 0;\n    if (n) return;\n    a[1] = 0;\n}\n'
+    places = [source.index(text) for text in ("a[1]", "if", "a[0]")]
+    made = [Repair((Edit(at, at, "__syncthreads(); ", "a barrier"),), 1.0, source) for at in places]
+    assert [r.line for r in sorted(made, key=lambda r: rank(r, "k"))] == [3, 2, 4]

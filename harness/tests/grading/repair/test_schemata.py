@@ -11,20 +11,22 @@ from harness.course.cuda_text import read
 from harness.devices.virtual.variants import FAULTS, RIGHT, WRONG, Wanted
 from harness.grading.repair.directions import are_akin, are_counterparts, of_one_direction, turned
 from harness.grading.repair.edits import BINARY, FLOAT, INTEGER, Edit, filled, joined, replaced
+from harness.grading.repair.guards import both_guards
 from harness.grading.repair.neighbours import setters
 from harness.grading.repair.pairs import (
     Families,
-    both_guards,
     carried,
     declared,
     exchanged,
     redirected,
     renamed,
     strided,
+    turned_index,
     turned_signs,
 )
 from harness.grading.repair.repair import Repair
 from harness.grading.repair.schemata import Schemata, rows
+from harness.grading.repair.search import cost_of
 from harness.tests.devices.virtual.launches import K, Quick
 
 SOURCE = """
@@ -345,3 +347,30 @@ def test_names_of_two_declarations_are_exchanged_with_their_extents():
     changed = (tuple(e for c in some for e in c.edits) for some in declared(Schemata(source, "k").sites))
     texts = {Repair(edits, 0.0, source).text for edits in changed}
     assert source.replace("w = i % W;\n int c = i / W % C", "c = i % C;\n int w = i / C % W") in texts
+
+
+def test_names_of_two_directions_are_exchanged_where_they_are_declared_as_soon_as_where_they_are_used():
+    body = "int r = i % F;\n int s = i / F % F;\n x[r * W + s] = i;"
+    sites = Schemata(f"{K}k(int* x, int i, int F, int W) {{\n{body}\n}}\n", "k").sites
+    (there, *_), used = ([some for some in pairs(sites)] for pairs in (declared, exchanged))
+    here = min((some for some in used if some[0].site.piece.line == 4), key=cost_of)
+    assert abs(cost_of(there) - cost_of(here)) < 0.3 and cost_of(there) < 0.45
+
+
+@pytest.mark.parametrize(
+    ("own", "meant"),
+    [("a[t] - a[1] / n", "(a[t] - a[1]) / n"), ("fmaxf(a[t], a[1])", "a[t] + a[1]"), ("min(t, n)", "t * n")],
+)
+def test_what_is_grouped_otherwise_and_what_needs_no_function(own, meant):
+    source = (
+        f"{K}k(const float* a, float* out, int n) {{ int t = threadIdx.x; if (t < 9) out[t] = {own}; }}\n"
+    )
+    made = Schemata(source, "k")
+    c = next(c for s in made.sites for c in s.choices() if c.edit.apply(source) == source.replace(own, meant))
+    assert judged(made, [(c,), ()], outputs(source.replace(own, meant))) == [RIGHT, WRONG]
+
+
+def test_rows_and_columns_of_an_index_are_exchanged_with_the_extent():
+    body = "x[(c * K + k) * 4] = i;"
+    sites = Schemata(f"{K}k(int* x, int i, int k, int c, int K, int C) {{\n{body}\n}}\n", "k").sites
+    assert ("k", "c", "C") in {tuple(c.edit.after for c in some) for some in turned_index(sites)}

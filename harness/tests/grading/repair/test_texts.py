@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness.grading.repair.repair import Repair
 from harness.grading.repair.texts import edits, of_shared_arrays, of_speed
 from harness.tests.devices.virtual.launches import K
 
@@ -20,11 +21,40 @@ from harness.tests.devices.virtual.launches import K
 )
 def test_what_is_given_a_reason(wrong, right):
     source = f"{K}k(float* x, int n, int m) {{ {wrong} }}\n"
-    assert f"{K}k(float* x, int n, int m) {{ {right} }}\n" in {e.apply(source) for e in edits(source, "k")}
+    assert f"{K}k(float* x, int n, int m) {{ {right} }}\n" in texts_of(source)
+
+
+def texts_of(source):
+    return {Repair(tuple(found), 0.0, source).text for found in edits(source, "k")}
+
+
+@pytest.mark.parametrize(
+    "wrong, right",
+    [
+        ("if (n > m); x[n] = 0.0f;", "if (n > m) x[n] = 0.0f;"),
+        ("for (int i = 0; i < n; i++); { x[m] = 0.0f; }", "for (int i = 0; i < n; i++) { x[m] = 0.0f; }"),
+        ("if (n = m) x[n] = 0.0f;", "if (n == m) x[n] = 0.0f;"),
+        ("x[0] = (n = m) ? 1 : 0;", "x[0] = (n == m) ? 1 : 0;"),
+        (
+            "x[0] = __shfl_sync(0xffff, x[1], 0); x[2] = __shfl_sync(0xffff, x[1], 1);",
+            "x[0] = __shfl_sync(0xffffffff, x[1], 0); x[2] = __shfl_sync(0xffffffff, x[1], 1);",
+        ),
+        ("__syncwarp((1 << n) - 1);", "__syncwarp(0xffffffff);"),
+        (
+            "__half h = __float2half(x[0]); h = __hadd(h, __float2half(x[1] * x[2])); x[3] = __half2float(h);",
+            "float h = x[0]; h = h + (x[1] * x[2]); x[3] = h;",
+        ),
+        ("half h = (half)0; h += half(x[1]); x[3] = h;", "float h = 0; h += x[1]; x[3] = h;"),
+    ],
+)
+def test_slips(wrong, right):
+    source = f"{K}k(float* x, int n, int m) {{ {wrong} }}\n"
+    assert f"{K}k(float* x, int n, int m) {{ {right} }}\n" in texts_of(source)
 
 
 def test_nothing_is_changed_without_one():
-    body = "for (int i = 0; i < n; i++) x[i] = (float)i; int m = n; while (m > 0) m--;"
+    body = "for (int i = 0; i < n; i++) x[i] = (float)i; int m = n; while (m > 0) m--; while (n < m++);\n"
+    body += "if (n == m) n = m; m = __shfl_sync(0xFFFFFFFFu, m, 0); __syncwarp(); const half* h;"
     assert not list(edits(f"{K}k(float* x, int n) {{ {body} }}\n", "k"))
 
 
@@ -44,7 +74,7 @@ def test_nothing_is_changed_without_one():
 )
 def test_what_is_declared_otherwise(wrong, right):
     source = f"{K}k(float* x, int n, int m) {{ {wrong} }}\n"
-    found = {" ".join(e.apply(source).split()) for e in edits(source, "k")}
+    found = {" ".join(text.split()) for text in texts_of(source)}
     assert f"{K}k(float* x, int n, int m) {{ {right} }}" in found
 
 
