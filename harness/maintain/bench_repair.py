@@ -8,27 +8,24 @@ processes, from the verdict on.
 from __future__ import annotations
 
 import difflib
-import os
 import random
 import re
 import statistics
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
 from ..course.checkout import open_course
 from ..course.declare import Puzzle
 from ..course.mistakes import Mistake
+from ..devices.child import Child
 from ..grading.grade import Options
 from ..grading.repair.repair import Repair
 from ..grading.repair.search import repairs
 from .check import graded
 
-SECONDS = 10.0  # of the processor, for a search: five seconds on two cores
-SLACK = 20.0  # on a busy machine
+SLACK = 20.0  # times as long by the clock, on a busy machine
 #: what mistakes in long kernels have beside what is wrong
 COMPILED_SOONER = re.compile(r"__noinline__ |_Pragma\(\"unroll 1\"\) ")
 
@@ -63,11 +60,9 @@ def row_of(puzzle: Puzzle, mistake: Mistake, solution: str, aided: bool) -> Row 
     verdict = graded(puzzle, wrong, Options("cpu"))
     if not verdict.is_runnable:
         return None
-    before = processor_seconds()
-    found = repairs(
-        puzzle, wrong, verdict, seconds=SECONDS, clock=processor_seconds, slack=SLACK, aided=aided
-    )
-    seconds, lines = processor_seconds() - before, changed_lines(solution, wrong)
+    before = Child.spent_by_all()
+    found = repairs(puzzle, wrong, verdict, slack=SLACK, aided=aided)
+    seconds, lines = Child.spent_by_all() - before, changed_lines(solution, wrong)
     right = any(lines & set(range(r.line, r.last_line + 1)) for r in found)
     return Row(
         mistake.name, verdict.diagnosis, "right" if right else "other" if found else "none", seconds, found
@@ -86,20 +81,6 @@ def changed_lines(solution: str, wrong: str) -> set[int]:
         elif kind != "equal":
             found |= set(range(first + 1, end + 1))
     return found
-
-
-def processor_seconds() -> float:
-    """Of this process and its children, those that have ended and those that go on."""
-    times, tick = os.times(), os.sysconf("SC_CLK_TCK")
-    total = time.process_time() + times.children_user + times.children_system
-    for path in Path("/proc/self/task").glob("*/children"):
-        for child in path.read_text().split():
-            try:
-                values = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
-            except OSError:  # it has ended
-                continue
-            total += (int(values[11]) + int(values[12])) / tick
-    return total
 
 
 @click.command()

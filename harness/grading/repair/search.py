@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
 from ...course.declare import Case, Kernel, Puzzle
+from ...devices.child import Child
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
 from .. import grade
 from ..runs import given
@@ -41,7 +42,8 @@ from .sites import Choice, Site
 from .suspicion import alone, stretches, suspected
 from .variants import FEW_LARGE, Combination, Devices, Variants, has_barriers, with_small_blocks
 
-SECONDS = 5.0
+SECONDS = 8.0  # of the processor, of all processes: on a busy machine as much is tried as on an idle one
+PATIENCE = 2.5  # times as many seconds may pass by the clock
 CHUNK = 512  # edits tried before those are graded that are right in small cases; then twice as many
 MOST = 3  # repairs that are looked for, each in a line of its own
 AS_LIKELY = 0.3  # what a repair may cost more than the best and is said as well
@@ -67,13 +69,13 @@ def repairs(
     seconds: float = SECONDS,
     opener: Callable | None = None,
     tell: Callable[[str], None] | None = None,
-    clock: Callable[[], float] = time.monotonic,
-    slack: float = 1.0,
+    clock: Callable[[], float] = Child.spent_by_all,
+    slack: float = PATIENCE,
     aided: bool = True,
 ) -> list[Repair]:
     """Single changes that make the kernel right which the verdict calls wrong, best first; none where there is none,
-    or not enough time. opener: as for grade_file. tell: called with what is being done. aided: whether the solution may
-    suggest some, where the course has it."""
+    or not enough time. opener: as for grade_file. tell: called with what is being done. seconds: of `clock`; by the time of
+    day, `slack` times as many may pass. aided: whether the solution may suggest some, where the course has it."""
     failed = {case.kernel for case in verdict.cases if case.status == FAILED}
     if not verdict.is_repairable or puzzle.program or not is_one_place(source, failed):
         return []
@@ -88,6 +90,7 @@ def repairs(
         opener,
         clock() + seconds,
         tell or (lambda _: None),
+        until=time.monotonic() + seconds * slack,
         clock=clock,
         slack=slack,
         aided=aided and puzzle.has_solution and not puzzle.repair,
@@ -118,8 +121,9 @@ class Search:
     end: float  # of the clock
     tell: Callable[[str], None]
     known: dict = field(default_factory=dict)  # inputs and right results by case and kernel
-    clock: Callable[[], float] = time.monotonic
-    slack: float = 1.0  # seconds that may pass in one of the clock
+    until: float = math.inf  # of time.monotonic
+    clock: Callable[[], float] = Child.spent_by_all
+    slack: float = PATIENCE  # seconds that may pass in one of the clock
     turn: float = math.inf  # of the clock: when the edits that are tried now have had their share
     most: float = math.inf  # what edits may cost
     aided: bool = False
@@ -131,7 +135,7 @@ class Search:
     @property
     def left(self) -> float:
         """Seconds for trying edits; those that are right by then are still graded until the end."""
-        return min(self.turn, self.end) - self.clock()
+        return min(min(self.turn, self.end) - self.clock(), self.until - time.monotonic())
 
     def run(self) -> list[Repair]:
         """What the solution suggests, unless that is large and a search finds something likelier."""
@@ -180,7 +184,8 @@ class Search:
         end = self.clock() + SUGGESTED * self.left
 
         def is_right(text: str) -> bool:
-            return self.clock() < end and (not slow or self.is_fast(text)) and self.passes(text)
+            in_time = self.clock() < end and time.monotonic() < self.until
+            return in_time and (not slow or self.is_fast(text)) and self.passes(text)
 
         yield from from_solution.repairs(self.source, solution, self.kernel.name, is_right)
 

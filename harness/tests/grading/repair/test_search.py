@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import harness
 from harness.course.checkout import Course
+from harness.devices.child import Child
 from harness.grading import grade
 from harness.grading.grade import Options
 from harness.grading.repair.schemata import Schemata
@@ -150,3 +152,12 @@ def test_what_is_right_is_graded_when_its_share_of_the_time_is_over_but_not_afte
     choices = (c for site in Schemata(source, search.kernel.name).sites for c in site.choices())
     search.graded([(choice,) for choice in islice(choices, 2)])
     assert search.left < 0 and len(texts) == tried
+
+
+def test_a_search_has_seconds_of_the_processor_and_not_endless_time_by_the_clock():
+    verdict = graded(puzzle("01"), "", Options("cpu"))
+    end, now = Child.spent_by_all() + 9.0, time.monotonic()
+    search = Search(puzzle("01"), "", verdict, "kernel.cu", None, end, print, until=now + 99.0)
+    assert 0 < search.left <= 9.0
+    search.until = now - 1.0
+    assert search.left < 0
