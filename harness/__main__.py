@@ -4,7 +4,7 @@ import signal
 
 
 def main() -> None:
-    # until all modules are loaded, Ctrl-C ends it at once and without a word
+    # while modules are still loading, Ctrl-C ends the process at once and silently
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     from .cli import main
 

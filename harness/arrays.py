@@ -1,5 +1,4 @@
-"""Files of NumPy arrays that strangers may have made: what they say of themselves is checked before it is believed. And
-arrays that hold nothing."""
+"""Reading untrusted NumPy files: every header is checked before it is used. And arrays without contents."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ _KINDS = "biufcV"  # numbers, and structs of numbers
 
 
 class Empty(np.ndarray):
-    """An array whose memory is to stay unset: reading it is reported."""
+    """An array whose memory stays uninitialised: a kernel that reads it is reported."""
 
 
 def read(path: str | os.PathLike) -> np.ndarray:
@@ -23,7 +22,7 @@ def read(path: str | os.PathLike) -> np.ndarray:
 
     Errors: OSError; ValueError, which says what is wrong with it.
     """
-    # so that a pipe, or a device without an end, is not waited for
+    # non-blocking, so that a pipe or an endless device cannot hang us
     with open(os.open(Path(path), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):

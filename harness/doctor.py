@@ -1,7 +1,7 @@
 """`backwarp doctor`: what this machine can do, and what to install for the rest.
 
-`report()` looks and judges, `main()` prints. Only what kernels need on the CPU decides the exit
-status; a missing GPU, notebook or tool is information.
+`report()` examines the machine, `main()` prints. Only what kernels need on the CPU decides the exit status; a
+missing GPU, notebook or tool is information.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NOTEBOOKS = ("jupyterlab", "ipykernel", "nbclient")
 
 @dataclass(frozen=True)
 class Item:
-    """One line of the report. state: "ok", "missing" (works without) or "broken" (does not)."""
+    """One line of the report. state: "ok", "missing" (grading works without it) or "broken" (it does not)."""
 
     topic: str
     state: str
@@ -160,8 +160,8 @@ def _confinement() -> Item:
         beside = ", inside bubblewrap" * bool(wrapper())
         return Item(topic, "ok", f"kernels run in a process without files, programs or network{beside}")
     lacks = [what for what, there in (("Landlock", held.files), ("seccomp", held.calls)) if not there]
-    text = f"kernels run in a process of their own, but this system has no {' and no '.join(lacks)} to confine it"
-    return Item(topic, "missing", text, "grade files of your own only, or use Linux 5.13 or newer")
+    text = f"kernels run in their own process, but this system has no {' and no '.join(lacks)} to confine it"
+    return Item(topic, "missing", text, "grade only your own files, or use Linux 5.13 or newer")
 
 
 def _cores() -> Item:
@@ -205,7 +205,7 @@ def _gpu() -> Item:
 
 
 def _cupy() -> Item:
-    """CuPy against the driver: one wheel, and the right one."""
+    """Is exactly one CuPy wheel installed, and does it match the driver?"""
     driver = gpu.driver()
     wheels = [name for name in _CUPY_WHEELS if _installed(name)]
     if len(wheels) > 1:

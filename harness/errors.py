@@ -19,7 +19,7 @@ class CourseError(BackwarpError):
 
 
 class NoSolution(CourseError):
-    """What was asked for needs a solution, in a course that was exported without them."""
+    """The request needs a solution, but this course was exported without solutions."""
 
 
 class DeviceError(BackwarpError):
@@ -88,7 +88,7 @@ class LaunchMistake(BackwarpError):
 
 @dataclass(frozen=True)
 class Place:
-    """One side of a fault: who was where."""
+    """One side of a fault: which thread accessed what, and where."""
 
     file: str
     line: int
@@ -107,10 +107,11 @@ class KernelFault(BackwarpError):
     headline: NVIDIA's own wording. explanation: one plain sentence.
     array, index, shape: the element, as `array[b=0,c=2,h=7,w=0]`, and the shape of its array. other: the
     second side of a race or of a divergent barrier.
-    count: how many threads did the same at the same line; the first in the grid is named.
+    count: how many threads did the same at the same line; the message names the first in the grid.
     more: further faults of the same run, the first of each kind and line.
-    address: for a race on the virtual GPU, the word in device memory; no_barrier: no barrier would order this
-    race; launch: the record of the launch, if there is one; node: the number of the launch in its graph, if it is in one.
+    address: for a race on the virtual GPU, the word in device memory; no_barrier: a barrier could not order
+    this race; launch: the record of the launch, if there is one; node: the launch's number in its graph, if
+    it is in one.
     """
 
     kind: str
@@ -129,7 +130,7 @@ class KernelFault(BackwarpError):
     count: int = 1
     more: list[KernelFault] = field(default_factory=list)
 
-    address = 0  # not fields, because they are meaningful only in the process of the launch
+    address = 0  # not fields: they mean something only in the process that launched
     no_barrier = False
     launch = None
     node: ClassVar[int | None] = None
@@ -141,7 +142,7 @@ class KernelFault(BackwarpError):
         place = f"{self.file}:{self.line}" if self.line else self.file
         return f"{place}: {self.headline}. {self.explanation}"
 
-    def __reduce__(self):  # dataclass exceptions must survive a trip between processes
+    def __reduce__(self):  # dataclass exceptions must survive being pickled
         return _rebuild_fault, (self.__dict__.copy(),)
 
 

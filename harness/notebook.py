@@ -7,8 +7,8 @@
 %explore ID     %picture ID [--kind NAME] [--thread 1,0]     %profile ID     %counters ID     %hint ID
 %%cuda [KERNEL] --block 32 --arg ...    runs any kernel, as `backwarp run` does
 
-Kernels are graded in a process of their own, so one that crashes or never ends leaves the notebook alive.
-What looks at a kernel looks at the last cell that was graded for the puzzle, or else at your file.
+Kernels are graded in a separate process, so a crash or an endless loop does not take the notebook down.
+Magics that inspect a kernel use the puzzle's last graded cell, or else your file.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def options(line: str, *flags: str, optional: str = "", **values: str) -> argpar
 
 
 class UsageParser(argparse.ArgumentParser):
-    """Whose errors are one line in a notebook."""
+    """A parser that reports errors as one line in a notebook."""
 
     def error(self, message):
         raise UsageError(f"{message}; write for example: 09")
@@ -84,13 +84,13 @@ def text_of(path: Path) -> str:
 
 
 def is_stub(puzzle: Puzzle, text: str) -> bool:
-    """Is there nothing of the student's in a text? A puzzle whose stub is to be repaired has code from the start."""
+    """Is a text still the untouched stub? The stub of a bug hunt has code from the start."""
     return not puzzle.repair and text.split() == stub_text(puzzle).split()
 
 
 @magics_class
 class CourseMagics(Magics):
-    """See the module's text."""
+    """See the module docstring."""
 
     def __init__(self, shell, course: Course | None = None):
         super().__init__(shell)
@@ -159,7 +159,7 @@ class CourseMagics(Magics):
         return verdict
 
     def not_begun(self, puzzle: Puzzle, line: str) -> Shown:
-        """The cell is still the stub: the reader's file, if there is more in it, takes its place."""
+        """The cell is still the stub: replace it with the student's file if that contains more."""
         own = text_of(puzzle.stub_path)
         if not own.strip() or is_stub(puzzle, own):
             says = f"{puzzle.id} is not started yet: write your code at the TODOs of this cell, and run it (Shift+Enter)."
@@ -180,7 +180,7 @@ class CourseMagics(Magics):
             return f"Not saved: {name} passes, and this cell does not. `%%kernel {puzzle.number} --save --force` saves it."
         backup = None if own == before or is_stub(puzzle, own) else keep(puzzle.stub_path)
         puzzle.stub_path.write_text(cell, encoding="utf-8")
-        return f"Saved to {name}{f'; what it was is kept as {backup.name}' if backup else ''}."
+        return f"Saved to {name}{f'; the previous version is kept as {backup.name}' if backup else ''}."
 
     def passes(self, puzzle: Puzzle, text: str) -> bool:
         """Does the student's file, which has this text, pass?"""
@@ -211,7 +211,7 @@ class CourseMagics(Magics):
 
     @line_magic
     def hint(self, line: str) -> Shown:
-        """%hint ID [NUMBER]: one hint more each time, or the one asked for."""
+        """%hint ID [NUMBER]: one more hint each time, or hint NUMBER."""
         chosen = options(line, optional="number")
         puzzle = self.load(chosen.id)
         total = len(puzzle.hints)
@@ -358,7 +358,7 @@ class CourseMagics(Magics):
         first, *rest = shown.getvalue().splitlines()
         head = re.sub(
             r"<<<(.*?), (.*?)>>>.*", r"   grid of \1, blocks of \2", first
-        )  # how long it took is not the same twice
+        )  # times differ from run to run
         return Shown([[(head, "bold")], *([(line, "")] for line in rest)])
 
 
@@ -370,7 +370,7 @@ def load_ipython_extension(shell) -> None:
         raise UsageError(str(error)) from None
 
     def tell(shell, kind, error, trace, tb_offset=None) -> None:
-        """A message for the reader, without where in the harness it was made."""
+        """Shows an error's message without the harness's traceback."""
         print(error, file=sys.stderr)
 
     shell.set_custom_exc((BackwarpError,), tell)

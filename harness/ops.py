@@ -5,13 +5,13 @@
         grad_output, input, weight, bias_sizes=[4], stride=2, padding=1, dilation=1, transposed=False,
         output_padding=0, groups=1, output_mask=(True, True, True))
 
-Arrays are NumPy's, or anything that speaks DLPack, such as tensors of PyTorch; all of them float64, all
-float32, or all float16 (whose sums are float32). From host memory they go to the device of the `Operators`,
-and the results are NumPy arrays; CUDA arrays are computed where they are, and the results are CuPy's.
-`torch.from_dlpack` takes both.
+Arrays may be NumPy arrays or anything that supports DLPack, such as PyTorch tensors; all float64, all
+float32, or all float16 (summed in float32). Arrays in host memory are copied to the device of the
+`Operators`, and the results are NumPy arrays; CUDA arrays stay where they are, and the results are CuPy
+arrays. `torch.from_dlpack` takes both.
 
-Puzzle 13 does convolutions of images, 14 those in groups, 16 the transposed ones, 15 those with one or three
-spatial dimensions of every kind, and 13 the gradient of every bias.
+Puzzle 13 computes 2-D convolutions, 14 grouped ones, 16 transposed ones, 15 all kinds with one or three
+spatial dimensions, and 13 every bias gradient.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from reference.conv_plan import (
 from .course.checkout import Course
 from .measure.kernel_calls import KernelCalls, library, together
 
-# The kernels of a convolution in the terms of reference.conv: the sum that produces the grid, the image or
-# the weights -> (the array that the kernel writes, the names of its inputs there).
+# The kernels of a convolution, in the terms of reference.conv: what the sum produces (grid, image or weights)
+# -> (the array that the kernel writes, the names of the kernel's inputs).
 CONVOLUTION = {
     "grid": ("output", {"image": "input", "weights": "weights"}),
     "image": ("grad_input", {"grid": "grad_output", "weights": "weights"}),
@@ -49,9 +49,9 @@ TRANSPOSED = {
 class Operators:
     """The operators on one device.
 
-    device: for arrays in host memory: "cpu" (the virtual GPU), "gpu", "auto", or one that is open. mine: use
-    the student's kernels instead of the solutions' wherever they have passed, as always in a course for students.
-    Kernels are compiled when first needed, and kept.
+    device: for arrays in host memory: "cpu" (the virtual GPU), "gpu", "auto", or an open device. mine: use
+    the student's kernels instead of the solutions' wherever they have passed (always true in a student's
+    course). Kernels are compiled when first needed, and kept.
     """
 
     def __init__(self, device="auto", mine: bool = False, course: Course | None = None):
@@ -87,9 +87,10 @@ class Operators:
         groups,
         output_mask: Sequence[bool],
     ):
-        """aten::convolution_backward: (grad_input, grad_weight, grad_bias), as input, weight and bias are.
+        """aten::convolution_backward: (grad_input, grad_weight, grad_bias), shaped like input, weight and
+        bias.
 
-        output_mask: three booleans; a gradient that is not wanted is None. Errors: as for `convolution`.
+        output_mask: three booleans; a gradient that was not requested is None. Errors: as for `convolution`.
         """
         input, weight, grad = together(input=input, weight=weight, grad_output=grad_output)
         options = stride, padding, dilation, transposed, output_padding, groups
@@ -104,7 +105,7 @@ class Operators:
         )
 
     def _grad_bias(self, grad):
-        """The spatial dimensions, merged, are one row of an image."""
+        """The bias gradient; the spatial dimensions are merged into one row of an image."""
         (count, channels), length = grad.shape[:2], math.prod(grad.shape[2:])
         plan = aten_plan((count, 1, 1, length), (channels, 1, 1, 1), 1, 0, 1, False, 0, 1)
         return self.kernels.run("13", "grad_bias", sizes_of(plan), {"grad_output": grad})
@@ -124,7 +125,7 @@ class Sums:
             self.sizes["C_out"] = plan.image_shape[1]
             extra = per_dimension("output_padding", output_padding, dims, at_least=0)
             self.sizes |= dict(zip(("out_pad_h", "out_pad_w"), extra))
-        elif transposed:  # its kernels find more positions where output_padding reaches the stride
+        elif transposed:  # its kernels find more positions where output_padding is at least the stride
             options = plan.stride, plan.padding, plan.dilation, plan.groups
             self.grid_shape = convolution_plan(plan.image_shape, plan.weight_shape, *options).grid_shape
 
@@ -145,7 +146,7 @@ class Sums:
         return made if bias is None else made + bias.reshape(-1, *[1] * (made.ndim - 2))
 
     def whole(self, role: str, array):
-        """A grid with zeros at the positions that only the kernels know."""
+        """The grid, padded with zeros at the positions that only the kernels have."""
         if role != "grid" or array.shape == self.grid_shape:
             return array
         return library(array).pad(array, [(0, n - m) for n, m in zip(self.grid_shape, array.shape)])

@@ -1,4 +1,4 @@
-"""Runs a verb as a process: every exception becomes one line and an exit status, never a traceback."""
+"""Runs a command as a process: every exception becomes one line and an exit status, never a traceback."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import click
 
 from .errors import BackwarpError, CourseError
 
-INTERRUPTED = 130  # exit status, as shells have it
-MOST_SAID = 2000  # characters of a complaint, which may quote anything
+INTERRUPTED = 130  # exit status, as in shells
+MOST_SAID = 2000  # characters of an error message, which may quote anything
 
 
 def as_process(work: Callable[[], int | None]) -> NoReturn:
-    """Ends this process with the status of `work`; nothing ends in a traceback."""
+    """Exits with the status of `work`, never with a traceback."""
     if sys.stdout is None:  # closed by the caller
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
     if sys.stderr is None:
@@ -38,12 +38,12 @@ def guarded(work: Callable[[], int | None]) -> int:
         return _guarded(work)
     except (KeyboardInterrupt, click.Abort):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
-        print("interrupted", file=sys.stderr)  # without modules of which half may be loaded
+        print("interrupted", file=sys.stderr)  # plain print: other modules may be half loaded
         return INTERRUPTED
 
 
 def _guarded(work: Callable[[], int | None]) -> int:
-    """The same, for all but Ctrl-C."""
+    """Handles everything except Ctrl-C."""
     try:
         return work() or 0
     except click.exceptions.Exit as e:
@@ -63,7 +63,7 @@ def _guarded(work: Callable[[], int | None]) -> int:
         complain(f"backwarp: {e}")
         return 2
     except OSError as e:
-        if e.errno == errno.ENOSPC:  # as of /dev/full
+        if e.errno == errno.ENOSPC:  # /dev/full, for example
             silence_output()
             complain(f"backwarp: the output cannot be written: {e.strerror}")
             return 2
@@ -73,7 +73,7 @@ def _guarded(work: Callable[[], int | None]) -> int:
 
 
 def write(text: str, path: str) -> None:
-    """To a file, or to standard output for -. Errors: CourseError."""
+    """Writes to a file, or to standard output for "-". Errors: CourseError."""
     if path == "-":
         sys.stdout.write(text)
         return
@@ -95,7 +95,7 @@ def complain(text: str) -> None:
 
 
 def unexpected() -> int:
-    """An exception that is not a message for the student: a defect of the harness."""
+    """Handles an exception that is not a message for the student, but a bug in the harness."""
     if os.environ.get("BACKWARP_DEBUG"):
         raise
     return internal_error()
@@ -126,5 +126,5 @@ def flush_output() -> None:
 
 
 def silence_output() -> None:
-    """The reader is gone: later writes and the flush at exit must not fail."""
+    """The pipe is closed: later writes and the flush at exit must not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,7 +1,7 @@
 """Any kernel file on a device of the course, with all checks: what `backwarp run` does.
 
-A file for nvcc will do: its host code is left out, and headers beside it are found. Arguments are given as text, by
-the names that the kernel gives its parameters.
+Files written for nvcc work: host code is ignored, and headers beside the file are found. Arguments are given
+as text, by the kernel's parameter names.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ _NUMBER = re.compile(
 
 @dataclass
 class Run:
-    """What a launch did. arrays: after it. changed: those that differ from what was given. fault: what stopped it."""
+    """What a launch did. arrays: their values afterwards. changed: those that the launch changed. fault: what
+    stopped it."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -71,7 +72,7 @@ class Run:
     changed: set[str] = field(default_factory=set)
     launch: Launch | None = None
     fault: KernelFault | None = None
-    values: list[str] = field(default_factory=list)  # what is told of those behind the fault
+    values: list[str] = field(default_factory=list)  # what is known about the values involved in the fault
     notes: list[str] = field(default_factory=list)
     counters: dict = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)  # why the file does not compile
@@ -96,10 +97,10 @@ class Asked:
 
 
 def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
-    """Run the kernel once with all checks and, if it is right so far, once more to count.
+    """Run the kernel once with all checks and, if no fault is found, once more to count.
 
-    opener: stands in for devices.confined_device. Errors: CourseError for what cannot be asked for;
-    LaunchError, DeviceError.
+    opener: replaces devices.confined_device. Errors: CourseError for an invalid request; LaunchError,
+    DeviceError.
     """
     if opener is None:
         from .devices import confined_device as opener
@@ -145,7 +146,7 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
 
 
 def save(done: Run, folder: Path) -> None:
-    """Write each array to a file of its name. Errors: CourseError."""
+    """Write each array to a file named after it. Errors: CourseError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, array in done.arrays.items():
@@ -174,7 +175,7 @@ def _count(asked: Asked, device, module, made: dict, done: Run) -> dict:
 
 
 def _placed(asked: Asked, device, module, made: dict) -> dict:
-    """The arrays on the device, all that a launch needs set."""
+    """Copy the arrays to the device and set everything a launch needs."""
     device.time_limit = asked.seconds
     _fill_constants(asked, module)
     handles = {}
@@ -212,7 +213,7 @@ def _only(kernels: tuple[str, ...], source: str) -> str:
         raise CourseError(f"say which kernel to run: {', '.join(kernels)}")
     templates = [f"'{f.name}<{', '.join(f.templates)}>'" for f in read(source).kernels if f.templates]
     if templates:
-        raise CourseError(f"say with which arguments the template is to be run: {', '.join(templates)}")
+        raise CourseError(f"say which instance of the template to run: {', '.join(templates)}")
     raise CourseError("the file has no kernel (a __global__ void function)")
 
 
@@ -220,7 +221,7 @@ def _only(kernels: tuple[str, ...], source: str) -> str:
 
 
 def _arguments(asked: Asked, source: str, name: str, sizes: Sequence[int]) -> dict[str, object]:
-    """Parameter -> an array, or a NumPy scalar, in the kernel's order."""
+    """Parameter -> an array or a NumPy scalar, in the kernel's order."""
     function = read(source).function(re.sub(r"<.*", "", name).split("::")[-1])
     parameters = function.parameters if function and len(function.parameters) == len(sizes) else ()
     names = [p.name or f"argument {i}" for i, p in enumerate(parameters, 1)]

@@ -1,7 +1,7 @@
-"""The headers of a kernel file of one's own, for `backwarp run`: found as a compiler finds them, beside the file that
-includes them first, and put together in one folder.
+"""The headers of a kernel file, for `backwarp run`: looked up as a compiler does, first beside the including
+file, and copied into one folder.
 
-The compiler reads nothing outside that folder, so a name with `..` gets another one there, in the text as well:
+The compiler reads nothing outside that folder, so a name with `..` is renamed, in the text too:
 `#include "../common/tile.cuh"` becomes `#include "up/common/tile.cuh"`.
 """
 
@@ -13,12 +13,13 @@ from pathlib import Path
 
 from .devices.nvrtc import host_code, includes
 
-_ABOVE = 3  # folders above a file's own that its headers may be in, unless they are in one repository
+_ABOVE = 3  # how many folders above the file may hold its headers, outside a repository
 _SUFFIXES = (".cuh", ".h", ".hpp", ".inl", ".cu")
 
 
 def gather(source: str, file: Path, folders: Sequence[Path], into: Path) -> tuple[str, dict[str, str]]:
-    """Copies what the file includes into a folder. Returns its text with the names there, and those of the file itself.
+    """Copies the headers that the file includes into a folder. Returns the file's text with the new names,
+    and those names.
 
     folders: further places to look. Errors: CompileError for an include that cannot be decided.
     """
@@ -46,7 +47,7 @@ def gather(source: str, file: Path, folders: Sequence[Path], into: Path) -> tupl
         if name == file.name:
             own = {f'"{known}"': f'"{old}"' for old, known in new.values()}
     source = texts.pop(file.name)
-    # all in one text: what kernels need of a header is found as in one file
+    # one text, so that what kernels use from a header is found as in a single file
     together = "".join(f"{text}\n" for text in (*texts.values(), source))
     together, _ = host_code.without(together, file.name, has_header)
     for name, text in texts.items():
@@ -57,7 +58,8 @@ def gather(source: str, file: Path, folders: Sequence[Path], into: Path) -> tupl
 
 
 def _top(home: Path) -> Path:
-    """The folder that all headers are in: the repository's, or one some way up, below that of all users."""
+    """The folder that contains all headers: the repository's, or a few levels up, but below the folder of all
+    users."""
     above = [home, *home.parents]
     repository = next((folder for folder in above if (folder / ".git").exists()), None)
     if repository:
@@ -67,7 +69,7 @@ def _top(home: Path) -> Path:
 
 
 def _find(name: str, folders: Sequence[Path], top: Path) -> Path | None:
-    """Where a header is; one whose name leads up only within the top folder."""
+    """Where a header is; a name with `..` may not lead above the top folder."""
     if not name.endswith(_SUFFIXES) or name.startswith(("/", "~")) or "\\" in name or ":" in name:
         return None
     plain = includes.is_plain(name)
@@ -79,11 +81,11 @@ def _find(name: str, folders: Sequence[Path], top: Path) -> Path | None:
 
 
 def _called(found: Path, name: str, home: Path, folders: Sequence[Path]) -> str:
-    """The name of a header in the one folder."""
+    """The name of a header in the common folder."""
     for folder in (home, *(folder.resolve() for folder in folders)):
         if found.is_relative_to(folder):
             return found.relative_to(folder).as_posix()
-    if includes.is_plain(name):  # by way of a link
+    if includes.is_plain(name):  # reached through a link
         return name
     return Path(
         *("up" if part == ".." else part for part in Path(os.path.relpath(found, home)).parts)
@@ -91,7 +93,7 @@ def _called(found: Path, name: str, home: Path, folders: Sequence[Path]) -> str:
 
 
 def _renamed(text: str, new: dict[tuple[int, int], tuple[str, str]]) -> str:
-    """The text with other names in its #include directives, which are at these lines and columns."""
+    """The text with new names in the #include directives at these lines and columns."""
     lines = text.split("\n")
     for (line, column), (old, name) in sorted(new.items(), reverse=True):
         before, rest = lines[line - 1][: column - 1], lines[line - 1][column - 1 :]

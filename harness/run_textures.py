@@ -1,6 +1,6 @@
 """Textures and surfaces of `backwarp run`, given as text: `texture,linear,border:random:64x48:float32`.
 
-What stands behind the first colon is an array, as for a pointer, and the words before it say how it is read.
+After the first colon comes an array, as for a pointer; the words before it say how it is read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TYPES = {"cudaTextureObject_t": "texture", "cudaSurfaceObject_t": "surface"}
 
 @dataclass(frozen=True)
 class Image:
-    """What a texture or a surface is made of. words: those before the array."""
+    """What a texture or a surface is made from. words: those before the array."""
 
     name: str
     kind: str
@@ -35,7 +35,7 @@ class Image:
     data: np.ndarray
 
     def on(self, device) -> tx.SurfaceObject:
-        """The object. Errors: CourseError for what CUDA does not have."""
+        """The object. Errors: CourseError for combinations that CUDA does not have."""
         try:
             resource = self._resource(device)
             if self.kind == "surface":
@@ -68,14 +68,14 @@ class Image:
 
 
 def kind_of(type_: str) -> str:
-    """What an object of a type in C++ is: "texture", "surface" or ""."""
+    """What a C++ type is: "texture", "surface" or ""."""
     return next((kind for name, kind in _TYPES.items() if re.search(rf"\b{name}\b", type_)), "")
 
 
 def image(name: str, text: str, wanted: str, array: Callable[[str], np.ndarray]) -> Image | None:
-    """What an argument's text stands for; None if that is no texture or surface.
+    """The image that an argument's text describes; None if it is no texture or surface.
 
-    wanted: what the parameter is. array: reads the part behind the colon. Errors: CourseError.
+    wanted: what the parameter is. array: reads the part after the colon. Errors: CourseError.
     """
     head, _, rest = text.partition(":")
     kind, *words = head.split(",")
@@ -90,6 +90,6 @@ def image(name: str, text: str, wanted: str, array: Callable[[str], np.ndarray])
         )
     if unknown := [word for word in words if word not in _WORDS[kind]]:
         raise CourseError(
-            f"--arg {name}: {unknown[0]} says nothing of a {kind}: {', '.join(sorted(_WORDS[kind]))}"
+            f"--arg {name}: {unknown[0]} is not an option of a {kind}: {', '.join(sorted(_WORDS[kind]))}"
         )
     return Image(name, kind, frozenset(words), array(rest))

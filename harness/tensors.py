@@ -1,11 +1,12 @@
-"""The kernels of part 1 on PyTorch's tensors, to write operators with (puzzle 40).
+"""The kernels of part 1 on PyTorch tensors, for writing operators (puzzle 40).
 
     from harness.tensors import launch
     launch("relu_forward", x, y)
 
 A launch names a kernel and its arrays, in the order of the kernel's signature; sizes, grid and block follow from the
-shapes, as in puzzle 37. The kernels are the student's where they have passed, else the solutions'. Tensors in host
-memory go to the virtual GPU and back; CUDA tensors are used where they are, on PyTorch's current stream.
+shapes, as in puzzle 37. The kernels are the student's where they have passed, else the solutions'. Tensors in
+host memory are copied to the virtual GPU and back; CUDA tensors are used in place, on PyTorch's current
+stream.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 FLOATS = ("float32", "float64")
 
-#: takes (kernel, arrays of NumPy, numbers) and returns what the kernel stores, by position; None: this process launches
+#: takes (kernel, NumPy arrays, numbers) and returns what the kernel stores, by position; None: launch in this
+#: process
 elsewhere: Callable[[str, list, dict], Mapping[int, np.ndarray]] | None = None
 
 
@@ -54,7 +56,7 @@ def launch(kernel: str, *tensors, **numbers: float) -> None:
 
 
 def unfit(tensor) -> str:
-    """Why a kernel cannot have it as an array; "" if it can."""
+    """Why a tensor cannot be passed to a kernel; "" if it can."""
     import torch
 
     kind = type(tensor)
@@ -72,8 +74,8 @@ def unfit(tensor) -> str:
 
 
 class Launches:
-    """Kernels of part 1 on arrays of NumPy, in float32 or float64. track: called after each launch with the kernel's
-    name and what it has stored."""
+    """Kernels of part 1 on NumPy arrays, in float32 or float64. track: called after each launch with the
+    kernel's name and what it has stored."""
 
     def __init__(self, device, choices: Mapping[str, Choice], track: Callable = lambda *_: None):
         self.device, self.choices, self.track = device, choices, track
@@ -95,7 +97,7 @@ class Launches:
         return stored
 
     def kernels(self, placed: Sequence) -> Kernels:
-        """For the type of the first floating point array."""
+        """The kernels for the type of the first floating-point array."""
         from .lenet.kernels import Kernels
 
         dtype = next((str(a.dtype) for a in placed if str(a.dtype) in FLOATS), "float32")
@@ -114,7 +116,7 @@ class Launches:
 
 
 def in_type(choice: Choice, dtype: str) -> Choice:
-    """The kernel for arrays of float64; as it is for float32."""
+    """The kernel compiled for this type: with double in place of float for float64."""
     from .measure.kernel_calls import instance
 
     def wide(kernel: Kernel) -> Kernel:
@@ -165,7 +167,7 @@ def _cuda() -> Launches:
 
 
 class OnCuda(Launches):
-    """Arrays stay where they are: what a kernel stores is in the tensors."""
+    """Launches on CUDA tensors in place: kernels store directly into the tensors."""
 
     def place(self, array, called: str, is_input: bool, is_output: bool):
         return CudaArray(array, called)
@@ -175,7 +177,7 @@ class OnCuda(Launches):
 
 
 class CudaArray:
-    """An array of CuPy with the interface of a device's array."""
+    """A CuPy array with the interface of a device array."""
 
     def __init__(self, values, name: str):
         self.values, self.name, self.shape, self.dtype = values, name, values.shape, values.dtype
@@ -185,7 +187,7 @@ class CudaArray:
 
 
 class CudaDevice:
-    """The GPU of this process with the interface of a device, as far as launches need it."""
+    """The GPU of this process, with the parts of the device interface that launches need."""
 
     def __init__(self):
         from .measure.kernel_calls import Cuda

@@ -46,7 +46,7 @@ KEYS = {
     "r": "reset",
     "q": "quit",
 }
-COMMANDS = {"h": "hint", "p": "picture", "c": "profile"}  # keys that run a verb
+COMMANDS = {"h": "hint", "p": "picture", "c": "profile"}  # keys that run a command
 BAR = 20  # columns
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z])?")  # arrow keys and the like
 
@@ -91,7 +91,7 @@ class Grader(threading.Thread):
                 if (asked := self.wanted.get()) is None:
                     return
             puzzle, started = asked
-            self.searcher.end()  # what it looks for is out of date
+            self.searcher.end()  # the file it searches is out of date
             verdict = self.process.grade(puzzle, puzzle.stub_path)
             self.events.put(("verdict", puzzle, verdict, time.monotonic() - started))
             if verdict.is_repairable and not puzzle.program and self.wanted.empty():
@@ -101,7 +101,7 @@ class Grader(threading.Thread):
                 ).start()
 
     def search(self, process: GradingProcess, puzzle: Puzzle, verdict: Verdict) -> None:
-        """Looks for the one change that makes the file right, until the next save."""
+        """Looks for a single change that fixes the file, until the next save."""
         if found := process.repair(puzzle, puzzle.stub_path, verdict):
             verdict.repair = found
             self.events.put(("repair", puzzle, verdict))
@@ -155,7 +155,7 @@ class Watcher:
                 )  # a wait without a limit would miss a Ctrl-C just before it
 
     def handle(self, kind: str, *what) -> bool:
-        """One event. Returns whether to go on."""
+        """Handles one event. Returns whether to go on."""
         if kind == "key":
             return self.press(what[0])
         if kind == "file" and what[0] == self.puzzle.id:
@@ -170,7 +170,7 @@ class Watcher:
         return True
 
     def look(self) -> None:
-        """The file may have changed: grade it, unless it is unchanged or briefly missing."""
+        """Grades the file if it has changed; it may be briefly missing while it is saved."""
         path, saved = self.puzzle.stub_path, time.monotonic()
         for _ in range(20):
             try:
@@ -244,7 +244,7 @@ class Watcher:
         return True
 
     def step(self, by: int) -> None:
-        """To the puzzle before or after; from one that is solved, to the next that is not."""
+        """Moves to the previous or next puzzle; from a solved one, to the next unsolved."""
         ids, solved = self.course.ids(), {i for i, entry in self.progress.all().items() if entry.solved}
         left = [i for i in ids if i not in solved]
         if by > 0 and self.puzzle.id in solved and left:
@@ -313,14 +313,15 @@ class Watcher:
         self.foot()
 
     def tell_repair(self, puzzle: Puzzle, verdict: Verdict) -> None:
-        """What was found after the verdict, if that is still on the screen."""
+        """Shows the repair found after the verdict, if that verdict is still on the screen."""
         if puzzle.id == self.puzzle.id and verdict.source_hash in self.seen:
             self.progress.keep_repair(verdict)
             show_text([told(verdict).paragraph])
             self.foot()
 
     def solved(self, puzzle: Puzzle, first: bool, left: list[str]) -> None:
-        """What it was good for and, the first time, what comes next. The file is still watched: many go on trying."""
+        """Shows what the puzzle was good for and, the first time, what comes next. The file is still watched,
+        since many keep experimenting."""
         show_text(debrief(puzzle))
         if not left:
             show_text(["Every puzzle is solved."])
@@ -329,7 +330,7 @@ class Watcher:
 
 
 def after(puzzle_id: str, left: list[str]) -> str:
-    """The next of the puzzles that are left."""
+    """The next unsolved puzzle."""
     return next((i for i in left if i > puzzle_id), left[0])
 
 

@@ -50,11 +50,11 @@ def hint(puzzle_id: str, number: int | None) -> None:
 
     show_text(puzzle.hints[show - 1].splitlines())
     if number is None and seen >= total:
-        say(f"That was the last hint; there are no more. The lesson is puzzles/{puzzle.id}/README.md")
+        say(f"That was the last hint. The lesson is puzzles/{puzzle.id}/README.md")
 
 
 def hint_of_repair(puzzle: Puzzle, progress: Progress) -> bool:
-    """Shows the next hint about the one change that makes the file right, if one is known of the file as it is."""
+    """Shows the next hint about the change that fixes the file, if one is known for its current text."""
     from ..grading.repair import telling
     from ..report.text import body_lines, show, terminal_width
 
@@ -136,7 +136,7 @@ def solution(puzzle_id: str, force: bool) -> None:
 @click.argument("puzzle_id", metavar="ID")
 @click.pass_context
 def check(context: click.Context, puzzle_id: str) -> None:
-    """For authors: does a puzzle hold what it declares?"""
+    """For authors: check that a puzzle does what it declares."""
     course, _ = the_course()
     puzzle = course.load(puzzle_id)
     from ..maintain.check import problems

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @click.option(
     "--repair/--no-repair",
     default=True,
-    help="Look for one change that makes a wrong kernel right, for at most 8 seconds of processor time. Default: yes, for one ID.",
+    help="Look for one change that fixes a wrong kernel, for at most 8 seconds of processor time. Default: yes, for one ID.",
 )
 @click.pass_context
 def grade(context, ids, everything, solution, path, device, seed, json_path, html_path, repair) -> None:
@@ -109,7 +109,7 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
 
 
 def look_for_repair(puzzle: Puzzle, path: Path, verdict: Verdict, progress: Progress) -> None:
-    """Fills in the repair of a wrong kernel, and keeps it for hints."""
+    """Looks for a repair of a wrong kernel, and keeps it for hints."""
     from ..grading.repair import search
     from ..report.ticker import Ticker
 
@@ -120,7 +120,7 @@ def look_for_repair(puzzle: Puzzle, path: Path, verdict: Verdict, progress: Prog
 
 
 def chosen_ids(course: Course, progress: Progress, ids: tuple[str, ...], everything: bool) -> list[str]:
-    """The puzzles to grade; without any, the next one."""
+    """The puzzles to grade: those named, or else the next one."""
     if everything:
         return [i for i in course.ids() if is_installed(course.load(i))]
     if ids:
@@ -132,7 +132,7 @@ def chosen_ids(course: Course, progress: Progress, ids: tuple[str, ...], everyth
 
 
 def is_installed(puzzle: Puzzle) -> bool:
-    """Whether there is what an optional puzzle needs; if not, that is said."""
+    """Whether what an optional puzzle needs is installed; if not, a line says so."""
     install = puzzle.program.missing if puzzle.program else ""
     if install:
         say(f"{puzzle.id} is left out: it needs {puzzle.program.needs[0]} ({install}).", err=True)

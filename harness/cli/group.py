@@ -1,4 +1,4 @@
-"""The command's group, and what several verbs share."""
+"""The command group, and what several verbs share."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def file_instead(verb: str):
 
 
 def the_file(puzzle: Puzzle, path: Path | None, solution: bool) -> Path:
-    """The file meant by the two."""
+    """The file to use: --file, the solution, or the student's."""
     if path is not None and solution:
         raise click.UsageError("--file and --solution exclude each other")
     return path or (puzzle.solution_path if solution else puzzle.stub_path)
@@ -67,7 +67,7 @@ def present(verdict: Verdict, brief: bool = False) -> None:
 
 
 def show_version(context: click.Context, _, wanted: bool) -> None:
-    """`--version`: the installed version, or that this is a checkout."""
+    """`--version`: the installed version, or a note that this is a checkout."""
     if not wanted:
         return
     from importlib import metadata

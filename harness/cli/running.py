@@ -1,4 +1,4 @@
-"""Verbs that run kernels for their figures: train, run, profile, bench."""
+"""Verbs that run kernels for their results and figures: train, run, profile, bench."""
 
 from __future__ import annotations
 

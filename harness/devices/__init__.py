@@ -10,7 +10,8 @@ KINDS = ("auto", "gpu", "cpu")
 def open_device(kind: str = "auto", checks: str = "full", seed: int = 0, confined: bool = False):
     """Open a device. kind: "gpu", "cpu" (the virtual GPU) or "auto": a GPU if there is one.
 
-    checks: "full" | "memory" | "count" | "draft" | "none", for the virtual GPU. seed: of the order of warps and blocks.
+    checks: "full" | "memory" | "count" | "draft" | "none", for the virtual GPU. seed: determines the order of
+    warps and blocks.
     confined: the virtual GPU runs kernels in a process without files, network or other processes.
     `device.reason` says which was chosen and why. Errors: DeviceError, which says what to install.
     """
@@ -36,7 +37,7 @@ def open_device(kind: str = "auto", checks: str = "full", seed: int = 0, confine
 
 
 def end_processes() -> None:
-    """End those in which kernels are compiled and run; the next kernel gets new ones."""
+    """End the processes that compile and run kernels; the next kernel starts new ones."""
     from .virtual.compile import build
     from .virtual.confined_process import PROCESS
 
@@ -45,5 +46,5 @@ def end_processes() -> None:
 
 
 def confined_device(kind: str = "auto", checks: str = "full", seed: int = 0):
-    """`open_device` for kernels that are not one's own: the virtual GPU's run confined."""
+    """`open_device` for untrusted kernels: on the virtual GPU they run confined."""
     return open_device(kind, checks, seed, confined=True)

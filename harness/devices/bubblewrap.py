@@ -1,7 +1,7 @@
-"""bubblewrap, where it is installed: a process starts in namespaces of its own, in which most files are not there.
+"""bubblewrap, if installed: a process starts in its own namespaces, where most files do not exist.
 
-This is in addition to what a process gives up itself (see confine): no network, no other process's memory or shared
-memory, nothing can be written, and of people's files only those that Python needs are to be seen.
+This is in addition to what a process gives up itself (see confine): it has no network, cannot see other
+processes' memory or shared memory, cannot write anything, and sees only the files that Python needs.
 
 Source: bwrap(1).
 """
@@ -19,15 +19,15 @@ from typing import TextIO
 from .confine import python_folders
 
 _SEPARATE = ("--unshare-user", "--unshare-ipc", "--unshare-net", "--unshare-uts", "--die-with-parent")
-#: where people keep files; what Python needs of them is put back
+#: where users keep files; what Python needs from these is mounted again
 _HIDDEN = ("/home", "/root", "/tmp", "/var", "/mnt", "/media", "/srv", "/run")
 _PATIENCE = 10  # seconds for it to start a process
 
 
 @cache
 def wrapper() -> tuple[str, ...]:
-    """What to write before a command; nothing where it is not installed, or cannot start Python: it needs user
-    namespaces, which many containers do not allow."""
+    """The words to put before a command; none if bubblewrap is not installed or cannot start Python: it needs
+    user namespaces, which many containers do not allow."""
     program = shutil.which("bwrap") if sys.platform == "linux" else None
     if not program:
         return ()
@@ -49,7 +49,8 @@ def _files() -> list[str]:
 
 
 def process(tells: TextIO) -> int:
-    """The process that was started, from what `--info-fd` gets: bwrap itself is its parent. -1 if there is none."""
+    """The id of the started process (a child of bwrap), from the output of `--info-fd`; -1 if there is
+    none."""
     with tells:
         try:
             return int(json.loads(tells.read(1000))["child-pid"])

@@ -1,15 +1,15 @@
 """A child process for work that may crash, hang or exhaust memory: requests and answers over one connection.
 
-The child is `python -m MODULE FD`. It `attach`es, prepares itself, and then `serve`s: a table of verbs says what it
-can do. Three messages:
+The child is `python -m MODULE FD`. It calls `attach`, prepares itself, and then calls `serve` with a table of
+the verbs it supports. There are three messages:
 
     "ask", verb, arguments     a request: its answer is ("ok", value) or ("error", exception, fatal)
-    "post", verb, arguments    a request without an answer: what goes wrong is the answer to the next "ask"
+    "post", verb, arguments    a request without an answer: an error is reported by the next "ask"
     "ok" or "error", ...       an answer
 
-The child may ask too, while it works on a request. Messages are pickled; between processes that do not trust each
-other a `plain.Codec` writes them, as reading a pickle can run code. Nothing that a child does keeps its parent waiting
-for longer than was asked for, or makes it read more than it expects.
+The child may also ask, while it works on a request. Messages are pickled; between processes that do not trust
+each other a `plain.Codec` encodes them, since reading a pickle can run code. Whatever a child does, its
+parent never waits longer than the limit or reads more than it expects.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ from .confine import ONE_THREAD
 from .plain import Damaged
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
-_LENGTH = struct.Struct("=Q")  # of a message, before it
-_LOOKS = 0.005, 0.05  # seconds between two looks at what a child uses while it works: at least, at most
-_FILLED = 16 << 30  # bytes of memory that can be filled in a second
-TOGETHER = 1100 << 20  # bytes that all children with a bound may use, beside what they are granted
-PATIENCE = 60  # seconds for a child to take what it is sent
-_WORKS = 0.02  # of the time, on a busy machine: less is waiting
+_LENGTH = struct.Struct("=Q")  # the length of a message, sent before it
+_LOOKS = 0.005, 0.05  # seconds between two checks of a working child's memory: at least, at most
+_FILLED = 16 << 30  # bytes of memory that a process can fill in a second
+TOGETHER = 1100 << 20  # bytes that all bounded children may use, beyond what they are granted
+PATIENCE = 60  # seconds for a child to receive what it is sent
+_WORKS = 0.02  # share of the limit: a child that used less processor time than this is waiting, not held up
 _ENDING = 0.2  # seconds for a child to end by itself
-_LAST_WORDS = 1 << 16  # bytes of them that are read
-_LONGEST_WORD = 300  # characters of the last line that are told
-_FRAME = re.compile(r' *File "(?:[^"]*/)?([^/"]+/[^/"]+\.py)", line (\d+)')  # of a traceback
-#: the environment that a process may see which runs what nobody trusts
+_LAST_WORDS = 1 << 16  # bytes of stderr that are read
+_LONGEST_WORD = 300  # characters of the last line that are reported
+_FRAME = re.compile(r' *File "(?:[^"]*/)?([^/"]+/[^/"]+\.py)", line (\d+)')  # in a traceback
+#: the environment variables that a process running untrusted code may see
 ENVIRONMENT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "TZ")
 
 
 class Channel:
-    """One end of the connection. codec: `dumps` and `loads`. most: bytes of a message; None: any."""
+    """One end of the connection. codec: has `dumps` and `loads`. most: bytes per message; None: no limit."""
 
     most: int | None = None
-    questions: int | None = None  # that the other side may ask about one request; None: any number
+    questions: int | None = None  # questions the other side may ask per request; None: no limit
 
     def __init__(self, connection: socket.socket, codec=pickle):
         self._connection, self._codec = connection, codec
@@ -68,9 +68,11 @@ class Channel:
     def ask(
         self, verb: str, arguments: tuple, limit: float | None = None, verbs: Mapping[str, Callable] = {}
     ):  # noqa: B006
-        """The answer's value. limit: seconds for each message. verbs: what the other side may ask meanwhile.
+        """Asks, and returns the answer's value. limit: seconds per message. verbs: what the other side may
+        ask meanwhile.
 
-        Errors: what the other side raises, TimeoutError, Damaged; EOFError or OSError if the other side is gone.
+        Errors: whatever the other side raises, TimeoutError, Damaged; EOFError or OSError if the other side
+        is gone.
         """
         self.send("ask", verb, arguments)
         for number in itertools.count():
@@ -103,7 +105,7 @@ class Channel:
         return self._codec.loads(self._read(length, end))
 
     def _read(self, count: int, end: float | None) -> bytes:
-        """end: of time.monotonic."""
+        """end: a time of time.monotonic()."""
         data = bytearray(count)
         rest = memoryview(data)
         while rest:
@@ -120,8 +122,8 @@ class Channel:
 class Child(Channel):
     """The parent's end, and the process at the other.
 
-    memory: bytes that the process may use; more is a MemoryError in this one. granted: those of them that do not count
-    towards what all children may use together.
+    memory: bytes that the process may use; exceeding it raises a MemoryError in this process. granted: how
+    many of them do not count towards the limit for all children together.
     """
 
     granted = 0
@@ -136,8 +138,8 @@ class Child(Channel):
         most: int | None = None,
         memory: int | None = None,
     ):
-        """arguments: of its command line, from sys.argv[2] on. environment: names of the variables that it sees;
-        default all of this process's."""
+        """arguments: the command line from sys.argv[2] on. environment: names of the variables it sees;
+        default: all of this process's."""
         self.most, self.memory = most, memory
         ours, theirs = socket.socketpair()
         names = os.environ if environment is None else os.environ.keys() & set(environment)
@@ -161,12 +163,12 @@ class Child(Channel):
                 pass_fds=inherited,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,  # why it could not start, or how it ended
+                stderr=subprocess.PIPE,  # says why it could not start, or how it ended
                 env=variables,
-                process_group=0,  # which ends as a whole
+                process_group=0,  # killed as a whole
             )
         self.pid = bubblewrap.process(tells) if tells else self._child.pid
-        self._usage = None  # what the system tells of its memory
+        self._usage = None  # the system's file about its memory
         with contextlib.suppress(OSError):
             self._usage = open(f"/proc/{self.pid}/statm", "rb", buffering=0)
         ours.settimeout(PATIENCE)
@@ -190,13 +192,13 @@ class Child(Channel):
                 self._connection.settimeout(PATIENCE)
 
     def receive(self, limit: float | None = None):
-        """See Channel.receive. Where the machine has other work to do, the limit is one of processor time."""
-        self._limit, self._longer, self._spent = limit, 0.0, []  # counted from the first look on
+        """See Channel.receive. On a busy machine the limit is one of processor time."""
+        self._limit, self._longer, self._spent = limit, 0.0, []  # counted from the first check
         self._look = _LOOKS[0]
         return super().receive(limit)
 
     def _is_held_up(self) -> bool:
-        """Whether its time is over by the clock alone: it works, and has not used up its time. Then it gets more."""
+        """Whether it has exceeded its limit only by the clock, not in processor time. Then it gets more."""
         first, before = self._spent
         now, limit = self.spent(), self._limit or 0.0
         if now - first > limit or now - before < limit * _WORKS:
@@ -205,7 +207,7 @@ class Child(Channel):
         return True
 
     def _room(self) -> float:
-        """Bytes that it may still take; less than 0 where it takes too much."""
+        """Bytes that it may still use; negative if it uses too much."""
         if self.memory is None:
             return math.inf
         others = [child for child in list(self._alive) if child is not self and child.memory is not None]
@@ -214,16 +216,17 @@ class Child(Channel):
         return min(self.memory - used, TOGETHER + granted - together)
 
     def allow(self, seconds: float) -> None:
-        """From now on it may use each core for so long; then the system ends it, even where this process cannot."""
+        """Limit its processor time per core from now on; then the system kills it, even if this process
+        cannot."""
         if sys.platform == "linux":
-            with contextlib.suppress(OSError, ValueError):  # it has ended; it has a limit that is lower
+            with contextlib.suppress(OSError, ValueError):  # it has ended, or has a lower limit
                 hard = resource.prlimit(self.pid, resource.RLIMIT_CPU)[1]
                 bound = math.ceil(self.spent() + seconds * (os.cpu_count() or 1))
                 if hard == resource.RLIM_INFINITY or bound < hard:
                     resource.prlimit(self.pid, resource.RLIMIT_CPU, (bound, hard))
 
     def spent(self) -> float:
-        """Seconds of processor time; 0 where the system does not tell."""
+        """Seconds of processor time used; 0 if the system does not report it."""
         try:
             with open(f"/proc/{self.pid}/stat") as file:
                 user, system = file.read().rpartition(")")[2].split()[11:13]
@@ -233,11 +236,11 @@ class Child(Channel):
 
     @classmethod
     def spent_by_all(cls) -> float:
-        """Seconds of processor time of this process, of its children, and of those that have ended."""
+        """Seconds of processor time of this process and of its children, including those that have ended."""
         return sum(os.times()[:4]) + sum(child.spent() for child in list(cls._alive))
 
     def used(self) -> int:
-        """Bytes of memory that it has now; 0 where the system does not tell."""
+        """Bytes of memory in use now; 0 if the system does not report it."""
         if self._usage is None:
             return 0
         try:
@@ -246,17 +249,17 @@ class Child(Channel):
             return 0
 
     def end(self) -> str:
-        """Stops the child and all that it has started; returns how it ended."""
+        """Stops the child and everything it started; returns how it ended."""
         self._alive.discard(self)
         self._connection.close()
         end = time.monotonic() + _ENDING
         while not self._has_ended() and time.monotonic() < end:
             time.sleep(0.002)
-        with contextlib.suppress(OSError):  # before its number can be another's
+        with contextlib.suppress(OSError):  # before its process id can be reused
             os.killpg(self._child.pid, signal.SIGKILL)
         status = self._child.wait()
         if self._wrapped and status > 128:
-            status = 128 - status  # a signal that ended the process within
+            status = 128 - status  # the signal that ended the process inside bwrap
         with self._child.stderr as pipe:
             said = pipe.read(_LAST_WORDS).decode("utf-8", "replace").strip().splitlines()
         if self._usage:
@@ -269,7 +272,7 @@ class Child(Channel):
         return f"{how}: {said[-1][:_LONGEST_WORD]}{where}"
 
     def _has_ended(self) -> bool:
-        """Its number stays its own until it has been waited for."""
+        """Whether it has ended; it is not reaped, so its process id stays reserved."""
         how = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return self._child.returncode is not None or os.waitid(os.P_PID, self._child.pid, how) is not None
 
@@ -285,14 +288,14 @@ def attach(codec=pickle, channel: type[Channel] = Channel) -> Channel:
 
 
 def told(error: Exception) -> tuple[Exception, bool]:
-    """What is told to the other side: our own errors. Others end this process, with a traceback."""
+    """The error to send to the other side, if it is one of ours. Others end this process with a traceback."""
     if isinstance(error, BackwarpError):
         return error, False
     raise error
 
 
 def answer(work: Callable, arguments, explain: Callable[[Exception], tuple[Exception, bool]] = told) -> tuple:
-    """The message. explain: an exception -> (what to tell, whether this process must end)."""
+    """The answer message. explain: an exception -> (the error to send, whether this process must end)."""
     try:
         return "ok", work(*arguments)
     except Exception as error:
@@ -305,12 +308,12 @@ def serve(
     explain: Callable[[Exception], tuple[Exception, bool]] = told,
 ) -> NoReturn:
     """Answers requests until the parent exits."""
-    wrong = None  # the first error in a request that has no answer
+    wrong = None  # the first error in a request without an answer
     while True:
         try:
             how, verb, arguments = channel.receive()
         except (EOFError, OSError):
-            os._exit(0)  # without tearing down what may hang
+            os._exit(0)  # skip teardown, which may hang
         if how == "post":
             found = answer(verbs[verb], arguments, explain)
             wrong = wrong or (found if found[0] == "error" else None)

@@ -1,8 +1,9 @@
 """A process gives up what it does not need before it runs a stranger's code: files, programs, processes, sockets.
 
-Two things of the Linux kernel that need no privilege and nothing installed: Landlock (which files) and seccomp
-(which system calls). Both are for good, and what the process starts inherits them. Threads that run already
-keep their access to files, so a process confines itself before it starts any, and its libraries too.
+Two features of the Linux kernel that need neither privileges nor packages: Landlock (which files) and seccomp
+(which system calls). Both are permanent and inherited by everything the process starts. Threads that are
+already running keep their access to files, so a process confines itself before it, or any library, starts
+one.
 
 Source: landlock(7), seccomp(2), Linux's include/uapi/linux/{landlock,seccomp,filter}.h. The numbers of the system
 calls: arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h.
@@ -23,15 +24,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
-#: variables with which NumPy's libraries start no threads as they are loaded
+#: variables that keep NumPy's libraries from starting threads when they are loaded
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446  # the same on every architecture
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
-#: the rights over files that each version of Landlock knows: bits 0 to N - 1
+#: the file rights that each version of Landlock knows: bits 0 to N - 1
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 _TCP, _SCOPES = 0b11, 0b11  # bind and connect, from version 4; abstract sockets and signals, from version 6
 _READING = _READ_FILE | _READ_DIR
-_OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE  # rights that a rule for a single file may have
+_OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE  # rights that a rule for a single file may grant
 
 _CAPABILITIES_VERSION = 0x20080522
 _CAP_READ_FILES = 0b110  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
@@ -45,7 +46,7 @@ _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _THIRD_ARGUMENT = 0, 4, 16, 32
 
 @dataclass(frozen=True)
 class _Machine:
-    """audit: what the kernel calls the architecture. The others: numbers of system calls."""
+    """audit: the kernel's constant for the architecture. The others: system call numbers."""
 
     column: int  # of _CALLS
     audit: int
@@ -59,7 +60,7 @@ _MACHINES = {
     "aarch64": _Machine(2, 0xC00000B7, seccomp=277, clone=220, prlimit=261),
 }
 _CLONE3 = 435
-#: what Python, NumPy, LLVM and their threads need once they run, with the numbers for x86-64 and aarch64
+#: system calls that Python, NumPy, LLVM and their threads need once running, numbered for x86-64 and aarch64
 _CALLS = """
     read 0 63, write 1 64, open 2 -, close 3 57, stat 4 -, fstat 5 80, lstat 6 -, poll 7 -, lseek 8 62,
     mmap 9 222, mprotect 10 226, munmap 11 215, brk 12 214, rt_sigaction 13 134, rt_sigprocmask 14 135,
@@ -81,7 +82,8 @@ _CALLS = """
 
 @dataclass(frozen=True)
 class Confinement:
-    """What holds, for all threads. files: no file but those allowed. calls: no process, program or socket."""
+    """What is in force, for all threads. files: no files but those allowed. calls: no processes, programs or
+    sockets."""
 
     files: bool
     calls: bool
@@ -92,7 +94,7 @@ class Confinement:
 
 
 def supported() -> Confinement:
-    """What this machine can do."""
+    """What this machine supports."""
     calls = sys.platform == "linux" and platform.machine() in _MACHINES
     return Confinement(_version() > 0, calls)
 
@@ -100,10 +102,11 @@ def supported() -> Confinement:
 def confine(
     readable: Iterable[Path | str] = (), writable: Iterable[Path | str] = (), limits: bool = False
 ) -> Confinement:
-    """Confine this process for good. readable, writable: files and folders it keeps, with all that is in them. limits:
-    it may change its own, up to the hard ones.
+    """Confine this process permanently. readable, writable: files and folders it keeps, with their contents.
+    limits: it may change its own resource limits, up to the hard ones.
 
-    What is open stays open. Returns what holds: on a machine that lacks one of the two, the other.
+    Open files stay open. Returns what is in force: a machine that lacks one of the two features still uses
+    the other.
     """
     if sys.platform != "linux":
         return Confinement(False, False)
@@ -116,7 +119,8 @@ def confine(
 
 
 def _drop_capabilities(libc) -> None:
-    """Of root, in a container for example: all but those to read files, which Landlock grants or does not."""
+    """Drop root's capabilities (in a container, for example), except those for reading files, which Landlock
+    governs."""
     header = struct.pack("=Ii", _CAPABILITIES_VERSION, 0)
     data = ctypes.create_string_buffer(24)
     _expect(libc.capget(header, data), "capget")
@@ -131,9 +135,10 @@ def limit(
     file_size: int | None = None,
     processes: int | None = None,
 ) -> None:
-    """Bounds for this process, for good; None: as it is. addresses: bytes of address space. memory: those of it that can
-    be written to, and are its own. seconds: of processor time. file_size: bytes that a file may grow to. processes:
-    of the user, threads too, beyond which this one starts none; root's are not counted. No core dump is written."""
+    """Permanent limits for this process; None: unchanged. addresses: bytes of address space. memory: bytes of
+    private writable memory. seconds: processor time. file_size: the largest file it may write, in bytes.
+    processes: once the user has this many processes and threads, this one starts no more; root's are not
+    counted. No core dump is written."""
     bounds = {
         resource.RLIMIT_AS: addresses,
         resource.RLIMIT_DATA: memory,
@@ -149,8 +154,8 @@ def limit(
 
 
 def python_folders(harness: bool = True) -> list[Path]:
-    """What Python reads when it imports a module; the machine's shared libraries. harness: the harness's own modules,
-    too. The rest of the course is left out, kernels and solutions above all."""
+    """What Python reads when it imports a module, and the machine's shared libraries. harness: include the
+    harness's own modules. The rest of the course, kernels and solutions above all, is left out."""
     folders = {Path(p) for p in (*sys.path, sys.prefix, sys.base_prefix) if p and Path(p).is_dir()}
     folders = {f for f in folders if not _CHECKOUT.is_relative_to(f.resolve())}
     if harness:
@@ -162,7 +167,7 @@ def python_folders(harness: bool = True) -> list[Path]:
 
 
 def _version() -> int:
-    """Of Landlock; 0 where there is none, or it is switched off."""
+    """Landlock's version; 0 if it is missing or switched off."""
     if sys.platform != "linux":
         return 0
     found = ctypes.CDLL(None).syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1)
@@ -196,7 +201,7 @@ def _confine_files(libc, readable, writable) -> bool:
 
 
 def _allow_path(libc, rules: int, path: Path | str, rights: int) -> None:
-    """A path that is not there has nothing to allow."""
+    """Grant rights on a path; a path that does not exist is skipped."""
     try:
         at = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -225,15 +230,16 @@ def _confine_calls(libc, limits: bool) -> bool:
 
 
 def _filter(machine: _Machine, limits: bool) -> list[bytes]:
-    """A filter in classic BPF: calls on the list are made, others fail.
+    """A filter in classic BPF: calls on the list are allowed, others fail.
 
-    A thread may be started, a process may not; limits may be read or, if so said, changed, but only one's own. glibc tries clone3
-    first, whose flags a filter cannot see, and takes clone where the kernel is too old to have it. An instruction
-    is (code, if so, if not, value); the two say how many instructions to pass over.
+    Starting a thread is allowed, starting a process is not; a process may read its own resource limits and,
+    with `limits`, change them. glibc tries clone3 first, whose flags a filter cannot see, and falls back to
+    clone if the kernel does not have it. An instruction is (code, jump if true, jump if false, value); the
+    jumps count instructions to skip.
     """
     refuse, unknown = (_RETURN, 0, 0, _ERRNO | errno.EPERM), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)
     allow, argument = (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, _FIRST_ARGUMENT)
-    # the process, 0 for this one, and where the new limit stands, nowhere if it is only read
+    # the process (0: this one), and the pointer to the new limit (null for a mere read)
     words = _FIRST_ARGUMENT, *(() if limits else (_THIRD_ARGUMENT, _THIRD_ARGUMENT + 4))
     zeros = [
         part
@@ -242,7 +248,7 @@ def _filter(machine: _Machine, limits: bool) -> list[bytes]:
     ]
     found = [
         *((_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, machine.audit)),
-        (_RETURN, 0, 0, _KILL),  # a call of 32-bit code, which has other numbers
+        (_RETURN, 0, 0, _KILL),  # a 32-bit system call, which is numbered differently
         (_LOAD, 0, 0, _NUMBER),
         *((_EQUAL, 0, 1, _CLONE3), unknown),
         *((_EQUAL, 0, 4, machine.clone), argument, (_ANY_BIT, 0, 1, _CLONE_THREAD), allow, refuse),

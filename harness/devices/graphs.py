@@ -1,4 +1,4 @@
-"""Launches and copies that are recorded once and run many times, as CUDA graphs are:
+"""Launches and copies that are recorded once and run many times, like CUDA graphs:
 
     with device.graph() as graph:          # nothing runs yet
         first = kernel(grid, block, (x, y, numpy.float32(0.1)))
@@ -8,8 +8,8 @@
     first.change((x, y, numpy.float32(0.2)))
     graph.launch()
 
-With CuPy this is `stream.begin_capture()` and `graph = stream.end_capture()`. As there, a graph keeps the arrays, the
-values that are copied and the arguments that it was recorded with, until `change` gives a launch others.
+With CuPy this is `stream.begin_capture()` and `graph = stream.end_capture()`. As there, a graph keeps the
+arrays, copied values and arguments it was recorded with, until `change` gives a launch new ones.
 
 Source: CUDA C++ Programming Guide, "CUDA Graphs", stream capture.
 """
@@ -27,7 +27,8 @@ from .launching import Launch, constant_bytes
 
 @dataclass(eq=False)
 class LaunchNode:
-    """A launch of a graph. request: what the device makes of it; changed: since the device has looked at it."""
+    """A launch in a graph. request: the device's form of it; changed: whether it has changed since the device
+    last ran it."""
 
     kernel: object
     grid: tuple[int, int, int]
@@ -41,7 +42,7 @@ class LaunchNode:
         self.change(self.args)
 
     def change(self, args) -> None:
-        """Other arguments, from the next launch of the graph on. Errors: LaunchError."""
+        """Use new arguments from the next launch of the graph on. Errors: LaunchError."""
         self.request = self.kernel.request(self.grid, self.block, args, self.shared_mem)
         self.args, self.changed = tuple(args), True
 
@@ -51,11 +52,11 @@ class LaunchNode:
 
 @dataclass(eq=False)
 class CopyNode:
-    """Values that go into an array, or into a variable of a module."""
+    """Copies values into an array, or into a variable of a module."""
 
     target: object  # an array, or a module
-    name: str  # of the module's variable
-    values: object  # from the host, or an array of the device
+    name: str  # the module's variable
+    values: object  # host values, or a device array
 
     def run(self) -> Launch:
         if self.name:
@@ -66,7 +67,8 @@ class CopyNode:
 
 
 class Graph:
-    """One of a device. Here: its nodes run one after the other. seconds: what each of them took the last time."""
+    """A device's graph; in this base class its nodes run one after the other. seconds: how long each took
+    last time."""
 
     def __init__(self, device):
         self.device, self.nodes, self.recorded = device, [], False
@@ -104,7 +106,8 @@ class Graph:
         self.add(CopyNode(array, "", np.array(np.broadcast_to(values, array.shape), array.dtype, order="C")))
 
     def set_constant(self, module, name: str, values) -> None:
-        """Record module.set_constant(name, values); of an array of the device, what it holds then. Errors: LaunchError."""
+        """Record module.set_constant(name, values); a device array is read when the graph runs. Errors:
+        LaunchError."""
         on_device = hasattr(values, "get")
         constant_bytes(module.compiled, name, np.empty(values.nbytes, np.uint8) if on_device else values)
         self.add(CopyNode(module, name, values if on_device else np.array(values)))
@@ -112,9 +115,9 @@ class Graph:
     # -- running ---------------------------------------------------------------------------------------
 
     def launch(self) -> Launch:
-        """Run all nodes and wait. What they print and what is noted of them stands in one record.
+        """Run all nodes and wait. Their output and notes are combined in one record.
 
-        Errors: LaunchError; KernelFault, whose `node` is the number of the node at which the graph has ended.
+        Errors: LaunchError; KernelFault, whose `node` is the number of the node that faulted.
         """
         if self.device.recording:
             raise LaunchError("a graph cannot be launched while one is recorded", "cudaErrorIllegalState")
@@ -137,7 +140,7 @@ class Graph:
 
 
 def refuse_while_recording(device) -> None:
-    """What a graph cannot hold. Errors: LaunchError."""
+    """Refuse an operation that a graph cannot contain. Errors: LaunchError."""
     if device.recording:
         raise LaunchError(
             "nothing runs while a graph is recorded, so there is nothing to read yet",

@@ -10,8 +10,8 @@ from harness.errors import KernelFault, LaunchError
 
 from .texture import SurfaceObject
 
-OUTPUT_CHARACTERS = 16_384  # of a kernel's printf output that are kept
-QUICK = 0.5  # seconds that a launch of quickly compiled code may take; then the code is optimised
+OUTPUT_CHARACTERS = 16_384  # of a kernel's printf output to keep
+QUICK = 0.5  # seconds that a launch of quickly compiled code may take before the code is optimised
 
 
 @dataclass
@@ -20,10 +20,10 @@ class Launch:
 
     stdout: the kernel's printf output, truncated; stdout_dropped: lines cut off. counters: exact on the
     virtual GPU, empty on a GPU. notes: findings that do not fail a kernel. requests: the first accesses of
-    warps, as many as the virtual GPU's `keep_requests` says (metrics.Request). steps: accesses of threads
-    and what orders them, as many as its `keep_steps` says (trace.Steps). hazards: with them, the bytes on
-    which two instructions race (Hazard in state.h). turns: lines that read what other threads may
-    change without a race, if the virtual GPU has let others come between (see its `turns`).
+    warps, limited by the virtual GPU's `keep_requests` (metrics.Request). steps: accesses of threads and what
+    orders them, limited by its `keep_steps` (trace.Steps). hazards: recorded with the steps, the bytes on
+    which two instructions race (Hazard in state.h). turns: lines that read what other threads may change
+    without a race, if the virtual GPU has let others run in between (see its `turns`).
     """
 
     stdout: str = ""
@@ -37,13 +37,13 @@ class Launch:
 
 
 class CompiledFile:
-    """What the modules of all devices say of their file. compiled: nvrtc's Ptx; request: what their device's
-    `compile` was given."""
+    """What the modules of all devices have in common. compiled: nvrtc's Ptx; request: the arguments of the
+    device's `compile`."""
 
     def get_function(self, name: str):
-        """A kernel by its plain name, or an instance of a template, such as `tile<16>`, for which the file is compiled
-        once more, with variables of its own, unless the instance was asked for before. Errors: LaunchError;
-        CompileError for such an instance.
+        """A kernel by its plain name, or an instance of a template, such as `tile<16>`, for which the file is
+        compiled once more, with its own variables, unless the instance was requested before. Errors:
+        LaunchError; CompileError for such an instance.
         """
         if "<" not in name or name in self.compiled.names or not self.request:
             return self._kernel(name)
@@ -80,14 +80,14 @@ class Limits:
     threads_per_block: int = 1024
     block: tuple[int, int, int] = (1024, 1024, 64)
     grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
-    shared_per_block: int = 48 << 10  # without requesting more
+    shared_per_block: int = 48 << 10  # unless more is requested
     shared_per_block_optin: int = 163 << 10
     constant: int = 64 << 10  # __constant__ memory of a file
 
 
 def constant_bytes(compiled, name: str, values) -> tuple[str, numpy.ndarray]:
-    """(name in the PTX, bytes) to fill a variable with values, or with an array of the device, from its start; the rest of
-    a __constant__ one is poison.
+    """(name in the PTX, bytes) to fill a variable from its start with values or a device array; the rest of a
+    __constant__ variable is poison.
 
     compiled: nvrtc.Ptx. Errors: LaunchError if there is no such variable, or not enough room.
     """
@@ -95,9 +95,7 @@ def constant_bytes(compiled, name: str, values) -> tuple[str, numpy.ndarray]:
     data = numpy.ascontiguousarray(values).view(numpy.uint8).reshape(-1)
     symbol, (nbytes,), _ = variable_array(compiled, name, numpy.uint8)
     if data.size > nbytes:
-        raise LaunchError(
-            f"{name} has {nbytes} bytes; {data.size} are to be copied there", "cudaErrorInvalidValue"
-        )
+        raise LaunchError(f"{name} has {nbytes} bytes; {data.size} do not fit", "cudaErrorInvalidValue")
     if name not in compiled.constants:
         return symbol, data
     return symbol, numpy.pad(data, (0, nbytes - data.size), constant_values=0xFF)
@@ -114,17 +112,17 @@ def variable_array(compiled, name: str, dtype) -> tuple[str, tuple[int], numpy.d
         raise LaunchError(f"there is no variable {name}; the file has {known}", "cudaErrorInvalidSymbol")
     symbol, nbytes = compiled.variables[name]
     if nbytes % dtype.itemsize:
-        raise LaunchError(f"{name} has {nbytes} bytes, which are no array of {dtype}")
+        raise LaunchError(f"{name} has {nbytes} bytes, which is not a whole number of {dtype} elements")
     return symbol, (nbytes // dtype.itemsize,), dtype
 
 
 def triple(value, what: str) -> tuple[int, int, int]:
-    """An int, or up to three, as (x, y, z)."""
+    """One to three ints as (x, y, z)."""
     values = value if isinstance(value, tuple | list) else (value,)
     try:
         numbers = [n.__index__() for n in values]
     except AttributeError:
-        raise LaunchError(f"the {what} has to be whole numbers, not {value!r}", _CONFIGURATION) from None
+        raise LaunchError(f"the {what} must be whole numbers, not {value!r}", _CONFIGURATION) from None
     if not 1 <= len(numbers) <= 3:
         raise LaunchError(f"the {what} has 1 to 3 dimensions, not {len(numbers)}", _CONFIGURATION)
     x, y, z = (*numbers, 1, 1)[:3]
@@ -167,7 +165,7 @@ def check_arguments(kernel: str, sizes: tuple[int, ...], args: tuple, array_type
         if isinstance(argument, array_type | SurfaceObject):
             given = 8
             if argument.device is not device:
-                raise LaunchError(f"{where} is of another device")
+                raise LaunchError(f"{where} belongs to another device")
         elif isinstance(argument, bool | int | float | complex) and not isinstance(argument, numpy.generic):
             kind = type(argument).__name__
             raise LaunchError(
@@ -190,7 +188,7 @@ def check_arguments(kernel: str, sizes: tuple[int, ...], args: tuple, array_type
 
 
 def cut_output(text: str, limit: int = OUTPUT_CHARACTERS) -> tuple[str, int]:
-    """(the first whole lines of a text, the number of lines dropped)."""
+    """(the first whole lines of a text, the number of dropped lines)."""
     if len(text) <= limit:
         return text, 0
     end = text.rfind("\n", 0, limit) + 1 or limit

@@ -1,7 +1,7 @@
-"""Values as bytes between processes that do not trust each other: reading them runs no code.
+"""Values as bytes, for processes that do not trust each other: reading them runs no code.
 
-Numbers, text, bytes, lists, tuples, dicts, NumPy arrays of plain types, and objects of the classes that both
-sides have agreed on. (A pickle may call any function of the reader's.)
+Numbers, text, bytes, lists, tuples, dicts, NumPy arrays of plain types, and objects of classes that both
+sides have agreed on. (A pickle may call any function in the reader's process.)
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _HARMLESS = (ValueError, TypeError, LookupError, AttributeError, RecursionError,
 
 
 class Damaged(Exception):
-    """Bytes that are no value, or hold an object of another class."""
+    """The bytes are not a valid value, or contain an object of another class."""
 
 
 class Codec:
-    """classes: dataclasses and exceptions whose objects may travel, with all that they hold."""
+    """classes: dataclasses and exceptions whose objects may be encoded, with everything in them."""
 
     def __init__(self, classes: Iterable[type]):
         self._classes = {c.__name__: c for c in classes}
 
     def dumps(self, value: object) -> bytes:
-        """TypeError for what cannot travel."""
+        """Errors: TypeError for what cannot be encoded."""
         buffers: list[bytes] = []
         text = _write(self._node(value, buffers)).encode()
         lengths = [_LENGTH.pack(len(b)) for b in (text, *buffers)]
@@ -104,7 +104,7 @@ class Codec:
         return found[()] if one else found
 
     def _object(self, name: str, state, buffers: list):
-        """Without its __init__: the fields are all there is."""
+        """Restores an object from its fields, without calling __init__."""
         class_, state = self._classes[name], self._value(state, buffers)
         made = class_.__new__(class_)
         if issubclass(class_, BaseException):

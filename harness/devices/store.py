@@ -1,7 +1,7 @@
 """A small cache on disk: entries by hash, written atomically, checked when read, bounded in size.
 
 ``BACKWARP_CACHE`` names the directory; ``off`` switches the cache off. The default is
-``$XDG_CACHE_HOME/backwarp`` or ``~/.cache/backwarp``. A cache that cannot be written is no error:
+``$XDG_CACHE_HOME/backwarp`` or ``~/.cache/backwarp``. A cache that cannot be written is not an error:
 everything in it can be rebuilt.
 """
 
@@ -15,12 +15,13 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
-_PRUNE_TO = 0.75  # of the limit, so that not every check of the sizes prunes
-_LOOK = 1 / 16  # of the limit: what a process writes before it checks the sizes again
+_PRUNE_TO = 0.75  # of the limit, so that not every size check prunes
+_LOOK = 1 / 16  # of the limit: how much a process writes before it checks the sizes again
 
 
 def cache_root() -> Path | None:
-    """The cache directory (made if need be); None if it is off, cannot be written, or others could write to it."""
+    """The cache directory (created if necessary); None if it is off, cannot be written, or others could write
+    to it."""
     setting = os.environ.get("BACKWARP_CACHE", "")
     if setting.lower() in ("off", "0", "none"):
         return None
@@ -43,7 +44,7 @@ def cache_root() -> Path | None:
 
 
 def _own(root: Path) -> bool:
-    """Nobody else could put machine code there, which would be run. Errors: OSError."""
+    """Whether nobody else could put machine code there, which would be run. Errors: OSError."""
     return _is_own(root.stat())
 
 
@@ -77,7 +78,7 @@ class Store:
 
     def __init__(self, name: str, limit: int = 200 << 20):
         self.name, self.limit = name, limit
-        self._written = limit  # since this process last checked the sizes; it begins with a check
+        self._written = limit  # since the last size check; so the first write checks
 
     def _path(self, key: str) -> Path | None:
         root = cache_root()

@@ -1,4 +1,4 @@
-"""Textures and surfaces as CuPy has them (`cupy.cuda.texture`): the same names, arguments and numbers.
+"""Textures and surfaces with CuPy's interface (`cupy.cuda.texture`): the same names, arguments and constants.
 
     channel = ChannelFormatDescriptor(32, 0, 0, 0, FLOAT)
     image = CUDAarray(channel, width=64, height=48, device=dev)
@@ -6,7 +6,7 @@
     texture = TextureObject(ResourceDescriptor(ARRAY, cuArr=image), TextureDescriptor((CLAMP, CLAMP), LINEAR))
     kernel((4, 3), (16, 16), (texture, out))
 
-Only a CUDAarray has to be told its device.
+The only difference: a CUDAarray takes its device.
 
 Source: CUDA Runtime API, texture and surface object management; CUDA C++ Programming Guide, "Texture Memory".
 """
@@ -28,13 +28,14 @@ WRAP, CLAMP, MIRROR, BORDER = range(4)  # cudaAddressMode...
 POINT, LINEAR = range(2)  # cudaFilterMode...
 ELEMENT_TYPE, NORMALIZED_FLOAT = range(2)  # cudaReadMode...
 LAYERED, SURFACE, CUBE_MAP, GATHER = 1, 2, 4, 8  # cudaArray...
-_PITCH = 32  # bytes that the pitch of a two-dimensional texture is a multiple of
+_PITCH = 32  # bytes; the pitch of a two-dimensional texture is a multiple of this
 _LETTERS = {SIGNED: "i", UNSIGNED: "u", FLOAT: "f"}
 
 
 @dataclass(frozen=True)
 class ChannelFormatDescriptor:
-    """A texel: the bits of each of its channels, and what they are. Errors: LaunchError for what CUDA does not have."""
+    """A texel: the bits of each channel, and their kind. Errors: LaunchError for formats that CUDA does not
+    have."""
 
     x: int
     y: int
@@ -58,7 +59,7 @@ class ChannelFormatDescriptor:
 
     @property
     def dtype(self) -> np.dtype:
-        """Of a channel."""
+        """The type of a channel."""
         return np.dtype(f"{_LETTERS[self.f]}{self.x // 8}")
 
     @property
@@ -67,14 +68,15 @@ class ChannelFormatDescriptor:
 
     @classmethod
     def of(cls, dtype, channels: int = 1) -> ChannelFormatDescriptor:
-        """Texels of that many channels of a NumPy type."""
+        """Texels with this many channels of a NumPy type."""
         dtype = np.dtype(dtype)
         kind = {letter: kind for kind, letter in _LETTERS.items()}.get(dtype.kind, -1)
         return cls(*[8 * dtype.itemsize if i < channels else 0 for i in range(4)], kind)
 
 
 class CUDAarray:
-    """Memory of a device for textures and surfaces, whose texels have no address for a kernel. It holds nothing at first.
+    """Device memory for textures and surfaces, whose texels a kernel cannot address directly. Initially
+    unset.
 
     flags: LAYERED, CUBE_MAP, SURFACE (what surfaces need), GATHER (what tex2Dgather() needs). name: for messages.
     """
@@ -104,8 +106,8 @@ class CUDAarray:
 
     @classmethod
     def of(cls, data: np.ndarray, flags=0, *, device, name="array", vector: bool = False) -> CUDAarray:
-        """One that holds `data`, of one to three dimensions, with LAYERED layers first. vector: the last axis is that of
-        a texel's channels.
+        """A CUDA array holding `data`, of one to three dimensions; with LAYERED, layers come first. vector:
+        the last axis holds a texel's channels.
         """
         *shape, channels = data.shape if vector else (*data.shape, 1)
         depth, height, width = (*[0] * (3 - len(shape)), *shape)[-3:]
@@ -125,17 +127,18 @@ class CUDAarray:
         return made
 
     def copy_from(self, in_arr, stream=None) -> None:
-        """From a NumPy array of as many elements, the channels of a texel side by side: `height x (channels * width)`."""
+        """Copies from a NumPy array with as many elements, a texel's channels side by side: `height x
+        (channels * width)`."""
         self.memory.set(np.reshape(_of_size(in_arr, self.memory), self.memory.shape))
 
     def copy_to(self, out_arr, stream=None) -> None:
-        """Into such an array."""
+        """Copies into such an array."""
         _of_size(out_arr, self.memory)[...] = self.memory.get().reshape(out_arr.shape)
 
 
 @dataclass(frozen=True)
 class ResourceDescriptor:
-    """The memory of a texture: a CUDA array (ARRAY), or an array of the device, as linear memory for tex1Dfetch()
+    """The memory of a texture: a CUDA array (ARRAY), or a device array as linear memory for tex1Dfetch()
     (LINEAR_MEMORY) or row by row (PITCH_2D)."""
 
     restype: int
@@ -172,7 +175,7 @@ class ResourceDescriptor:
 
     @property
     def memory(self):
-        """The array of the device."""
+        """The device array."""
         return self.cuArr.memory if self.cuArr else self.arr
 
     def fields(self) -> dict[str, object]:
@@ -193,7 +196,7 @@ class ResourceDescriptor:
 
 @dataclass(frozen=True)
 class TextureDescriptor:
-    """How a texture is read. addressModes: of each dimension; maxAnisotropy changes nothing without mipmaps."""
+    """How a texture is read. addressModes: one per dimension; maxAnisotropy has no effect without mipmaps."""
 
     addressModes: Sequence[int] | None = None  # noqa: N815
     filterMode: int = POINT  # noqa: N815
@@ -228,7 +231,7 @@ class TextureDescriptor:
 
 
 class SurfaceObject:
-    """What a kernel's cudaSurfaceObject_t is given. ptr: its number."""
+    """The value of a kernel's cudaSurfaceObject_t. ptr: its number."""
 
     def __init__(self, ResDesc):  # noqa: N803
         if ResDesc.cuArr is None or not ResDesc.cuArr.flags & SURFACE:
@@ -236,7 +239,7 @@ class SurfaceObject:
         self._bind(ResDesc, {"surface": 1})
 
     def get(self) -> np.ndarray:
-        """A copy of its texels on the host."""
+        """A host copy of its texels."""
         return self.ResDesc.memory.get()
 
     def _bind(self, resource: ResourceDescriptor, fields: dict) -> None:
@@ -245,13 +248,13 @@ class SurfaceObject:
 
 
 class TextureObject(SurfaceObject):
-    """What a kernel's cudaTextureObject_t is given. ptr: its number."""
+    """The value of a kernel's cudaTextureObject_t. ptr: its number."""
 
     def __init__(self, ResDesc, TexDesc):  # noqa: N803
         desc = ResDesc.desc
         as_float = TexDesc.readMode == NORMALIZED_FLOAT
         if as_float and desc.f != FLOAT and desc.x == 32:
-            raise _invalid("integers of 32 bits are no normalised floats: read them as ELEMENT_TYPE")
+            raise _invalid("32-bit integers cannot be read as normalised floats: read them as ELEMENT_TYPE")
         if TexDesc.filterMode == LINEAR and desc.f != FLOAT and not as_float:
             raise LaunchError(
                 "linear filtering needs a texture that returns floats: of floats, or with NORMALIZED_FLOAT",

@@ -1,1 +1,1 @@
-"""For those who change the course: checks of a puzzle, scripts that regenerate committed results, benchmarks."""
+"""For maintainers: checks of a puzzle, scripts that regenerate committed results, benchmarks."""

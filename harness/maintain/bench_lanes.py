@@ -1,7 +1,8 @@
-"""What lanes of vectors gain: `python -m harness.maintain.bench_lanes [--only NUMBER] [--target avx2] [--width N]`.
+"""What vector lanes gain: `python -m harness.maintain.bench_lanes [--only NUMBER] [--target avx2] [--width
+N]`.
 
-The kernels of the course's solutions, each on those cases of its puzzle that take longest, against the same kernels for single
-threads (coarsened, where that is possible): processor time of launches in turn, memory checks, one core. The results are
+The solutions' kernels, each on its puzzle's slowest cases, against the same kernels run one thread at a time
+(coarsened if possible): processor time of alternating launches, memory checks, one core. The results are
 compared bit by bit.
 """
 
@@ -22,7 +23,7 @@ from ..grading.runs import Setup
 from ..measure.bench import BenchOptions, Measuring
 
 REPEAT, CASES = 5, 2
-_LEAST = 2e-3  # seconds of the launches whose time is taken
+_LEAST = 2e-3  # seconds that timed launches take at least
 
 
 def opened(puzzle: Puzzle, width: int, target: str) -> Setup:
@@ -41,7 +42,7 @@ def seconds(launch: Measuring, times: int = 1) -> float:
 
 
 def measure(puzzle: Puzzle, width: int, target: str) -> Iterator[tuple[str, str, str, float, float]]:
-    """Of each kernel: (its name, a case, how it runs, the seconds of single threads, of lanes)."""
+    """For each kernel: (its name, a case, how it runs, seconds with single threads, seconds with lanes)."""
     t = tunables(puzzle.solution_path.read_text(encoding="utf-8"))
     setups = [opened(puzzle, lanes, target) for lanes in (1, width)]
     for kernel in puzzle.kernels:
@@ -49,7 +50,7 @@ def measure(puzzle: Puzzle, width: int, target: str) -> Iterator[tuple[str, str,
         for case in (c for c in puzzle.cases if kernel in puzzle.kernels_of(c)):
             try:
                 made = [Measuring(puzzle, kernel, case, setup, t, BenchOptions()) for setup in setups]
-            except CourseError:  # one that has no launch
+            except CourseError:  # a puzzle without launches
                 continue
             found.append((seconds(made[0]), case.name, made))
         for once, name, made in sorted(found, key=lambda x: -x[0])[:CASES]:

@@ -1,9 +1,10 @@
 """How fast LeNet trains on the virtual GPU: `python -m harness.maintain.bench_lenet [--batch 64] [--json FILE|-]`.
 
-The time of one step (a batch to the device, forward, backward, update, the loss back) with the solutions'
-kernels on all cores, kernel by kernel, and what a launch costs that does nothing. Where PyTorch is installed,
-its step on the same cores, with the same parameters and images, measured in turn. Each figure is the best of
-several: of time, and of processor time, over all cores, which a busy machine changes less.
+Measures one step (copy a batch to the device, forward, backward, update, copy the loss back) with the
+solutions' kernels on all cores, kernel by kernel, and the cost of an empty launch. If PyTorch is installed,
+its step is measured alternately, on the same cores with the same parameters and images. Each figure is the
+best of several runs, in wall time and in processor time over all cores, which depends less on how busy the
+machine is.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ..lenet.training_checks import MOMENTUM, PEAK, WEIGHT_DECAY
 ROUNDS, LAUNCHES = 30, 300
 
 _EMPTY = 'extern "C" __global__ void empty(const float* a, float* b, int n) {}'
-#: multiply-adds of a launch for each image: LeNet's two convolutions, and its three fully connected layers
+#: multiply-adds per image and launch: LeNet's two convolutions and three fully connected layers
 CONV1, CONV2, FC = 24 * 24 * 6 * 25, 8 * 8 * 16 * 6 * 25, (256 * 120, 120 * 84, 84 * 10)
 MULTIPLY_ADDS = {
     "conv2d_forward": CONV1 + CONV2,
@@ -65,7 +66,7 @@ class InPyTorch:
     """The same network in PyTorch, eager, on the CPU. Errors: ImportError where there is no PyTorch."""
 
     def __init__(self, cores: int, images: np.ndarray, labels: np.ndarray):
-        # else its threads keep the cores busy while ours work
+        # otherwise its idle threads would spin while ours work
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         import torch
 
@@ -132,7 +133,7 @@ def measure(batch: int, cores: int) -> dict:
 
 
 def kernel_times(ours: LeNetOnVirtualGPU) -> list[dict]:
-    """Per kernel: launches of a step, their time at best in ms, and 10^9 multiply-adds per second."""
+    """Per kernel: launches per step, their best time in ms, and 10^9 multiply-adds per second."""
     net, best = ours.net, {}
     for _ in range(ROUNDS):
         net.timing = {role: [0, 0.0] for role in net.timing}
@@ -148,7 +149,7 @@ def kernel_times(ours: LeNetOnVirtualGPU) -> list[dict]:
 
 
 def launch_costs(device: VirtualGPU, cores: int) -> dict:
-    """Microseconds of a launch whose kernel does nothing: of one block, and of blocks for every core."""
+    """Microseconds of an empty launch: with one block, and with blocks for every core."""
     kernel = device.compile(_EMPTY).get_function("empty")
     arrays = device.array(np.zeros(1, np.float32)), device.empty((1,))
     costs = {}

@@ -1,8 +1,8 @@
 """How well repairs are found: `python -m harness.maintain.bench_repair 02 09 [--sample 20] [--seed 1] [--unaided]`.
 
-Every mistake of a puzzle is graded and searched. A repair has the right line where it changes one that the mistake
-has changed, or inserts something beside it; every repair has been graded. Seconds are processor time, of all
-processes, from the verdict on.
+Every mistake of a puzzle is graded and repaired. A repair counts as right if it changes a line that the
+mistake changed, or inserts something beside it; every repair has been graded. Seconds are processor time of
+all processes, from the verdict on.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ..grading.repair.search import repairs
 from .check import graded
 
 SLACK = 20.0  # times as long by the clock, on a busy machine
-#: what mistakes in long kernels have beside what is wrong
+#: speed-ups for compiling that mistakes in long kernels contain
 COMPILED_SOONER = re.compile(r"__noinline__ |_Pragma\(\"unroll 1\"\) ")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One mistake. found: "right", "other" (in another line) or "none"."""
+    """One mistake. found: "right", "other" (a repair in another line) or "none"."""
 
     mistake: str
     diagnosis: str
@@ -42,7 +42,8 @@ class Row:
 
 
 def rows(puzzle: Puzzle, sample: int = 0, seed: str = "", aided: bool = True) -> Iterator[Row]:
-    """The mistakes that run and are wrong; with a sample, so many of them, drawn with a seed. aided: as of `repairs`."""
+    """The mistakes that run and give wrong results; with a sample, that many of them, drawn with a seed.
+    aided: see `repairs`."""
     solution, mistakes = puzzle.solution_path.read_text(encoding="utf-8"), list(puzzle.mistakes)
     if sample:
         random.Random(puzzle.id + seed).shuffle(mistakes)
@@ -70,7 +71,7 @@ def row_of(puzzle: Puzzle, mistake: Mistake, solution: str, aided: bool) -> Row 
 
 
 def changed_lines(solution: str, wrong: str) -> set[int]:
-    """Lines of the wrong file that differ; where some are missing, those around the gap that are code."""
+    """Lines of the wrong file that differ; where lines are missing, the lines of code around the gap."""
     solution, wrong = (COMPILED_SOONER.sub("", text) for text in (solution, wrong))
     found, lines = set(), wrong.split("\n")
     code = [i for i, line in enumerate(lines, 1) if line.strip() and not line.strip().startswith("//")]

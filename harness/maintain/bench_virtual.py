@@ -1,13 +1,13 @@
 """How fast the virtual GPU runs: `python -m harness.maintain.bench_virtual [--only NAME] [--target avx2]
 [--json FILE|-]`.
 
-Multiply-adds per second of kernels on one core and on all, with "memory" and "full" checks and compiled
-for their sizes, as kernels are that run for seconds (memory checks too), and how much longer "full" takes than
-"memory": of three kernels, of LeNet's and those of parts 3 and 4, and of samples of other kinds. Measured in the same
-run, where there is a C compiler, the same loops in C (-O3 -march=native), and where PyTorch is installed, its
-operator, both on one core. Each figure is the best of several launches, the
-variants taken in turn; what runs on one core is measured in the processor's time, so that little else counts.
-Inputs are read-only, as the grader's are. --target avx2: what a machine without AVX-512 would run, in C as well.
+Measures multiply-adds per second on one core and on all, with "memory" and "full" checks and compiled for the
+launch's sizes (as kernels that run for seconds are, with memory checks), and how much longer "full" takes
+than "memory": for three kernels, for LeNet's and those of parts 3 and 4, and for samples of other kinds. In
+the same run it measures the same loops in C (-O3 -march=native) if there is a C compiler, and PyTorch's
+operator if PyTorch is installed, both on one core. Each figure is the best of several launches, with the
+variants alternating; single-core figures are processor time, so that other load hardly matters. Inputs are
+read-only, like the grader's. --target avx2: the code that a machine without AVX-512 would run, also for C.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class OnVirtualGPU:
     """One workload on one device; `run()` gives the (wall, processor) seconds of its launches."""
 
     def __init__(self, work: Workload, checks: str, cores: int, target: str = ""):
-        """checks: those of the device, or "sizes": "memory", and the kernels compiled for their sizes."""
+        """checks: the device's checks, or "sizes": "memory", with the kernels compiled for the launch's
+        sizes."""
         device = VirtualGPU("memory" if checks == "sizes" else checks, cores=cores)
         device.time_limit, device.target = 120, target
         module, job = device.compile(work.source, include_dirs=work.include_dirs), work.job
@@ -155,7 +156,7 @@ def compile_c(target: str = "") -> ctypes.CDLL | None:
 
 
 def measure(work: Workload, cores: int, library: ctypes.CDLL | None, target: str = "") -> dict:
-    """Seconds of every variant, giga multiply-adds per second where it makes them, and their ratios."""
+    """Seconds of every variant, 10^9 multiply-adds per second where that applies, and ratios."""
     runners = {
         (checks, count): OnVirtualGPU(work, checks, count, target)
         for checks in ("memory", "full")
@@ -197,7 +198,7 @@ def measure(work: Workload, cores: int, library: ctypes.CDLL | None, target: str
 
 
 def agree(name: str, results: list[dict[str, np.ndarray]]) -> None:
-    """SystemExit if a result differs from that of the first runner."""
+    """SystemExit if a result differs from the first runner's."""
     for result in results:
         for array, values in result.items():
             expected = results[0][array].ravel()
@@ -234,7 +235,7 @@ def lines(row: dict, naive: float | None) -> list[str]:
 
 
 def others(row: dict) -> list[str]:
-    """What C and PyTorch take for the same, in the time of memory checks."""
+    """The time of C and PyTorch, relative to the time with memory checks."""
     names = {"c": "C", "pytorch": "PyTorch"}
     told = (
         f"{name} {row[f'{key}_over_memory_time']:.2f}"

@@ -18,9 +18,9 @@ from ..errors import BackwarpError, CourseError
 from . import book_pages as pages
 from .export import telling_anywhere, unrevealing
 
-MARK = ".buildinfo"  # Sphinx leaves it in what it has made
+MARK = ".buildinfo"  # Sphinx leaves it in its output
 STYLE = "course.css"
-#: lines of 100 columns fit; what a notebook shows keeps its own colours, which are for a white page
+#: lines of 100 columns fit; notebook outputs keep their own colours, which assume a white page
 RULES = """
 .content { width: 54em; max-width: 100vw; }
 .highlight pre, .literal-block-wrapper pre { font-size: 0.8em; }
@@ -46,9 +46,9 @@ CONFIG = {
 
 
 def book(course: Course, target: Path, animations: bool, tell: Callable[[str], None]) -> list[str]:
-    """Makes or renews the site; Sphinx's warnings. Errors: CourseError."""
+    """Builds or replaces the site; returns Sphinx's warnings. Errors: CourseError."""
     if target.is_file() or target.is_dir() and any(target.iterdir()) and not (target / MARK).is_file():
-        raise CourseError(f"{target} is not a book that could be renewed: name a new folder")
+        raise CourseError(f"{target} is not a book that could be replaced: name a new folder")
     if not target.absolute().parent.is_dir():
         raise CourseError(f"{target} cannot be made: there is no folder {target.absolute().parent}")
     sphinx, apart = the_library()
@@ -72,7 +72,7 @@ def book(course: Course, target: Path, animations: bool, tell: Callable[[str], N
 
 
 def the_library() -> tuple[type, Callable]:
-    """(Sphinx, a context in which it leaves nothing behind). Errors: CourseError if the extra is not installed."""
+    """(Sphinx, a context that undoes its side effects). Errors: CourseError if the extra is not installed."""
     try:
         import furo  # noqa: F401
         import myst_nb  # noqa: F401
@@ -86,7 +86,7 @@ def the_library() -> tuple[type, Callable]:
 
 
 def lexer() -> type:
-    """Of the cells of a notebook: IPython, and below the magic of a whole cell CUDA or Python."""
+    """A lexer for notebook cells: IPython, and CUDA or Python below a cell magic."""
     from IPython.lib.lexers import IPython3Lexer
     from pygments.lexer import Lexer
     from pygments.lexers import CudaLexer, PythonLexer
@@ -148,7 +148,7 @@ def write_pages(course: Course, source: Path, animations: bool, tell: Callable[[
 
 
 def write_lessons(folder: Path, target: Path, numbers: dict[str, str]) -> tuple[str, list[str]]:
-    """(title, pages) of lessons that belong to no puzzle, with the files that they link to."""
+    """(title, pages) of the lessons without a puzzle; also copies the files they link to."""
     shutil.copytree(folder, target, ignore=shutil.ignore_patterns("__pycache__", ".*", "*.bak-*"))
     for page in target.glob("*.md"):
         text = re.sub(
@@ -167,7 +167,7 @@ def pictures_in(folder: Path) -> list[Path]:
 
 
 def animate(puzzle: Puzzle, target: Path, tell: Callable[[str], None]) -> bool:
-    """Draws what a warp, or a block, of the solution does, if there is more than one step."""
+    """Draws what a warp or a block of the solution does, if it takes more than one step."""
     from PIL import Image
 
     from ..report.pictures.kinds import save_picture

@@ -20,7 +20,7 @@ _C = re.compile(r"__\w+__|^\s*#(?:include|define)|;[ \t]*(?://.*)?$|^\w+\((?:con
 
 
 def page_of(puzzle: Puzzle) -> str:
-    """Where a lesson is, without a suffix."""
+    """The path of a lesson's page, without suffix."""
     return f"lessons/{puzzle.id}"
 
 
@@ -28,7 +28,7 @@ def page_of(puzzle: Puzzle) -> str:
 
 
 def lesson(puzzle: Puzzle, pages: dict[str, str], moving: bool) -> str:
-    """Its text with links to other lessons, its stub, and a moving picture. pages: see `linked`."""
+    """The lesson's text with links to other lessons, its stub, and a moving picture. pages: see `linked`."""
     text = puzzle.lesson_path.read_text(encoding="utf-8")
     text = re.sub(r"\]\(\.\./(\d\d_\w+)/(?:README\.md)?(#[^)]*)?\)", r"](\1.md\2)", text)
     text = re.sub(r"\]\((?![a-z]+:|#|\d\d_\w+\.md)([^)]+)\)", rf"]({puzzle.id}/\1)", text)
@@ -51,7 +51,7 @@ def lesson(puzzle: Puzzle, pages: dict[str, str], moving: bool) -> str:
 
 
 def linked(text: str, pages: dict[str, str], folder: str) -> str:
-    """With a link wherever the prose says `puzzle 07` or `puzzles 07 and 09`, or has a puzzle's name as code.
+    """Adds a link wherever the prose says `puzzle 07` or `puzzles 07 and 09`, or has a puzzle's name as code.
 
     pages: number -> file in `folder`, whose name is the puzzle's.
     """
@@ -65,13 +65,13 @@ def linked(text: str, pages: dict[str, str], folder: str) -> str:
         return f"[{code}]({folder}{page})" if page == f"{code[1:-1]}.md" else code
 
     parts = _NOT_PROSE.split(text)
-    prose, others = parts[::3], [*map(name, parts[1::3]), ""]  # parts[2::3] are the marks of fences
+    prose, others = parts[::3], [*map(name, parts[1::3]), ""]  # parts[2::3] are the fence markers
     prose = [_MENTION.sub(lambda found: re.sub(r"\d\d", number, found[0]), part) for part in prose]
     return "".join(part for both in zip(prose, others, strict=True) for part in both)
 
 
 def in_colour(text: str) -> str:
-    """Names the language of code blocks that have none."""
+    """Adds a language to code blocks that have none."""
     return _FENCE.sub(lambda f: f"```{f[1] or ('cuda' if _C.search(f[2]) else 'text')}\n{f[2]}```", text)
 
 
@@ -79,7 +79,7 @@ def in_colour(text: str) -> str:
 
 
 def start(course: Course, chapters: dict[str, list[str]]) -> str:
-    """The README for students as the front page, with all puzzles, and the contents that stand at the left.
+    """The students' README as the front page, with a table of all puzzles, and the contents of the sidebar.
 
     chapters: heading -> pages.
     """
@@ -113,7 +113,7 @@ def contents(chapters: dict[str, list[str]]) -> Iterator[str]:
 
 
 def notebook(text: str | bytes, pages: dict[str, str]) -> str:
-    """With links to lessons, and cells of CUDA in its colours."""
+    """A notebook with links to lessons, and CUDA cells highlighted."""
     content = json.loads(text)
     for cell in content["cells"]:
         source = "".join(cell["source"])

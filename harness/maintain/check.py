@@ -1,6 +1,6 @@
-"""An author's checks of a puzzle: does it hold what it declares? `backwarp check ID`, and the test suite.
+"""An author's checks of a puzzle: does it do what it declares? For `backwarp check ID` and the test suite.
 
-Every check is a generator of problems, sentences without a full stop at their end; none is good news.
+Every check is a generator of problems: sentences without a final full stop. No problems means it passed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .check_mistakes import FAULTS, KINDS, PYTHON, graded, solution_text, wrong_
 
 
 def problems(puzzle: Puzzle) -> Iterator[str]:
-    """Of all checks."""
+    """The problems found by all checks."""
     missing = [p for p in (puzzle.lesson_path, puzzle.solution_path, puzzle.stub_path) if not p.is_file()]
     for path in missing:
         made = f"; `backwarp reset {puzzle.number}` makes it from the solution" * (path == puzzle.stub_path)
@@ -42,7 +42,7 @@ def problems(puzzle: Puzzle) -> Iterator[str]:
 
 
 def lesson(puzzle: Puzzle) -> Iterator[str]:
-    """Its length, and what it has to show."""
+    """The lesson's length, and its required contents."""
     text = puzzle.lesson_path.read_text(encoding="utf-8")
     if not 60 <= (count := len(text.splitlines())) <= 150:
         yield f"the lesson has {count} lines, not 60 to 150"
@@ -62,7 +62,7 @@ def lesson(puzzle: Puzzle) -> Iterator[str]:
 
 
 def listed(puzzle: Puzzle) -> Iterator[str]:
-    """In the README's ladder, and in the notebook of its part."""
+    """The puzzle is in the README's ladder, and in the notebook of its part."""
     name = f"**{puzzle.number} {puzzle.id[len(puzzle.number) + 1 :]}**"
     readme = puzzle.root / "README.md"
     if not readme.is_file() or name not in readme.read_text(encoding="utf-8"):
@@ -73,7 +73,7 @@ def listed(puzzle: Puzzle) -> Iterator[str]:
 
 
 def hints(puzzle: Puzzle) -> Iterator[str]:
-    """Three that differ; and no text that a student reads contains a line of the solution."""
+    """There are three different hints, and no text for students contains a line of the solution."""
     if len(set(puzzle.hints)) != 3 or any(len(hint.split()) < 15 for hint in puzzle.hints):
         yield "there must be three different hints of 15 words or more"
     says = [m.says for m in puzzle.mistakes if m.says]
@@ -86,7 +86,7 @@ def hints(puzzle: Puzzle) -> Iterator[str]:
         code = "".join(re.split("//|#", line)[0].split())
         described = re.fullmatch(
             r"net\.\w+\([^()]*\)", code
-        )  # a call of the interface that the lesson describes
+        )  # a call from the interface described in the lesson
         if re.search(r"[\[(]", code) and not described and any(code in text for text in squeezed):
             yield f"a hint, a sentence, the stub or the lesson gives a line of the solution away: {line}"
 
@@ -95,7 +95,7 @@ def hints(puzzle: Puzzle) -> Iterator[str]:
 
 
 def stub(puzzle: Puzzle) -> Iterator[str]:
-    """It compiles, and fails."""
+    """The stub compiles, and fails."""
     text, slashes = stub_text(puzzle), "#" if puzzle.program else "//"
     kind = graded(puzzle, text, Options("cpu", 0)).kind
     if kind != "untouched" and not puzzle.repair:
@@ -108,7 +108,7 @@ def stub(puzzle: Puzzle) -> Iterator[str]:
 
 
 def solution(puzzle: Puzzle) -> Iterator[str]:
-    """It passes every case in both builds, and every gate."""
+    """The solution passes every case in both builds, and every gate."""
     verdict = graded(puzzle, solution_text(puzzle), Options("cpu"))
     if not verdict.passed:
         yield f"the solution is {verdict.diagnosis}: {' '.join(verdict.lines)}"
@@ -117,7 +117,7 @@ def solution(puzzle: Puzzle) -> Iterator[str]:
 
 
 def mistakes(puzzle: Puzzle) -> Iterator[str]:
-    """Each fails, is found as it expects, and is named by its own sentence where it has one."""
+    """Each mistake fails, gets the diagnosis it expects, and is named by its own sentence if it has one."""
     yield from declared(puzzle)
     if puzzle.program:
         yield from wrong_programs(puzzle)
@@ -126,7 +126,7 @@ def mistakes(puzzle: Puzzle) -> Iterator[str]:
 
 
 def declared(puzzle: Puzzle) -> Iterator[str]:
-    """The mistakes as they are written down: nothing is run."""
+    """Checks the mistakes' declarations without running anything."""
     if not puzzle.mistakes:
         yield "there are no mistakes"
     solution = solution_text(puzzle)

@@ -15,8 +15,8 @@ from ..course.stubs import solution_lines, stub_text
 from ..grading.compare import expectations
 from ..grading.runs import in_order
 
-#: sizes and arrays that stay small: the side of a square filter, one sum per channel, what fits nowhere or would
-#: need a block or a warp of its own for every element
+#: sizes and arrays that stay small: the side of a square filter, one sum per channel, and arrays that would
+#: not fit or would need a block or warp per element
 SMALL = {"F", "bias", "grad_bias", "mean"}
 SMALL |= {
     "21 grad_weights",
@@ -31,7 +31,7 @@ SMALL |= {
 
 
 def tasks(puzzle: Puzzle) -> Iterator[str]:
-    """The stub's length, its TODOs and what it says."""
+    """The stub's length, its TODOs and its text."""
     if puzzle.program:
         return
     stub = stub_text(puzzle)
@@ -72,7 +72,7 @@ def cases(puzzle: Puzzle) -> Iterator[str]:
 def coverage(puzzle: Puzzle) -> Iterator[str]:
     """A case for each thing that a kernel can get wrong."""
     cases = [puzzle.full_dims(case) for case in puzzle.cases]
-    cases = [{name: d.get(name, 0) for name in {*d, *cases[0]}} for d in cases]  # not all have all sizes
+    cases = [{name: d.get(name, 0) for name in {*d, *cases[0]}} for d in cases]  # some lack some sizes
     has = cases[0].keys()
     wanted = {
         "whose `inputs` are given: the first one, done by hand in the lesson": bool(puzzle.cases[0].inputs),
@@ -95,7 +95,7 @@ def coverage(puzzle: Puzzle) -> Iterator[str]:
 
 
 def drawn(puzzle: Puzzle) -> Iterator[str]:
-    """Sizes that no file can know."""
+    """There are cases whose sizes no file can know in advance."""
     draws = [c for c in puzzle.cases if c.draw]
     for case in draws:
         if len({tuple(case.drawn(seed).dims.items()) for seed in range(12)}) < 4:
@@ -110,7 +110,8 @@ def drawn(puzzle: Puzzle) -> Iterator[str]:
 
 
 def large(puzzle: Puzzle) -> Iterator[str]:
-    """Otherwise a kernel passes that keeps sizes in an `unsigned char` or indices in a `short`."""
+    """Sizes are large enough to catch a kernel that keeps sizes in an `unsigned char` or indices in a
+    `short`."""
     for kernel in puzzle.kernels:
         cases = sizes(puzzle, kernel)
         lengths = {name for a in kernel.arrays for _, name in a.axes if isinstance(name, str)}
@@ -122,7 +123,7 @@ def large(puzzle: Puzzle) -> Iterator[str]:
 
 
 def spread(puzzle: Puzzle) -> Iterator[str]:
-    """In every direction of the grid; otherwise a kernel passes that leaves its blockIdx out."""
+    """There are several blocks in every grid dimension, to catch a kernel that leaves out a blockIdx."""
     t = tunables(puzzle.solution_path.read_text(encoding="utf-8"))
     for kernel in puzzle.kernels:
         grids = [kernel.launch(dict(d), t).grid for d in sizes(puzzle, kernel)]
@@ -132,7 +133,8 @@ def spread(puzzle: Puzzle) -> Iterator[str]:
 
 
 def references(puzzle: Puzzle) -> Iterator[str]:
-    """In every case they give finite numbers, and no value is larger than what its tolerance is derived from."""
+    """References give finite numbers in every case, and no value exceeds the bound that its tolerance is
+    derived from."""
     for case in in_order(puzzle):
         for kernel in puzzle.kernels_of(case):
             for target in expectations(puzzle, case, kernel, make_inputs(puzzle, case, kernel)):
@@ -145,7 +147,7 @@ def references(puzzle: Puzzle) -> Iterator[str]:
 
 
 def sizes(puzzle: Puzzle, kernel: Kernel) -> list[dict[str, int]]:
-    """The dims of every case of a kernel; of drawn ones, as they are for a few seeds."""
+    """The dims of every case of a kernel; for drawn cases, with a few seeds."""
     drawn = [puzzle.drawn(seed) for seed in range(8)]
     return [
         p.full_dims(c)

@@ -1,4 +1,5 @@
-"""The mistakes that a puzzle declares: each is made, graded, and has to be found as it expects. See check."""
+"""The mistakes that a puzzle declares: each is applied and graded, and must get the diagnosis it expects. See
+check."""
 
 from __future__ import annotations
 
@@ -23,13 +24,13 @@ from ..grading.runs import given, in_order
 from ..grading.verdict import Finding, Verdict
 from ..report.text import MOST_LINES, verdict_lines
 
-SMALLEST = 4  # cases in which a mistake is tried at first
-STEPS = 1 << 23  # of a thread; no case needs more
+SMALLEST = 4  # how many cases a mistake is tried on first
+STEPS = 1 << 23  # per thread; no case needs more
 PYTHON = {"syntax", "exception", "missing-function", "signature", "timeout"}
 OWN_CASE = {
     "train": "six_steps",
     "LeNet": "lenet",
-}  # the case that a function is for, where it is called otherwise
+}  # the function's case, if its name differs
 FAULTS = frozenset(abi.FAULTS) | {"invalid-address"}
 KINDS = {"wrong", "unwritten", "launch", "schedule", "input-changed", "compile", "slow"}
 
@@ -39,7 +40,7 @@ def solution_text(puzzle: Puzzle) -> str:
 
 
 def graded(puzzle: Puzzle, text: str, options: Options, opener: Callable | None = None) -> Verdict:
-    """The verdict on a text, as the file of a puzzle."""
+    """The verdict on a text as a puzzle's file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, puzzle.file)
         path.write_text(text, encoding="utf-8")
@@ -47,7 +48,7 @@ def graded(puzzle: Puzzle, text: str, options: Options, opener: Callable | None 
 
 
 def wrong_kernels(puzzle: Puzzle, kernel: Kernel, shortly: bool = False) -> Iterator[str]:
-    """The mistakes of one kernel. shortly: each is run in one build only, see Examination."""
+    """Problems with the mistakes of one kernel. shortly: run each in only one build, see Examination."""
     if own := puzzle.mistakes_of(kernel):
         with Examination(puzzle, kernel, shortly) as examination:
             for m in own:
@@ -55,7 +56,7 @@ def wrong_kernels(puzzle: Puzzle, kernel: Kernel, shortly: bool = False) -> Iter
 
 
 def wrong_programs(puzzle: Puzzle) -> Iterator[str]:
-    """The mistakes of a puzzle in Python."""
+    """Problems with the mistakes of a Python puzzle."""
     with (
         open_device("cpu", checks="memory") as device,
         Program(puzzle.program.requests, puzzle.program.driver) as program,
@@ -71,7 +72,7 @@ def wrong_programs(puzzle: Puzzle) -> Iterator[str]:
 
 
 def finding(puzzle: Puzzle, source: str, device: object, program: Program, first: str = "") -> Finding | None:
-    """What the first case that fails has found in a program. first: how the cases to begin with are called."""
+    """The finding of the first failing case of a program. first: the name of the cases to begin with."""
     declared = puzzle.program
     try:
         functions = program.load(source, puzzle.file, declared.functions, declared.seconds)
@@ -87,19 +88,19 @@ def finding(puzzle: Puzzle, source: str, device: object, program: Program, first
 class Examination(WrongKernels):
     """All mistakes of one kernel, compiled together once a build, and graded one by one, alone.
 
-    Inputs, what is right and what mistakes write are found once for all of them. shortly: what is named by its output is
-    run in the build in which outputs are foreseen, and what is slow in the one that counts; so it is not seen there
-    whether all checks are silent on them. Causes without a name are looked for in the first mistake, and where a line is
-    expected.
+    Inputs, expected outputs and the mistakes' outputs are computed once for all. shortly: mistakes named by
+    their output run only in the build that predicts outputs, and slow ones only in the build that counts, so
+    this does not test that all checks are silent on them. Unnamed causes are looked for only in the first
+    mistake, and where a line is expected.
     """
 
     def __init__(self, puzzle: Puzzle, kernel: Kernel, shortly: bool = False):
         solution = solution_text(puzzle)
         super().__init__(puzzle, kernel, solution)
         self.shortly = shortly
-        self.devices: dict[str, object] = {}  # by checks
+        self.devices: dict[str, object] = {}  # keyed by checks
         self.modules: dict[str, object] = {}
-        self.made: dict[tuple, tuple] = {}  # inputs, and what is right
+        self.made: dict[tuple, tuple] = {}  # inputs and expected outputs
         self.stack = ExitStack()
         others = [k.name for k in puzzle.kernels if k is not kernel]
         self.own = {m.name: m for m in puzzle.mistakes_of(kernel)}
@@ -116,7 +117,7 @@ class Examination(WrongKernels):
         self.stack.close()
 
     def problems(self, mistake: Mistake) -> Iterator[str]:
-        """Of one mistake."""
+        """The problems of one mistake."""
         verdict = self.verdict(mistake)
         if verdict.exit_status != 1 or verdict.diagnosis not in mistake.expected:
             found = verdict.diagnosis or verdict.status
@@ -130,7 +131,8 @@ class Examination(WrongKernels):
             yield f"mistake {mistake.name!r}: {mistake.line!r} is not in {' '.join(verdict.lines)!r}"
 
     def verdict(self, mistake: Mistake) -> Verdict:
-        """Up to the first case that fails; where others have to confirm a name, in the smallest, if those do."""
+        """The verdict up to the first failing case; if others must confirm a name, on the smallest cases that
+        suffice."""
         puzzle, text = self.alone(mistake)
         told = not self.shortly or bool(mistake.line) or mistake.name == next(iter(self.own))
         options = Options("cpu", 0, given=self.given_once, foresee=self.outputs, again=False, told=told)
@@ -147,11 +149,11 @@ class Examination(WrongKernels):
             found = self.grade(tried, mistake, text, replace(options, patience=patience))
             if found.diagnosis in mistake.expected and mistake.line in "\n".join(found.lines):
                 return found
-        # as a student's file is: it may take long
+        # graded like a student's file, which may take long
         return graded(puzzle, text, replace(options, again=True, told=True, optimised=True), impatient)
 
     def alone(self, mistake: Mistake) -> tuple[Puzzle, str]:
-        """The puzzle and the text with nothing but the kernel that is wrong: the others are right."""
+        """The puzzle and the text reduced to the wrong kernel; the others are right."""
         puzzle, kernel = self.puzzle, self.kernel
         names = {k.name for k in puzzle.kernels}
         own = [g for g in puzzle.gates if kernel.name in (g.kernels or names)]
@@ -186,7 +188,7 @@ class Examination(WrongKernels):
         return self.made[key]
 
     def opener(self, mistake: Mistake) -> Callable:
-        """An open_device whose devices have compiled all mistakes that need it."""
+        """A replacement for open_device whose devices have already compiled all mistakes that need them."""
 
         def opener(kind: str, checks: str = "full", seed: int = 0) -> Shared:
             build = self.first_build(mistake) if checks == "full" else checks
@@ -195,7 +197,7 @@ class Examination(WrongKernels):
         return opener
 
     def first_build(self, mistake: Mistake) -> str:
-        """The one that a mistake is run in before any other: with all checks, where one of them may find it."""
+        """The build in which a mistake runs first: the one with all checks, if one of them may find it."""
         if self.shortly and "slow" in mistake.expected:
             return "count"
         silent = is_named(mistake) and FAULTS.isdisjoint(mistake.expected)
@@ -208,7 +210,7 @@ class Examination(WrongKernels):
         return self.devices[checks]
 
     def variant(self, name: str, checks: str = "draft") -> Variant | None:
-        """A mistake in the module of all that need this build; None if it does not."""
+        """A mistake, from the module of all mistakes that need this build; None if it does not."""
         if not self.needs(self.own[name], checks):
             return None
         if checks not in self.modules:
@@ -221,7 +223,7 @@ class Examination(WrongKernels):
         return Variant(self.modules[checks], f"m{list(self.own).index(name)}")
 
     def needs(self, mistake: Mistake, checks: str) -> bool:
-        """Is the mistake sure to be run in this build? Most are found in the first."""
+        """Will the mistake certainly run in this build? Most are found in the first."""
         if "compile" in mistake.expected:
             return False
         others = bool(mistake.says) if checks == "draft" else checks != "full" and "slow" in mistake.expected
@@ -233,12 +235,12 @@ class Examination(WrongKernels):
 
 
 def is_named(mistake: Mistake) -> bool:
-    """Whether it is expected to be known by its output."""
+    """Whether its output is expected to identify it."""
     return not set(mistake.expected) <= FAULTS | KINDS
 
 
 class Alone(Exception):
-    """A kernel that reads unset values is compiled again, and has to be alone in its file."""
+    """Raised when a kernel reads unset values: it is compiled again and must then be alone in its file."""
 
 
 def alone() -> None:
@@ -246,7 +248,7 @@ def alone() -> None:
 
 
 class Shared:
-    """A device that stays open; what it is asked to compile is there, or compiled."""
+    """A device that stays open, with a cache of compiled modules."""
 
     def __init__(self, device: object, variant: Callable[[], Variant | None]):
         object.__setattr__(self, "device", device)
@@ -269,7 +271,8 @@ class Shared:
 
 
 def following(kind: str, checks: str = "full", seed: int = 0):
-    """An impatient device whose code follows unset values from the start: that there are some is known."""
+    """An impatient device whose code tracks unset values from the start, because there are known to be
+    some."""
     device = impatient(kind, checks, seed)
     if checks == "full":
         device.compile = partial(followed, device)
@@ -285,7 +288,7 @@ def followed(device: VirtualGPU, source: str, name: str = "kernel.cu", include_d
 
 
 def opened_as(first: str, kind: str, checks: str = "full", seed: int = 0):
-    """An impatient device; first: the build in place of the one with all checks."""
+    """An impatient device. first: the build used in place of the one with all checks."""
     return impatient(kind, first if checks == "full" else checks, seed)
 
 

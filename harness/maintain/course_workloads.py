@@ -1,7 +1,7 @@
 """Kernels of the course as workloads of bench_virtual: LeNet's, on its layers, and those of parts 3 and 4, on the same ones.
 
-One table: puzzle and kernels, the operation that they compute, its sizes. An operation has its loops in C and its
-operator in PyTorch.
+One table lists puzzle and kernels, the operation they compute, and its sizes. An operation has loops in C and
+an operator in PyTorch.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ void product(const float* a, const float* b, float* c, int M, int N, int K) {
 
 @dataclass(frozen=True)
 class Operation:
-    """arguments, torch: see Workload; multiply_adds: of its sizes, whose product that is."""
+    """arguments, torch: see Workload; multiply_adds: the sizes whose product is the number of
+    multiply-adds."""
 
     arguments: str
     torch: Callable[[object, Mapping, Mapping], dict]
@@ -200,7 +201,7 @@ OPERATIONS = {
     "product": Operation("A B C M N K", lambda t, a, d: dict(C=a["A"] @ a["B"]), "M N K"),
 }
 
-#: LeNet's second layer, for part 1 and for puzzles whose filters need not be square; its first fully connected one
+#: LeNet's second layer, for part 1 and for puzzles with non-square filters; its first fully connected layer
 SECOND = dict(batch=16, C_in=6, H=12, W=12, C_out=16, F=5)
 GENERAL = {k: v for k, v in SECOND.items() if k != "F"} | dict(
     R=5, S=5, stride_h=1, stride_w=1, pad_h=0, pad_w=0, dilation_h=1, dilation_w=1

@@ -1,7 +1,7 @@
-"""A puzzle's declaration as students get it: without hidden cases, without mistakes, which are edits of the solution, and
-without what only these needed.
+"""A puzzle's declaration as students get it: without hidden cases, without mistakes (which are edits of the
+solution), and without the code that only these used.
 
-The text is edited, not written anew, so that what stays reads as its author wrote it.
+The text is edited, not regenerated, so that the rest stays as its author wrote it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from ..course.declare import Case, Mistake
 from ..course.parameters import require
 
-Edit = tuple[int, int, bytes]  # from, to (in bytes), what goes there instead
+Edit = tuple[int, int, bytes]  # from, to (in bytes), replacement
 
 
 def for_students(text: str, name: str) -> str:
-    """name: of the file, for messages. Errors: CourseError, where something hidden would be left."""
+    """name: the file's name, for messages. Errors: CourseError if something hidden would remain."""
     text = edited(text, list(hiding(text, name)))
     while (shorter := edited(text, list(unused(text)))) != text:
         text = shorter
@@ -40,7 +40,7 @@ def is_hidden(case: Case) -> bool:
 
 
 def is_mistake(value: object) -> bool:
-    """Or a tuple of them."""
+    """Whether it is a Mistake or a tuple of them."""
     return isinstance(value, Mistake) or isinstance(value, tuple) and any(map(is_mistake, value))
 
 
@@ -48,7 +48,7 @@ def is_mistake(value: object) -> bool:
 
 
 def hiding(text: str, name: str) -> Iterator[Edit]:
-    """Takes mistakes and hidden cases out of PUZZLE, and mistakes out of every other name."""
+    """Removes mistakes and hidden cases from PUZZLE, and mistakes from every other name."""
     namespace, place = executed(text, name), Places(text)
     for statement in ast.parse(text).body:
         if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
@@ -65,7 +65,7 @@ def hiding(text: str, name: str) -> Iterator[Edit]:
 
 
 def hidden_cases(written: ast.expr, namespace: dict, place: Places) -> Iterator[Edit]:
-    """Of `(Case(...), *some_cases(), ...)`."""
+    """The hidden cases in `(Case(...), *some_cases(), ...)`."""
     cases, at = namespace["PUZZLE"].cases, 0
     for element in getattr(written, "elts", ()):
         count = 1
@@ -80,7 +80,7 @@ def hidden_cases(written: ast.expr, namespace: dict, place: Places) -> Iterator[
 
 
 def unused(text: str) -> Iterator[Edit]:
-    """Takes out the names of the file that nothing in it uses, imported ones too."""
+    """Removes names that nothing in the file uses, including imports."""
     tree, place = ast.parse(text), Places(text)
     read = [set(names(s, ast.Load)) for s in tree.body]
 
@@ -113,7 +113,7 @@ def names(node: ast.AST, context: type) -> list[str]:
 
 
 class Places:
-    """Where the nodes of a file's tree stand, in bytes."""
+    """The positions of a file's syntax nodes, in bytes."""
 
     def __init__(self, text: str):
         self.text = text.encode()
@@ -126,7 +126,8 @@ class Places:
         return self.lines[first - 1] + node.col_offset, self.lines[node.end_lineno - 1] + node.end_col_offset
 
     def element(self, node: ast.AST) -> Edit:
-        """An element of a list, or a statement: with its comma, its comments, and the lines that it alone stands in."""
+        """A list element or a statement, with its comma, its comments, and the lines that contain nothing
+        else."""
         start, end = self.of(node)
         end = re.compile(rb"\s*,|").match(self.text, end).end()
         alone = re.compile(rb"(?:^[ \t]*#.*\n)*^[ \t]*\Z", re.MULTILINE).search(self.text[:start])

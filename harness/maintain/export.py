@@ -1,8 +1,8 @@
 """`backwarp export --student DIR`: the course without its answers.
 
-Solutions, mistakes (which are edits of solutions), hidden cases, the tests and what is for teachers alone stay behind;
-the pristine stubs, which elsewhere are made from the solutions, go along. Nothing is written before every file has been
-searched for lines of solutions.
+Solutions, mistakes (which are edits of solutions), hidden cases, tests and material for teachers are left
+out; the stubs, normally derived from the solutions, are included. Nothing is written before every file has
+been searched for lines of solutions.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from .declarations import for_students
 GOES_ALONG = ("puzzles", "reference", "harness", "notebooks", ".github", ".devcontainer", ".gitignore")
 GOES_ALONG += ("LICENSE", "README.md", "pyproject.toml")
 STAYS = ("harness/tests", ".github/workflows", ".github/CONTRIBUTING.md", ".github/TEACHING.md")
-STAYS += (".github/verdict.svg",)  # it shows wrong kernels, which say much of the right one
+STAYS += (".github/verdict.svg",)  # it shows wrong kernels, which reveal much of the right one
 STATE = ("__pycache__", ".backwarp", ".ipynb_checkpoints", "*.bak-*", "*.egg-info", "*.pyc", ".stubs")
-LEAST_TELLING = 24  # characters without spaces: shorter lines are anybody's
-LEAST_OWN = 12  # in the folder of the puzzle itself
-WITHIN = re.compile(r"(?<=\W)\w+(?=\W)")  # words of a line that are whole wherever it stands
+LEAST_TELLING = 24  # characters without spaces: a shorter line reveals nothing
+LEAST_OWN = 12  # within the puzzle's own folder
+WITHIN = re.compile(r"(?<=\W)\w+(?=\W)")  # words of a line that stay whole words in any context
 
 Files = Mapping[str, bytes]  # by path in the course
 
 
 def export(course: Course, target: Path) -> int:
-    """Makes the folder; the number of its files. Errors: CourseError."""
+    """Creates the folder; returns the number of files. Errors: CourseError."""
     if not course.has_solutions:
         raise NoSolution(f"{course.root} has no solutions: it is a course for students already")
     if os.path.lexists(target):
@@ -63,7 +63,7 @@ def export(course: Course, target: Path) -> int:
 
 
 def exported(course: Course) -> Files:
-    """Every file of the course for students. Errors: CourseError."""
+    """Every file of the students' course. Errors: CourseError."""
     files = {name: (course.root / name).read_bytes() for name in files_of(course.root)}
     files["README.md"] = of_students(files["README.md"].decode()).encode()
     for puzzle in course.puzzles():
@@ -86,7 +86,7 @@ def exported(course: Course) -> Files:
 
 
 def files_of(root: Path) -> Iterator[str]:
-    """The names of what goes along as it is, or with changes."""
+    """The names of the files to include, unchanged or edited."""
     for top in GOES_ALONG:
         found = [root / top] if (root / top).is_file() else sorted((root / top).rglob("*"))
         for path in found:
@@ -99,8 +99,8 @@ def files_of(root: Path) -> Iterator[str]:
 
 
 def of_students(readme: str) -> str:
-    """The README, or a lesson, without what stands between `<!-- TEACHER -->` and `<!-- END TEACHER -->`, with the text
-    of its comments `<!-- STUDENT ... -->`, and without the rows of tables that are about what stays."""
+    """The README, or a lesson, without the text between `<!-- TEACHER -->` and `<!-- END TEACHER -->`, with
+    the text of its comments `<!-- STUDENT ... -->`, and without the table rows about what is left out."""
     readme = re.sub(
         r"^\| `(?:solutions/|backwarp (?:solution|check|export --student)\b).*\n",
         "",
@@ -115,7 +115,7 @@ def of_students(readme: str) -> str:
 
 
 def answered(course: Course, text: str) -> str:
-    """The text of a notebook with the numbers that its predictions ask for."""
+    """The text of a notebook, with the answers to its predictions filled in."""
     for block in walkthrough.blocks(text):
         if block.kind == "predict":
             asked, puzzle = walkthrough.prediction(block.text), course.load(block.puzzle)
@@ -126,7 +126,7 @@ def answered(course: Course, text: str) -> str:
 
 
 def kept_runs(notebook: bytes) -> Iterator[tuple[str, bytes]]:
-    """(file, page) of the runs that it shows, by walkthrough.kept_run."""
+    """(file, page) for each run that it shows; see walkthrough.kept_run."""
     for cell in json.loads(notebook)["cells"]:
         line = re.fullmatch(r"%explore (.* --solution\b.*)", "".join(cell["source"]).strip())
         pages = [o["data"]["text/html"] for o in cell.get("outputs", ()) if "text/html" in o.get("data", {})]
@@ -142,7 +142,7 @@ def squeezed(text: str) -> str:
 
 
 def telling_lines(puzzle: Puzzle, least: int = LEAST_TELLING) -> list[str]:
-    """Lines of the solution, without spaces and comments, that nobody writes who does not know it.
+    """Lines of the solution, without spaces and comments, that nobody would write without knowing it.
 
     A call of the interface that the lesson describes is in every table of LeNet's layers.
     """
@@ -154,13 +154,13 @@ def telling_lines(puzzle: Puzzle, least: int = LEAST_TELLING) -> list[str]:
 
 
 def telling_anywhere(course: Course) -> list[str]:
-    """Of all puzzles, but for what a stub gives: it may continue an earlier kernel."""
+    """The telling lines of all puzzles, except those in a stub, which may continue an earlier kernel."""
     given = "\n".join(squeezed(stub_text(puzzle)) for puzzle in course.puzzles())
     return [line for puzzle in course.puzzles() for line in telling_lines(puzzle) if line not in given]
 
 
 def unrevealing(notebook: bytes, telling: list[str]) -> bytes:
-    """Without the cells and outputs that hold one of these lines."""
+    """A notebook without the cells and outputs that contain one of these lines."""
 
     def reveals(part: object) -> bool:
         plain = texts_of(part)
@@ -186,9 +186,9 @@ def untagged(page: str) -> str:
 
 
 def revealed(course: Course, files: Files) -> Iterator[str]:
-    """The lines of solutions that stand in these files.
+    """The lines of solutions that these files contain.
 
-    What checks a puzzle that is solved in Python may say the same as its solution.
+    The code that checks a Python puzzle may contain the same lines as its solution.
     """
     texts = {name: squeezed(data.decode("utf-8", "replace")) for name, data in files.items()}
     words = {name: set(re.findall(r"\w+", text)) for name, text in texts.items()}
@@ -197,7 +197,7 @@ def revealed(course: Course, files: Files) -> Iterator[str]:
         own = (f"puzzles/{puzzle.id}/", f"{PRISTINE.as_posix()}/{puzzle.id}/")
         here = {name: text for name, text in texts.items() if name.startswith(own)}
         for line in telling_lines(puzzle, LEAST_OWN):
-            within = set(WITHIN.findall(line))  # few texts have these words, and only those are searched
+            within = set(WITHIN.findall(line))  # few texts have all these words; only those are searched
             for name, text in (texts if line in anywhere and not puzzle.program else here).items():
                 if within <= words[name] and line in text:
                     yield f"{name} has a line of the solution of {puzzle.id} ({line})"

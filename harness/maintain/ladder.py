@@ -3,7 +3,7 @@
 python -m harness.maintain.ladder              draws and writes
 python -m harness.maintain.ladder --measure    first counts every rung again, on the virtual GPU: minutes
 
-Times on a GPU come from `python -m harness.maintain.hardware`, where its data file is there.
+Times on a GPU come from the data file of `python -m harness.maintain.hardware`, if there is one.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ..lenet.training_checks import quick_parameters
 
 
 def main() -> None:
-    """Draws the pictures of the lessons, each from a run of the solutions. That of 40 needs PyTorch."""
+    """Draws the lessons' pictures, each from a run of the solutions. Puzzle 40's needs PyTorch."""
 
     puzzles = open_course().root / "puzzles"
     digits = data.load()

@@ -49,13 +49,13 @@ METADATA = {
 
 
 def address(root: Path) -> str:
-    """Where the course is published: `Repository` of the project's URLs, which badges are made from; "" if unset."""
+    """Where the course is published, for the badges: `Repository` in the project's URLs; "" if unset."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return project.get("urls", {}).get("Repository", "").removesuffix("/").removesuffix(".git")
 
 
 def badges(where: str, name: str) -> str:
-    """Links that open a notebook elsewhere, where its repository is on GitHub."""
+    """Links that open a notebook in Colab or Codespaces, if the repository is on GitHub."""
     path = where.removeprefix("https://github.com/")
     if path == where:
         return ""
@@ -88,7 +88,7 @@ def made(course: Course, source: Path, where: str = "") -> nbformat.NotebookNode
 
 
 def cells_of(course: Course, block: walkthrough.Block) -> Iterator[tuple[str, str]]:
-    """(kind, source) of the cells that a block becomes."""
+    """(kind, source) of the cells for a block."""
     text = block.text
     if not block.puzzle:
         if found := re.search(r"^\{puzzles (\d)\}$", text, re.MULTILINE):
@@ -116,7 +116,7 @@ def cells_of(course: Course, block: walkthrough.Block) -> Iterator[tuple[str, st
 
 
 def number_of(course: Course, block: walkthrough.Block) -> int:
-    """The number of a prediction among those of its puzzle."""
+    """The number of a prediction among its puzzle's."""
     known = walkthrough.predictions(course.root, block.puzzle)
     return known.index(walkthrough.prediction(block.text)) + 1
 
@@ -138,7 +138,7 @@ def onward(root: Path, source: Path) -> str:
 
 
 def copy_course(root: Path, target: Path) -> None:
-    """What a notebook needs of a checkout, with the stubs as they were."""
+    """Copies what a notebook needs from a checkout, with untouched stubs."""
     for name in FOLDERS:
         shutil.copytree(
             root / name, target / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")

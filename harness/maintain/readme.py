@@ -26,7 +26,7 @@ WIDTH = 104
 
 
 def verdicts(course: Course) -> Console:
-    """What the terminal shows for two wrong kernels of puzzle 09."""
+    """The terminal's output for two wrong kernels of puzzle 09."""
     puzzle, console = course.load("09"), recorder(WIDTH)
     for name in MISTAKES:
         mistake = next(m for m in puzzle.mistakes if m.name == name)
@@ -64,7 +64,7 @@ def write(drawn: Console | list[Figure], target: Path) -> None:
 
 
 def content(drawn: Console | list[Figure]) -> str:
-    """What a picture shows, whatever library version drew it."""
+    """A picture's contents, independent of the library version that drew it."""
     if isinstance(drawn, Console):
         return " ".join(drawn.export_text(clear=False).split())
     return described(drawn)

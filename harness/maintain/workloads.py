@@ -1,4 +1,5 @@
-"""What bench_virtual measures besides the kernels of the course: two products, a gradient, samples of other kinds."""
+"""What bench_virtual measures besides the course's kernels: two products, a gradient, samples of other
+kinds."""
 
 from __future__ import annotations
 
@@ -13,10 +14,10 @@ from ..tests import samples
 
 @dataclass
 class Workload:
-    """What is launched of a file.
+    """What to launch from a file.
 
-    arguments: of the function in C, by name: arrays and sizes. torch: (torch, the arrays as tensors by name, sizes) ->
-    outputs by name. constants: variables of the module by the names of their arrays.
+    arguments: the C function's arguments, by name: arrays and sizes. torch: (torch, tensors by name, sizes)
+    -> outputs by name. constants: module variables by the names of their arrays.
     """
 
     name: str
@@ -117,7 +118,7 @@ void matmul(const float* a, const float* b, float* c, int n) {
 """
 
 
-#: samples of other kinds, in a size that takes some milliseconds
+#: samples of other kinds, in sizes that take some milliseconds
 SAMPLES = {
     "transpose": dict(height=384, width=400),
     "stencil_3d": dict(nx=80, ny=64, nz=24),

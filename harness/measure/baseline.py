@@ -1,7 +1,7 @@
 """The same operation by cuDNN and cuBLAS, through PyTorch, for `backwarp bench`; in a separate process.
 
-What was measured: {"software": ..., "rows": [...]}, or {"problem": ...}. A row: {"arithmetic": a field of peaks.Peak,
-"library": ..., "layout": ..., and "milliseconds": [...] or "problem": ...}.
+The result is {"software": ..., "rows": [...]} or {"problem": ...}. A row: {"arithmetic": a field of
+peaks.Peak, "library": ..., "layout": ..., and "milliseconds": [...] or "problem": ...}.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .shapes import transposed
 
 FLUSH = 256 << 20  # bytes written between timed launches: more than any L2 cache holds
 WARM_UP = 200.0  # milliseconds of work before the first timed launch, as for our own kernels
-SECONDS = 300  # for all variants; cudnn.benchmark tries many algorithms first
+SECONDS = 300  # for all variants; cudnn.benchmark first tries many algorithms
 #: output of a kernel -> the gradient to ask convolution_backward for: of the input, the weights, the bias
 MASKS = {
     "grad_input": (True, False, False),
@@ -25,7 +25,7 @@ CHANNELS_LAST = {4: "channels_last", 5: "channels_last_3d"}
 
 
 def job_of(kernel: Kernel, dims: Mapping[str, int]) -> dict:
-    """What a library has to do for the same result; {} if there is nothing to compare with.
+    """The library operation with the same result; {} if there is none.
 
     Convolutions: shapes (N, C, ...), (K, C / groups, ...), (N, K, ...). Products: (m, k) x (k, n).
     """
@@ -87,7 +87,8 @@ def measure(job: dict) -> dict:
 
 
 def run(job: dict) -> dict:
-    """Every variant: float32 with TF32 off, TF32, half; each layout; convolutions without cuDNN as well. A copy has none."""
+    """Every variant: float32 with TF32 off, TF32, half; each layout; convolutions also without cuDNN. A copy
+    has no variants."""
     try:
         import torch
     except ImportError:
@@ -110,7 +111,7 @@ def run(job: dict) -> dict:
 
 
 def variant(torch, job: dict, arithmetic: str, library: str, layout: str) -> dict:
-    """A row. library: PyTorch's is its own kernel, with which it does what cuDNN is not asked for."""
+    """A row. library: "PyTorch" means PyTorch's own kernel, used with cuDNN switched off."""
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = arithmetic == "tf32"
     torch.backends.cudnn.enabled = library != "PyTorch"
     dtype = torch.float16 if arithmetic == "half" else torch.float32
@@ -123,7 +124,7 @@ def variant(torch, job: dict, arithmetic: str, library: str, layout: str) -> dic
 
 
 def copy(torch, nbytes: int):
-    """What memory can do at most: each byte is read once and written once."""
+    """The upper bound for memory: each byte is read once and written once."""
     source = torch.randn((nbytes // 4,), device="cuda", dtype=torch.float32)
     target = torch.empty(nbytes // 4, device="cuda", dtype=torch.float32)
     return lambda: target.copy_(source)
@@ -136,7 +137,7 @@ def matrix_product(torch, job: dict, layout: str, dtype):
 
 
 def convolution(torch, job: dict, layout: str, dtype):
-    """One output or one gradient only: anything else that a library computed would count against it."""
+    """Computes a single output or gradient, so that the library is not charged for anything else."""
     arrays = {}
     for name in ("input", "weight", "output"):
         made = torch.randn(tuple(job[name]), device="cuda", dtype=dtype)

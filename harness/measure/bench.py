@@ -1,8 +1,8 @@
 """`backwarp bench`: runs a kernel on a big case: on a GPU its time, next to cuDNN's; without one its counts.
 
-No printing. On the virtual GPU a launch is counted whole as long as its threads execute at most BUDGET
-instructions; of a larger one some blocks run, spread evenly over the grid, and the counts are extrapolated
-from theirs.
+No printing. On the virtual GPU a launch is counted completely if its threads execute at most BUDGET
+instructions; for a larger one only some blocks run, spread evenly over the grid, and the counts are
+extrapolated.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from ..grading.verdict import PASSED, Verdict
 from . import baseline, peaks, shapes
 from .figures import RIGHT, WRONG, BenchResult, Measured
 
-BUDGET = 500_000_000  # instructions of all threads in a launch that is counted whole: a few seconds
+BUDGET = 500_000_000  # instructions of all threads in a launch that is counted completely: a few seconds
 LIMIT = 60.0  # seconds for one block that is counted, and for all timed launches
 PATIENCE = 900.0  # seconds for blocks that are known to end
-AFFORDABLE = 2_000_000_000  # multiply-adds, and elements, up to which results are compared with the reference
-PATTERN = 1 << 20  # the number of values drawn for an array; a larger one repeats them
+AFFORDABLE = 2_000_000_000  # multiply-adds, and elements, up to which results are compared
+PATTERN = 1 << 20  # values drawn for an array; a larger array repeats them
 
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """shape, init, repeat, device: as on the command line. verify: None if the user left it out.
+    """shape, init, repeat, device: as on the command line. verify: None if not given.
 
     gpu: a name from the peaks table, for reports without a GPU. budget: replaces BUDGET. only: some of the
     kernels. libraries: whether a GPU's libraries are timed as well. compared: replaces AFFORDABLE.
@@ -129,7 +129,7 @@ class Measuring:
         self.found = Measured(kernel.name, grid, block, *work, arithmetic(text, kernel.name))
 
     def fits(self) -> None:
-        """Errors: CourseError if the virtual GPU has no room for the arrays, with the size that would fit."""
+        """Errors: CourseError if the arrays do not fit into the virtual GPU, with the size that would."""
         room = getattr(self.device, "room", 0) // 2
         nbytes = shapes.array_bytes(self.kernel, self.dims)
         if not room or nbytes <= room:
@@ -148,7 +148,7 @@ class Measuring:
         raise CourseError(told + (f"; the largest that fits is {name}={low}" if low else ""))
 
     def place(self, p: Array):
-        """The array on the device: an input with its values, an output with none."""
+        """The array on the device: an input with its values, an output uninitialised."""
         if p.is_input:
             return self.device.array(
                 self.inputs[p.name], name=p.name, axes=p.letters, readonly=p.role == "in"
@@ -156,7 +156,7 @@ class Measuring:
         return self.device.empty(p.shape(self.dims), np.dtype(p.dtype), name=p.name, axes=p.letters)
 
     def affordable(self, case: Case, usual: bool = True) -> bool:
-        """Whether results are compared in a case. usual: the default, only if it is quick."""
+        """Whether to compare results in a case. usual: the default, only if that is quick."""
         if not usual and self.settings.verify is not None:
             return self.settings.verify
         dims = self.puzzle.full_dims(case)
@@ -208,14 +208,15 @@ class Measuring:
         return found
 
     def again(self):
-        """The counted launch, on outputs restored to their initial state."""
+        """Repeats the counted launch, with the outputs restored to their initial state."""
         for p in self.kernel.outputs:
             self.handles[p.name] = self.place(p)
         self.device.time_limit = PATIENCE
         return self()
 
     def one_block(self) -> dict:
-        """The counters of one block. Errors: CourseError if it takes too long, with a size that does not."""
+        """The counters of one block. Errors: CourseError if it takes too long, suggesting a size that
+        works."""
         try:
             return self().counters
         except Slow:
@@ -258,7 +259,7 @@ class Measuring:
         return RIGHT
 
     def judged_smaller(self) -> str:
-        """The result of the same kernel with a smaller batch, if the whole would take too long."""
+        """The result of the same kernel with a smaller batch, if comparing all of it would take too long."""
         if self.settings.verify is False:
             return "not compared, as asked for"
         case = self.smaller_case()
@@ -285,7 +286,7 @@ class Measuring:
 
 
 def leading(dims: Mapping[str, int]) -> str:
-    """The size by which a case can be made smaller, such as its batch; "" if there is none."""
+    """The dimension to shrink to make a case smaller, such as its batch; "" if there is none."""
     return next((name for name in ("batch", "n", "M", "rows") if name in dims), "")
 
 
@@ -294,7 +295,7 @@ def with_size(case: Case, name: str, size: int) -> Case:
 
 
 def inputs(puzzle: Puzzle, case: Case, kernel: Kernel, seed: int) -> dict[str, np.ndarray]:
-    """The input arrays; for a large one of normal values, only PATTERN values are drawn."""
+    """The input arrays; for a large, normally distributed one only PATTERN values are drawn."""
     made, dims = {}, puzzle.full_dims(case)
     for p in kernel.arrays:
         if not p.is_input:
@@ -314,8 +315,7 @@ def inputs(puzzle: Puzzle, case: Case, kernel: Kernel, seed: int) -> dict[str, n
 
 
 def arithmetic(ptx: str, name: str) -> str:
-    """The peak to judge a kernel by: that of the tensor cores, half or TF32, if its PTX multiplies on
-    them."""
+    """The peak to compare a kernel with: the tensor cores' (half or TF32) if its PTX uses them."""
     body = next((part for part in re.split(r"\.entry\s+", ptx)[1:] if name in part.split("(")[0]), "")
     ops = filter(None, map(find, set(re.findall(r"\b[a-z]\w*(?:\.\w+)+", body))))
     factors = {op.elements["a"] for op in ops if op.counts == "tensor"}

@@ -1,4 +1,4 @@
-"""What `backwarp bench` finds, and what follows from it."""
+"""The results of `backwarp bench`, and figures derived from them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ RIGHT, WRONG = "right", "wrong"
 
 @dataclass
 class Measured:
-    """One kernel. flops: of the formula, None if there is none. least_bytes: every array moved once.
+    """One kernel. flops: by the formula, None if there is none. least_bytes: every array moved once.
 
-    ran: blocks that were run, of `blocks`; counters: of the launch, extrapolated if ran < blocks.
-    milliseconds: of each timed launch. result: RIGHT, WRONG, or what was compared. baseline: see baseline.py.
+    ran: how many of the `blocks` were run; counters: for the launch, extrapolated if ran < blocks.
+    milliseconds: one per timed launch. result: RIGHT, WRONG, or what was compared. baseline: see baseline.py.
     """
 
     kernel: str
@@ -49,7 +49,7 @@ class Measured:
 
     @property
     def work(self) -> int:
-        """FLOP: of the formula, else counted."""
+        """FLOP by the formula, else as counted."""
         return self.flops if self.flops is not None else c.flops(self.counters)
 
     @property
@@ -58,13 +58,13 @@ class Measured:
 
     @property
     def gigabytes(self) -> float:
-        """GB/s of the bytes that have to move."""
+        """GB/s, for the bytes that must move."""
         return self.least_bytes / self.median / 1e6 if self.median else 0.0
 
 
 @dataclass
 class BenchResult:
-    """verdict: passed, or why nothing was measured. peak: of the device, or of the GPU in question."""
+    """verdict: passed, or why nothing was measured. peak: the device's, or that of the chosen GPU."""
 
     puzzle: Puzzle
     verdict: Verdict
@@ -75,7 +75,7 @@ class BenchResult:
 
 
 def chained(report: BenchResult, m: Measured) -> float:
-    """Milliseconds of a kernel and of those that only finish its work, such as a second pass."""
+    """Milliseconds of a kernel together with those that finish its work, such as a second pass."""
     after = {k.name for k in report.puzzle.followers(report.puzzle.kernel(m.kernel))}
     return m.median + sum(other.median for other in report.kernels if other.kernel in after)
 
@@ -87,13 +87,13 @@ def library_time(found: dict, arithmetic: str) -> float:
 
 
 def intensities(m: Measured) -> tuple[float, float]:
-    """FLOP per byte: (of the bytes that the requests move, before any cache; if every array moved once)."""
+    """FLOP per byte: (for the bytes that requests move, before any cache; if every array moved once)."""
     moved = c.global_bytes(m.counters)
     return (m.work / moved if moved else 0.0), (m.work / m.least_bytes if m.least_bytes else 0.0)
 
 
 def least_times(m: Measured, peak: peaks.Peak) -> dict[str, float]:
-    """The least time in milliseconds for what was counted: for memory without a cache, and for arithmetic."""
+    """Lower bounds in milliseconds from the counts: for memory without a cache, and for arithmetic."""
     moved, computed = c.global_bytes(m.counters), c.flops(m.counters)
     return {"memory": moved / peak.memory / 1e9, "arithmetic": computed / getattr(peak, m.arithmetic) / 1e9}
 

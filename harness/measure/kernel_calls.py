@@ -1,7 +1,8 @@
-"""Puzzle kernels as functions on arrays: NumPy's on a device of the course, CUDA's in this process.
+"""Puzzle kernels as functions on arrays: NumPy arrays on one of the course's devices, CUDA arrays in this
+process.
 
-A kernel file is written in float. Its float64 instance replaces the word by `double` everywhere; its float16
-instance has arrays of `__half`, while its variables, and so its sums, stay float.
+Kernel files are written in float. The float64 instance replaces that word by `double` everywhere; the float16
+instance has arrays of `__half`, while variables, and therefore sums, stay float.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ..errors import CompileError, DeviceError, KernelFault
 from ..lenet.choices import chosen_source
 
 DTYPES = ("float64", "float32", "float16")
-LARGEST = 2**31 - 1  # elements of an array: kernels count in int
+LARGEST = 2**31 - 1  # elements of an array: kernels use int indices
 CUDA = (2, 13)  # DLPack's numbers for CUDA memory and for managed memory
 
 
@@ -30,7 +31,7 @@ CUDA = (2, 13)  # DLPack's numbers for CUDA memory and for managed memory
 
 
 def together(**given) -> list:
-    """Arrays of NumPy or CuPy for all arguments that are not None.
+    """NumPy or CuPy arrays for all arguments that are not None.
 
     ValueError if they differ in type, have a type that no kernel supports, or are not in the same memory.
     """
@@ -51,12 +52,12 @@ def together(**given) -> list:
 
 def from_dlpack(name: str, x):
     """The array behind `x`, without a copy unless one is needed."""
-    x = x.detach() if hasattr(x, "detach") else x  # a tensor that records gradients is not handed out
+    x = x.detach() if hasattr(x, "detach") else x  # a tensor that records gradients cannot be exported
     if not hasattr(x, "__dlpack_device__"):
         return np.asarray(x)
     if x.__dlpack_device__()[0] in CUDA:
         return cupy().from_dlpack(x)
-    if isinstance(x, np.ndarray):  # likewise, a read-only array is not handed out
+    if isinstance(x, np.ndarray):  # nor can a read-only array
         return x
     try:
         return np.from_dlpack(x)
@@ -74,7 +75,7 @@ def cupy():
 
 
 def library(array):
-    """The module, numpy or cupy, that an array is of."""
+    """The module of an array: numpy or cupy."""
     return cupy() if hasattr(array, "__cuda_array_interface__") else np
 
 
@@ -138,13 +139,13 @@ class KernelCalls:
         return self.runners[where]
 
     def source(self, puzzle: Puzzle) -> tuple[str, str]:
-        """(text, whose) of a puzzle's kernel file, as for LeNet."""
+        """(text, owner) of a puzzle's kernel file, as for LeNet."""
         entry = Progress(self.course.root).all().get(puzzle.id)
         text, whose, _ = chosen_source(puzzle, entry, self.mine)
         return text, whose
 
     def function(self, runner: Host | Cuda, puzzle: Puzzle, kernel: Kernel, dtype: str):
-        """(the kernel, ready to be launched, the tunables of its file)."""
+        """(the kernel, ready to launch; the tunables of its file)."""
         key = type(runner), puzzle.id, dtype
         if key not in self.modules:
             text, whose = self.source(puzzle)
@@ -179,7 +180,7 @@ class Host:
         return self.device.empty(like.shape, like.dtype, name=p.name, axes=p.letters)
 
     def launch(self, function, launch, args) -> None:
-        """Where that takes quickly compiled code too long, it begins again with code that is optimised."""
+        """Launches quickly compiled code; if that takes too long, starts over with optimised code."""
         start = partial(function, launch.grid, launch.block, args, shared_mem=launch.shared_mem)
         module = getattr(function, "module", None)
         if not getattr(module, "quick", False):
@@ -202,7 +203,7 @@ class Host:
 
 
 class Cuda:
-    """Runs kernels on CUDA arrays of this process, where they are; a fault ends CUDA for the process."""
+    """Runs kernels on this process's CUDA arrays, in place; a fault ends CUDA for the process."""
 
     def __init__(self):
         from ..devices.gpu import worker as gpu_worker

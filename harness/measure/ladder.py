@@ -20,7 +20,7 @@ from . import bench, figures
 from .shapes import shape_of
 
 DATA = Path(__file__).with_name("ladder.json")
-HARDWARE = Path(__file__).with_name("hardware")  # a data file for each GPU, of harness.maintain.hardware
+HARDWARE = Path(__file__).with_name("hardware")  # one data file per GPU, from harness.maintain.hardware
 COMMAND = "python -m harness.maintain.ladder --measure"
 SOFTWARE = ("numpy", "llvmlite", "nvidia-cuda-nvrtc", "cuda-bindings")
 #: the counters of a launch that are stored
@@ -33,7 +33,8 @@ KEPT = """
 
 @dataclass(frozen=True)
 class Ladder:
-    """One piece of work, and the puzzles that do it. output: what it makes. rungs: (puzzle, --shape)."""
+    """One computation, and the puzzles that perform it. output: the array it produces. rungs: (puzzle,
+    --shape)."""
 
     name: str
     title: str
@@ -67,8 +68,8 @@ LADDERS = (
 
 
 def load(path: Path = DATA, hardware: Path = HARDWARE) -> dict:
-    """The stored figures: date, command, versions, and a rung for each ladder and puzzle, with its times on the first
-    GPU that there is a file of."""
+    """The stored figures: date, command, versions, and a rung for each ladder and puzzle, with its times on
+    the first GPU that has a data file."""
     data = json.loads(path.read_text(encoding="utf-8"))
     for measured in sorted(hardware.glob("*.json"))[:1]:
         times = json.loads(measured.read_text(encoding="utf-8"))["ladder"]
@@ -97,7 +98,7 @@ def intensity(rung: dict) -> float:
 
 
 def kernels_for(puzzle: Puzzle, output: str) -> tuple[Kernel, ...]:
-    """The kernel that makes an output, or the two that make it in succession."""
+    """The kernel that produces an output, or the two that produce it in succession."""
     for kernel in puzzle.kernels:
         made = (kernel, *puzzle.followers(kernel))
         if made[-1].outputs[0].name == output:
@@ -106,7 +107,7 @@ def kernels_for(puzzle: Puzzle, output: str) -> tuple[Kernel, ...]:
 
 
 def once(puzzle: Puzzle, output: str, dims: dict) -> int:
-    """Bytes of all arrays except what a first pass hands to a second."""
+    """Bytes of all arrays except the intermediate one between two passes."""
     kernels = kernels_for(puzzle, output)
     handed = {a.name for a in kernels[0].outputs} if len(kernels) > 1 else set()
     arrays = {a.name: a for kernel in kernels for a in kernel.arrays if a.name not in handed}
@@ -131,7 +132,7 @@ def counted(course: Course, ladder: Ladder, number: str, shape: str, opener=None
         "least_bytes": once(puzzle, ladder.output, full),
         "counters": {name: sum(m.counters[name] for m in launches) for name in KEPT},
     }
-    for gate in puzzle.gates:  # like puzzle 32's: half as much again as its tiles have to move
+    for gate in puzzle.gates:  # like puzzle 32's: 1.5 times what its tiles must move
         if (
             gate.quantity == "global_bytes"
             and callable(gate.most)
@@ -146,8 +147,8 @@ def counted(course: Course, ladder: Ladder, number: str, shape: str, opener=None
 
 
 def timed(course: Course, ladder: Ladder, number: str, shape: str, opener=None) -> dict:
-    """The time of one rung on a GPU, and the library's with TF32 off and its better layout. Errors: CourseError where it
-    does not run."""
+    """The time of one rung on a GPU, and the library's with TF32 off in its better layout. Errors:
+    CourseError if it does not run."""
     puzzle = course.load(number)
     kernels = tuple(k.name for k in kernels_for(puzzle, ladder.output))
     settings = bench.BenchOptions(shape=shape, device="gpu", only=kernels)

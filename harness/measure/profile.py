@@ -19,7 +19,8 @@ from ..grading.verdict import Verdict
 
 @dataclass
 class KernelProfile:
-    """One kernel in one case. counters: see devices/virtual/explain/metrics.py; the last two: of ptxas, or None."""
+    """One kernel in one case. counters: see devices/virtual/explain/metrics.py; the last two: from ptxas, or
+    None."""
 
     kernel: str
     case: str
@@ -33,20 +34,19 @@ class KernelProfile:
 
 @dataclass
 class Profile:
-    """verdict: of the cases that were run, which may be wrong and still be counted."""
+    """verdict: on the cases that were run; wrong results are counted all the same."""
 
     verdict: Verdict
     source: str = ""
     kernels: list[KernelProfile] = field(default_factory=list)
-    targets: list[Measure] = field(default_factory=list)  # of the gates that count in these cases
+    targets: list[Measure] = field(default_factory=list)  # from the gates that apply to these cases
     no_resources: str = ""  # why registers and occupancy are not known, for "Registers and occupancy ..."
 
 
 def profile_file(puzzle: Puzzle, path: Path, case: str = "", opener=None) -> Profile:
-    """Count the kernels of a file, each in the requested case, else in that of its gates, else in its
-    largest.
+    """Count the kernels of a file, each in the requested case, else in its gates' case, else in its largest.
 
-    opener: stands in for devices.confined_device. Errors: CourseError for an unknown case; DeviceError.
+    opener: replaces devices.confined_device. Errors: CourseError for an unknown case; DeviceError.
     """
     if opener is None:
         from ..devices import confined_device as opener
@@ -78,7 +78,7 @@ def profile_file(puzzle: Puzzle, path: Path, case: str = "", opener=None) -> Pro
 
 
 def gated_case(puzzle: Puzzle, kernel: Kernel) -> str:
-    """The name of the case in which the first of a kernel's gates counts, or ""."""
+    """The name of the case of a kernel's first gate, or ""."""
     return next((gate.case for gate in puzzle.gates if kernel.name in names(gate, puzzle)), "")
 
 

@@ -4,8 +4,8 @@ FLOP.
     N=128,C=128,H=71,W=71,K=256,R=3,S=3,stride=2,pad=1     a layer; 1-D without H and R, 3-D with D and T
     M=4096,N=4096,K=4096                                   a matrix product
 
-A puzzle's own names, such as C_in or stride_w, work too: those of its big case. Sizes left out are as in that
-case; stride, padding, dilation and groups are then 1, 0, 1, 1.
+A puzzle's own names, such as C_in or stride_w, work too. Sizes left out are those of its big case; stride,
+padding, dilation and groups default to 1, 0, 1, 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from ..course.declare import Array, Case, Kernel, Puzzle
 from ..errors import CourseError
 
-#: a library's name -> the puzzles' names for it, of which the first that a puzzle has is used
+#: a library's name -> the puzzles' names for it; the first that a puzzle has is used
 LAYER = {
     "N": ("batch", "n", "patterns"),
     "C": ("C_in", "C", "n_in", "classes"),
@@ -41,14 +41,14 @@ class Shape:
 
 
 def big_case(puzzle: Puzzle) -> dict[str, int]:
-    """The sizes with which a puzzle is timed: as declared, else those of its largest case."""
+    """The sizes with which a puzzle is timed: the declared ones, else those of its largest case."""
     from ..grading.runs import in_order
 
     return dict(puzzle.bench) or dict(in_order(puzzle)[-1].dims)
 
 
 def shape_of(puzzle: Puzzle, text: str = "", init: str = "normal") -> Shape:
-    """The case that `--shape text` asks for. Errors: CourseError in one line, if it is impossible."""
+    """The case that `--shape text` describes. Errors: CourseError, one line, if it is impossible."""
     given = parse(text)
     dims, unused = sizes(puzzle, given) if given else (big_case(puzzle), ())
     inputs = {}
@@ -133,7 +133,7 @@ def positions(base: Mapping[str, int], given: dict[str, int]) -> dict[str, int]:
 
 
 def spread(base: Mapping[str, int], given: dict[str, int]) -> dict[str, int]:
-    """One stride for all dimensions; sizes of 1, no padding, for those that a layer does not have."""
+    """One stride for all dimensions; dimensions that a layer lacks get size 1 and no padding."""
     missing = ""
     if {"W", "S"} <= given.keys():
         missing = "".join(
@@ -162,7 +162,7 @@ def check(puzzle: Puzzle, case: Case) -> None:
         if min(shape) < 1:
             raise CourseError(f"--shape: {told}; is the filter larger than the image?")
         if math.prod(shape) > LARGEST:
-            raise CourseError(f"--shape: {told}, more than the {LARGEST:,} elements that kernels count")
+            raise CourseError(f"--shape: {told}, more than the {LARGEST:,} elements that kernels can index")
         if array.role == "constant" and math.prod(shape) > array.most:
             raise CourseError(f"--shape: {told}; {kernel.name} has room for {array.most:,} elements of it")
 
@@ -174,7 +174,7 @@ def flops(kernel: Kernel, dims: Mapping[str, int]) -> int | None:
     """FLOP of the textbook formula, including products with padding; None if no formula is known.
 
     As the kernel declares it, else twice the multiply-adds of a convolution, a matrix product or a dense
-    layer, told by the sizes that the kernel takes.
+    layer, recognised by the sizes that the kernel takes.
     """
     if kernel.flops:
         return kernel.flops(dict(dims))

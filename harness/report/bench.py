@@ -1,4 +1,4 @@
-"""A figures.BenchResult as text: what was launched, times or counts, and what a GPU could do at most."""
+"""A figures.BenchResult as text: what was launched, times or counts, and the upper bound on a GPU."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def lines(report: BenchResult) -> list[str]:
 
 
 def kernel_rows(m: Measured, report: BenchResult) -> list[tuple[str, str]]:
-    """(what, text) of one kernel; its heading has no name."""
+    """(label, text) for one kernel; the heading has an empty label."""
     grid, block = (" x ".join(map(str, shape)) for shape in (trimmed(m.grid), trimmed(m.block)))
     rows = [("", f"{m.kernel}   grid {grid}, blocks of {block}")]
     if m.flops is not None:
@@ -62,7 +62,7 @@ def kernel_rows(m: Measured, report: BenchResult) -> list[tuple[str, str]]:
 
 
 def trimmed(shape: tuple[int, int, int]) -> tuple[int, ...]:
-    """Without the ones at its end."""
+    """The shape without trailing ones."""
     return shape[: max([i + 1 for i, n in enumerate(shape) if n > 1], default=1)]
 
 
@@ -79,7 +79,7 @@ def counts(m: Measured) -> list[tuple[str, str]]:
         rows = [
             (
                 "counted",
-                f"{m.ran:,} of {m.blocks:,} blocks; what follows is extrapolated from these, an estimate",
+                f"{m.ran:,} of {m.blocks:,} blocks; the rest is extrapolated, an estimate",
             )
         ]
     else:
@@ -106,7 +106,7 @@ def counts(m: Measured) -> list[tuple[str, str]]:
 
 
 def limits(m: Measured, report: BenchResult) -> list[tuple[str, str]]:
-    """What would limit the kernel on the GPU asked about."""
+    """What would limit the kernel on the chosen GPU."""
     moved, best = intensities(m)
     told = f"{moved:.2f} FLOP per byte moved, {best:.1f} if every array moved once"
     rows = [("intensity", told)] if c.flops(m.counters) else []
@@ -172,7 +172,7 @@ def shares(m: Measured, peak) -> str:
 
 
 def library(m: Measured, milliseconds: float) -> list[tuple[str, str]]:
-    """The baseline; milliseconds: of the kernel, and of those that finish its work."""
+    """The baseline; milliseconds: of the kernel and of any kernels that finish its work."""
     if problem := m.baseline.get("problem"):
         return [("library", f"no comparison: {problem}")]
     rows = [("library", m.baseline["software"])]
@@ -191,7 +191,7 @@ def library(m: Measured, milliseconds: float) -> list[tuple[str, str]]:
 
 
 def document(report: BenchResult) -> dict:
-    """For --json: everything measured, and what follows from it."""
+    """For --json: everything measured, and everything derived from it."""
     kernels = []
     for m in report.kernels:
         moved, best = intensities(m)

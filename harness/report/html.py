@@ -35,13 +35,13 @@ td:first-child, th:first-child { text-align: left } img { max-width: 100% } a { 
 
 
 def recorder(width: int = WIDTH) -> Console:
-    """A console that shows nothing; what is printed to it can be exported as HTML."""
+    """A console that prints nothing but can be exported as HTML."""
     how = {"force_terminal": True, "force_jupyter": False, "color_system": "truecolor", "highlight": False}
     return Console(record=True, width=width, file=io.StringIO(), **how)
 
 
 def as_html(console: Console) -> str:
-    """What was printed, with its colours."""
+    """Everything printed to the console, with its colours."""
     return console.export_html(inline_styles=True, code_format=PRE)
 
 
@@ -86,7 +86,7 @@ def page(verdicts: Sequence[Verdict], puzzles: Sequence[Puzzle], when: str) -> s
 
 
 def section(verdict: Verdict, puzzle: Puzzle) -> str:
-    """One puzzle: its verdict, what was counted, and where the output is wrong."""
+    """One puzzle: its verdict, its counts, and where the output is wrong."""
     kind = "passed" if verdict.status == PASSED else "failed"
     parts = [f'<article class="{kind}" id="{verdict.puzzle}">', f"<div>{html.escape(puzzle.title)}</div>"]
     parts.append(lines_html(verdict_lines(verdict, WIDTH)))

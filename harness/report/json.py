@@ -10,7 +10,7 @@ from typing import Any
 from ..grading.repair.telling import cause_removed
 from ..grading.verdict import PASSED, Verdict
 
-FORMAT = 1  # raised when a field changes its meaning
+FORMAT = 1  # incremented when a field changes its meaning
 
 
 def document(verdicts: Sequence[Verdict]) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def document(verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def repairs(verdict: Verdict) -> list[dict[str, Any]]:
-    """Each with the cause that it removes, "" where the verdict speaks of other lines only."""
+    """Each repair with the cause it removes; "" if the verdict is about other lines only."""
     return [r | {"cause": cause_removed(verdict.causes, [r])} for r in verdict.repair]
 
 
@@ -46,5 +46,5 @@ def dumps(verdicts: Sequence[Verdict]) -> str:
 
 
 def text_of(document: Any) -> str:
-    """Another document, such as that of `profile` or `bench`."""
+    """Any other document as JSON text, such as that of `profile` or `bench`."""
     return json.dumps(plain(document), indent=2) + "\n"

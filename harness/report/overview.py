@@ -11,13 +11,13 @@ from ..course.progress import Progress
 
 
 def where_you_are(course: Course, progress: Progress) -> Iterator[str]:
-    """How far, and what to do next."""
+    """The student's progress, and what to do next."""
     ids, entries = course.ids(), progress.all()
     solved = sum(1 for i in ids if i in entries and entries[i].solved)
     yield f"{solved} of {len(ids)} puzzles solved."
     upcoming = progress.next_of(ids)
     if upcoming is None:
-        yield "That is all of them. What comes after the course: puzzles/beyond/README.md"
+        yield "You have solved them all. What comes after the course: puzzles/beyond/README.md"
         return
     puzzle = course.load(upcoming)
     about = f"   (about {puzzle.lines} lines)" if puzzle.lines else ""
@@ -29,7 +29,7 @@ def where_you_are(course: Course, progress: Progress) -> Iterator[str]:
 
 
 def ladder(course: Course, progress: Progress, columns: int) -> Iterator[str]:
-    """All puzzles, each with what the student has done, in lines of so many columns."""
+    """All puzzles with the student's progress, in lines of at most `columns` columns."""
     entries, upcoming, part = progress.all(), progress.next_of(course.ids()), 0
     puzzles = list(course.puzzles())
     width = max((len(puzzle.id) for puzzle in puzzles), default=0)
@@ -48,8 +48,8 @@ def ladder(course: Course, progress: Progress, columns: int) -> Iterator[str]:
 
 
 def debrief(puzzle: Puzzle) -> list[str]:
-    """Paragraphs for a student who has solved it: what others do with the same idea, where it leads (the first paragraph
-    of the lesson's last section), and how the course solves it."""
+    """Paragraphs shown once a puzzle is solved: where the idea is used in practice, where it leads (the first
+    paragraph of the lesson's last section), and how to see the course's solution."""
     try:
         text = puzzle.lesson_path.read_text(encoding="utf-8")
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What a run of the course's kernel shows, against what a reader has guessed."""
+"""Compares a reader's guess with a run of the course's kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import CourseError
 from .pictures.counted import CountedRun, counted_run, solved
 
 WARP = 32
-CLOSE = 0.02  # relative: a guess of a number with a fraction may be rounded
+CLOSE = 0.02  # relative error allowed, since a guess may be rounded
 
 
 class Facts(Mapping):
@@ -41,11 +41,11 @@ class Facts(Mapping):
         return len(touched - {-1})
 
     def reads(self, array: str) -> int:
-        """How many times a thread reads an element of an array, all threads together."""
+        """How many reads of an array's elements all threads make together."""
         return sum(int((at >= 0).sum()) for _, at in self.run.touching(array, kind="load"))
 
     def sectors(self, array: str, warp: int = 0, block: int = 0, kind: str = "load") -> int:
-        """How many sectors the first such request of a warp touches."""
+        """How many sectors a warp's first such request touches."""
         request, _ = self.run.touching(array, block=block, warp=warp, kind=kind)[0]
         return len(np.unique(request.addresses[request.addresses >= 0] // 32))
 
@@ -60,7 +60,7 @@ class Facts(Mapping):
 
 
 def answer(puzzle: Puzzle, asked: Prediction) -> float:
-    """What is to be guessed; in a course for students the number itself is written there. Errors: CourseError."""
+    """The number to be guessed; in a student's course the number itself is stored. Errors: CourseError."""
     with suppress(ValueError):
         return float(asked.answer)
     if puzzle.program:
@@ -84,11 +84,11 @@ def of_training() -> dict[str, object]:
 
 
 def judge(puzzle: Puzzle, asked: Prediction, guess: object) -> tuple[bool, list[str]]:
-    """(is it right?, what to say). Errors: CourseError if the guess is no number."""
+    """(is it right?, the message). Errors: CourseError if the guess is not a number."""
     try:
         number = float(guess)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise CourseError(f"my_guess is to be a number, and is {guess!r}") from None
+        raise CourseError(f"my_guess must be a number; it is {guess!r}") from None
     found = answer(puzzle, asked)
     right = number == found if found == int(found) else abs(number - found) <= CLOSE * abs(found)
     where = f", found in a run of the course's kernel{f' in {asked.case}' if asked.case else ''}"

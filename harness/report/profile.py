@@ -1,4 +1,4 @@
-"""A Profile as text: a table of the source lines that matter, the totals, and what the counts refer to."""
+"""A Profile as text: a table of the source lines that matter, the totals, and notes on the counts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def show_profile(profile: Profile, stream: TextIO | None = None, metrics: bool =
 
 
 def worst_line(measure: Measure) -> str:
-    """The line with most of it, if there is too much."""
+    """The line that contributes most to a count that is too high."""
     if measure.passed or not measure.line:
         return ""
     return f"; line {measure.line} has {percent(measure.line_share)} of {quantity(measure.quantity).of}"
@@ -169,7 +169,7 @@ def barriers(counts: dict) -> str:
     return number(counts.get("barriers", 0))
 
 
-#: headings of the columns and what is in them; an empty column is left out
+#: column headings and contents; an empty column is left out
 CELLS = (
     ("global\nreq.", requests),
     ("sect./\nreq.", sectors),
@@ -191,7 +191,7 @@ def wrap(line: str, width: int) -> list[str]:
     return [head + first, *(" " * 12 + part for part in rest)]
 
 
-#: what is worth a look: more than 1.5 times the ideal, bank conflicts, divergence
+#: what to highlight: more than 1.5 times the ideal, bank conflicts, divergence
 COSTLY = {
     CELLS[1][0]: lambda counts: 2 * c.global_sectors(counts) > 3 * ideal(counts),
     CELLS[5][0]: lambda counts: c.shared_conflicts(counts) > 0,

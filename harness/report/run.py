@@ -1,4 +1,4 @@
-"""What `backwarp run` shows: arrays, the kernel's own output, the fault, and counts per line."""
+"""The output of `backwarp run`: arrays, what the kernel printed, the fault, and counts per line."""
 
 from __future__ import annotations
 

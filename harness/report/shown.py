@@ -1,4 +1,4 @@
-"""What notebooks show: text with colours, pages and pictures, each with a plain text beside it."""
+"""What notebooks show: coloured text, pages and pictures, each with a plain-text version."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Shown:
 
 
 class Page(Shown):
-    """HTML and the text it stands for."""
+    """HTML, with a text to show in its place."""
 
     def __init__(self, html: str, text: str):
         super().__init__([[(line, "")] for line in text.splitlines()])

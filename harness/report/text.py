@@ -1,6 +1,6 @@
 """A Verdict as text: the fact, the place, the remedy; at most a dozen lines, colour only on a terminal.
 
-Text is built as lines of (text, style) spans, so that with and without colour it is the same text.
+Text is built as lines of (text, style) spans, so that it is the same with and without colour.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..grading.repair.telling import told
 from ..grading.verdict import ERROR, FAILED, PASSED, SKIPPED, Verdict
 
 MOST_LINES = 12
-LEAST = 3  # lines that are never left out: what is wrong, and where
+LEAST = 3  # lines that are always kept: what is wrong, and where
 MOST_PRINTED = 4  # lines of the kernel's own output
 WIDTH = 100  # if the output is not a terminal
 MARKS = {PASSED: ("ok", "bold green"), FAILED: ("x", "bold red"), ERROR: ("!", "bold yellow")}
@@ -27,7 +27,7 @@ HEADS = {
     "encoding": "the file is not UTF-8 text",
     "untouched": "not started yet",
     "compile": "does not compile",
-    "unsupported": "uses what the virtual GPU does not have",
+    "unsupported": "uses a feature that the virtual GPU does not have",
     "missing-kernel": "a kernel is missing",
     "missing-constant": "a __constant__ variable is missing, or too small",
     "missing-function": "a function is missing",
@@ -46,7 +46,7 @@ Line = list[Span]
 
 
 def verdict_lines(verdict: Verdict, width: int = WIDTH, most: int = MOST_LINES) -> list[Line]:
-    """The whole report on one file, in at most so many lines."""
+    """The whole report on one file, in at most `most` lines."""
     above, below = parts(verdict, width, most)
     return above + below
 
@@ -67,7 +67,7 @@ def parts(verdict: Verdict, width: int, most: int) -> tuple[list[Line], list[Lin
 
 
 def shortened(verdict: Verdict, width: int, room: int) -> list[Line]:
-    """The sentences of a verdict; where they are too many, those that say why are kept, and the change that mends it."""
+    """The sentences of a verdict; if there are too many, the causes and the repair are kept."""
     repair = told(verdict) if verdict.repair else None
     texts = repair.beside(verdict.lines) if repair else verdict.lines
     lines = [body_lines(text, width) for text in texts]
@@ -75,7 +75,7 @@ def shortened(verdict: Verdict, width: int, room: int) -> list[Line]:
         return [line for some in lines for line in some]
     changed = [i for i, text in enumerate(texts) if repair and repair.is_in(text)]
     causes = [i for i, text in enumerate(texts) if text in verdict.causes]
-    causes.sort(key=lambda i: len(lines[i]))  # rather several short ones than one that is long
+    causes.sort(key=lambda i: len(lines[i]))  # prefer several short causes to one long one
     kept: defaultdict[int, list[Line]] = defaultdict(list)
     left = room - 1
     for i in dict.fromkeys([*range(len(texts))[:LEAST], *changed, *causes, *range(len(texts))]):
@@ -113,7 +113,7 @@ def body_lines(text: str, width: int) -> list[Line]:
 
 
 def wrap(text: str, width: int, hang: str = "  ") -> list[str]:
-    """Lines of at most `width` columns, as far as words allow; `hang` indents all but the first."""
+    """Lines of at most `width` columns, unless a word is longer; `hang` indents all but the first."""
     return textwrap.wrap(
         text, width, break_long_words=False, break_on_hyphens=False, subsequent_indent=hang
     ) or [""]
@@ -166,7 +166,7 @@ def tally(verdict: Verdict, width: int) -> list[list[Line]]:
 
 
 def with_seed(lines: list[Line], verdict: Verdict, width: int) -> list[list[Line]]:
-    """The seed at the end of the last line, or apart, on a line of its own, where it does not fit."""
+    """Appends the seed to the last line, or puts it on its own line if it does not fit."""
     seed = f"  seed {verdict.seed}"
     *above, last = lines
     if len("".join(text for text, _ in last)) + 1 + len(seed) > width:
@@ -189,7 +189,7 @@ def printable(text: str) -> str:
 
 
 def terminal_width(stream: TextIO) -> int:
-    """Columns of a terminal; what COLUMNS says, or WIDTH, where the output goes elsewhere."""
+    """The terminal's width; COLUMNS or WIDTH if the output is not a terminal."""
     if stream.isatty() or os.environ.get("COLUMNS", "").isdecimal():
         return max(40, shutil.get_terminal_size((WIDTH, 24)).columns)
     return WIDTH
@@ -225,13 +225,14 @@ def show(lines: Iterable[Line], stream: TextIO | None = None) -> None:
 
 
 def show_verdict(verdict: Verdict, stream: TextIO | None = None, brief=False, most=MOST_LINES) -> None:
-    """Writes the report on one file, in at most so many lines; brief: its headline only."""
+    """Writes the report on one file, in at most `most` lines; brief: only its headline."""
     stream = stream or sys.stdout
     show([headline(verdict)] if brief else verdict_lines(verdict, terminal_width(stream), most), stream)
 
 
 def show_verdict_around(verdict: Verdict, look: Callable[[], None]) -> None:
-    """Writes the report on one file; the change that is looked for meanwhile stands below the causes."""
+    """Writes the report on one file while `look` searches for a repair, which is then added below the
+    causes."""
     width = terminal_width(sys.stdout)
     above, below = parts(verdict, width, MOST_LINES - 1)
     show(above)

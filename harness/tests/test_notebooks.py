@@ -229,7 +229,7 @@ def test_a_guess_is_compared_with_a_run(magics):
     assert "in place of the dots" in said[...] and "because" not in said[...]
     assert "Yes, 4, found" in said[4] and "because" in said[4] and "It is 4, not 5" in said[5]
     magics.shell.user_ns["my_guess"] = "many"
-    for line, says in (("01", "to be a number"), ("01 2", "1 predictions")):
+    for line, says in (("01", "must be a number"), ("01 2", "1 predictions")):
         with pytest.raises(UsageError, match=says):
             magics.predict(line)
 

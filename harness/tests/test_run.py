@@ -176,7 +176,7 @@ def test_textures_and_surfaces(tmp_path):
             dict(image="texture,linear:zeros:2x4:int32"),
             "linear filtering needs a texture that returns floats",
         ),
-        (dict(image="texture,soft:zeros:2x4"), "soft says nothing of a texture"),
+        (dict(image="texture,soft:zeros:2x4"), "soft is not an option of a texture"),
         (dict(image="texture:zeros:2x4x2x2"), "an array of 4 dimensions"),
         (dict(to="surface:zeros:2x4:float64"), "texel has 1, 2 or 4 channels"),
     ):

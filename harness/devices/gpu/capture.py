@@ -1,4 +1,4 @@
-"""Launches and copies of a graph, on a CuPy stream of their own: captured, and then launched as one CUDA graph.
+"""Launches and copies of a graph, captured on a CuPy stream of their own and launched as one CUDA graph.
 
 Source: CuPy, `cupy.cuda.Stream.begin_capture`, `cupy.cuda.Graph`; CUDA C++ Programming Guide, "CUDA Graphs".
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 
 class Sequence:
-    """values: the numbers of arrays that hold what is copied from the host."""
+    """values: the handles of the arrays that hold values copied from the host."""
 
     def __init__(self, runtime, stream, nodes: list[Node], values: range):
         self.runtime, self.stream, self.nodes, self.values, self.captured = (
@@ -21,8 +21,8 @@ class Sequence:
         )
 
     def run(self, changed: Mapping[int, tuple]) -> list[float] | None:
-        """Wait until all is done. With other arguments than before, all is queued anew, and the seconds of each are known;
-        else the captured graph is launched.
+        """Run everything and wait. If arguments have changed, every node is queued and timed separately;
+        otherwise the captured graph is launched.
         """
         for i, values in changed.items():
             self.nodes[i].values = values
@@ -58,7 +58,7 @@ class Sequence:
 
 
 class Node:
-    """put(stream) queues it. values: what a launch passes."""
+    """put(stream) queues it. values: the arguments of a launch."""
 
     def __init__(self, put: Callable, values: tuple = ()):
         self._put, self.values = put, values

@@ -1,7 +1,7 @@
-"""A GPU, through CuPy, with the interface of every device.
+"""A GPU, through CuPy, with the common device interface.
 
-All work is done in a child process (worker.py), which is stopped when a kernel faults or never ends, and
-replaced when next needed. Modules survive that; arrays do not.
+All work is done in a child process (worker.py), which is killed when a kernel faults or never ends, and
+restarted when next needed. Modules survive that; arrays do not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from harness.devices.nvrtc.symbols import demangle, parameter_sizes, waits_for_g
 from harness.errors import DeviceError, KernelFault
 
 MINIMUM_DRIVER = 12000  # CUDA 12.0, driver 525
-_START_LIMIT = 120  # seconds for CUDA to start and for requests that launch nothing
+_START_LIMIT = 120  # seconds for CUDA to start, and for requests that launch nothing
 
 
 # --- is there a GPU? -----------------------------------------------------------------------------
@@ -45,7 +45,7 @@ _START_LIMIT = 120  # seconds for CUDA to start and for requests that launch not
 
 @dataclass(frozen=True)
 class Driver:
-    """What the CUDA driver reports; version 12040 is CUDA 12.4."""
+    """What the CUDA driver reports; version 12040 means CUDA 12.4."""
 
     version: int = 0
     devices: int = 0
@@ -99,7 +99,7 @@ class GPU:
         self._lock = threading.RLock()
         self._process: Child | None = None
         self._generation = 0
-        self._unused: deque[tuple[int, int]] = deque()  # (generation, handle) of arrays let go of
+        self._unused: deque[tuple[int, int]] = deque()  # (generation, handle) of arrays to be freed
         self._closed = False
         information = self._ask("hello")
         self.name = information["name"]
@@ -130,7 +130,7 @@ class GPU:
         return GpuArray(self, self._ask("empty", shape, dtype, name), shape, dtype, name, axes, False)
 
     def bind_texture(self, array: GpuArray, fields: dict) -> int:
-        """Always a DeviceError: CuPy has textures of its own."""
+        """Always a DeviceError: use CuPy's own textures."""
         raise DeviceError(
             "textures and surfaces are for the virtual GPU here; on a GPU, use cupy.cuda.texture"
         )
@@ -168,7 +168,7 @@ class GPU:
             except (EOFError, ConnectionError) as error:
                 raise DeviceError(f"the GPU process ended unexpectedly ({self._drop()})") from error
             except BaseException as error:
-                if getattr(error, "fatal", True):  # Ctrl-C too leaves an answer unread
+                if getattr(error, "fatal", True):  # Ctrl-C also leaves an answer unread
                     self._drop()
                 raise
 
@@ -229,7 +229,7 @@ class GpuArray:
         return self.damaged(*damage) if damage else None
 
     def damaged(self, index: int, count: int) -> str:
-        """The sentence for `count` elements written outside, the first at this flat index."""
+        """The message for `count` elements written outside the array, the first at this flat index."""
         side = "before the start" if index < 0 else "past the end"
         many = "1 element was" if count == 1 else f"{count} elements were"
         return f"{many} written {side} of {self.name}: [{index}] of {self.size} elements, counted flat"
@@ -242,7 +242,7 @@ class GpuArray:
 
 
 class GpuModule(CompiledFile):
-    """A compiled source. It is loaded again after the GPU has been restarted."""
+    """A compiled source. It is reloaded after the GPU process has been restarted."""
 
     def __init__(self, device: GPU, source: str, name: str, include_dirs, name_expressions, options=()):
         self.device = device
@@ -261,11 +261,12 @@ class GpuModule(CompiledFile):
         self.device._ask("set_constant", self.load(), *constant_bytes(self.compiled, name, values))
 
     def get_global(self, name: str, dtype=numpy.uint8) -> GpuVariable:
-        """A __device__, __managed__ or __constant__ variable, to read and to write. Errors: LaunchError."""
+        """A __device__, __managed__ or __constant__ variable, for reading and writing. Errors:
+        LaunchError."""
         return GpuVariable(self, *variable_array(self.compiled, name, dtype))
 
     def load(self) -> int:
-        """The module in the process that owns the GPU; loaded again if that has been restarted."""
+        """The module's handle in the process that owns the GPU; reloaded if that has been restarted."""
         device = self.device
         with device._lock:
             current = device._process is not None and self._loaded and self._loaded[0] == device._generation
@@ -276,7 +277,7 @@ class GpuModule(CompiledFile):
 
 
 class GpuVariable:
-    """A variable of a module as an array of its memory."""
+    """A module's variable, as an array over its memory."""
 
     def __init__(self, module: GpuModule, symbol: str, shape: tuple[int], dtype: numpy.dtype):
         self.module, self.symbol, self.shape, self.dtype = module, symbol, shape, dtype
@@ -344,7 +345,7 @@ class GpuKernel:
             raise
 
     def request(self, grid, block, args, shared_mem: int) -> tuple:
-        """A launch as sent to the process that owns the GPU. Errors: LaunchError."""
+        """A launch, as it is sent to the process that owns the GPU. Errors: LaunchError."""
         device = self.module.device
         grid, block = triple(grid, "grid"), triple(block, "block")
         check_shape(grid, block, shared_mem, device.limits)

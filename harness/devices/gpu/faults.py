@@ -1,4 +1,4 @@
-"""What CUDA's errors say of a kernel."""
+"""What CUDA's errors say about a kernel."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ _OUTSIDE = "The kernel read or wrote memory outside every array"
 # CUDA's error -> (kind of fault, explanation). All of these leave the context unusable.
 FAULTS = {
     "IllegalAddress": ("invalid-address", _OUTSIDE),
-    "MisalignedAddress": ("misaligned", "An address was no multiple of the size of the access"),
+    "MisalignedAddress": ("misaligned", "An address was not a multiple of the access size"),
     "Assert": ("assert", "An assert() in the kernel failed"),
     "LaunchTimeout": ("timeout", "The driver's watchdog ended the kernel"),
     "HardwareStackError": (
         "stack-overflow",
         "The kernel's stack is exhausted: recursion too deep, or local arrays too large",
     ),
-    "InvalidAddressSpace": ("invalid-address", "An access was to another memory than its instruction is for"),
-    "InvalidPc": ("invalid-address", "The kernel called what is no function: was the pointer ever set?"),
+    "InvalidAddressSpace": ("invalid-address", "An instruction for one memory space accessed another"),
+    "InvalidPc": (
+        "invalid-address",
+        "The kernel called something that is not a function: was the pointer ever set?",
+    ),
     "IllegalInstruction": (
         "invalid-address",
-        "The kernel met __trap(), or called what is no function: was the pointer ever set?",
+        "The kernel ran into __trap(), or called something that is not a function: was the pointer ever set?",
     ),
     "LaunchFailure": (
         "invalid-address",
@@ -47,7 +50,8 @@ def error_name(error: Exception) -> str:
 
 
 def fault_of(name: str, text: str, printed: str) -> KernelFault:
-    """name: of one of FAULTS. text: CUDA's message. printed: what the kernel wrote, and CUDA about an assert()."""
+    """name: a key of FAULTS. text: CUDA's message. printed: the kernel's output, and CUDA's message about an
+    assert()."""
     kind, explanation = FAULTS[name]
     headline = text.split(":", 1)[-1].strip() + f" (cudaError{name})"
     fault = KernelFault(kind, headline, explanation, line=0)

@@ -1,4 +1,5 @@
-"""A graph of the GPU: one request to the process that owns it, which captures the launches on a CuPy stream."""
+"""A graph on the GPU: one request to the process that owns it, which captures the launches on a CuPy
+stream."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from ..launching import Launch, constant_bytes
 
 
 class GpuGraph(Graph):
-    """See graphs.Graph. One after the other, as they do outside a graph, launches run the first time, and wherever each of
-    them is checked for what it has written outside its arrays.
+    """See graphs.Graph. Launches run one by one, as outside a graph, the first time, and whenever each must
+    be checked for writes outside its arrays.
     """
 
-    _ran = 0  # the generation of the process in which each launch has run
-    _known = (0, 0)  # (generation, number) in the process
+    _ran = 0  # the process generation in which every launch has already run
+    _known = (0, 0)  # (generation, the graph's number there)
 
     def _run(self) -> Launch:
         device = self.device
@@ -47,7 +48,7 @@ class GpuGraph(Graph):
         return Launch(text, dropped)
 
     def _changed(self) -> dict[int, list]:
-        """The arguments that launches have got since the process heard of them."""
+        """The arguments that have changed since they were last sent to the process."""
         device, changed = self.device, {}
         if self._known[0] != device._generation:
             self._known = device._generation, device._ask("graph", [_described(node) for node in self.nodes])
@@ -59,7 +60,7 @@ class GpuGraph(Graph):
 
 
 def _described(node: LaunchNode | CopyNode) -> tuple:
-    """A node as it travels."""
+    """A node, as it is sent to the process."""
     if isinstance(node, LaunchNode):
         node.changed = False
         return "launch", *node.request

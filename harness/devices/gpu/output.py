@@ -1,4 +1,4 @@
-"""What kernels print, and what CUDA writes itself: this process's stdout and stderr."""
+"""Captures what kernels print and what CUDA itself writes: this process's stdout and stderr."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _READ_LIMIT = 2 * PRINTF_FIFO
 
 
 class Captured:
-    """Both, at the level of file descriptors."""
+    """Captures both at the level of file descriptors."""
 
     def __init__(self):
         self._file = tempfile.TemporaryFile()

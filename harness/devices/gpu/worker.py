@@ -4,8 +4,8 @@ A kernel that faults leaves its context permanently unusable, and one that never
 waits for it. So all work on the GPU is done here, for `harness.devices.gpu.device` in the parent (see child.py).
 After a fatal error this process has ended, and a new one starts clean.
 
-CUDA's printf and assert write to this process's stdout and stderr, which are a file for that reason.
-Memory comes straight from cudaMalloc, without CuPy's pool, each array between two guard bands.
+CUDA's printf and assert write to this process's stdout and stderr, which are therefore a file. Memory comes
+straight from cudaMalloc, without CuPy's pool, each array between two guard bands.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .output import PRINTF_FIFO, Captured
 
 GUARD = 4096  # bytes before and after each array
 _BAND = numpy.full(GUARD // 4, 0xFFC5C5C5, numpy.uint32).view(numpy.uint8)  # a NaN, as float and as double
-FLUSH = 256 << 20  # bytes written between timed launches, more than any L2 holds
+FLUSH = 256 << 20  # bytes written between timed launches, more than any L2 cache
 WARM_UP = 200.0  # milliseconds of work before the first timed launch: an idle GPU has lowered its clocks
 
 
 @dataclass
 class _Array:
-    base: int  # of the allocation
+    base: int  # address of the allocation
     nbytes: int
     shape: tuple[int, ...]
     dtype: numpy.dtype
@@ -93,7 +93,7 @@ class Context:
     # --- code
 
     def compile(self, source, name, include_dirs, name_expressions, options) -> tuple[int, object]:
-        """Compiles for this GPU and loads; returns (module, Ptx without its machine code)."""
+        """Compiles for this GPU and loads the module; returns (module, Ptx without its machine code)."""
         from dataclasses import replace
 
         from harness.devices.nvrtc.compiler import compile_ptx
@@ -158,7 +158,7 @@ class Context:
             self.runtime.memcpy(pointer, data.ctypes.data, data.nbytes, self.runtime.memcpyHostToDevice)
 
     def empty(self, shape, dtype, name: str) -> int:
-        """Floats are NaN (all bits set), the rest 0x7f bytes."""
+        """Floats are filled with NaN (all bits set), everything else with 0x7f bytes."""
         handle = self._allocate(shape, dtype, name)
         a = self.arrays[handle]
         if a.nbytes:
@@ -236,8 +236,8 @@ class Context:
     ) -> list[float]:
         """Milliseconds of each of `repeat` launches, by CUDA events; L2 holds other data before each.
 
-        Launches for WARM_UP milliseconds come before them. They follow without a pause: while the GPU flushes, the next
-        launch is already queued, and none of what Python needs for it is timed.
+        Warm-up launches for WARM_UP milliseconds come first. There are no pauses: the next launch is queued
+        while the GPU flushes, so Python's overhead is not timed.
         """
         values = self._values(args)
         function, runtime = self._function(module, symbol), self.runtime
@@ -278,7 +278,7 @@ class Context:
         return self._next
 
     def replay(self, number: int, changed: dict) -> tuple[str, int, list[float] | None]:
-        """What was printed, lines dropped, and the seconds of each node, if they are known."""
+        """(output, lines dropped, the seconds of each node if known)."""
         self.output.take()
         try:
             seconds = self.graphs[number].run({i: self._values(args) for i, args in changed.items()})
@@ -296,7 +296,7 @@ class Context:
         return Node(put, self._values(args))
 
     def _copied(self, to: tuple, values: tuple) -> Node:
-        """Values of the host are kept on the device."""
+        """A copy node; values from the host are kept on the device."""
         if values[0] == "value":
             values = "array", self.array(values[1], "values of a graph")
         source, runtime = self.arrays[values[1]], self.runtime
@@ -311,7 +311,7 @@ class Context:
         )
 
     def _values(self, args) -> tuple:
-        """What a launch passes: addresses of arrays, and values."""
+        """A launch's arguments: addresses of arrays, and values."""
         addressed = (
             numpy.array(self.arrays[v].pointer, numpy.uint64) if kind == "array" else v for kind, v in args
         )
@@ -324,7 +324,7 @@ class Context:
         return self.functions[key]
 
     def _allow_shared(self, function, dynamic: int, allowed: int | None) -> None:
-        """Static and dynamic shared memory have 48 KiB together; more only if `allowed` requests it."""
+        """Static and dynamic shared memory together get 48 KiB; more only if `allowed` requests it."""
         driver, limits = self.driver, self.limits
         static = driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function.ptr)
         most = limits.shared_per_block
@@ -345,7 +345,8 @@ class Context:
         room = blocks * self.multiprocessors
         if math.prod(grid) > room:
             raise LaunchError(
-                f"the grid waits as a whole (grid.sync()), and {math.prod(grid)} blocks of {threads} threads do not "
+                f"the whole grid waits in grid.sync(), and {math.prod(grid)} blocks of {threads} threads do "
+                "not "
                 f"fit on this GPU at once; {room} do",
                 "cudaErrorCooperativeLaunchTooLarge",
             )
@@ -364,14 +365,14 @@ class Context:
     # --- errors
 
     def explain(self, error: Exception) -> tuple[BackwarpError, bool]:
-        """(what to tell the parent, whether the context is lost)."""
+        """(the error to send to the parent, whether the context is lost)."""
         if isinstance(error, BackwarpError):
             return error, self.runtime is None  # without CuPy there is nothing more to do
         name = error_name(error)
         if name in FAULTS:
             return fault_of(name, str(error), self.output.take()), True
         if name == "MemoryAllocation":
-            return DeviceError("the GPU has no room for this array"), False
+            return DeviceError("this array does not fit into the GPU's memory"), False
         if hasattr(error, "status"):
             return DeviceError(f"CUDA reports an error: {_first_line(error)}"), True
         return DeviceError(f"the GPU process failed: {type(error).__name__}: {_first_line(error)}"), True

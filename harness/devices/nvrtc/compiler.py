@@ -23,7 +23,7 @@ from . import includes, library
 from .messages import describe, parse_log
 from .symbols import demangle, entries, name_table, variables
 
-#: a kernel must not know which of its builds is running
+#: a kernel must not be able to tell which of its builds is running
 FLAVOURS = {
     "debug": ("-G", "-U__CUDACC_DEBUG__"),
     "fast": ("-lineinfo",),
@@ -31,11 +31,11 @@ FLAVOURS = {
     "draft": ("-Ofc=max",),
     "runtime": ("-rdc=true", "-G"),
 }
-#: what few kernels need and compiles slowly: textures, the runtime's types, launches from kernels; libcu++ in
-#: cooperative groups
+#: switches off what few kernels need and is slow to compile: textures, the runtime's types, launches from
+#: kernels; libcu++ in cooperative groups
 _SOONER = ("-minimal", "-D_CG_LIMIT_INCLUDED_DEPENDENCIES")
-#: libcu++ writes lists of types out up to this length: 10 for nvcc, but 16 for NVRTC, where every file that includes
-#: <limits> or <cuda/atomic> takes 0.9 seconds longer for it
+#: libcu++ unrolls type lists up to this length: 10 for nvcc, but 16 for NVRTC, which costs every file that
+#: includes <limits> or <cuda/atomic> another 0.9 seconds
 _UNROLLED = "-D_CCCL_META_UNROLL_LIMIT=10"
 _LONGEST = 8 << 20  # characters of PTX
 _FORMAT = "6"  # of the cache entries
@@ -60,13 +60,13 @@ SHIMS |= {
 }
 _LIBRARIES = {
     "curand": "Of cuRAND, <curand_kernel.h> is here, with XORWOW and Philox.",
-    "cutlass/": "CUTLASS is not installed here; a kernel file has to hold all that it needs.",
-    "cute/": "CUTLASS is not installed here; a kernel file has to hold all that it needs.",
+    "cutlass/": "CUTLASS is not installed here; a kernel file must be self-contained.",
+    "cute/": "CUTLASS is not installed here; a kernel file must be self-contained.",
 }
 SHIMS |= {name: (_HEADERS / name).read_text() for name in ("algorithm.h", "curand_kernel.h", "helper_math.h")}
 SHIMS["algorithm"] = SHIMS.pop("algorithm.h")
 
-VIRTUAL = "compute_80"  # the architecture that the virtual GPU is like
+VIRTUAL = "compute_80"  # the architecture that the virtual GPU emulates
 _COMPLETE = ".complete"
 _store = Store("ptx")
 _install_lock = threading.Lock()
@@ -78,7 +78,7 @@ class Ptx:
 
     names: plain kernel name (and qualified name, and name expression) -> the name in the PTX.
     overloads: plain names that several kernels share -> their names in the PTX.
-    cubin: the machine code, where one was asked for with arch="sm_90" or the like.
+    cubin: the machine code, if requested by arch="sm_90" or the like.
     """
 
     text: str
@@ -100,7 +100,7 @@ class Ptx:
 
     @cached_property
     def variables(self) -> dict[str, tuple[str, int]]:
-        """The same of __device__, __managed__ and __constant__ variables."""
+        """The same for __device__, __managed__ and __constant__ variables."""
         return {demangle(name): (name, nbytes) for _, name, nbytes in variables(self.text)}
 
     def find(self, name: str) -> str:
@@ -117,10 +117,10 @@ class Ptx:
 
 @dataclass(frozen=True)
 class Job:
-    """A kernel file with all that the compiler reads, so that it opens no file but CUDA's headers.
+    """A kernel file with everything the compiler reads, so that it opens no files but CUDA's headers.
 
-    notes: what was left out of it. headers: text by name. cuda: the folder of CUDA's own headers; "" where none is needed. expressions: template
-    instances to make, such as "tile<16>".
+    notes: what was removed from it. headers: text by name. cuda: the folder of CUDA's own headers; "" if none
+    is needed. expressions: template instances to create, such as "tile<16>".
     """
 
     source: str
@@ -131,7 +131,8 @@ class Job:
     notes: tuple[Diagnostic, ...] = ()
 
     def key(self, *more: str) -> str:
-        """A hash of all that decides what the file compiles to, and of `more`. No compiler is loaded."""
+        """A hash of everything that determines the result of compilation, and of `more`. No compiler is
+        loaded."""
         headers = (part for item in sorted(self.headers.items()) for part in item)
         own = (
             self.name,
@@ -143,7 +144,7 @@ class Job:
         return digest(_FORMAT, library.version(), *own, *headers, *more)
 
     def stored(self, flavour: str, arch: str = VIRTUAL) -> Ptx | None:
-        """What the cache has of it."""
+        """The result in the cache, if any."""
         return _load(_store.get(self.key(flavour, arch)))
 
     def store(self, ptx: Ptx, flavour: str, arch: str = VIRTUAL) -> None:
@@ -162,7 +163,7 @@ def gather(
 
     Errors: CompileError for an include, an expression or an option that is refused; DeviceError.
     """
-    from . import host_code  # only the process that the file is read in needs it
+    from . import host_code  # only the process that reads the file needs it
 
     if wrong := next((e for e in name_expressions if not e.isprintable()), None):
         raise CompileError(f"{wrong!r} is not the name of a kernel")
@@ -195,7 +196,7 @@ def compile_ptx(
 
 
 def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
-    """Compiles to PTX, whatever the cache has.
+    """Compiles to PTX, ignoring the cache.
 
     flavour: "debug" (every variable and line kept), "fast" (optimised, with line marks), "draft" (in a fifth of the
         time, for many kernels that hardly run) or "runtime" (the virtual GPU's own runtime, which leaves functions
@@ -235,14 +236,12 @@ def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
 
 
 def _macros(options: tuple[str, ...]) -> str:
-    """What -DNAME, -DNAME=VALUE and -D 'F(x)=VALUE' define, to stand behind the prelude."""
+    """The definitions for -DNAME, -DNAME=VALUE and -D 'F(x)=VALUE', to follow the prelude."""
     lines = []
     for option in options:
         found = re.fullmatch(r"-D\s*([A-Za-z_]\w*(?:\([\w ,.]*\))?)(?:=(.*))?", option)
         if not found or not option.isprintable() or option.endswith("\\"):
-            raise CompileError(
-                f"{option!r} is not an option that is known here: write -DNAME or -DNAME=VALUE"
-            )
+            raise CompileError(f"{option!r} is not a supported option: write -DNAME or -DNAME=VALUE")
         lines.append(f"#define {found[1]} {found[2] if found[2] is not None else 1}\n")
         if "__has_" in option:
             raise CompileError(
@@ -252,8 +251,8 @@ def _macros(options: tuple[str, ...]) -> str:
 
 
 def _only_constexpr(log: str, source: str, name: str) -> bool:
-    """Whether all that is wrong is that constexpr functions lack __device__, which nvcc's option
-    --expt-relaxed-constexpr makes up for. NVRTC has one for functions of all kinds."""
+    """Whether the only errors are constexpr functions without __device__, which nvcc accepts with
+    --expt-relaxed-constexpr. NVRTC has such an option for all functions."""
     errors = re.findall(r"^(.*?)(?:\((\d+)\))?: error: (.*)", log, re.MULTILINE)
     lines = source.split("\n")
     return bool(errors) and all(
@@ -298,7 +297,7 @@ def _remedy(name: str, quoted: bool, course: dict[str, str]) -> str:
     if "." not in name and includes.is_plain(name) and "/" not in name:
         return "A kernel has CUDA's built-in functions and no host library: remove the line."
     if name.endswith((".h", ".hpp", ".cuh", ".inl", ".cu")) and quoted and not course:
-        return "A kernel file has to hold all that it needs: paste what it uses of that file here."
+        return "A kernel file must be self-contained: paste what it uses from that file."
     offered = ", ".join(sorted(course)[:6])
     return f"It may include {offered + ' and ' if offered else ''}CUDA's headers, such as <cuda_fp16.h>."
 
@@ -323,8 +322,8 @@ def _in_cuda(name: str) -> bool:
 
 
 def _pin_quoted(found, headers, cuda: Path) -> dict[str, str]:
-    """For `#include "mma.h"`: a header of that name that leads to CUDA's file, whatever the working
-    directory holds. NVRTC asks its header list before the file system."""
+    """For `#include "mma.h"`: a header of that name that leads to CUDA's file, whatever is in the working
+    directory. NVRTC searches its header list before the file system."""
     pinned = {}
     for include in found:
         if include.quoted and include.name not in headers:

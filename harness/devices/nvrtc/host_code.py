@@ -1,9 +1,10 @@
-"""Host code in a kernel file: what nvcc compiles for the CPU is taken out, and the kernels stay in their lines.
+"""Host code in a kernel file: what nvcc compiles for the CPU is blanked out, so the kernels keep their line
+numbers.
 
-NVRTC takes device code only. A file for nvcc also has a `main`, launches and containers; `without` blanks
+NVRTC accepts only device code. A file for nvcc also has a `main`, launches and containers; `without` blanks
 what no device code names: functions, variables and types, includes of host libraries, and what `#ifndef
-__CUDACC_RTC__` hides. A function that device code calls stays, although `__device__` is missing: the compiler
-says so better.
+__CUDACC_RTC__` hides. A function that device code calls stays even if its `__device__` is missing: the
+compiler's message about that is better.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from harness.errors import Diagnostic
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-#: headers of host libraries: a kernel can use nothing of them
+#: headers of host libraries, which are of no use to a kernel
 HEADERS = frozenset(
     """
     iostream fstream sstream iomanip ostream istream iosfwd ios streambuf cwchar cctype ctype.h string string_view
@@ -34,7 +35,7 @@ HEADERS = frozenset(
     cusolverSp.h curand.h nccl.h npp.h nvjpeg.h
     """.split()
 )
-# of Thrust's headers, those with something for kernels
+# all of Thrust's headers except those with something for kernels
 _THRUST = re.compile(r"thrust/(?!(?:pair|tuple|complex|functional|swap|extrema|detail/.*)\.h)")
 _PROGRAM = re.compile(r"<<<|\bmain\s*\(|\bcuda[A-Z]\w*\s*\(")
 _SIGN = re.compile(
@@ -64,7 +65,7 @@ _RECORDS = ("struct_specifier", "class_specifier", "union_specifier")
 
 @dataclass(eq=False)
 class Item:
-    """A declaration outside functions: the names it declares, and those that it uses or calls."""
+    """A declaration outside functions: the names it declares, and the names it uses or calls."""
 
     node: Node
     names: set[str]
@@ -72,13 +73,15 @@ class Item:
     called: set[str] = field(default_factory=set)
     device: bool = False
     function: bool = False
-    host: bool = False  # beyond doubt: it is main, launches kernels or calls CUDA's runtime
+    host: bool = False  # certainly: it is main, launches kernels or calls CUDA's runtime
 
 
 def without(source: str, name: str, has: Callable[[str], bool]) -> tuple[str, tuple[Diagnostic, ...]]:
-    """The source with its host code blanked, so that lines and columns stay; a note that says where it was.
+    """The source with its host code blanked, so that lines and columns stay the same; a note that says where
+    it was.
 
-    has: whether there is a header of a name. In a file with host code, any other <header> belongs to that.
+    has: whether a header of some name exists. In a file with host code, any other <header> counts as host
+    code.
     """
     if not _SIGN.search(source):
         return source, ()
@@ -127,7 +130,7 @@ def _ranges(lines: list[int]) -> str:
 
 
 def is_host(header: str) -> bool:
-    """Whether a header is one of a host library."""
+    """Whether a header belongs to a host library."""
     return header in HEADERS or bool(_THRUST.match(header))
 
 
@@ -140,7 +143,7 @@ def _header(include: Node) -> str:
 
 
 def _hidden(root: Node) -> Iterator[Node]:
-    """What `#ifndef __CUDACC_RTC__` and its kin leave out: here it is defined."""
+    """What `#ifndef __CUDACC_RTC__` and the like exclude, since it is defined here."""
     for n in _all(root, "preproc_ifdef", "preproc_if"):
         asked = n.child_by_field_name("name") or n.child_by_field_name("condition")
         match = _RTC.fullmatch(re.sub(r"\s", "", asked.text.decode())) if asked else None
@@ -154,9 +157,9 @@ def _hidden(root: Node) -> Iterator[Node]:
 
 
 def _items(root: Node, source: str, skipped: set[int]) -> list[Item]:
-    """All declarations outside functions, also in namespaces, `extern "C"` and conditionals; methods of records
-    apart, unless they are annotated or special."""
-    # of macros that stand for `__device__` and the like
+    """All declarations outside functions, also in namespaces, `extern "C"` and conditionals; methods are
+    separate items, unless they are annotated or special."""
+    # macros that stand for `__device__` and the like
     device = {name for name, value, _ in cuda_tree.macros(root, source) if _DEVICE.search(value)}
     found, stack = [], [root]
     while stack:
@@ -178,7 +181,7 @@ def _items(root: Node, source: str, skipped: set[int]) -> list[Item]:
 
 
 def _item(n: Node, source: str, start: int, device: set[str], methods: Iterable[Item] = ()) -> Item:
-    """start: where the macros before it may begin, which the parser does not see."""
+    """start: where macros before the declaration, invisible to the parser, may begin."""
     inner = n
     while inner.type in ("template_declaration", "linkage_specification") and inner.named_children:
         inner = inner.named_children[-1]
@@ -211,7 +214,7 @@ def _item(n: Node, source: str, start: int, device: set[str], methods: Iterable[
 
 
 def _methods(record: Node) -> Iterator[Node]:
-    """Functions in classes, without constructors, destructors and operators."""
+    """Member functions, except constructors, destructors and operators."""
     own = {
         _last_word(name)
         for kind in _RECORDS
@@ -226,7 +229,7 @@ def _methods(record: Node) -> Iterator[Node]:
 
 
 def _declared(n: Node) -> Iterator[str]:
-    """The names that a declaration gives to others; none if it is not known to be one."""
+    """The names that a declaration introduces; none if it is not recognised as a declaration."""
     if n.type in (*_RECORDS, "enum_specifier") or n.type in (
         "alias_declaration",
         "namespace_alias_definition",
@@ -266,7 +269,7 @@ def _all(n: Node, *kinds: str) -> Iterator[Node]:
 
 
 def _unneeded(items: list[Item]) -> Iterator[Node]:
-    """The declarations that device code does not name, not even through others."""
+    """The declarations that device code does not use, even indirectly."""
     needed = [i for i in items if i.device or not i.names]  # grows
     host = {name for i in items if i.host for name in i.names}
     for item in items:  # `template void run<int>(int*);` goes with its template

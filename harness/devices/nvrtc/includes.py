@@ -4,11 +4,11 @@ NVRTC opens any file that an ``#include`` names and quotes it in its messages. A
 the course's own headers (``puzzles/include``), CUDA's, and the shims for the C and C++ headers that
 NVRTC lacks; every other name is refused, and so is what this scan cannot decide.
 
-The scan decides what the compiler may open, so it must not take a directive for anything else. A parser that
-recovers from errors (`course/cuda_text.py`) cannot promise that; this scan reads no more than it has to.
-It is a lexer of C++ translation phases 2 and 3 (line splices, comments, raw strings). From
-the first conditional directive, malformed literal or strange character on, where compilers differ in
-what they skip, it turns to the safe side: a directive in a comment or a string counts as well.
+The scan decides what the compiler may open, so it must not miss a directive. A parser that recovers from
+errors (`course/cuda_text.py`) cannot guarantee that; this scan parses as little as possible. It is a lexer
+for C++ translation phases 2 and 3 (line splices, comments, raw strings). From the first conditional
+directive, malformed literal or strange character on, where compilers differ in what they skip, it errs on the
+safe side: a directive in a comment or a string counts too.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _DIRECTIVE = re.compile(rf"{_HASH}{_SPACE}(?P<name>[^\W\d]\w*|\d+)?{_SPACE}", re
 _HEADER = re.compile(r'"(?P<quoted>[^"\n]*)"|<(?P<angled>[^>\n]*)>')
 _HAS = re.compile(rf"__has_(?:include|embed)\w*{_SPACE}\(?{_SPACE}", re.DOTALL)
 _JUDGED = re.compile(rf"{_HASH}{_SPACE}(?:include\w*|import|embed|line|\d+)\b", re.DOTALL)
-# A directive is the first thing on its line, or follows a comment's end, however the text is read.
+# However the text is read, a directive is first on its line or follows the end of a comment.
 _ANYWHERE = re.compile(r"(?:^|\*/)[ \t\v\f\r]*(?=\#|%:)|(?P<has>__has_(?:include|embed))", re.MULTILINE)
 _LEAD = re.compile(rf"{_HASH}{_SPACE}", re.DOTALL)
 _IN_DIRECTIVE = re.compile(rf"{_SPACE}{_HASH}", re.DOTALL)
-_SPELLS = re.compile(r"#|%:|\?\?|\\\r?\n|__has_")  # without any of these a text has no directive
+_SPELLS = re.compile(r"#|%:|\?\?|\\\r?\n|__has_")  # a text without any of these has no directive
 _CONDITIONAL = ("if", "ifdef", "ifndef")
 
 
@@ -66,7 +66,7 @@ class Refused(CompileError):
 
 
 class _Text:
-    """The source without its line splices, with a mapping back to lines and columns."""
+    """The source with its line splices removed, and a mapping back to lines and columns."""
 
     def __init__(self, source: str, name: str):
         self.source, self.name = source, name
@@ -126,13 +126,13 @@ def scan(source: str, name: str = "kernel.cu") -> list[Include]:
             ]
         for position, clear in starts:
             if not clear:
-                raise text.refuse(position, "a long comment stands between # and the directive's name")
+                raise text.refuse(position, "there is a long comment between # and the directive's name")
             _check(text, position, found)
     return sorted(set(found), key=lambda i: (i.line, i.column))
 
 
 def _directives(s: str, start: int) -> Iterator[tuple[int, bool]]:
-    """(where the part to be judged begins, whether it can be judged), erring on the safe side."""
+    """(where each possible directive begins, whether it can be decided), erring on the safe side."""
     for match in _ANYWHERE.finditer(s, start):
         if match["has"]:
             yield match.start(), True
@@ -145,7 +145,7 @@ def _directives(s: str, start: int) -> Iterator[tuple[int, bool]]:
 
 
 def _lex(text: _Text, found: list[Include]) -> int | None:
-    """Reads directives up to where the safe side begins; returns that place, or None for the end."""
+    """Reads directives up to the point where certainty ends; returns that position, or None at the end."""
     position, at_line_start, s = 0, True, text.text
     while position < len(s):
         token = _TOKEN.match(s, position)
@@ -191,12 +191,12 @@ def _raw_end(text: _Text, quote: int) -> int | None:
 
 
 def _check(text: _Text, position: int, found: list[Include]) -> int:
-    """Judges one directive or __has_include; returns where it ends."""
+    """Checks one directive or __has_include; returns where it ends."""
     s = text.text
     directive = _DIRECTIVE.match(s, position)
     word = (directive["name"] or "") if directive else "__has_include"
     if directive and (word == "line" or word.isdigit()):
-        raise text.refuse(position, "#line is refused: messages have to name your own lines")
+        raise text.refuse(position, "#line is refused: messages must name your own lines")
     if directive and word != "include":
         raise text.refuse(position, f"#{word} is refused: use #include and the header's name")
     start = directive.end() if directive else _HAS.match(s, position).end()

@@ -28,15 +28,15 @@ def version() -> str:
 
 @lru_cache(maxsize=1)
 def headers_version() -> str:
-    """The packages' versions; for a toolkit its folder, whose name says it."""
+    """The packages' versions; for a toolkit its folder, whose name contains the version."""
     versions = [_installed().get(package.replace("-", "_"), "none") for package in HEADER_PACKAGES]
     return os.path.realpath(cuda_headers()) if "none" in versions else " ".join(versions)
 
 
 @lru_cache(maxsize=1)
 def cuda_headers() -> Path:
-    """The folder of CUDA's own headers: of the packages, else of an installed toolkit. DeviceError where neither has
-    all of them."""
+    """The folder of CUDA's own headers, from the packages or else an installed toolkit. DeviceError if
+    neither is complete."""
     packages = (Path(folder, "nvidia", "cu13", "include").absolute() for folder in sys.path)
     for include in (*packages, *(root / "include" for root in _toolkits())):
         if all((include / name).exists() for name in _HEADERS):
@@ -45,7 +45,7 @@ def cuda_headers() -> Path:
 
 
 def _toolkits() -> list[Path]:
-    """Where a CUDA toolkit may be, as its own tools and CuPy look for it."""
+    """Where a CUDA toolkit may be: the places that its own tools and CuPy search."""
     named = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     if nvcc := shutil.which("nvcc"):
         named.append(Path(nvcc).resolve().parents[1])
@@ -54,7 +54,7 @@ def _toolkits() -> list[Path]:
 
 @lru_cache(maxsize=1)
 def _installed() -> dict[str, str]:
-    """The versions of NVIDIA's packages by name, read from the names of folders alone; the first on the path."""
+    """The versions of NVIDIA's packages by name, read from folder names alone; the first on the path wins."""
     found: dict[str, str] = {}
     for folder in sys.path:
         try:
@@ -74,7 +74,7 @@ def load_compiler():
         from cuda.bindings import nvrtc
 
         nvrtc.nvrtcVersion()
-    except Exception as error:  # the bindings raise several kinds, their own among them
+    except Exception as error:  # the bindings raise various exceptions, including their own
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise DeviceError(
             f"NVIDIA's compiler cannot be loaded ({reason}). Run: pip install nvidia-cuda-nvrtc cuda-bindings"
@@ -91,9 +91,9 @@ def supported_architectures(api=None) -> list[int]:
 
 @lru_cache(maxsize=1)
 def _preload() -> None:
-    """Loads the package's own library: the bindings take any NVRTC that is in the process already,
-    such as the CUDA 12 one that a PyTorch imported earlier has brought. Before it, the library that it opens by its
-    mere name: NVRTC 13.0 does not look for it beside itself."""
+    """Loads the package's own library: the bindings would use any NVRTC already in the process, such as the
+    CUDA 12 one of a PyTorch imported earlier. The builtins library comes first: NVRTC 13.0 opens it by its
+    bare name and does not look beside itself."""
     for folder in sys.path:
         libraries = Path(folder, "nvidia", "cu13", "lib")
         if (libraries / "libnvrtc.so.13").is_file():
@@ -134,7 +134,7 @@ def run(api, source, name, options, headers, name_expressions):
 def _read(size_of, read, program) -> bytes:
     code, size = size_of(program)
     _require(code, "read its output")
-    buffer = b" " * max(size, 2)  # Python shares bytes objects of length one, and this one is written to
+    buffer = b" " * max(size, 2)  # written to, and Python shares bytes objects of length 1
     (code,) = read(program, buffer)
     _require(code, "read its output")
     return buffer

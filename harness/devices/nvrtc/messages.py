@@ -16,12 +16,12 @@ _HEAD = re.compile(
     r"(?P<severity>(?:catastrophic |internal |command-line )?error|[Ww]arning|[Nn]ote|[Rr]emark)"
     r"(?P<number>(?: #\d+(?:-D)?)?): (?P<message>.*)"
 )
-_EXPRESSIONS = "__nv_name_map"  # where NVRTC looks for the instances of templates that it is asked for
+_EXPRESSIONS = "__nv_name_map"  # NVRTC's name for the list of requested template instances
 _CARET = re.compile(r"\s*\^\s*")
 _CLOSING = re.compile(
     r"(?: and )?\d+ (?:catastrophic )?errors?(?: detected|\b.*limit)|Compilation terminated|Remark: "
 )
-# The functions of a name that the compiler tried, in the message itself or in notes after it.
+# The overloads that the compiler tried, in the message itself or in notes after it.
 _CANDIDATE = re.compile(r'(?:number of parameters of )?function (?:template )?".*"')
 _AT_LINE = re.compile(r"at line (\d+)(?: of (\S+))?")
 # Advice about an option that a student cannot set; the second message is what nvcc users need.
@@ -29,7 +29,8 @@ _FLAG_ADVICE = re.compile(r" Consider using -default-device flag .*")
 _REMEDIES = (
     (
         "A function without execution space annotations",
-        "write __device__ before a function that a kernel calls; host code (main, <<<>>>) has no place here",
+        "write __device__ before a function that a kernel calls; host code (main, <<<>>>) does not belong "
+        "here",
     ),
     (
         "A namespace scope variable without memory space annotations",
@@ -55,13 +56,13 @@ _REMEDIES = (
     ),
     (
         'identifier "cuda',
-        "functions of CUDA's runtime are for the host: a kernel cannot call them here (dynamic parallelism is not"
-        " supported)",
+        "CUDA's runtime functions are for the host: a kernel cannot call them here (dynamic parallelism is "
+        "not supported)",
     ),
     *(
         (
             f'identifier "curandState{name}',
-            "of cuRAND's generators, XORWOW (curandState) and Philox4_32_10 are here",
+            "cuRAND has two generators here: XORWOW (curandState) and Philox4_32_10",
         )
         for name in ("MRG32k3a", "Mtgp32", "Sobol", "Scrambled")
     ),
@@ -85,7 +86,7 @@ _REMEDIES = (
     ),
     (
         "<typeinfo> must be included",
-        "CUDA has no run-time type information on the device: typeid has no place here",
+        "CUDA has no run-time type information on the device: typeid cannot be used",
     ),
 )
 
@@ -95,8 +96,8 @@ def parse_log(
 ) -> tuple[Diagnostic, ...]:
     """The diagnostics of a log, errors first in the compiler's order.
 
-    found: the student's #include directives, to which messages in headers are attributed.
-    allowed: names of headers and directories whose text may be quoted; no other file is quoted.
+    found: the student's #include directives, for attributing messages in headers. allowed: names of headers
+    and directories whose text may be quoted; no other file is quoted.
     """
     blocks: list[tuple[re.Match, list[str]]] = []
     for line in log.splitlines():
@@ -129,11 +130,11 @@ def parse_log(
 
 
 def counted(group: list[Diagnostic]) -> list[Diagnostic]:
-    """A message and its notes, with one note for all of CUDA's functions that it says do not fit."""
+    """A message and its notes, with a single note in place of all of CUDA's overloads that do not fit."""
     unfit = [d for d in group[1:] if not d.line and _CANDIDATE.match(d.message)]
     if len(unfit) < 2:
         return group
-    told = Diagnostic("note", f"{len(unfit)} functions have this name, and none fits")
+    told = Diagnostic("note", f"none of the {len(unfit)} functions of this name fits")
     return [d for d in group if d not in unfit] + [told]
 
 
@@ -160,7 +161,7 @@ def _diagnostic(head, body, lines, name, found, allowed) -> Diagnostic | None:
     if file == _EXPRESSIONS:
         asked = re.search(r"#pragma nv_mangled_name (.*)", body[0]) if body else None
         if message.startswith("Error in parsing name expression") or not asked:
-            return None  # the message before it says why
+            return None  # the previous message says why
         return Diagnostic(
             severity, f"in {asked[1].strip()}: {head['message'].split('. Input name')[0]}", name
         )
@@ -182,7 +183,7 @@ def _diagnostic(head, body, lines, name, found, allowed) -> Diagnostic | None:
 
 
 def chosen_from(message: str, context: list[str]) -> tuple[str, list[str]]:
-    """A message about a call that several functions fit, with their number instead of a line for each."""
+    """A message about an ambiguous call, with the number of candidates instead of a line for each."""
     fit = [text for text in context if _CANDIDATE.match(text)]
     if len(fit) < 2:
         return message, context

@@ -1,7 +1,7 @@
 """CUDA 12's NVRTC with the interface of cuda.bindings.nvrtc, for drivers that cannot load CUDA 13's code.
 
-The bindings load NVRTC 13 and no other. A driver of CUDA 12 (525 to 579) needs machine code from a
-compiler of its own major version; the wheel nvidia-cuda-nvrtc-cu12 has it, a handful of C functions.
+The bindings load NVRTC 13 and no other. A CUDA 12 driver (525 to 579) needs machine code from a compiler of
+its own major version; the wheel nvidia-cuda-nvrtc-cu12 has that compiler, a handful of C functions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Nvrtc12:
         path = path or find()
         if path is None:
             raise DeviceError(
-                "this driver is one of CUDA 12, and the compiler for it is missing. "
+                "this is a CUDA 12 driver, and the compiler for it is missing. "
                 "Run: pip install -e '.[cuda12]'"
             )
         library = ctypes.CDLL(str(path))

@@ -25,7 +25,7 @@ _PROPERTIES = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\
 
 @dataclass(frozen=True)
 class Multiprocessor:
-    """The resources of one of an architecture's multiprocessors. shared: bytes for all its blocks."""
+    """The resources of a multiprocessor of some architecture. shared: bytes for all its blocks."""
 
     warps: int = 64
     blocks: int = 32
@@ -38,7 +38,8 @@ ARCHITECTURES = {"sm_80": Multiprocessor(), "sm_90": Multiprocessor(shared=228 <
 
 @dataclass(frozen=True)
 class Resources:
-    """Of one kernel: registers per thread; bytes of static shared memory, stack and spilled registers."""
+    """What one kernel needs: registers per thread; bytes of static shared memory, stack and spilled
+    registers."""
 
     registers: int
     shared: int
@@ -62,7 +63,7 @@ class Occupancy:
 
 
 def find() -> str | None:
-    """The newest ptxas of the wheels in this environment, else the one on the PATH."""
+    """The newest ptxas among this environment's wheels, else the one on the PATH."""
     found = []
     for folder in sys.path:
         found += Path(folder or ".").glob("nvidia/*/bin/ptxas")
@@ -71,7 +72,7 @@ def find() -> str | None:
 
 
 def resources(ptx: str, arch: str = ARCH) -> tuple[dict[str, Resources], str]:
-    """(kernel name in the PTX -> what it needs, ""), or ({}, what to do) if that cannot be determined."""
+    """(kernel name in the PTX -> what it needs, ""), or ({}, a remedy) if that cannot be determined."""
     program = find()
     if program is None:
         return {}, f"need NVIDIA's ptxas: {INSTALL}"
@@ -108,15 +109,15 @@ def parse(log: str) -> dict[str, Resources]:
 
 
 def occupancy(needs: Resources, threads: int, dynamic_shared: int = 0, arch: str = ARCH) -> Occupancy:
-    """How much of a multiprocessor blocks of `threads` threads can fill. dynamic_shared: bytes per block."""
+    """The occupancy of a multiprocessor with blocks of `threads` threads. dynamic_shared: bytes per block."""
     has = ARCHITECTURES[arch]
     warps = -(-threads // 32)
     per_warp = max(256, -(-needs.registers * 32 // 256) * 256)  # registers are allocated in units of 256
-    shared = -(-(needs.shared + dynamic_shared + 1024) // 128) * 128  # the system takes 1 KiB of each block
+    shared = -(-(needs.shared + dynamic_shared + 1024) // 128) * 128  # the system takes 1 KiB per block
     by = {
         "blocks per multiprocessor": has.blocks,
         "warps per multiprocessor": has.warps // warps,
-        # the four parts of a multiprocessor share evenly
+        # split evenly over the multiprocessor's four parts
         "registers": has.registers // per_warp // 4 * 4 // warps,
         "shared memory": has.shared // shared,
     }

@@ -1,4 +1,5 @@
-"""Names of kernels and variables in PTX: Itanium symbols taken apart, the kernels of a text and their parameters."""
+"""Names of kernels and variables in PTX: parsing Itanium symbols, and a text's kernels and their
+parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def entries(ptx: str) -> list[str]:
 _VARIABLE = re.compile(
     r"\.(const|global)\s+(?:\.attribute\(\.managed\)\s+)?\.align\s+\d+\s+\.[a-z]+(\d+)\s+([\w$]+)(?:\[(\d+)\])?"
 )
-_LINKAGE = re.compile(r"[.\w \t]*")  # what stands before it in its line
+_LINKAGE = re.compile(r"[.\w \t]*")  # what precedes it on its line
 
 
 def variables(ptx: str) -> list[tuple[str, str, int]]:
@@ -38,8 +39,8 @@ def variables(ptx: str) -> list[tuple[str, str, int]]:
 def demangle(symbol: str, qualified: bool = False) -> str:
     """The function name in an Itanium C++ symbol: _ZN1a4tileILi16EEvPf -> tile (or a::tile).
 
-    Anonymous namespaces are left out; template arguments are too. Anything that is no C++ symbol,
-    such as an extern "C" name, is returned as it is.
+    Anonymous namespaces are left out; template arguments are too. Anything that is not a C++ symbol, such as
+    an extern "C" name, is returned unchanged.
     """
     match = re.match(r"_Z(N?)(?:[rVK]*)(L?)(?=\d)", symbol)
     if not match:
@@ -116,7 +117,7 @@ def parameter_sizes(ptx: str, symbol: str) -> tuple[int, ...]:
 
 
 def waits_for_grid(ptx: str, symbol: str) -> bool:
-    """Whether a kernel uses the barrier of its whole grid, for which the driver hands it memory in %envreg1 and 2. In
-    optimised PTX it is expanded into the kernel."""
+    """Whether a kernel uses the grid-wide barrier, for which the driver passes memory in %envreg1 and 2. In
+    optimised PTX it is inlined into the kernel."""
     body = re.search(rf"\.entry\s+{re.escape(symbol)}\s*\(.*?^}}", ptx, re.MULTILINE | re.DOTALL)
     return bool(body) and "%envreg" in body[0]

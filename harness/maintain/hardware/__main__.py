@@ -15,15 +15,15 @@ from .guarded import Finished, run
 from .journal import Journal
 from .steps import STEPS, Step, machine_of
 
-LEFT = 3  # the exit status where something is left to do
-_SHORT = 20.0  # seconds that an item has at least
+LEFT = 3  # the exit status if something is left to do
+_SHORT = 20.0  # seconds that every item gets at least
 #: what a machine with CuPy, PyTorch and CUDA's toolkit lacks
 WHEELS = ("tree-sitter>=0.25,<0.27", "tree-sitter-cuda>=0.21.2,<0.22")
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 
 
 class Call:
-    """One call: starts items until its time is over."""
+    """One call: starts items until its time is up."""
 
     def __init__(self, journal: Journal, minutes: float, again: bool):
         self.journal, self.end, self.again = journal, time.monotonic() + 60 * minutes, again
@@ -41,7 +41,7 @@ class Call:
             return sum(not done for done in pool.map(lambda item: self.item(step, item), items))
 
     def item(self, step: Step, item: str) -> bool:
-        """Whether it has been done, well or not."""
+        """Runs an item. Returns whether it has been dealt with, successfully or not."""
         left = self.end - time.monotonic()
         if left < _SHORT:
             return False
@@ -50,10 +50,10 @@ class Call:
             report = Path(folder) / "report"
             try:
                 finished = run(step.command(item, str(report), self.journal), limit, report)
-            except Exception as error:  # nothing that one item meets may stop the others
+            except Exception as error:  # no failure of one item may stop the others
                 finished = Finished(1, "", f"{type(error).__name__}: {error}", 0.0)
         if finished.status is None and limit < step.limit:
-            return False  # its time was not over, but this call's
+            return False  # this call ran out of time, not the item
         found = judged(step, finished)
         if found["status"] != "done" or any(how != "passed" for how in found.get("tests", {}).values()):
             found["tail"] = finished.tail
@@ -64,7 +64,7 @@ class Call:
 
 
 def judged(step: Step, finished: Finished) -> dict:
-    """What is written down of an item. A tool may end with another status than 0 because it found something."""
+    """The record of an item. A tool may exit with a status other than 0 because it found something."""
     found = {"seconds": finished.seconds}
     try:
         found |= step.read(finished)
@@ -78,7 +78,8 @@ def judged(step: Step, finished: Finished) -> dict:
 
 
 def one_machine(journal: Journal) -> None:
-    """Looks at the machine. Errors: ClickException where no kernel can run, or the results of another GPU are there."""
+    """Examines the machine. Errors: ClickException if no kernel can run, or the results are from another
+    GPU."""
     finished = run(STEPS[0].command("machine", "", journal), STEPS[0].limit)
     found = judged(STEPS[0], finished)
     before = machine_of(journal).get("device")

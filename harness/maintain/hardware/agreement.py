@@ -1,4 +1,4 @@
-"""What a GPU has counted and computed, beside what the virtual GPU counts and computes for the same launch."""
+"""Compares what a GPU counted and computed with what the virtual GPU does for the same launch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .work import text_of
 
 
 class Patient(Pace):
-    """Counting is slow."""
+    """A pace with long limits, since counting is slow."""
 
     def limit(self, nbytes: int) -> float:
         return 60.0
@@ -28,8 +28,8 @@ class Patient(Pace):
 def compared(puzzle: Puzzle, launches: list[dict]) -> Iterator[dict]:
     """For each launch {"kernel", "case", "counters": {name: (ours, the GPU's)}, "bits", "ulp"}.
 
-    bits: whether all outputs are the same to the last bit; ulp: the largest difference of the elements that were kept,
-    in units of the last place.
+    bits: whether all outputs agree to the last bit; ulp: the largest difference among the stored elements, in
+    units in the last place.
     """
     source = text_of(puzzle)
     seed = seed_of(source)
@@ -67,7 +67,7 @@ def compared(puzzle: Puzzle, launches: list[dict]) -> Iterator[dict]:
 
 
 def apart(a: dict, b: dict) -> int:
-    """The largest distance of two outputs' elements, counted in numbers that lie between."""
+    """The largest distance between two outputs' elements, counted in representable numbers."""
     dtype = np.dtype(a["dtype"])
     x, y = (
         np.frombuffer(base64.b64decode(o["first"]), f"i{dtype.itemsize}").astype(np.int64) for o in (a, b)

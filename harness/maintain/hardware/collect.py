@@ -21,11 +21,11 @@ from .work import course, text_of
 
 
 def collect(folder: Path, into: Path = HARDWARE) -> Path:
-    """Writes it, and the page. Errors: ClickException where there is no result."""
+    """Writes the data file and the page. Errors: ClickException if there are no results."""
     journal = Journal(folder)
     machine = machine_of(journal)
     if "device" not in machine:
-        raise click.ClickException(f"{journal.path} says of no GPU")
+        raise click.ClickException(f"{journal.path} names no GPU")
     data = {
         "format": 1,
         **{name: machine[name] for name in ("device", "date", "command")},
@@ -75,7 +75,7 @@ def layers(journal: Journal) -> list[dict]:
 
 
 def mistakes(journal: Journal) -> Iterator[dict]:
-    """Those that pass on the GPU, with what the virtual GPU says of them; and how many there were."""
+    """The mistakes that pass on the GPU, with the virtual GPU's diagnosis; and how many were tried."""
     for item, record in journal.latest("mistakes").items():
         puzzle, results = course().load(item.split(":")[0]), record.get("results", [])
         passed = [explained(puzzle, r["mistake"]) for r in results if r["passed"]]

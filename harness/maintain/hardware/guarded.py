@@ -1,4 +1,4 @@
-"""A command with a time limit, ended with all that it has started."""
+"""A command with a time limit, killed together with everything it started."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from pathlib import Path
 
 _CHECKOUT = Path(__file__).resolve().parents[3]
 _LONGEST = 4 << 20  # bytes of output that are read
-_TAIL = 3000  # characters of it that are kept of what went wrong
+_TAIL = 3000  # characters of output kept after a failure
 
 
 @dataclass
 class Finished:
-    """status: of the process, negative for a signal; None if its time was over. told: what it wrote to `report`."""
+    """status: the process's, negative for a signal; None if it ran out of time. told: what it wrote to
+    `report`."""
 
     status: int | None
     out: str
@@ -31,18 +32,18 @@ class Finished:
 
     @property
     def reason(self) -> str:
-        """Why it failed, in a line: the last that it said."""
+        """Why it failed: its last line of output."""
         said = (self.err.strip() or self.out.strip() or "it said nothing").splitlines()[-1]
         return f"status {self.status}: {said[:400]}"
 
 
 def run(command: list[str], limit: float, report: Path | None = None) -> Finished:
-    """report: a file that the command is told to write."""
+    """report: a file that the command writes."""
     start = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
             paths = os.pathsep.join(filter(None, (str(_CHECKOUT), os.environ.get("PYTHONPATH"))))
-            # the width is pytest's, which would cut off why something failed
+            # wide, because pytest would cut off the reasons for failures
             environment = os.environ | {"COLUMNS": "500", "PYTHONPATH": paths}
             process = subprocess.Popen(
                 command,
@@ -58,7 +59,7 @@ def run(command: list[str], limit: float, report: Path | None = None) -> Finishe
             status: int | None = process.wait(limit)
         except subprocess.TimeoutExpired:
             status = None
-        try:  # whatever is left of its group
+        try:  # kill whatever is left of its group
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass

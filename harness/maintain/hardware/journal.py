@@ -1,4 +1,4 @@
-"""What has been done: a file of JSON lines, each written and flushed when its item has ended."""
+"""A record of what has been done: a file of JSON lines, each written and flushed when its item has ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Journal:
         folder.mkdir(parents=True, exist_ok=True)
         self.path, self._lock = folder / NAME, threading.Lock()
         text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
-        if text and not text.endswith("\n"):  # it was killed while it wrote
+        if text and not text.endswith("\n"):  # it was killed while writing
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write("\n")
         self.records = list(filter(None, map(parsed, text.splitlines())))
@@ -38,7 +38,7 @@ class Journal:
 
 
 def parsed(line: str) -> dict | None:
-    """None for half a line."""
+    """The record; None for an incomplete line."""
     try:
         return json.loads(line)
     except ValueError:

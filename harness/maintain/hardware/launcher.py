@@ -1,7 +1,8 @@
-"""Kernels in this process, for the tools that look into one: `... launcher solution ID SPACE`, `... launcher zoo KERNEL`.
+"""Runs kernels in this process, for tools that inspect a process: `... launcher solution ID SPACE`, `...
+launcher zoo KERNEL`.
 
-An array has exactly its bytes, and what a kernel has to write is left as it was allocated, so that the tools see what
-goes beyond an array and what nobody has set. A JSON line for each launch.
+Arrays have no padding, and outputs are left uninitialised, so that the tools see accesses outside an array
+and reads of unset memory. Prints a JSON line for each launch.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from ...grading.runs import SMALL, Outcome, Pace, Trial, in_order, scalar
 from ...measure.profile import gated_case
 from .work import course, text_of
 
-KEPT = 1024  # elements of an output that are kept
+KEPT = 1024  # elements of an output to keep
 
 
 @dataclass
 class Job:
-    """A launch. args: arrays, scalars, or the number of bytes of an array that is not set."""
+    """A launch. args: arrays, scalars, or the size in bytes of an uninitialised array."""
 
     kernel: str
     grid: object
@@ -67,7 +68,7 @@ class Launcher:
         self.runtime.memcpy(pointer, data.ctypes.data, data.nbytes, self.runtime.memcpyHostToDevice)
 
     def run(self, job: Job, read: bool) -> dict:
-        """read: whether to look at the outputs."""
+        """read: whether to read the outputs back."""
         for name, values in job.constants.items():
             symbol, data = constant_bytes(self.ptx, name, values)
             self.copy(self.module.get_global_var(symbol), data)
@@ -110,7 +111,7 @@ def summary(data: np.ndarray) -> dict:
 
 
 def solution_jobs(puzzle: Puzzle, source: str, every: bool) -> Iterator[Job]:
-    """Each kernel in the case in which `profile` counts it; every: in all cases but the large ones."""
+    """Each kernel in the case that `profile` counts; every: in all cases but the large ones."""
     seed = seed_of(source)
     puzzle = puzzle.drawn(seed)
     for kernel in puzzle.kernels:
@@ -148,7 +149,7 @@ def nbytes(job: Job) -> int:
 
 
 def zoo_job(launcher: Launcher, name: str) -> Job:
-    """A kernel of the tests' zoo, which does one wrong thing."""
+    """A kernel of the tests' zoo, with one fault."""
     from ...tests.devices.virtual.explain.zoo import ZOO
 
     case = ZOO[name]
@@ -169,7 +170,7 @@ def zoo_job(launcher: Launcher, name: str) -> Job:
 
 
 def main(what: str, name: str, how: str = "") -> None:
-    """how: `each` looks at the outputs of one case, `all` runs all cases."""
+    """how: `each` reads the outputs of one case, `all` runs all cases."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     if what == "solution":
         puzzle = course().load(name)

@@ -1,4 +1,4 @@
-"""The layers that are timed, and which kernels of the course can do them."""
+"""The layers to time, and which kernels of the course can compute them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def items() -> list[str]:
 
 
 def kernels(course: Course, layer: str, direction: str) -> list[tuple[Puzzle, Kernel]]:
-    """In the order of the course."""
+    """The kernels that can compute it, in course order."""
     found = []
     for puzzle, kernel in ((p, k) for p in course.puzzles() for k in p.kernels):
         takes = {p.name for p in kernel.params}
@@ -44,7 +44,7 @@ def kernels(course: Course, layer: str, direction: str) -> list[tuple[Puzzle, Ke
 
 
 def can_do(puzzle: Puzzle, kernel: Kernel, text: str) -> bool:
-    """Whether it is an ordinary convolution that takes these sizes."""
+    """Whether the kernel is an ordinary convolution that accepts these sizes."""
     if shapes.transposed(kernel) or not {"C_in", "C_out"} <= {p.name for p in kernel.params}:
         return False
     try:

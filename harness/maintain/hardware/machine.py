@@ -1,4 +1,4 @@
-"""What the machine is and has: GPU, clocks, driver, tools, packages."""
+"""Describes the machine: GPU, clocks, driver, tools, packages."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ TOOLS = {"nvcc": "--version", "ncu": "--version", "compute-sanitizer": "--versio
 
 
 def metrics() -> list[str]:
-    """The metrics of Nsight Compute that METRICS names."""
+    """The Nsight Compute metrics that METRICS names."""
     return list(dict.fromkeys(part for m in METRICS.values() for part in m.ncu.split(" + ") if part))
 
 
 def look() -> dict:
-    """All of it. `missing`: what keeps items from running."""
+    """The full description. `missing`: what keeps items from running."""
     from ...devices.gpu.device import GPU, driver
     from ...devices.nvrtc import library
 
@@ -80,7 +80,7 @@ def smi() -> dict[str, str]:
 
 
 def unknown() -> list[str]:
-    """Those of `metrics` that Nsight Compute refuses on this GPU: it names them, and counts nothing."""
+    """The `metrics` that Nsight Compute does not have on this GPU: it lists them, and counts nothing."""
     refused: list[str] = []
     while wanted := [name for name in metrics() if name not in refused]:
         with tempfile.TemporaryDirectory() as folder:

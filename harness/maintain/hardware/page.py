@@ -1,4 +1,4 @@
-"""HARDWARE.md: the tables that the data file of a GPU is read as."""
+"""HARDWARE.md: a GPU's data file as tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tools import TOOLS
 PAGE = ".github/HARDWARE.md"
 #: arithmetic, and whether it is PyTorch's own kernel
 COLUMNS = (("float32", False), ("tf32", False), ("half", False), ("float32", True))
-_FEW = 20  # rows of what was found wrong
+_FEW = 20  # problems listed at most
 
 
 def write(data: dict, root: Path) -> Path:
@@ -65,7 +65,7 @@ def judged(data: dict) -> list[str]:
 
 
 def ceilings(found: list[dict]) -> list[str]:
-    """One line: what was measured of a copy and of large products."""
+    """One line: the measured rates of a copy and of large products."""
     told = []
     for one in found:
         for row in (row for row in one["rows"] if "ms" in row):
@@ -134,7 +134,7 @@ def solutions(found: dict[str, dict[str, dict]]) -> list[str]:
 
 
 def zoo(found: dict[str, dict[str, dict]]) -> list[str]:
-    """Kinds of faults, how many kernels have one, and how many of them each tool finds."""
+    """Kinds of faults: how many kernels have one, and how many each tool finds."""
     from ...tests.devices.virtual.explain.zoo import ZOO
 
     kinds: dict[str, list[dict[str, dict]]] = {}
@@ -148,5 +148,6 @@ def zoo(found: dict[str, dict[str, dict]]) -> list[str]:
 
 
 def finds(report: dict) -> bool:
-    """An error of a call that merely fails because the kernel has faulted is none of the tool's own."""
+    """Whether the tool itself found the fault: a CUDA call that fails because the kernel faulted does not
+    count."""
     return bool(report.get("errors") or report.get("warnings")) and not report.get("only_api")

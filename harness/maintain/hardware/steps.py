@@ -1,4 +1,4 @@
-"""The steps in their order: their items, and the command of each."""
+"""The steps in order, with their items and commands."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _TESTS = Path(__file__).parents[2] / "tests"
 
 @dataclass(frozen=True)
 class Step:
-    """items: their names. command: of an item, with the path of a file for a tool's report. read: what it found, from
-    what it wrote; ValueError where that is nothing. limit: seconds of an item. parallel: how many at once; 1 where times
-    are taken, and the machine has to be idle.
+    """items: their names. command: an item's command, given a path for a tool's report. read: extracts the
+    findings from the output; ValueError if there are none. limit: seconds per item. parallel: how many run at
+    once; 1 for timings, which need an idle machine.
     """
 
     name: str
@@ -50,13 +50,13 @@ def lines(finished: Finished) -> list[dict]:
     for line in finished.out.splitlines():
         try:
             found.append(json.loads(line))
-        except ValueError:  # it was ended in the middle, or something else printed
+        except ValueError:  # it was killed half-way, or something else printed
             continue
     return found
 
 
 def results(finished: Finished) -> dict:
-    """Also of an item that has not reached its end."""
+    """The results, even of an item that did not finish."""
     return {"results": lines(finished)}
 
 
@@ -74,7 +74,7 @@ def tested(finished: Finished) -> dict:
 
 
 def counted(finished: Finished) -> dict:
-    """The launches in order, as this course and as Nsight Compute name them."""
+    """The launches in order, by the names of this course and of Nsight Compute."""
     ours, theirs = lines(finished), tools.launches(finished.told)
     if [o["kernel"] for o in ours] != [t["kernel"] for t in theirs]:
         raise ValueError(f"launched {[o['kernel'] for o in ours]}, counted {[t['kernel'] for t in theirs]}")
@@ -120,7 +120,7 @@ def checked() -> list[str]:
 
 
 def zoo() -> list[str]:
-    """Not those that never end: no tool looks for them."""
+    """The faulty kernels, except endless ones: no tool looks for those."""
     from ...tests.devices.virtual.explain.zoo import ZOO
 
     return [f"{name}/{tool}" for name, case in ZOO.items() if case.kind != "timeout" for tool in tools.TOOLS]

@@ -35,10 +35,10 @@ def sanitised(command: list[str], tool: str, report: str) -> list[str]:
 
 
 def launches(report: str) -> list[dict]:
-    """What Nsight Compute has counted: {"kernel": name, metric: number} of each launch, in order.
+    """Nsight Compute's counts: {"kernel": name, metric: number} for each launch, in order.
 
-    The raw page has a column for each metric and, below the names, a row of units; other pages have a row for each
-    metric. ValueError where there is neither.
+    The raw page has a column per metric and, below the names, a row of units; other pages have a row per
+    metric. ValueError if there is neither.
     """
     lines = [line for line in report.splitlines() if line.startswith('"')]
     rows = list(csv.DictReader(io.StringIO("\n".join(lines))))
@@ -66,8 +66,8 @@ def number(text: str | None) -> float | None:
 
 
 def findings(report: str) -> dict:
-    """What compute-sanitizer has found: the number of errors, and the first report. ValueError where it did not get
-    to its summary."""
+    """compute-sanitizer's findings: the number of errors, and the first report. ValueError if it did not
+    reach its summary."""
     races, errors = _RACES.search(report), _SUMMARY.search(report)
     if not races and not errors:
         raise ValueError((report.strip().splitlines() or ["compute-sanitizer reports nothing"])[-1][:300])

@@ -21,8 +21,8 @@ from ...grading.grade import Options, Stop, grade_file, open_setups, run_all
 from ...measure import baseline, bench, figures, ladder
 from . import layers, machine
 
-CHUNK = 16  # mistakes of an item
-COMPARED = 200_000_000  # multiply-adds: results of larger launches are compared with a smaller batch
+CHUNK = 16  # mistakes per item
+COMPARED = 200_000_000  # multiply-adds: larger launches are compared with a smaller batch
 
 
 @cache
@@ -31,7 +31,7 @@ def course() -> Course:
 
 
 class KeptGPU(GPU):
-    """Stays open for what comes next: to start CUDA takes seconds."""
+    """A GPU that stays open for reuse, because starting CUDA takes seconds."""
 
     def __exit__(self, *exception) -> None:
         pass
@@ -43,7 +43,7 @@ def gpu() -> KeptGPU:
 
 
 def open_gpu(kind: str = "gpu", checks: str = "full", seed: int = 0) -> GPU:
-    """An opener for what grades and measures."""
+    """An opener for grading and measuring."""
     gpu().checks, gpu().schedule = checks, seed
     return gpu()
 
@@ -52,7 +52,7 @@ def open_gpu(kind: str = "gpu", checks: str = "full", seed: int = 0) -> GPU:
 
 
 def graded(puzzle: Puzzle, source: str) -> dict:
-    """Whether a text passes every case on the GPU. What is wrong with it is looked for elsewhere."""
+    """Whether a text passes every case on the GPU; the causes are not looked for here."""
     seed = seed_of(source)
     puzzle, options = puzzle.drawn(seed), Options(device="gpu", seed=seed, patience=0.0)
     try:
@@ -71,7 +71,7 @@ def graded(puzzle: Puzzle, source: str) -> dict:
 
 
 def grade(number: str) -> Iterator[dict]:
-    """A solution."""
+    """Grades a solution."""
     puzzle = course().load(number)
     if not puzzle.program:
         yield {"puzzle": puzzle.id, **graded(puzzle, text_of(puzzle))}
@@ -82,7 +82,7 @@ def grade(number: str) -> Iterator[dict]:
 
 
 def mistakes(item: str) -> Iterator[dict]:
-    """Some of the mistakes of a puzzle: `09:16` are those from the 17th on."""
+    """Grades some of a puzzle's mistakes: `09:16` means from the 17th on."""
     number, first = item.split(":")
     puzzle = course().load(number)
     for mistake in puzzle.mistakes[int(first) :][:CHUNK]:
@@ -102,7 +102,7 @@ def spread(milliseconds: list[float]) -> dict:
 
 
 def ceilings(_: str) -> Iterator[dict]:
-    """What the GPU can do at most, as far as libraries show it: a copy of memory, a product of large matrices."""
+    """The GPU's limits, as far as libraries reach them: a memory copy, a product of large matrices."""
     repeat, side, nbytes = bench.BenchOptions.repeat, 8192, 1 << 30
     for told, job in (
         ({"what": "copy", "bytes": 2 * nbytes}, {"operation": "copy", "nbytes": nbytes}),
@@ -128,7 +128,8 @@ def rungs(name: str) -> Iterator[dict]:
 
 
 def layer(item: str) -> Iterator[dict]:
-    """`published/weights`: the library's times of one layer in one direction, and those of every kernel that can do it."""
+    """`published/weights`: times for one layer in one direction, of the library and of every kernel that can
+    compute it."""
     name, direction = item.split("/")
     shape, found = layers.LAYERS.get(name, layers.PRODUCT), layers.kernels(course(), name, direction)
     puzzle, kernel = found[0]
@@ -152,7 +153,7 @@ def layer(item: str) -> Iterator[dict]:
 
 
 def timed(puzzle: Puzzle, kernel, shape: str) -> dict:
-    """The times of a kernel, and of those that finish its work."""
+    """The times of a kernel, and of the kernels that finish its work."""
     names = tuple(k.name for k in (kernel, *puzzle.followers(kernel)))
     settings = bench.BenchOptions(shape=shape, device="gpu", only=names, libraries=False, compared=COMPARED)
     report = bench.bench(puzzle, puzzle.solution_path, settings, open_gpu)

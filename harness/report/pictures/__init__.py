@@ -1,1 +1,1 @@
-"""Pictures drawn from real runs, one module per kind; `kinds` is the table of them."""
+"""Pictures drawn from real runs, one module per kind; `kinds` lists them."""

@@ -39,11 +39,12 @@ def access_picture(
     writers: Sequence[Sequence[bool]],
     launch: Launch = Launch(1, 1),
 ) -> Figure:
-    """All arrays of a kernel, with the elements that one thread reads and writes, or a block (thread: None).
+    """All arrays of a kernel, with the elements that one thread (or, with thread=None, one block) reads and
+    writes.
 
-    accesses: of the thread. values: array name -> the numbers or texts for the cells: what the kernel read and
-    what it wrote itself. writers: for every block, for every thread: does it write anything? launch: if it
-    has an x and a y, so do the names of blocks and threads.
+    accesses: the thread's accesses. values: array name -> the numbers or texts in the cells: what the kernel
+    read and what it wrote itself. writers: for every block, for every thread: does it write anything? launch:
+    if it is two-dimensional, blocks and threads are named by x and y.
     """
     dims = puzzle.full_dims(case)
     kinds = {(a.array, a.index): a.kind for a in sorted(accesses, key=lambda a: a.kind)}
@@ -146,7 +147,7 @@ def planes(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def heading(kernel: Kernel, name: str, shape: tuple[int, ...]) -> list[str]:
-    """Lines: `a, 10 elements`, or the name and `m x k = 2 x 4`, on two lines if it is long."""
+    """Lines: `a, 10 elements`, or the name and `m x k = 2 x 4`, on two lines if necessary."""
     if len(shape) == 1:
         return [f"{name}, {shape[0]} element{'s' * (shape[0] != 1)}"]
     letters = next(p.letters for p in kernel.arrays if p.name == name)
@@ -178,7 +179,7 @@ def draw_array(
 
 
 def corner(at: tuple[float, float], shape: tuple[int, ...], flat: int, side: float) -> tuple[float, float]:
-    """Where the cell of an element begins. at: where those of its array begin."""
+    """Where the cell of an element begins. at: where the array's cells begin."""
     across, _ = planes(shape)
     rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
     plane, within = divmod(flat, rows * columns)
@@ -250,7 +251,7 @@ def draw_threads(
 
 
 def explained(shapes: Iterable[tuple[int, ...]], cell: float, whole_block: bool) -> str:
-    """What the numbers in the cells are, as far as there are any: those of vectors have no place beside them."""
+    """What the numbers in the cells mean; vectors show no place in memory."""
     numbered = [s for s in shapes if cell >= READABLE and np.prod(s) <= MOST_VALUES]
     placed = any(len(s) > 1 for s in numbered)
     if whole_block and numbered:
@@ -304,12 +305,12 @@ def draw(
 
 
 def flat(number: int | str, extent: int | tuple[int, ...], what: str) -> int:
-    """The number of a block or thread, counted row by row, of its coordinates "x" or "x,y"."""
+    """The flat number of a block or thread, counted row by row, from its coordinates "x" or "x,y"."""
     sizes = [extent] if isinstance(extent, int) else list(extent)
     try:
         parts = [number] if isinstance(number, int) else [int(part) for part in number.split(",")]
     except ValueError:
-        raise CourseError(f"{number!r} is no {what}; write x or x,y") from None
+        raise CourseError(f"{number!r} is not a {what}; write x or x,y") from None
     if len(parts) == 1 and 0 <= parts[0] < np.prod(sizes):
         return parts[0]
     if len(parts) > len(sizes) or any(not 0 <= p < s for p, s in zip(parts, sizes, strict=False)):

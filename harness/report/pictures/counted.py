@@ -21,7 +21,7 @@ MOST_REQUESTS = 100_000
 
 @dataclass
 class CountedRun:
-    """The requests of one launch, with what is needed to find the elements they touch."""
+    """The requests of one launch, and the data for finding the elements they touch."""
 
     requests: list[Request]
     arrays: dict[str, tuple[int, tuple[int, ...]]]  # name -> device address, shape

@@ -1,7 +1,7 @@
-"""A run that the reader moves through: sliders over block, warp, thread and time, in one piece of HTML.
+"""A run to step through, with sliders over block, warp, thread and time, in one piece of HTML.
 
-The page needs no server and no library: `explore.js` draws the requests of a counted run, which are in the page. A
-place that runs no scripts, such as a code host, shows one line of text instead.
+The page needs no server and no library: it contains the requests of a counted run, which `explore.js` draws.
+Where scripts do not run, on a code host for example, it shows one line of text instead.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ...devices.virtual.explain.metrics import SECTOR, Request
 from ...errors import CourseError, KernelFault
 from .counted import CountedRun, counted_run
 
-SMALL = 700  # elements of all arrays of a case that is shown
+SMALL = 700  # most elements, over all arrays, of a case that can be shown
 MOST_REQUESTS = 600  # of a run; later ones are left out
-MOST_CASES = 2  # of one kernel; of several, one case of each
+MOST_CASES = 2  # for a single kernel; with several kernels, one case each
 BANKS, WORD = 32, 4  # of shared memory; bytes
 KINDS = {"load": 0, "store": 1, "atomic": 2}
-SHARED = -1  # in place of the number of an array
+SHARED = -1  # takes the place of an array number
 STILL = (
     "Run this cell to move through the run: block, warp, thread and time are sliders (they need JavaScript)."
 )
@@ -33,7 +33,7 @@ PAGE = """<div class="backwarp-run" id="{name}" style="background:#fff;color:#22
 
 
 def explore(puzzle: Puzzle, source: str, kernel: str = "", case: str = "", show_lines: bool = True) -> str:
-    """HTML. source: of the kernels that are run. show_lines: the lines of it that each step belongs to.
+    """HTML. source: the kernels to run. show_lines: also show the source line of each step.
 
     Errors: CourseError if nothing can be shown; CompileError, KernelFault.
     """
@@ -45,13 +45,13 @@ def explore(puzzle: Puzzle, source: str, kernel: str = "", case: str = "", show_
     for k, c in ((k, c) for k in chosen for c in cases(puzzle, k, case)[:most]):
         try:
             views.append(view(puzzle, source, k, c, show_lines))
-        except (CourseError, KernelFault) as problem:  # the other kernels may be done already
+        except (CourseError, KernelFault) as problem:  # other kernels may still have something to show
             problems.append(problem)
     if not views and problems:
         raise problems[0]
     if not views:
         names = ", ".join(c.name for c in puzzle.cases if elements(puzzle, puzzle.kernels[0], c) <= SMALL)
-        raise CourseError(f"{puzzle.id} has no such case that is small enough to show; it has {names}")
+        raise CourseError(f"{puzzle.id} has no case small enough to show by that name; it has {names}")
     text = json.dumps(views, separators=(",", ":")).replace("<", "\\u003c")
     name = f"run-{sha256(text.encode()).hexdigest()[:10]}"
     script = Path(__file__).with_name("explore.js").read_text(encoding="utf-8")
@@ -119,7 +119,7 @@ def array_view(parameter, values: np.ndarray) -> dict:
 
 
 def number(value: float) -> str:
-    """In as many digits as fit a cell; "" for NaN, which is in what nothing has been written to."""
+    """As many digits as fit into a cell; "" for NaN, which marks memory that was never written."""
     if np.isnan(value):
         return ""
     texts = [f"{value:.{digits}g}" for digits in (3, 2, 1)]
@@ -127,8 +127,9 @@ def number(value: float) -> str:
 
 
 def touched(found: CountedRun, kernel: Kernel, r: Request) -> list[tuple[int, list, int]]:
-    """(number of the array, lanes, cost) of a request. Lanes are [first, element, how many, step, width] of lanes in
-    a row whose elements are a step apart; the cost is in sectors, or in turns of shared memory."""
+    """(number of the array, lanes, cost) of a request. Lanes are [first, element, count, step, width] for
+    each run of consecutive lanes whose elements are a constant step apart; the cost is in sectors, or in
+    turns of shared memory."""
     lanes = np.flatnonzero(r.addresses >= 0)
     if not lanes.size:
         return []

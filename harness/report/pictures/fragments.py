@@ -28,7 +28,7 @@ MATRICES = {
 CASE = "drawn"  # its matrices are those of one mma
 REGISTERS = {"a": 4, "b": 2, "d": 4}
 FIRST_WARP = "blockIdx.x + blockIdx.y == 0 && threadIdx.x < 32"
-ATTEMPTS = 20  # attempts to find inputs whose sums all differ
+ATTEMPTS = 20  # to find inputs whose sums all differ
 LARGEST_CELL = 24
 INKS = ("step 0", "step 1", "step 2", "other")
 
@@ -58,7 +58,7 @@ class Listener(Runner):
 
     def text(self, source: str) -> str:
         file = read(source)
-        # of the others none is needed, and they are slow to compile
+        # the other kernels are not needed, and slow to compile
         edits = [(f.whole, "") for f in file.functions if f.name in self.others]
         for include in file.whole.all("preproc_include"):
             if include.part("path").code == '"mma.cuh"':
@@ -77,14 +77,14 @@ class Listener(Runner):
 
 
 def numbered(inputs: Mapping[str, np.ndarray], attempt: int) -> dict[str, np.ndarray]:
-    """Different whole numbers from 1 on, exact in TF32 and half, in any order."""
+    """Distinct whole numbers from 1, exact in TF32 and half, in random order."""
     orders = {name: np.random.default_rng(derive_seed("fragments", name, attempt)) for name in inputs}
     return {n: 1 + orders[n].permutation(a.size).astype(a.dtype).reshape(a.shape) for n, a in inputs.items()}
 
 
 def owners(puzzle: Puzzle, kernel: Kernel, source: str) -> list[np.ndarray]:
-    """For A, B and D: [row, column] -> (lane, register) of the element in the first mma; -1, -1: held by
-    none.
+    """For A, B and D: [row, column] -> (lane, register) of the element in the first mma; -1, -1 if no lane
+    holds it.
 
     Errors: CompileError, KernelFault; CourseError if the kernel executes no mma.
     """

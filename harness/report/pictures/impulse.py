@@ -1,6 +1,6 @@
 """Pictures of an impulse: one input element is 1, all others are 0, and the output shows where it goes.
 
-The weights of such a case are best numbered: an output then holds the number of the tap on the element.
+If the weights are numbered, each output shows the number of the tap that lay on the element.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def impulse_picture(
 
 
 def parameters(dims: Mapping[str, int]) -> str:
-    """`stride 2, 1; padding 1, 1`, rows before columns, and `groups 2`: whatever differs from the default."""
+    """`stride 2, 1; padding 1, 1`, rows before columns, and `groups 2`: everything that differs from the
+    default."""
     said = []
     for ours, name, usual in PARAMETERS:
         pair = dims.get(f"{ours}_h", usual), dims.get(f"{ours}_w", usual)

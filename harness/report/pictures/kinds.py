@@ -1,6 +1,6 @@
 """The kinds of pictures by name: what `backwarp picture ID --kind NAME` draws.
 
-The lessons' pictures are drawn so too, with `--solution -o FILE`.
+The lessons' pictures are drawn the same way, with `--solution -o FILE`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ FORMATS = (".png", ".svg", ".pdf", ".gif")
 class Kind:
     """A row of the table.
 
-    says: for the help. draw: "module:function" of this package; its parameters are named like the attributes
-    of Ask, and it returns a Figure, or None if there is nothing to draw, which `nothing` explains. puzzles:
-    the numbers of those it is for; empty for all. frames: the same as a list of Figures, for a GIF. first:
-    drawn instead of access if no kind is named.
+    says: the text for the help. draw: "module:function" of this package; its parameters are named like the
+    attributes of Ask, and it returns a Figure, or None if there is nothing to draw, which `nothing` explains.
+    puzzles: the numbers of the puzzles it applies to; empty for all. frames: like draw, but returns a list of
+    Figures for a GIF. first: drawn instead of access if no kind is named.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Kind:
     first: bool = False
 
 
-# Moving pictures come first, because a .gif shows them.
+# Moving pictures come first: they are the default for a .gif.
 KINDS = {
     kind.name: kind
     for kind in (
@@ -160,7 +160,7 @@ def chosen_kind(ask: Ask, name: str, moving: bool) -> Kind:
     if moving:
         offered = [k for k in offered if k.frames]
         if not offered or name and name not in (k.name for k in offered):
-            raise CourseError(f"{name or ask.puzzle.id}: nothing in it moves; write it to a .png file")
+            raise CourseError(f"{name or ask.puzzle.id}: this picture does not move; write it to a .png file")
     if name:
         return KINDS[name]
     if moving:
@@ -203,7 +203,8 @@ def save_picture(
     block: str = "",
     thread: str = "",
 ) -> str:
-    """`backwarp picture`; returns the kind drawn. Errors: CourseError, also if the kernel does not run."""
+    """`backwarp picture`; returns the kind drawn. Errors: CourseError, including for a kernel that does not
+    run."""
     if target.suffix not in FORMATS:
         raise CourseError(
             f"{target.name}: pictures are .png, .svg or .pdf files, and .gif where something moves"
@@ -222,7 +223,8 @@ def save_picture(
 
 
 def what_to_draw(puzzle: Puzzle, path: Path, kernel: str, case: str) -> tuple[Kernel, Case]:
-    """A case by name, with the sizes drawn for the file; the first if the name is "". Errors: CourseError."""
+    """The named case, with the sizes derived from the file; the first case if the name is "". Errors:
+    CourseError."""
     from ...course.checkout import read_source, seed_of
 
     if puzzle.program:

@@ -58,7 +58,7 @@ def picture(data: dict) -> Figure:
         axes.axvline(least, color=FAINT, linewidth=1, linestyle=":")
         axes.set_yticks(range(len(found)), [name(rung) for rung in found], fontsize=9)
         axes.set_ylim(len(found) - 0.5, -0.5)
-        room = 1.3 if any(rung.get("gpu") for rung in found) else 1.17  # for the text behind the longest bar
+        room = 1.3 if any(rung.get("gpu") for rung in found) else 1.17  # for the text after the longest bar
         axes.set_xlim(0, room * max(map(moved, found)))
         axes.set_xticks([])
         axes.tick_params(left=False)
@@ -82,7 +82,8 @@ def save(data: dict, root: Path) -> Path:
 
 
 def table(data: dict) -> list[str]:
-    """Markdown: the counters of every rung, and the times and shares of the library if there are any."""
+    """Markdown: the counters of every rung and, if measured, the times and the share of the library's
+    speed."""
     timed = [rung["gpu"] for rung in data["rungs"] if rung.get("gpu")]
     heads = ["", "moved", "sectors per load", "FLOP per byte", "warp instructions"]
     heads += ["ms", "TFLOP/s", "of cuDNN, cuBLAS"] if timed else []
@@ -113,7 +114,7 @@ def time_cells(gpu: dict | None) -> list[str]:
 
 
 def to_page(data: dict, root: Path) -> Path:
-    """Puts the table between its marks. Errors: CourseError if the page has no such marks."""
+    """Puts the table between its markers. Errors: CourseError if the page lacks them."""
     path = root / PAGE
     text = path.read_text(encoding="utf-8")
     require(text.count(BEGIN) == text.count(END) == 1, f"{path} needs the lines {BEGIN} and {END}, once each")

@@ -20,8 +20,8 @@ STEPS = {"step 0": "read in step 0", "step 1": "1", "step 2": "2", "written": "w
 def panels_of(
     puzzle: Puzzle, source: str, below: str, mistake: str, says: str
 ) -> tuple[tuple[str, str], ...]:
-    """(heading, source) of two panels: the previous rung, and the solution or the kernel `source`; of the second alone in
-    a course for students, where nothing is known of the previous rung."""
+    """(heading, source) of two panels: the previous rung, and the solution or the kernel `source`; in a
+    student's course only the second, since the previous rung's solution is not there."""
     if source and not puzzle.has_solution:
         return (("your kernel", source),)
     mine = bool(source) and source.split() != solved(puzzle).split()

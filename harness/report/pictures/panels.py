@@ -1,4 +1,4 @@
-"""Grids of cells side by side, with headings and a legend: what maps of memory are drawn with."""
+"""Grids of cells side by side, with headings and a legend: the building blocks of memory maps."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def draw(title: str, note: str, columns: list[list[Panel]], legend: dict[str, st
 
 
 def height(p: Panel) -> float:
-    """Including its heading above and a gap below."""
+    """Its height, including the heading above and a gap below."""
     return p.gap + LINE * len(p.heading) + HEAD + p.cells.shape[0] * p.side + BELOW
 
 

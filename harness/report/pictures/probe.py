@@ -1,8 +1,8 @@
 """Which elements one thread reads and writes, found by running the kernel.
 
 All threads run, so cooperating threads still cooperate. The chosen thread gets private copies of the arrays:
-what it writes shows in its copies, and an input element that it uses is found by making it NaN only in its
-copy, which changes some output. An element that is read without influencing an output is not found.
+its writes show up in the copies, and the input elements it uses are found by setting one at a time to NaN in
+its copy, which changes some output. An element that is read without affecting an output is not found.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Runner:
         self.function = module.get_function(kernel.name)
 
     def text(self, source: str) -> str:
-        """What is compiled."""
+        """The text that is compiled."""
         return source
 
     def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -85,7 +85,8 @@ class Runner:
         return {p.name: arrays[p.name].get() for p in self.kernel.outputs}
 
     def start(self, arrays: dict, *more) -> None:
-        """Launches the kernel on arrays by name, with `more` after its arguments; printed: what it prints."""
+        """Launches the kernel on arrays by name, with `more` appended to its arguments; its output goes to
+        `printed`."""
         arguments = [
             arrays[p.name] if p.name in arrays else np.dtype(p.dtype).type(p.resolve(self.dims))
             for p in self.kernel.params
@@ -108,14 +109,14 @@ class Runner:
 class Probe(Runner):
     """A kernel of a puzzle, ready to run with one thread isolated.
 
-    Blocks and threads are numbered row by row, x first; grids and blocks have an x and a y at most.
+    Blocks and threads are numbered row by row, x first; grids and blocks have at most two dimensions.
     """
 
     def text(self, source: str) -> str:
         return isolated(source, self.kernel.name)
 
     def run_isolated(self, block: int, thread: int, inputs: dict[str, np.ndarray]) -> Outputs:
-        """The outputs; `inputs` are what the chosen thread gets. Unwritten elements are poison."""
+        """The outputs if the chosen thread sees `inputs`. Unwritten elements are poison."""
         others, own = self.place(self.inputs), self.place(inputs)
         names = [p.name for p in self.kernel.outputs]
         self.before = {n: own[n].get() for n in names}
@@ -130,8 +131,8 @@ class Probe(Runner):
         return {n: np.ma.MaskedArray(a, unwritten[n]) for n, a in after.items()}
 
     def accesses(self, block: int, thread: int) -> Iterator[Access]:
-        """Every element that the thread writes, then every element on which some result depends through
-        it."""
+        """Every element that the thread writes, then every element that affects a result through this
+        thread."""
         right = self.run_isolated(block, thread, self.inputs)
         for name, values in right.own.items():
             for index in changed(values, self.before[name]):
@@ -163,12 +164,12 @@ class Probe(Runner):
 
 
 def count(extent: int | tuple[int, ...]) -> int:
-    """How many blocks or threads a grid or block has."""
+    """The number of blocks in a grid, or of threads in a block."""
     return extent if isinstance(extent, int) else math.prod(extent)
 
 
 def spoilt(values: np.ndarray, index: int) -> Iterator[np.ndarray]:
-    """Copies with a different element at a flat index: NaN, or any other of the array if the type has no
+    """Copies with a different value at a flat index: NaN, or the array's other values if the type has no
     NaN."""
     floats = values.dtype.kind == "f"
     for other in [np.nan] if floats else np.setdiff1d(values, values.flat[index]):

@@ -105,14 +105,14 @@ def middle(who: int) -> float:
 
 
 def bar(pen: Pen, y: float, text: str) -> float:
-    """What both threads pass together. Returns where to continue."""
+    """Draws something both threads pass together. Returns where to continue."""
     pen.box(LEFT, y, 2 * LANE + BETWEEN, BAR, IDLE)
     pen.text(LEFT + LANE + BETWEEN / 2, y + BAR / 2, text, "label", INK, "center")
     return y + BAR + 6
 
 
 def gap(pen: Pen, y: float) -> float:
-    """The line where nothing makes one thread wait for the other."""
+    """Draws the line where neither thread waits for the other."""
     y += GAP
     text = "nothing orders these two"
     half = LETTER * len(text) / 2 + 8

@@ -19,7 +19,7 @@ LEFT, RIGHT = 0.05, 2000.0  # FLOP per byte
 
 
 def picture(data: dict, gpu: str = "H200") -> Figure:
-    """A panel for each ladder: its rungs by their counts, and by their times if there are any."""
+    """A panel for each ladder: its rungs by their counts and, if measured, by their times."""
     timed = next((rung["gpu"]["device"] for rung in data["rungs"] if rung.get("gpu")), "")
     peak = of_device(timed) or named(gpu)
     ladders = [(ladder, found) for ladder in LADDERS if (found := rungs_of(data, ladder.name))]

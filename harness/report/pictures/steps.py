@@ -1,8 +1,8 @@
 """A picture of threads that add up a sum together: what each holds before every step, and whose number it
 adds.
 
-The numbers are those of the puzzle's first case, from a run of the solution. Who adds what is found from a
-second run with random inputs: there, each sum fits one pair of numbers only.
+The numbers are those of the puzzle's first case, from a run of the solution. Who adds what comes from a
+second run with random inputs, where each sum matches only one pair of numbers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Exchange:
 
     @property
     def label(self) -> str:
-        """`+ 4` if all partners are 4 threads further on; `new` if the numbers come from elsewhere."""
+        """`+ 4` if every partner is 4 threads further on; `new` if the numbers come from elsewhere."""
         offsets = {u - t for t, u in self.partner.items()}
         return "new" if not offsets else f"+ {offsets.pop()}" if len(offsets) == 1 else ""
 
@@ -76,7 +76,7 @@ def run(device, puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Rows
 
 
 def exchanges(rows: Rows) -> list[Exchange]:
-    """Who adds whose number, step by step; rows: of random numbers."""
+    """Who adds whose number, step by step. rows: from a run with random numbers."""
     return [Exchange(partners(np.float32(a), np.float32(b))) for a, b in pairwise(rows)]
 
 
@@ -152,9 +152,9 @@ def steps_of_a_block(puzzle: Puzzle, source: str) -> Figure:
         try:
             rows, random = (run(device, puzzle, c, kernel, source) for c in (case, replace(case, inputs={})))
         except CompileError:
-            what = f"the picture shows {expression}, which this kernel does not have, or it does not compile"
+            what = f"the picture shows {expression}; this kernel does not have it, or does not compile"
             raise CourseError(what) from None
-    kept = [i for i in range(len(rows)) if not i or random[i] != random[i - 1]]  # where something happened
+    kept = [i for i in range(len(rows)) if not i or random[i] != random[i - 1]]  # where it changed
     rows, random = [rows[i] for i in kept], [random[i] for i in kept]
     threads = f"thread{'s' if len(rows[0]) > 1 else ''} 0 to {len(rows[0]) - 1} of block 0"
     title = f"{kernel.name}: {expression} of {threads}"

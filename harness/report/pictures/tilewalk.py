@@ -40,7 +40,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Product:
-    """block: coordinates of the one whose walk is drawn."""
+    """block: the coordinates of the block whose walk is drawn."""
 
     kernel: str
     a: Matrix
@@ -52,7 +52,7 @@ class Product:
 
 @dataclass
 class TileStep:
-    """Cells (row, column) of A and B that are read, and their columns or rows [first, last) of the tile."""
+    """The cells (row, column) of A and B that are read, and the columns or rows [first, last) of the tile."""
 
     a: set[tuple[int, int]] = field(default_factory=set)
     b: set[tuple[int, int]] = field(default_factory=set)
@@ -108,7 +108,7 @@ def forward(d: Mapping[str, int]) -> Product:
 
 
 def backward_weights(d: Mapping[str, int]) -> Product:
-    """Of split 0."""
+    """The product of split 0."""
     matrix, positions = windows(d).T, d["batch"] * d["H_out"] * d["W_out"]
     end = -(-positions // d["splits"])
     sums = np.arange(d["C_out"] * matrix.shape[1]).reshape(d["C_out"], -1)
@@ -123,7 +123,7 @@ def backward_weights(d: Mapping[str, int]) -> Product:
 
 
 def backward_data(d: Mapping[str, int]) -> Product:
-    """Of the last class of elements: those with the largest remainders of h and w."""
+    """The product of the last class: the elements whose h and w have the largest remainders."""
     class_h, class_w = d["stride_h"] - 1, d["stride_w"] - 1
     h, w = np.arange(class_h, d["H"], d["stride_h"]), np.arange(class_w, d["W"], d["stride_w"])
     r = np.arange((class_h + d["pad_h"]) % d["stride_h"], d["R"], d["stride_h"])

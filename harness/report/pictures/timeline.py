@@ -1,7 +1,7 @@
-"""A time line of puzzle 34's pipeline: when each pair of tiles is being filled, and when it is used.
+"""A timeline of puzzle 34's pipeline: when each pair of tiles is being filled, and when it is used.
 
-It is drawn from runs whose threads print what they are about to do. The order is that of thread 0; durations are not
-known here.
+It is drawn from runs whose threads print what they are about to do, in the order of thread 0; durations are
+not known.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .steps import run, watched
 TILE, BUFFERS = 4, (2, 3)
 #: what is printed before which statement: 1000 times its place in this list, plus a number
 STATEMENTS = (
-    ("start", r"copy_async\(&filters[^;]*;", "next"),  # of a step
+    ("start", r"copy_async\(&filters[^;]*;", "next"),  # the step
     ("commit", r"commit_copies\(\);", "0"),
-    ("wait", r"wait_copies<STAGES - 2>\(\);", "STAGES - 2"),  # for all groups but the newest so many
+    ("wait", r"wait_copies<STAGES - 2>\(\);", "STAGES - 2"),  # newest groups not waited for
     ("barrier", r"__syncthreads\(\);", "0"),
     ("multiply", r"sum \+= [^;]*;", "step"),
 )
 WIDTHS = {"start": 1, "wait": 0.8, "barrier": 0.8, "multiply": 2.5}  # in the drawing; a commit takes no room
-EDGE, TOP, ROW, PANEL = 84, 92, 30, 40  # pixels: left; above the first panel; of a row; between panels
+EDGE, TOP, ROW, PANEL = 84, 92, 30, 40  # pixels: left; above panel 1; row height; between panels
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def events(device, puzzle: Puzzle, case: Case, source: str) -> list[Event]:
         source = watched(source, statement, f"{place * 1000.0} + {number}")
     printed = [int(row[0]) for row in run(device, puzzle, case, puzzle.kernels[0], source)]
     found = [Event(STATEMENTS[code // 1000][0], code % 1000) for code in printed]
-    return [event for event, _ in groupby(found)]  # a step has many products
+    return [event for event, _ in groupby(found)]  # a step's many products count as one
 
 
 def bars(found: list[Event]) -> list[Bar]:
@@ -133,7 +133,7 @@ def bar(pen: Pen, left: float, right: float, y: float, colour: str, text: str = 
 
 
 def draw(puzzle: Puzzle, source: str = "") -> Figure:
-    """Errors: CourseError if the kernel's statements are not the watched ones."""
+    """Errors: CourseError if the kernel lacks the watched statements."""
     from harness.devices import confined_device
 
     case = next(c for c in puzzle.cases if c.name == "drawn")

@@ -18,7 +18,7 @@ GPU = "H100"
 
 @dataclass(frozen=True)
 class Unit:
-    """amount: how much of its work was counted. rate: how much of it a multiprocessor does in a cycle."""
+    """amount: its counted work. rate: how much of that a multiprocessor does per cycle."""
 
     name: str
     amount: Callable[[dict], int]
@@ -34,9 +34,9 @@ def wavefronts(counts: dict) -> int:
     return counts["shared_load_wavefronts"] + counts["shared_store_wavefronts"]
 
 
-#: of an H100 (NVIDIA H100 architecture white paper, SXM5): 4 schedulers, 128 lanes of float32; 494.7 TFLOP/s of TF32
-#: are 132 multiprocessors x 1,024 multiply-adds at 1.83 GHz, and 3.35 TB/s 13.9 bytes for each in a cycle. Shared
-#: memory: 32 banks of 4 bytes.
+#: of an H100 (NVIDIA H100 architecture white paper, SXM5): 4 schedulers, 128 lanes of float32; 494.7 TFLOP/s
+#: of TF32 are 132 multiprocessors x 1,024 multiply-adds at 1.83 GHz; 3.35 TB/s are 13.9 bytes per
+#: multiprocessor and cycle. Shared memory: 32 banks of 4 bytes.
 UNITS = (
     Unit("arithmetic in float32", float_operations, 128, "of threads"),
     Unit("tensor cores, TF32", lambda n: n["flops_tensor"] // 2, 1024, "multiply-adds"),
@@ -47,7 +47,7 @@ UNITS = (
 
 
 def units_picture(puzzle: Puzzle, path: Path) -> Figure | None:
-    """A panel for each kernel, in the case that is counted: a bar for each unit that has something to do."""
+    """A panel for each kernel, in the counted case: a bar for each unit that is used."""
     kernels = profile_file(puzzle, path).kernels
     if not kernels:
         return None

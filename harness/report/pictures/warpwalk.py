@@ -14,7 +14,7 @@ from ...errors import CourseError
 from .canvas import COLOURS, FAINT, IDLE, INK, LEFT, LETTER, Pen, arrange, corner, draw_array, of_case
 from .counted import counted_run
 
-MOST = 24  # iterations that are drawn
+MOST = 24  # iterations drawn at most
 TOP = 92
 LARGE = 4096  # arrays up to this many elements are drawn one by one
 
@@ -29,7 +29,8 @@ class Pass:
 
 
 def passes(found, arrays: list[str], block: int = 0, warp: int = 0) -> list[Pass]:
-    """The requests of a warp, cut where it reaches a line and array that this iteration has already had."""
+    """The requests of a warp, split into iterations: a new one begins when a line and array come up a second
+    time."""
     done: list[Pass] = []
     seen: set[tuple[int, str]] = set()
     for r in found.requests:
@@ -61,13 +62,13 @@ def sentence(r: Request, name: str, elements: np.ndarray, kind: str) -> str:
 
 
 def warp_picture(puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Figure:
-    """Its first iteration."""
+    """A picture of the first iteration."""
     return warp_frames(puzzle, case, kernel, source, most=1)[0]
 
 
 def warp_frames(puzzle: Puzzle, case: Case, kernel: Kernel, source: str, most: int = MOST) -> list[Figure]:
-    """A picture for each of the first iterations. Errors: CourseError if there is none, or the arrays are too
-    large."""
+    """A picture for each of the first iterations. Errors: CourseError if there are none, or the arrays are
+    too large."""
     dims = puzzle.full_dims(case)
     shapes = {p.name: p.shape(dims) for p in kernel.arrays}
     if sum(int(np.prod(shape)) for shape in shapes.values()) > LARGE:
@@ -82,7 +83,7 @@ def warp_frames(puzzle: Puzzle, case: Case, kernel: Kernel, source: str, most: i
 
 
 def frame(kernel: Kernel, shapes: Mapping, found: list[Pass], now: int, title: str, case: Case) -> Figure:
-    """Pass `now`, with what was read before in grey, and what was written."""
+    """Pass `now`, with what was written, and earlier reads in grey."""
     cell, places, bottom = arrange(kernel, shapes, TOP, largest=40)
     lines = max(len(p.says) for p in found[:MOST])
     pen = Pen(bottom + 62 + 20 * lines, cell)

@@ -71,7 +71,7 @@ REFUSED = {
     "filtered by POINT or LINEAR": lambda: TextureDescriptor(filterMode=2),
     "sRGB": lambda: TextureDescriptor(sRGB=1),
     "linear filtering needs": lambda: texture(BYTES, filterMode=tx.LINEAR),
-    "32 bits are no normalised floats": lambda: texture(
+    "cannot be read as normalised floats": lambda: texture(
         ChannelFormatDescriptor.of("i4"), readMode=tx.NORMALIZED_FLOAT
     ),
     "flags=SURFACE": lambda: tx.SurfaceObject(ResourceDescriptor(tx.ARRAY, cuArr=array(FLOATS, 4))),

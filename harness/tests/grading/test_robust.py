@@ -95,7 +95,7 @@ BUILDS = {
     ),
     "comments between # and a name": (
         kernel("") + "#if 0\n#endif\n" + "\n#/*" * 40_000 + "*/",
-        "a long comment stands between # and the directive's name",
+        "there is a long comment between # and the directive's name",
     ),
     "thousands of errors": (kernel("q;\n" * 5_000), "does not compile"),
 }

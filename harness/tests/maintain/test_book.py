@@ -191,7 +191,7 @@ def test_a_book_is_renewed_in_its_place(site, small):
 def test_a_folder_that_is_no_book_is_left_alone(small, tmp_path):
     (tmp_path / "file").write_text("mine")
     for target in (tmp_path, tmp_path / "file"):
-        with pytest.raises(CourseError, match="is not a book that could be renewed"):
+        with pytest.raises(CourseError, match="is not a book that could be replaced"):
             book(small, target, False, lambda _: None)
     with pytest.raises(CourseError, match="there is no folder"):
         book(small, tmp_path / "absent" / "book", False, lambda _: None)

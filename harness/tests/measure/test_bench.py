@@ -206,7 +206,7 @@ def test_a_large_launch_is_counted_in_some_blocks_and_says_so(counting, monkeypa
     for name in ("flops_fp32", "global_load_sectors", "global_store_sectors", "thread_instructions"):
         assert math.isclose(part.counters[name], whole.counters[name], rel_tol=0.03), name
     text = "\n".join(lines(report))
-    assert f"{part.ran} of 1,728 blocks; what follows is extrapolated from these, an estimate" in text
+    assert f"{part.ran} of 1,728 blocks; the rest is extrapolated, an estimate" in text
     assert "result    right with batch=2; not compared as a whole" in text and "exact" not in text
     assert document(report)["kernels"][0]["exact"] is False
     assert counting().sample_blocks == 0  # the next launch is whole again

@@ -256,7 +256,7 @@ def test_without_checks_the_guards_are_looked_at_on_demand(device, kernel):
             "misaligned",
             "misaligned",
             "misaligned address (cudaErrorMisalignedAddress)",
-            "no multiple of the size",
+            "not a multiple of the access size",
         ),
         (
             "launch_failure",

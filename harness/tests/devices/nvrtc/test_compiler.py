@@ -199,7 +199,7 @@ def test_functions_that_a_call_may_mean_are_counted():
         "    argument types are: (int, float)",
     ]
     assert "argument types are: (float, int, int)" in none.message
-    assert note.message == "4 functions have this name, and none fits"
+    assert note.message == "none of the 4 functions of this name fits"
 
 
 def test_a_host_function_says_what_to_write():

@@ -122,7 +122,7 @@ extern "C" void run() { k<<<1, 1>>>(0); }
 @pytest.mark.parametrize(
     "header, said",
     [
-        ('"common.h"', "A kernel file has to hold all that it needs"),
+        ('"common.h"', "A kernel file must be self-contained"),
         ("<curand_discrete.h>", "<curand_kernel.h> is here"),
         ("<cutlass/cutlass.h>", "CUTLASS is not installed"),
     ],

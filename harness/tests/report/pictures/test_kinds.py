@@ -50,7 +50,7 @@ def test_what_does_not_apply_is_one_line(course, backwarp):  # noqa: F811
         (("1", "--solution", "--kind", "race"), "01_twice: this kernel has no race; the verdict is: passed"),
         (("1", "--solution", "--kind", "heat"), "no output of this kernel is wrong"),
         (("1", "--kind", "race"), "the verdict is: untouched"),
-        (("1", "--kind", "access", "-o", "x.gif"), "access: nothing in it moves"),
+        (("1", "--kind", "access", "-o", "x.gif"), "access: this picture does not move"),
         (("1", "-o", "x.jpg"), "pictures are .png, .svg or .pdf files"),
     ):
         status, out, err = backwarp("picture", *words)
@@ -84,7 +84,7 @@ def test_a_kernel_of_ones_own_is_what_is_drawn(tmp_path):
     with pytest.raises(CourseError, match="conv2d_forward touches no memory"):
         kinds.draw(ask("24", own), KINDS["halo"])
     own.write_text(COURSE.load("19").solution_path.read_text(encoding="utf-8").replace("part", "sums"))
-    with pytest.raises(CourseError, match=r"shows part\[tid\], which this kernel does not have"):
+    with pytest.raises(CourseError, match=r"shows part\[tid\]; this kernel does not have it"):
         kinds.draw(ask("19", own), KINDS["steps"])
     kernel = (
         f"{K}transpose(const float* input, float* output, int rows, int columns) {{ output[0] = input[0]; }}"
@@ -104,7 +104,7 @@ def test_which_kind_is_drawn_without_a_name(monkeypatch):
     )
     assert chosen_kind(ask("09", block="1"), "", False).name == "access"
     assert chosen_kind(ask("30"), "", True).name == "walk"
-    with pytest.raises(CourseError, match="nothing in it moves"):
+    with pytest.raises(CourseError, match="this picture does not move"):
         chosen_kind(ask("30"), "tiles", True)
     assert [k.name for k in kinds_of(COURSE.load("30"))] == [
         "walk",
