@@ -1,6 +1,6 @@
-"""The virtual GPU: NVRTC's PTX, translated to LLVM, run on the CPU, every access checked.
+"""The virtual GPU: NVRTC's PTX, translated to LLVM and run on the CPU, with every access checked.
 
-device.py is what users see, confined.py the same in a process without rights. A file is compiled as
-compile/pipeline.py says: parsed (ptx/), looked at (analyse/), transformed (rewrite/), given its checks (instrument/),
-written as LLVM (emit/). run/ and runtime/ execute it, explain/ says what went wrong.
+device.py is the public interface, confined.py the same in an unprivileged process. compile/pipeline.py
+compiles a file: it is parsed (ptx/), analysed (analyse/), transformed (rewrite/), instrumented with checks
+(instrument/) and emitted as LLVM (emit/). run/ and runtime/ execute it, explain/ explains faults.
 """

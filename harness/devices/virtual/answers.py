@@ -1,4 +1,5 @@
-"""What travels between a device, the process that compiles and the process that runs kernels; what is cached."""
+"""The data exchanged between a device, the compiling process and the process that runs kernels; also what is
+cached."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ CODEC = Codec(
 
 
 def is_sound(found: object) -> bool:
-    """Whether the parts of what came of a launch are of the types that a report relies on."""
+    """Whether the parts of a launch's result have the types that a report relies on."""
     if isinstance(found, errors.LaunchError):
         return _are(str, (*found.args, getattr(found, "code", "")))
     if isinstance(found, Launch):

@@ -55,7 +55,7 @@ class Array:
 
     @property
     def written(self) -> np.ndarray | None:
-        """The elements that a store has reached; None if stores were not tracked."""
+        """Which elements have been stored to; None if stores were not tracked."""
         if Check.INITIALISED not in self.device.recipe:
             return None
         return (

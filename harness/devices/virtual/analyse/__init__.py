@@ -1,1 +1,1 @@
-"""Facts about PTX. Nothing here changes it."""
+"""Analyses of PTX, which never change it."""

@@ -34,7 +34,7 @@ class Group:
         return self.last + self.nbytes - self.first
 
     def reaches(self, offset: int) -> bool:
-        """Whether an access there is within a red zone's length of the others."""
+        """Whether an access at this offset is within a red zone's length of the others."""
         gap = SHARED_GAP if self.space == "shared" else GAP
         return self.first - gap <= offset <= self.last + gap
 
@@ -44,7 +44,7 @@ class Group:
 
 
 def access_groups(body) -> dict[int, Group]:
-    """Position in the body -> its group, for every access that shares a check with another."""
+    """Position in the body -> group, for every access that shares a check with another."""
     found: dict[int, Group] = {}
     open_: dict[tuple, list[Group]] = {}
 
@@ -72,7 +72,7 @@ def access_groups(body) -> dict[int, Group]:
 
 
 def _parts(ins: Instruction) -> bool:
-    """Whether what comes before an instruction and what comes after it have no check in common."""
+    """Whether accesses before and after an instruction cannot share a check."""
     return bool(ins.op.flow) or ins.op.collective in ("block", "warp") or ins.op.memory == "atomic"
 
 

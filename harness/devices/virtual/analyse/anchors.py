@@ -1,8 +1,8 @@
-"""Anchors: where the exact sum of a scalar and a vector may be lost.
+"""Anchors: instructions whose result may not be an exact sum of a scalar and a vector.
 
-A 64-bit number is kept as such a sum (see emit/lanes/values). Not every step towards it is exact: a 32-bit sum may overflow in
-some lanes before it is widened. The instructions that make such a number are anchors, which keep what is missing; all that is
-computed from it comes from them.
+A 64-bit number is kept as such a sum (see emit/lanes/values). Not every step of computing it is exact: a
+32-bit sum may overflow in some lanes before it is widened. The instructions that produce such a number are
+anchors; they keep the difference, and everything computed from the number refers to them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _NONE: frozenset[int] = frozenset()
 def anchors(
     function: Function, blocks: Blocks, strides: Strides, merged: set[str]
 ) -> tuple[Numbers, Sources] | None:
-    """None where there are too many, or where what one keeps is lost too early. merged: registers kept in full."""
+    """The anchors; None if there are too many, or if one's difference would be overwritten too early. merged:
+    registers kept in full."""
     numbers, sources = _numbered(function, strides, merged)
     if len(numbers) > _MOST or sources and _is_stale(function.body, blocks, numbers, sources):
         return None
@@ -32,9 +33,10 @@ def anchors(
 
 
 def wanted_in_full(function: Function, strides: Strides) -> set[str]:
-    """64-bit registers that are more than addresses: what reads them may get any number, also one that looks like an anchor's."""
+    """64-bit registers that are not just addresses: their readers may see any number, even one that looks
+    like an anchor's."""
     full: set[str] = set()
-    # what was inserted beside the program's own instructions takes no notice of the value
+    # inserted instructions do not depend on the value
     body = [i for i in function.body if isinstance(i, Instruction) and i.base not in MARKS]
     while True:
         before = len(full)
@@ -51,7 +53,7 @@ def wanted_in_full(function: Function, strides: Strides) -> set[str]:
 
 
 def _numbered(function: Function, strides: Strides, merged: set[str]) -> tuple[Numbers, Sources]:
-    """Number the instructions that make 64-bit numbers of which not all steps are exact, and follow those numbers."""
+    """Number the instructions that produce inexact 64-bit sums, and track where those values go."""
 
     def is_wide(target: Operand) -> bool:
         varies = target in function.regs and strides.of_registers.get(target, 0) != 0
@@ -79,7 +81,8 @@ def _numbered(function: Function, strides: Strides, merged: set[str]) -> tuple[N
 
 
 def _is_anchor(ins: Instruction, given: list[frozenset[int]], strides: Strides) -> bool:
-    """given: the anchors that each operand comes from; the sum of two such, say, needs one of its own."""
+    """given: the anchors of each operand; the sum of two anchored values, for example, needs its own
+    anchor."""
     kind = linear(ins)
     if kind == "widen" or kind in ("mul", "wide") and any(strides.of(o) == 0 for o in ins.operands[1:3]):
         return kind != "mul" or any(given)
@@ -88,7 +91,8 @@ def _is_anchor(ins: Instruction, given: list[frozenset[int]], strides: Strides) 
 
 
 def _is_stale(body, blocks: Blocks, numbers: Numbers, sources: Sources) -> bool:
-    """What an anchor keeps is about its last result: whether one computed from the one before may still be needed."""
+    """An anchor describes only its latest result: whether a value derived from an earlier one may still be
+    needed."""
     live: dict[int, set[str]] = {b: set() for b in blocks}
     before: dict[int, list[int]] = {b: [] for b in blocks}
     for block, (_, follow) in blocks.items():

@@ -2,7 +2,7 @@
 
 In unoptimised PTX a variable without an initialiser is a register that some path never writes. Copies (`mov`)
 are not uses: the compiler copies variables where paths join, whether or not they are used later. So copies
-pass on the state, and only other instructions that read the register check it (see `initialised`).
+propagate the state, and only other instructions that read the register check it (see `initialised`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .dataflow import computed_from, through_blocks
 
 
 def maybe_undefined(body, registers) -> set[str]:
-    """Registers that a path can read before they are assigned, and those that get copies of them."""
+    """Registers that some path reads before they are assigned, and those that receive copies of them."""
     number = {name: 1 << i for i, name in enumerate(registers)}
     blocks, uses = basic_blocks(body), [_uses(item, number) for item in body]
 
@@ -34,7 +34,7 @@ def maybe_undefined(body, registers) -> set[str]:
 
 
 def _uses(item, number) -> tuple[int, int]:
-    """(registers that an item of a body reads, those it assigns in any case), as bits."""
+    """(registers that an item of a body reads, registers it always assigns), as bits."""
     if isinstance(item, Label):
         return 0, 0
     read = assigned = 0
@@ -46,7 +46,7 @@ def _uses(item, number) -> tuple[int, int]:
 
 
 def without_value(body) -> set[str]:
-    """Registers that stand for empty structs: they are never written, and only passed on, as one byte."""
+    """Registers for empty structs: never written, and only passed on, as one byte."""
     written, read = set(), set()
     for ins in body:
         if isinstance(ins, Instruction):
@@ -62,9 +62,9 @@ def _passes_byte(ins: Instruction) -> bool:
 
 
 def sets_bits(body) -> set[int]:
-    """Positions of loads by which CUDA's headers set part of a word: `ld; and; or; st`, to the same place.
+    """Positions of loads with which CUDA's headers set part of a word: `ld; and; or; st` at one address.
 
-    The old value is only kept, which is not a use of it.
+    The old value is only written back, which is not a use of it.
     """
     places: dict[str, tuple[int, str]] = {}  # register -> the load whose bits it has, and its address
     found = set()

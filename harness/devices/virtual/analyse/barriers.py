@@ -1,5 +1,4 @@
-"""How the threads of a kernel are ordered: where all of a block meet, and what else tells one thread what
-another has done."""
+"""How a kernel's threads are ordered: by barriers of the whole block, and by other synchronisation."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from .intervals import passes_freely
 
 
 class Barriers:
-    """For the functions of a module."""
+    """The barriers of a module's functions."""
 
     def __init__(self, graph: CallGraph):
         self.graph = graph
@@ -20,14 +19,14 @@ class Barriers:
         self._symmetric: dict[str, int] = {}
 
     def may_meet(self, ins: Instruction) -> bool:
-        """Whether all threads of the block may have to wait there."""
+        """Whether an instruction may be a barrier of the whole block."""
         if _is_block_barrier(ins):
             return not counts_threads(ins) or _of_any_number(ins)
         callee = called(ins)
         return callee in self.graph.functions and self.block_barriers(callee)
 
     def must_meet(self, ins: Instruction) -> bool:
-        """Whether they must, if they get there."""
+        """Whether an instruction always is one."""
         callee = called(ins)
         if ins.pred or not self.may_meet(ins) or counts_threads(ins):
             return False
@@ -55,7 +54,8 @@ class Barriers:
         return self.graph.any(name, lambda op: op.orders)
 
     def symmetric(self, name: str) -> int:
-        """SYMMETRIC bits of a kernel. (A function that others call has none: it is lowered for all of them.)"""
+        """SYMMETRIC bits of a kernel. (A called function has none: it is lowered once for all its
+        callers.)"""
         if name not in self._symmetric:
             self._symmetric[name] = self._symmetry(name)
         return self._symmetric[name]
@@ -75,7 +75,8 @@ def _is_block_barrier(ins: Instruction) -> bool:
 
 
 def _of_any_number(ins: Instruction) -> bool:
-    """Whether it is a barrier whose number a register holds, as in CUDA's own functions: it may be that of the block."""
+    """Whether it is a barrier whose number is in a register, as in CUDA's own functions: it may be the
+    block's."""
     return not _counts_arrivals(ins) and isinstance(ins.named["a"], Register)
 
 

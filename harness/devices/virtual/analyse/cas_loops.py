@@ -19,7 +19,7 @@ _COMPARED = 1  # which argument of atomicCAS
 
 
 def guesses(body) -> set[int]:
-    """Positions of plain loads whose value, possibly copied, is what a compare-and-swap compares with."""
+    """Positions of plain loads whose value, possibly copied, a compare-and-swap compares with."""
     loads: dict[str, list[int]] = {}
     sources: dict[str, set[str]] = {}  # register -> registers it is a copy of
     compared: list[str] = []

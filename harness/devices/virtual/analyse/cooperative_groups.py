@@ -1,4 +1,4 @@
-"""What cooperative groups do, whose functions have no names in the code that they are expanded into.
+"""Recognises cooperative groups, whose functions are inlined and leave no names in the code.
 
 Source: cooperative_groups/details/sync.h of CUDA's headers.
 """
@@ -10,13 +10,15 @@ from ..ptx.ir import Function, Instruction
 
 
 def grid_waits(function: Function) -> set[int]:
-    """Positions of backward branches of loops that wait at the barrier of a grid: until a bit of a word has flipped."""
+    """Positions of backward branches of loops that wait at the grid's barrier, until a bit of a word has
+    flipped."""
     looks = spinning_loops(function, lambda ins: _acquires_word(ins) and ins.op.scope == "gpu")
     return looks and looks & spinning_loops(function, lambda ins: ins.op.bitwise == "xor")
 
 
 def lets_lanes_come(ins: Instruction) -> bool:
-    """Whether it is a look at the barrier of a group of several warps, before which the lanes that skip an `if` come."""
+    """Whether it polls the barrier of a group of several warps, at which lanes that skip an `if` must first
+    arrive."""
     return _acquires_word(ins) and ins.op.scope == "cta"
 
 

@@ -1,8 +1,8 @@
-"""Data flow: what is known at each node of a graph, as the least solution that all its edges agree with.
+"""Data flow: the state at each node of a graph, as the least fixed point.
 
-An analysis says what holds where it starts, what a node hands on to which others, and how two states that meet are
-joined. The graph may be of basic blocks, forwards or backwards, of registers and what is computed from them, or of
-functions and what they call.
+An analysis defines the initial states, what each node passes on to which others, and how states are joined.
+The graph may consist of basic blocks, forwards or backwards, of registers and what is computed from them, or
+of functions and their callees.
 
 Source: Kildall, "A unified approach to global program optimization", POPL 1973.
 """
@@ -22,10 +22,10 @@ S = TypeVar("S")
 def solve(
     start: dict[N, S], flow: Callable[[N, dict[N, S]], Iterable[tuple[N, S]]], join: Callable[[S, S], S]
 ) -> dict[N, S]:
-    """The state at each node that is reached from those in `start`.
+    """The state at each node reachable from those in `start`.
 
-    flow(node, states): what it hands on: (another node, the state there). join(a, b): of states that meet; it must not
-    change a state more than finitely often.
+    flow(node, states): yields (another node, the state there). join(a, b): combines two states; it must reach
+    a fixed point after finitely many changes.
     """
     states, work = dict(start), dict.fromkeys(reversed(start))
     while work:
@@ -39,14 +39,14 @@ def solve(
 
 
 def reached(start: Iterable[N], after: Callable[[N], Iterable[N]]) -> set[N]:
-    """The nodes of `start`, and all that can be reached from them."""
+    """The nodes of `start`, and all nodes reachable from them."""
     return set(solve(dict.fromkeys(start), lambda node, _: ((t, None) for t in after(node)), lambda a, _: a))
 
 
 def through_blocks(
     blocks: Blocks, start: S, transfer: Callable[[int, S], S], join: Callable[[S, S], S]
 ) -> dict[int, S]:
-    """The state at the beginning of each block that control reaches. transfer(block, state): that at its end."""
+    """The state at the beginning of each reachable block. transfer(block, state): the state at its end."""
 
     def flow(block: int, states: dict[int, S]) -> Iterable[tuple[int, S]]:
         state = transfer(block, states[block])
@@ -65,7 +65,7 @@ def dominators(root: N, after: Callable[[N], Iterable[N]]) -> dict[N, frozenset[
 
 
 def computed_from(body, registers: Iterable[str], carries: Callable[[Instruction], bool]) -> set[str]:
-    """These registers, and those whose values are computed from theirs. carries(ins): whether its results count."""
+    """These registers, and those computed from them. carries(ins): whether an instruction's results count."""
     targets: dict[str, list[str]] = {}
     for ins in body:
         if isinstance(ins, Instruction) and carries(ins):

@@ -22,13 +22,13 @@ _DATUM = re.compile(r"\.b(8|16|32|64)\s+([^\n]+)")
 
 @dataclass(frozen=True)
 class Declared:
-    """A variable. symbol: its own in PTX, or of the depot that holds it at `offset`."""
+    """A variable. symbol: its symbol in PTX, or that of the depot that holds it at `offset`."""
 
     name: str
     symbol: str
     offset: int
     nbytes: int
-    shape: tuple[int, ...]  # () for what is no array
+    shape: tuple[int, ...]  # () if it is not an array
     itemsize: int
     line: int = 0
 
@@ -67,7 +67,7 @@ def _read(text: str, question) -> list:
 
 
 class _Bytes:
-    """A section's bytes; a symbol stands where its address would."""
+    """A section's bytes, with symbols in place of addresses."""
 
     def __init__(self, text: str):
         data, self.symbols = bytearray(), {}
@@ -183,7 +183,7 @@ class _Reader:
                     )
 
     def in_registers(self):
-        """(function, register, variable), for each place that a variable of a function has."""
+        """(function, register, variable), for each location of a function's variable."""
         work = [(self.root, "")]
         while work:
             entry, function = work.pop()
@@ -202,7 +202,7 @@ class _Reader:
                         yield function, register, str(entry.values.get(_NAME, ""))
 
     def _expressions(self, place):
-        """(section, start) of the data that locates a variable: in one place, or in several in succession."""
+        """(section, start) of the data that locates a variable: a single location, or a list of them."""
         if isinstance(place, tuple):
             yield self.section, place[0]
         elif isinstance(place, str):

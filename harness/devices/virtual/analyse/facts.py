@@ -1,5 +1,5 @@
-"""What is known of a module and of each function in it. Facts hang on the instruction, not on its place, so that a pass may
-insert instructions; each is found out when it is first asked for.
+"""What is known about a module and each of its functions. Facts are attached to instructions, not positions,
+so that passes may insert instructions; each is computed on first use.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class ModuleFacts:
         self.barriers = Barriers(self.graph)
         self.waits = Waits(self.graph, interleaved, threads)
         self._facts: dict[str, Facts] = {}
-        self.segments: list = []  # what is counted: see instrument/segments
+        self.segments: list = []  # counted code: see instrument/segments
         self.shared = {f.name: self._shared(f.name) for f in defined(module) if f.entry}
 
     def of(self, function: Function) -> Facts:
-        """Those of a function, whose calls have been expanded."""
+        """The facts of a function whose calls have been expanded."""
         return self._facts.setdefault(function.name, Facts(function, self))
 
     @cached_property
     def emitted(self) -> list[Function]:
-        """Kernels, and the functions that they call and that are not expanded, in the order of the module."""
+        """Kernels and the non-expanded functions they call, in module order."""
         waits, functions = self.waits, list(defined(self.module))
         roots = [f.name for f in functions if f.entry or not waits.threads and f.name.startswith("rt_")]
         wanted = {name for root in roots for name in self.graph.closure(root)}
@@ -61,34 +61,35 @@ class ModuleFacts:
 
     @cached_property
     def copies(self) -> bool:
-        """Whether copies may be under way while a thread goes on."""
+        """Whether asynchronous copies may be in flight while a thread goes on."""
         return any(self.graph.any(f.name, lambda op: op.memory == "copy") for f in defined(self.module))
 
     def _shared(self, kernel: str) -> list[Variable]:
-        """The shared variables of a kernel and of the functions that it calls, in the order of the module."""
+        """The shared variables of a kernel and of the functions it calls, in module order."""
         called = self.graph.closure(kernel)
         scopes = [self.module.variables, *(f.variables for f in defined(self.module) if f.name in called)]
         return [v for scope in scopes for v in scope.values() if v.space == "shared"]
 
 
 class Facts:
-    """Of one function, after its calls have been expanded."""
+    """Facts about one function, after its calls have been expanded."""
 
     def __init__(self, function: Function, known: ModuleFacts):
         self.function, self.known = function, known
         self.held: frozenset[str] = (
             frozenset()
-        )  # local variables that nothing else can touch, for LLVM to keep
+        )  # local variables that nothing else can access, which LLVM may keep in registers
         self.unrolled: frozenset[Instruction] = frozenset()  # back edges of loops over them that LLVM unrolls
-        self.coarsening: Coarsening | None = None  # of neighbouring threads that do not run as lanes
-        self.lanes = False  # whether they do, of vectors
-        self.rows = 1  # and so many rows of them side by side
+        self.coarsening: Coarsening | None = None  # of neighbouring threads, if they do not run as lanes
+        self.lanes = False  # whether they run as vector lanes
+        self.rows = 1  # how many rows of lanes run side by side
 
     def settle(self, accesses: bool, held: bool, coarsened: bool) -> None:
-        """Find out now what depends on the code as it is, or takes longer where passes have inserted more.
+        """Compute now whatever depends on the code before later passes, or would take longer after they have
+        inserted more.
 
-        accesses: each is checked. held, coarsened: LLVM keeps private arrays; threads run together, as lanes of vectors
-        or coarsened.
+        accesses: every access is checked. held: LLVM keeps private arrays. coarsened: threads run together,
+        as vector lanes or coarsened.
         """
         if held:
             self.held = frozenset(private(self.function, self._origins))
@@ -96,7 +97,7 @@ class Facts:
         if accesses:
             _ = self.spins, self.grid_waits, self.final, self.unused, self.sets_bits, self.guesses
         waits, name = self.known.waits, self.function.name
-        # not where one thread may hold what another waits for
+        # not where one thread may hold a lock that another waits for
         if coarsened and self.function.entry and not waits.spins(name):
             if self.width > 1 and self.find_lanes():
                 self.lanes = True
@@ -105,17 +106,18 @@ class Facts:
                 self.coarsening = coarsening(self.function, waits.may_wait(name))
 
     def find_lanes(self, rows: int = 1) -> Lanes | None:
-        """How they do, of the code as it is now."""
+        """How threads run as lanes, for the current code."""
         return lanes(self.function, self._origins, rows, self.width)
 
     @cached_property
     def width(self) -> int:
-        """How many threads run as lanes, if they can: a warp, whose lanes exchange values, as one."""
+        """How many threads would run as lanes; a warp runs as one group if its lanes exchange values."""
         width = self.known.width
         return WARP if width > 1 and exchanges(self.function) else width
 
     def put_before(self, added: dict[Instruction, Instruction]) -> None:
-        """An instruction was put before each of these: coarsened threads treat both alike."""
+        """Record that an instruction was inserted before each of these: coarsened threads treat both
+        alike."""
         if found := self.coarsening:
             serial = found.serial.union(new for old, new in added.items() if old in found.serial)
             regions = {start: added.get(end, end) for start, end in found.regions.items()}
@@ -144,7 +146,7 @@ class Facts:
 
     @cached_property
     def final(self) -> frozenset[Instruction]:
-        """Accesses, of a kernel, after which a thread may end while others go on to a barrier."""
+        """A kernel's accesses after which a thread may end while others go on to a barrier."""
         barriers = self.known.barriers
         if not barriers.block_barriers(self.function.name):
             return frozenset()
@@ -161,19 +163,19 @@ class Facts:
 
     @cached_property
     def unused(self) -> frozenset[Instruction]:
-        """Atomic updates, and calls, whose result makes no difference."""
+        """Atomic updates, and calls, whose result is not used."""
         return self._at(unused_results(self.function))
 
     # -- accesses -----------------------------------------------------------------------------------
 
     @cached_property
     def sets_bits(self) -> frozenset[Instruction]:
-        """Loads of headers that only keep what they load."""
+        """Loads in headers whose value is only written back."""
         return self._at(sets_bits(self.function.body))
 
     @cached_property
     def guesses(self) -> frozenset[Instruction]:
-        """Loads whose value a compare-and-swap goes on to confirm."""
+        """Loads whose value a compare-and-swap then confirms."""
         return self._at(guesses(self.function.body))
 
     @cached_property
@@ -188,5 +190,5 @@ class Facts:
 
     @cached_property
     def roots(self) -> dict[str, str]:
-        """Register -> the one variable that every address it holds was computed from."""
+        """Register -> the single variable that all its addresses were computed from."""
         return rooted(self._origins)

@@ -1,8 +1,7 @@
 """After which accesses a thread may end while others go on to a barrier.
 
 A barrier orders what its participants did before it. A thread that has ended does not take part, so racecheck
-must keep what it did in its last interval; accesses that every thread follows with a barrier may be
-summarised.
+must keep the accesses of its last interval; accesses that are always followed by a barrier may be summarised.
 """
 
 from __future__ import annotations
@@ -39,18 +38,18 @@ class Intervals:
         self.inside = begins | _behind(begins - stops, after, stops)
 
     def final(self) -> set[int]:
-        """Positions of the body after which a thread may end, in intervals from which others come to a barrier."""
+        """Positions after which a thread may end, in intervals from which others reach a barrier."""
         return self.inside & self.to_end
 
 
 def passes_freely(body, tables, must: Callable) -> bool:
-    """Whether a body has a path from its start to its end without a barrier."""
+    """Whether there is a path from a body's start to its end without a barrier."""
     stops = {p for p, i in enumerate(body) if isinstance(i, Instruction) and must(i)}
     return 0 not in stops and len(body) in _behind({0}, _successors(body, tables), stops)
 
 
 def _successors(body, tables) -> list[list[int]]:
-    """The possible successors of each position; the length of the body stands for its end, which has none."""
+    """The possible successors of each position; the body's length stands for its end, which has none."""
     end = len(body)
     follow = [[p + 1] for p in range(end)] + [[]]
     for _, (last, targets) in basic_blocks(body, tables).items():
@@ -65,6 +64,6 @@ def _successors(body, tables) -> list[list[int]]:
 
 
 def _behind(begins, after, stops) -> set[int]:
-    """Positions that can be reached from behind `begins`, up to and including `stops`."""
+    """Positions reachable from just after `begins`, up to and including `stops`."""
     first = {t for p in begins for t in after[p]}
     return reached(first, lambda p: () if p in stops else after[p])

@@ -1,18 +1,19 @@
-"""Kernels whose threads can run as the lanes of vectors, and where the lanes of a group part.
+"""Kernels whose threads can run as vector lanes, and where the lanes of a group diverge.
 
-A group is so many threads, in a row of a block, next to each other. Most of what a register holds follows from few
-numbers: `a[i]` of neighbouring threads lies 4 bytes apart, and the loop over `j` is the same for all. So a register is
+A group consists of consecutive threads in a row of a block. Most registers have a simple pattern over them:
+the addresses of `a[i]` are 4 bytes apart, and a loop counter `j` is the same for all. So a register is
 
     uniform    the same in all lanes: a scalar
     linear     a constant apart from lane to lane (its stride): the scalar of the first lane
-    varying    anything: a vector
+    varying    anything else: a vector
 
-Where lanes part, the code up to the place where they meet again (a `Region`) is run block by block, each for the lanes
-that take it. A branch by which some of them leave the kernel (an exit) needs no region: those lanes are dead from then on.
-A barrier of the block is where all that are alive wait as one, so there is none in a region.
+Where lanes diverge, the code up to the point of reconvergence (a `Region`) is run block by block, each block
+for the lanes that take it. A branch by which some lanes leave the kernel (an exit) needs no region: those
+lanes are dead from then on. At a barrier of the block all live lanes wait together, so a region contains
+none.
 
-Several such rows of lanes, which are neighbours in y, may run side by side. Then a register is either the same for all rows or
-there are several, and a row may part from the others as lanes do.
+Several such rows of lanes, adjacent in y, may run side by side. Then a register is either shared by all rows
+or exists once per row, and a row may diverge from the others as lanes do.
 
 Source: Allen, Kennedy, Porterfield and Warren, "Conversion of control dependence to data dependence", POPL 1983;
 Karrenberg and Hack, "Whole-function vectorization", CGO 2011; Moll and Hack, "Partial control-flow linearization",
@@ -37,13 +38,13 @@ from .warps import WARP, Warps
 
 _EXIT = -1
 _MOST_BLOCKS = 300
-_MOST_SUMS = 32  # vectors that a processor has registers for
+_MOST_SUMS = 32  # vector registers of a processor
 
 
 @dataclass(frozen=True)
 class Region:
-    """Positions [start, end), in blocks, and the loops wholly inside. entries: blocks that all lanes may come to from outside,
-    beside the first.
+    """Positions [start, end), by blocks, and the loops entirely inside. entries: blocks other than the first
+    that all lanes may enter from outside.
     """
 
     start: int
@@ -55,15 +56,15 @@ class Region:
 
 @dataclass
 class Lanes:
-    """strides: register -> how far its values in neighbouring lanes are apart, None where that is not a constant.
-    exits: branches by which lanes leave the kernel, and whether those are the ones that take it. early: those of them before
-    which nothing is written, so that threads may still begin again. parts: branches after which
-    lanes go different ways. merged: registers that keep their values in the lanes that do not take part. anchors: the
-    instructions whose result may not be an exact sum of a scalar and a vector (see anchors), numbered. anchored:
-    registers -> the anchors they come from. roots: register -> the array that it points into. dies: whether lanes may
-    leave the kernel before others; thinned: the blocks, by their starts, in which some may have. rows: so many side by side;
-    several: registers, and special ones, that may differ from row to row. exchanges: what the lanes of a warp do together, with
-    the b and c of shuffles. of_warps: instructions whose results are the same in a warp, or the lanes' numbers.
+    """strides: register -> the difference between neighbouring lanes, None if not constant. exits: branches
+    by which lanes leave the kernel, and whether it is the taken side that leaves. early: exits before
+    anything is written, so that threads may still restart. parts: branches at which lanes diverge. merged:
+    registers that keep their values in inactive lanes. anchors: the instructions whose result may not be an
+    exact sum of a scalar and a vector (see anchors), numbered. anchored: register -> its anchors. roots:
+    register -> the array it points into. dies: whether lanes may leave the kernel before others; thinned: the
+    starts of blocks in which some may have left. rows: how many run side by side; several: registers,
+    including special ones, that may differ from row to row. exchanges: a warp's collectives, with the b and c
+    of shuffles. of_warps: instructions whose results are uniform in a warp, or are lane numbers.
     """
 
     strides: dict[str, int | None]
@@ -86,15 +87,15 @@ class Lanes:
         return self.strides.get(register, 0) is None or register in self.several
 
     def stride(self, given: Operand) -> int | None:
-        """Of any operand."""
+        """The stride of any operand."""
         if isinstance(given, Special):
             return int(given in LINEAR)
         return self.strides.get(given, 0)
 
 
 def lanes(function: Function, origins: dict[str, Origins], rows: int = 1, width: int = 0) -> Lanes | None:
-    """None where threads have to run one by one, or there is nothing to gain from so many rows. origins:
-    `pointers.Values.found`. width: how many lanes; as many as a warp has may exchange values.
+    """None if threads must run one by one, or so many rows gain nothing. origins: `pointers.Values.found`.
+    width: how many lanes; if they are a whole warp, they may exchange values.
     """
     try:
         return _Analysis(function, origins, rows, width == WARP).lanes()
@@ -180,7 +181,7 @@ class _Analysis:
         return last if isinstance(last, Instruction) else None
 
     def _follow(self, start: int) -> list[int]:
-        """Without the ways by which some lanes leave the kernel while others go on, unless all leave it that way."""
+        """The successors of a block, except exits by which only some lanes leave the kernel."""
         follow = self.blocks[start][1]
         last = self._last(start)
         if not follow or last is not None and last.op.flow == "return":
@@ -189,7 +190,7 @@ class _Analysis:
         return stays if stays and start not in self.endless else list(follow)
 
     def _endless(self) -> set[int]:
-        """Blocks of loops that lanes leave only with the kernel."""
+        """Blocks of loops that lanes leave only by leaving the kernel."""
         before: dict[int, list[int]] = {b: [] for b in [*self.blocks, _EXIT]}
         for block in self.blocks:
             for target in self._follow(block):
@@ -209,7 +210,8 @@ class _Analysis:
         return [self._region(*span) for span in _joined(spans)]
 
     def _span(self, block: int, after_all) -> list[tuple[int, int]]:
-        """The positions between a branch and where all lanes that stay meet again; none if that is at once."""
+        """The positions between a branch and the point where all remaining lanes reconverge; none if that is
+        at once."""
         end, follow = self.blocks[block]
         leave = [t for t in follow if t in self.leaving]
         if len(leave) == 1 and len(set(follow)) == 2:
@@ -234,7 +236,7 @@ class _Analysis:
         return [(first, stop)]
 
     def _region(self, start: int, end: int) -> Region:
-        """Checked: its loops are entered at their headers."""
+        """The region, after checking that its loops are entered at their headers."""
         inside = (i for i in self.body[start:end] if isinstance(i, Instruction))
         if any(i.op.collective or i.op.asynchronous and not i.op.memory for i in inside):
             raise Refused
@@ -257,14 +259,14 @@ class _Analysis:
                 raise Refused
             if any(low < entry < high for entry in entries):
                 raise Refused
-        for b in inside:  # backwards only to where a loop begins
+        for b in inside:  # backward branches only to loop headers
             if any(start <= t <= b and t not in {loop.header for loop in loops} for t in self.blocks[b][1]):
                 raise Refused
         blocks = tuple((b, self.blocks[b][0]) for b in inside)
         return Region(start, end, blocks, tuple(loops), tuple(sorted(entries)))
 
     def _thinned(self) -> set[int]:
-        """What comes after an exit, or after a region in which lanes leave the kernel."""
+        """Blocks after an exit, or after a region in which lanes leave the kernel."""
         found = self.found
         ways = [t for b in self.blocks if self._last(b) in found.exits for t in self.blocks[b][1]]
         ways += [r.end for r in found.regions if any(self._leaves(start, r) for start, _ in r.blocks)]
@@ -278,7 +280,7 @@ class _Analysis:
         return returns or any(not region.start <= t <= region.end for t in self.blocks[start][1])
 
     def _merged(self, region: Region) -> Iterator[str]:
-        """Registers written there whose values other lanes, or later rounds, may still need."""
+        """Registers written in a region whose old values other lanes, or later iterations, may still need."""
         for position in range(region.start, region.end):
             item = self.body[position]
             for name in item.writes if isinstance(item, Instruction) else ():
@@ -286,7 +288,7 @@ class _Analysis:
                     yield name
 
     def _is_inner(self, name: str, position: int, region: Region) -> bool:
-        """Whether all that read a register are behind this, its only write, and no lane waits in between."""
+        """Whether every read of a register follows this, its only write, with no wait in between."""
         if len(self.writers[name]) > 1:
             return False
         at = self._block(position)
@@ -324,7 +326,7 @@ class _Analysis:
 
 
 def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those that overlap as one."""
+    """Merges overlapping spans."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(span for span in spans if span[0] < span[1]):
         if found and start < found[-1][1]:

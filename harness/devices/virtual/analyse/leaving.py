@@ -1,24 +1,23 @@
 """How a thread can leave a kernel, as seen from a barrier: by a return before it, or by going around it.
 
-A barrier does not wait for threads that have ended. If such a thread left by a `return` before reaching the
-barrier's place, all is well: that is how kernels are written (`if (i >= n) return;`). If it passed the
-barrier's place on another path and ended later, the barrier is in a branch that not all threads take, which
-CUDA forbids. To tell the two apart:
+A barrier does not wait for threads that have ended. If such a thread left by a `return` before the barrier,
+all is well: that is how kernels are written (`if (i >= n) return;`). If it bypassed the barrier on another
+path and ended later, the barrier is in a branch that not all threads take, which CUDA forbids. To tell the
+two apart:
 
-* A thread that reaches the closing brace of the kernel went around every barrier at which it did not wait: it never
-  said that it would leave.
-* A `return` that can be reached from the barrier lies behind it, and a thread that leaves there without having waited
-  went around the barrier. Any other `return` lies before it. If a loop holds both, this refers to one iteration.
-* But for such loops iterations are compared first, from the outermost loop inwards: a thread that left in an earlier
-  iteration left before the barrier; one that has begun a later iteration went around it.
-* A `return` of a function that is expanded in place counts as one of the kernel's if nothing follows the call but the
-  end, as in a kernel that only calls its implementation. Otherwise the thread goes on, and what it does later decides.
-* `exit` counts as a return everywhere.
+* A thread that reaches the closing brace of the kernel bypassed every barrier at which it did not wait. A
+* `return` reachable from the barrier comes after it, and a thread that leaves there without having waited
+* bypassed the barrier. Any other `return` comes before it. If a loop contains both, this refers to one
+* iteration. For such loops iterations are compared first, from the outermost loop inwards: a thread that left
+* in an earlier iteration left before the barrier; one that began a later iteration bypassed it. A `return` of
+* an inlined function counts as the kernel's if nothing follows the call, as in a kernel that only calls its
+* implementation. Otherwise the thread goes on, and what it does later decides. `exit` counts as a return
+* everywhere.
 
 Unoptimised code keeps these cases distinct: every `return` is a block of its own with an unconditional branch to the
-block of the only `ret`, and the closing brace comes last. When the barrier opens, three things decide whether a thread
-went around it: the exits behind the barrier (`Ways.behind`), the exit that the thread took, and how often each of them
-has begun an iteration of the loops that hold both (see `went_round` in schedule.cu).
+block of the only `ret`, and the closing brace comes last. When the barrier opens, three things decide whether
+a thread bypassed it: the exits after the barrier (`Ways.behind`), the exit that the thread took, and how many
+iterations each has begun of the loops that contain both (see `went_round` in schedule.cu).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ CLOSING_BRACE = 1
 
 @dataclass(frozen=True)
 class Span:
-    """A loop in the text: positions [start, end). entries: positions after which it is entered."""
+    """A loop in the text: positions [start, end). entries: positions from which it is entered."""
 
     start: int
     end: int
@@ -49,7 +48,7 @@ class Span:
 
 
 class Flow:
-    """The control flow of one function, wherever it is expanded."""
+    """The control flow of one function, wherever it is inlined."""
 
     def __init__(self, function: Function):
         self.body = function.body
@@ -81,7 +80,8 @@ class Flow:
         ]
 
     def follows(self, position: int, before: int) -> bool:
-        """Whether one position can be reached from another within one iteration of every loop that holds both."""
+        """Whether one position is reachable from another within one iteration of every loop that contains
+        both."""
         first, start = self.start_of(before), self.start_of(position)
         if start == first:
             return position > before
@@ -90,7 +90,8 @@ class Flow:
         )
 
     def _reached(self, first: int, headers: frozenset[int]) -> set[int]:
-        """The blocks that can be reached from one without another iteration of the loops with these headers."""
+        """The blocks reachable from one without starting another iteration of the loops with these
+        headers."""
         if (first, headers) not in self._found:
             held = [loop for loop in self._loops if loop.header in headers]
             again = {(start, loop.header) for loop in held for start in loop.blocks}
@@ -111,7 +112,7 @@ class Flow:
         while brace and isinstance(self.body[brace], Label):
             brace -= 1
         if self.body[brace].at != self.body[rets[-1]].at or not self.is_straight(last):
-            return rets[:-1]  # the closing brace is in that block, so no return is there
+            return rets[:-1]  # that block is the closing brace, so it has no return
         leads = (end - 1 for end, follow in self.blocks.values() if follow == [last])
         own = (p for p in leads if p != brace and isinstance(self.body[p], Instruction))
         return rets[:-1] + [p for p in own if self.body[p].expansion is None]
@@ -135,10 +136,10 @@ class Flow:
 
 
 class Ways:
-    """Of a kernel whose calls have been expanded.
+    """How threads leave a kernel whose calls have been expanded.
 
-    out: a way out -> its bit. loops: of those that hold both a way out and something to wait at, their numbers.
-    entered: an item of the body after which such loops begin -> their numbers.
+    out: an exit -> its bit. loops: the numbers of loops that contain both an exit and a wait. entered: an
+    item of the body after which such loops begin -> their numbers.
     """
 
     def __init__(self, kernel: Function, functions: dict[str, Function]):
@@ -160,7 +161,8 @@ class Ways:
                 self.entered.setdefault(self.body[place], []).append(number)
 
     def _others(self, functions: dict[str, Function]) -> list[int]:
-        """Ways out beside the kernel's own returns: those of expanded functions that nothing follows, and `exit`."""
+        """Exits other than the kernel's own returns: returns of inlined functions with nothing after the
+        call, and `exit`."""
         last = {
             item.expansion
             for p, item in enumerate(self.body)
@@ -176,11 +178,11 @@ class Ways:
         ]
 
     def loops_at(self, item) -> int:
-        """The mask of the numbered loops that hold an item of the body."""
+        """The mask of the numbered loops that contain an item of the body."""
         return sum(1 << number for loop, number in self.loops.items() if self.position[item] in loop)
 
     def behind(self, item) -> int:
-        """The mask of the ways out that lie behind an item; the closing brace always does."""
+        """The mask of the exits after an item; the closing brace is always one."""
         position, found = self.position[item], CLOSING_BRACE
         for place, bit in self._places.items():
             if self.flow.follows(place, position):
@@ -189,5 +191,5 @@ class Ways:
 
 
 def _is_idle(ins: Instruction) -> bool:
-    """Whether it only hands values or control on."""
+    """Whether it only passes on values or control."""
     return ins.op.is_move or ins.op.of_parameters or ins.op.flow == "branch" or ins.base == "leave"

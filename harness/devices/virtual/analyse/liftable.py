@@ -1,5 +1,5 @@
-"""Which instructions lanes of vectors can do, and what has to be known of them: the arrays that pointers point into, what the
-lanes of a warp do together.
+"""Which instructions can run as vector lanes, and the facts needed for that: the arrays that pointers point
+into, and the collectives of a warp.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Refused(Exception):
-    """Not as lanes of vectors."""
+    """The kernel cannot run as vector lanes."""
 
 
 def look(found: Lanes, function: Function, origins: dict[str, Origins], warps: Warps | None) -> None:
-    """Fills `roots` and `exchanges` of what is found. warps: where a vector is a warp. Errors: Refused."""
+    """Fills in `roots` and `exchanges`. warps: given if a vector is a warp. Errors: Refused."""
     _Look(found, function, origins, warps).run()
 
 
@@ -57,7 +57,7 @@ class _Look:
                 self._access(ins)
 
     def _copy(self, ins: Instruction) -> None:
-        """cp.async: groups of lanes have their own queues, not rows of them."""
+        """cp.async: each group of lanes has its own queue, but rows do not."""
         op = ins.op
         ignored = ins.named.get("b")
         if op.is_mbarrier or op.operation == "arrive" or self.found.rows > 1:
@@ -95,16 +95,17 @@ class _Look:
 
 
 def needs_all(item: Instruction | Label) -> bool:
-    """Whether lanes that have left would be missed: by a matrix, or by copies of theirs, which never arrive."""
+    """Whether it needs lanes that may have left: for a matrix, or for their copies, which would never
+    arrive."""
     return isinstance(item, Instruction) and (item.op.collective == "matrix" or item.op.asynchronous)
 
 
 def is_for_all(ins: Instruction) -> bool:
-    """Whether it is a barrier of the whole block, as __syncthreads() or __syncthreads_count()."""
+    """Whether it is a barrier of the whole block, such as __syncthreads() or __syncthreads_count()."""
     return ins.op.collective == "block" and not counts_threads(ins)
 
 
 def _is_known(name: str) -> bool:
-    """Whether a register is an ordinary one, or a special one that is uniform or linear."""
+    """Whether a register is ordinary, or a special register that is uniform or linear."""
     row = special.ROWS.get(name)
     return row is None or name in LINEAR or bool(row.value) and row.of_neighbours

@@ -1,9 +1,9 @@
 """Pointer analysis: what the address in a register was computed from. `&tile[i]` is in `tile`, whatever i is.
 
-A register stands for all values that it ever holds, a parameter of a call for all that are ever passed. Where they
-have one origin, a variable, full checks need not look up whose memory an access is meant for; in unoptimised code,
-which computes an address just before using it, that is most of the time. After a fault the likely origins name the
-array, which a stray address alone does not tell (explain/owners.py).
+A register stands for all values it ever holds, a call's parameter for all values ever passed. If these have a
+single origin, a variable, full checks need not look up which array an access is meant for; in unoptimised
+code, which computes an address just before using it, that is the usual case. After a fault the likely origins
+name the array, which a stray address alone does not reveal (explain/owners.py).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ WHOLE = -1
 class Origin:
     """What a value is computed from.
 
-    kind "param": bytes [offset, offset + 8) of the parameter `name` of `function`. "local": the local variable `name`
-    of `function`, at `offset`, WHOLE where that is not known. "symbol": another variable. "unknown": an address, or a
-    number, from memory. "number": no address.
+    kind "param": bytes [offset, offset + 8) of the parameter `name` of `function`. "local": the local
+    variable `name` of `function`, at `offset`, or WHOLE if that is unknown. "symbol": another variable.
+    "unknown": an address, or a number, from memory. "number": not an address.
     """
 
     kind: str
@@ -55,14 +55,14 @@ _NUMBER, _UNKNOWN = frozenset([NUMBER]), frozenset([UNKNOWN])
 
 
 class Pointers:
-    """Of the functions of a module."""
+    """The pointers in a module's functions."""
 
     def __init__(self, module: Module):
         self.functions, self.variables = module.functions, module.variables
         self._returned: dict[str, dict[int, Origins]] = {}
 
     def returned(self, name: str) -> dict[int, Origins]:
-        """Offset in what a function returns -> its origins, parameters of the function among them."""
+        """Offset in a function's return value -> its origins, which may be parameters of the function."""
         if name not in self._returned:
             self._returned[name] = {}  # for recursion
             function = self.functions.get(name)
@@ -76,13 +76,13 @@ class Pointers:
 
 
 def rooted(found: dict[str, Origins]) -> dict[str, str]:
-    """Register -> the variable that every address it holds was computed from. found: `Values.found`."""
+    """Register -> the variable that all its addresses were computed from. found: `Values.found`."""
     names = {key: {o.name if o.is_variable else "" for o in origins} for key, origins in found.items()}
     return {key: name for key, (name, *more) in names.items() if name and not more}
 
 
 def root_of(operand: Operand, roots: dict[str, str], variables: dict[str, Variable]) -> Variable | None:
-    """The variable that an address operand like `[%rd1+4]` means, where that is known."""
+    """The variable that an address operand like `[%rd1+4]` refers to, if known."""
     return variables.get(operand.base) or variables.get(roots.get(operand.base))
 
 
@@ -103,12 +103,12 @@ class Values:
             self._add(ins)
 
     def of(self, name: str) -> Origins:
-        """Of a register, a symbol, a constant, or a part of a parameter."""
+        """The origins of a register, a symbol, a constant, or a part of a parameter."""
         return self.found.get(name) or self._elsewhere(name)
 
     @cached_property
     def found(self) -> dict[str, Origins]:
-        """Name -> its origins. An equation says nothing until something is known of all its inputs."""
+        """Name -> its origins. An equation contributes nothing until all its inputs have origins."""
         start, using = dict(self._constants), {}
         for equation in self._equations:
             for name in set(equation[1]):
@@ -125,7 +125,7 @@ class Values:
         return solve(start, flow, frozenset.union)
 
     def _elsewhere(self, name: str) -> Origins:
-        """Of what no instruction of this function computes."""
+        """The origins of a value that no instruction of this function computes."""
         if type(name) is Symbol:
             variable = self.variables.get(name.name)
             if variable is None:
@@ -177,12 +177,12 @@ class Values:
         self._constants[result] = self._constants.get(result, frozenset()) | origins
 
     def _no_address(self, ins: Instruction) -> None:
-        """At least none that is known."""
+        """The result is not a known address."""
         for name in ins.writes:
             self._constant(name, _UNKNOWN if ins.op.memory and ins.op.nbytes == 8 else _NUMBER)
 
     def _call(self, ins: Instruction) -> None:
-        """What comes back may be made of the arguments."""
+        """A call's result may be computed from its arguments."""
         returns, name, arguments = ins.called
         callee = self.pointers.functions.get(name)
         for offset, origins in (self.pointers.returned(name) or {0: _UNKNOWN}).items() if returns else ():
@@ -195,7 +195,7 @@ class Values:
                     self._constant(result, frozenset([origin]))
 
     def _in_local_memory(self, ins: Instruction, place: str) -> None:
-        """A pointer that is kept there is likely what the function stores in that place."""
+        """A pointer loaded from local memory is likely one that the function stored there."""
         if ins.op.memory == "store":
             self._equal(place, ins.operands[1])
         elif ins.op.nbytes == 8 and ins.op.vector == 1:
@@ -204,7 +204,7 @@ class Values:
             self._no_address(ins)
 
     def _local_place(self, address: Address) -> str:
-        """`[depot+8]` of `[%SP+8]`, or of `[%rd1+4]` where %rd1 is the depot and 4; "" where that is not clear."""
+        """`[depot+8]` for `[%SP+8]`, or for `[%rd1+4]` if %rd1 is the depot plus 4; "" if unclear."""
         name, offset = address.base, address.offset
         for _ in range(8):
             if type(name) is Symbol:
@@ -240,7 +240,7 @@ def _perhaps(origins: Origins) -> Origins:
 
 
 def _sum(a: Origins, b: Origins) -> Origins:
-    """One of two summands is the address: the one that is more certainly one."""
+    """One of two summands is the address: the more certain one."""
     certain = _certainty(a), _certainty(b)
     if certain[0] == certain[1]:
         return a | b | _NUMBER if certain[0] else a | b
@@ -254,7 +254,7 @@ def _certainty(origins: Origins) -> int:
 
 
 def _difference(a: Origins, b: Origins) -> Origins:
-    """An address less a number is an address; less another address it is a number."""
+    """An address minus a number is an address; minus another address, a number."""
     return a if b == _NUMBER else a | _NUMBER
 
 
@@ -268,7 +268,7 @@ _FORMULAS = {
 
 
 def _moved(origin: Origin, by: int) -> Origin:
-    """The first constant that is added to the address of local memory leads to one of the variables there."""
+    """The first constant added to the address of local memory selects one of the variables there."""
     return replace(origin, offset=by) if origin.kind == "local" and origin.offset == WHOLE else origin
 
 
@@ -282,7 +282,7 @@ def _parts(operand: Operand) -> tuple[Operand, ...]:
 
 
 class Likely:
-    """What the addresses in a kernel, and in the functions that it calls, are likely computed from."""
+    """What the addresses in a kernel, and in the functions it calls, are likely computed from."""
 
     def __init__(self, module: Module, kernel: str):
         self.pointers = Pointers(module)
@@ -291,7 +291,7 @@ class Likely:
         self._values: dict[str, Values] = {}
 
     def origins(self, at: Location, text: str) -> set[Origin]:
-        """Of the address in the instruction `text` at `at`; empty if unknown.
+        """The origins of the address in the instruction `text` at `at`; empty if unknown.
 
         A call stands for an access within the function it calls: its pointers are examined.
         """
@@ -317,7 +317,7 @@ class Likely:
         return origin.kind == "param" and not self.pointers.functions[origin.function].entry
 
     def _passed(self, origin: Origin) -> set[Origin]:
-        """The origins of what is passed for a parameter of a function that is called."""
+        """The origins of the values passed for a called function's parameter."""
         found: set[Origin] = set()
         if self._is_passed(origin):
             place = [p.name for p in self.pointers.functions[origin.function].params].index(origin.name)

@@ -14,15 +14,15 @@ from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Address, Function, Immediate, Instruction, Label, Operand, Symbol
 from .pointers import Origins, root_of, rooted
 
-_MOST_BYTES = 2048  # bytes of a function's arrays: a coroutine may have to keep them in its frame
+_MOST_BYTES = 2048  # bytes of a function's arrays, which a coroutine may have to keep in its frame
 _LONGEST = 64  # iterations of a loop that is unrolled
-# instructions that one is unrolled into, including its inner loops; the same for a whole function
+# instructions after unrolling a loop, including its inner loops; the same for a whole function
 _LARGEST, _MOST_IN_ALL = 2500, 6000
-_MOST = 1 << 14  # of a counter and its step: no sum of two wraps around
+_MOST = 1 << 14  # bound of a counter and its step, so that no sum of two wraps around
 
 
 def private(function: Function, found: dict[str, Origins]) -> set[str]:
-    """Names of the local variables that only plain accesses of this function, to whole granules, can touch.
+    """Names of the local variables that only plain, granule-sized accesses of this function can touch.
 
     found: its `pointers.Values.found`.
     """
@@ -47,7 +47,7 @@ def _given_away(ins: Instruction, held: dict[str, set[str]], roots, own) -> set[
         return {v for o in operands for name in _names(o) for v in held.get(name, {name}) if v in own}
 
     op, names = ins.op, used(ins.operands)
-    if names and op.bases and ins.operands[0] in held:  # which may be in the arrays that the bases are in
+    if names and op.bases and ins.operands[0] in held:  # results may point into the same arrays as the bases
         return used(o for i, o in enumerate(ins.operands) if i and i not in op.bases)
     if not names:
         return names
@@ -81,7 +81,7 @@ def short_loops(function: Function, roots: dict[str, str], arrays: set[str]) -> 
             writers.setdefault(register, []).append(i)
     length = {loop.header: _length(body, blocks, loop, writers) for loop in loops}
     unrolled: list[Loop] = []
-    for loop in loops:  # an outer one before those inside it
+    for loop in loops:  # outer loops before inner ones
         inside = [
             i for start in loop.blocks for i in body[start : blocks[start][0]] if isinstance(i, Instruction)
         ]
@@ -102,7 +102,7 @@ def short_loops(function: Function, roots: dict[str, str], arrays: set[str]) -> 
 
 
 def _unrolled_size(body, blocks, nest: list[Loop], length: dict[int, int]) -> int:
-    """Instructions of a loop, which comes first, and those inside it, once they are unrolled."""
+    """The unrolled size of a loop (first in the nest) with its inner loops, in instructions."""
     total = 0
     for start in nest[0].blocks:
         times = math.prod(length[loop.header] for loop in nest if start in loop.blocks)
@@ -161,7 +161,7 @@ def _length(body, blocks, loop, writers: dict[str, list[Instruction]]) -> int | 
 
 
 def _meets_others(ins: Instruction) -> bool:
-    """Whether threads wait there for one another, or a function may make them."""
+    """Whether threads wait for one another there, or a called function may make them."""
     op = ins.op
     waits = op.collective == "block" or op.collective == "warp" and not op.has_result
     return waits or op.flow == "call" or ins.base == "enter"
@@ -173,7 +173,7 @@ def _is_less_than(ins: Instruction) -> bool:
 
 
 def _is_sum(ins: Instruction) -> bool:
-    """Of integers, which wraps around."""
+    """Whether it adds integers, with wrap-around."""
     op = ins.op
     return op.base == "add" and op.mods == (op.type,) and op.counts == "integer"
 
@@ -183,13 +183,13 @@ def _small(operand: Operand) -> bool:
 
 
 def _sooner(first: dict[str, Instruction], ins: Instruction) -> Instruction | None:
-    """What writes the first operand that an instruction reads, if that is before it."""
+    """The instruction that writes the first operand of another, if it comes before it."""
     found, order = first.get(ins.operands[1]), list(first.values())
     return found if found and order.index(found) < order.index(ins) else None
 
 
 def _beginning(body, blocks, loop) -> tuple[dict[str, Instruction], Instruction | None]:
-    """What every iteration executes first: register -> what writes it, in this order, and the branch at the end that may
+    """What every iteration executes first: register -> its writer, in order, and the final branch that may
     leave the loop."""
     written: dict[str, Instruction] = {}
     start = loop.header
@@ -211,7 +211,7 @@ def _beginning(body, blocks, loop) -> tuple[dict[str, Instruction], Instruction 
 
 
 def _ending(body, blocks, loop) -> list[Instruction]:
-    """What every iteration but the final one executes last, on any path."""
+    """The instructions that every iteration but the final one executes last, on any path."""
     sources = [start for start in loop.blocks if loop.header in blocks[start][1]]
     found: list[Instruction] = []
     while len(sources) == 1:

@@ -1,4 +1,5 @@
-"""Rows of lanes that run side by side: where that is possible and pays, and what differs from row to row."""
+"""Rows of lanes that run side by side: where that is possible and worthwhile, and what differs from row to
+row."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from .uniformity import computes_floats
 if TYPE_CHECKING:
     from .lanes import Lanes
 
-ROWS = 4  # as many multiply-adds as a processor works at before the first is done
+ROWS = 4  # the number of multiply-adds that a processor has in flight
 _ROW = "%tid.y"
 
 
 def knows_rows(body) -> bool:
-    """Whether threads wait, know their rows, and nothing is about their number in the warp, or counts them."""
+    """Whether threads wait and know their rows, and nothing depends on lane numbers or counts threads."""
     found = [i for i in body if isinstance(i, Instruction)]
     names = {name for i in found for name in i.reads}
     waiting = [i for i in found if i.op.collective]
@@ -26,8 +27,8 @@ def knows_rows(body) -> bool:
 
 
 def rows_pay(lanes: Lanes, body, blocks: Blocks, loops: list[Loop]) -> bool:
-    """Whether most of the floating-point arithmetic is where all rows are at the same place, in loops that take eight rounds
-    each, say. Where one row parts from the others, or is scattered in memory, all take the longer way.
+    """Whether most floating-point arithmetic is where rows have not diverged, assuming eight iterations per
+    loop. Where one row diverges from the others, or accesses scattered memory, all rows take the slow path.
     """
     together = apart = 0
     if any(region.loops for region in lanes.regions):
@@ -43,8 +44,8 @@ def rows_pay(lanes: Lanes, body, blocks: Blocks, loops: list[Loop]) -> bool:
 
 
 def find_several(lanes: Lanes, body, blocks: Blocks, writing: list[Instruction]) -> None:
-    """Add to the registers of which there are several: what is computed from the row's number, and what is loaded for some of
-    the lanes. writing: the instructions that write registers.
+    """Add the registers that exist once per row: those computed from the row's number, and those loaded for
+    only some of the lanes. writing: the instructions that write registers.
     """
     found = lanes.several
     found |= {_ROW, *lanes.merged}

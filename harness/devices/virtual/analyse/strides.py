@@ -1,7 +1,7 @@
-"""Strides: how far the values of a register in neighbouring lanes are apart.
+"""Strides: the difference between a register's values in neighbouring lanes.
 
-The stride of a sum or a product follows from those of its operands; 0 is of a register that is the same in all lanes, None of
-one whose values are no constant apart.
+The stride of a sum or product follows from its operands' strides. 0 means the same value in all lanes; None
+means no constant difference.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from ..ptx import special
 from ..ptx.ir import Function, Immediate, Instruction, Operand, Register, Special
 from ..ptx.types import BITS
 
-#: special registers that are one more in each lane
+#: special registers that grow by one from lane to lane
 LINEAR = {"%tid.x", "%laneid"}
-COUNTERS = "%watch."  # of the watchdog: the worker's, not a thread's
+COUNTERS = "%watch."  # the watchdog's: per worker, not per thread
 _WORDS = ("u32", "s32", "b32", "u64", "s64", "b64")
-_OPEN = object()  # the stride of a register of which nothing is known yet
+_OPEN = object()  # the stride of a register about which nothing is known yet
 
 
 class Strides:
-    """of_registers: those found last. known: instructions whose results have a stride that does not follow from those of
-    their operands.
+    """of_registers: the latest result. known: instructions whose results have a stride that does not follow
+    from their operands' strides.
     """
 
     def __init__(self, function: Function):
@@ -32,12 +32,12 @@ class Strides:
         self.known: dict[Instruction, int | None] = {}
 
     def find(self, varying: Iterable[str]) -> dict[str, int | None]:
-        """The least change that all instructions agree with. varying: registers that are no constant apart anyway."""
+        """The least fixed point. varying: registers without a constant difference in any case."""
         strides = self.of_registers = dict.fromkeys(varying)
         while True:
             while self._follow():
                 pass
-            unset = self.written - strides.keys()  # a sum, say, that begins with nothing
+            unset = self.written - strides.keys()  # a sum without an initial value, for example
             if not unset:
                 return strides
             strides |= dict.fromkeys(unset)
@@ -59,7 +59,7 @@ class Strides:
         return changed
 
     def of(self, given: Operand):
-        """The stride of an operand; _OPEN where that is not known yet."""
+        """The stride of an operand; _OPEN if not known yet."""
         if isinstance(given, Special):
             return int(given in LINEAR)
         if isinstance(given, Register) and given in self.written:
@@ -109,7 +109,7 @@ class Strides:
 
 
 def linear(ins: Instruction) -> str:
-    """What an instruction does that a scalar and a vector can do separately; "" of any other.
+    """The kind of an instruction that works on scalar and vector separately; "" for any other.
 
     "move" | "add" | "sub" | "neg" | "shl" | "mul" (mad, too) | "narrow": exact in the width of the result; "widen" |
     "wide" (mul.wide, mad.wide): exact unless the 32-bit sum overflows.

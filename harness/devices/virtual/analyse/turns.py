@@ -1,9 +1,9 @@
-"""Where a thread lets others come between: after it has read what they may change without a race.
+"""Where a thread lets others intervene: after it has read memory that they may change without a race.
 
-Volatile and atomic accesses race with nobody, so that an update made of two of them, a load and a store, is lost
-only where somebody else comes between. A thread of unoptimised code therefore waits a while after every volatile or
-atomic load, after the first guess of a compare-and-swap, and after every atomic whose result is used. In CUDA's own
-headers it does not: one call of them is one step of the student's code, and what it reads is its result.
+Volatile and atomic accesses never race, so an update made of two of them, a load and a store, is lost only if
+another thread runs in between. In unoptimised code a thread therefore pauses after every volatile or atomic
+load, after the first guess of a compare-and-swap, and after every atomic whose result is used. It does not
+pause within CUDA's own headers: one call of them is a single step of the student's code.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .unused import unused_results
 
 
 def reads_order(op: Op) -> bool:
-    """Whether an instruction reads what others may change at any time."""
+    """Whether an instruction reads memory that others may change at any time."""
     return op.memory == "atomic" or _is_ordered_load(op)
 
 
 def turns(function: Function, hands_over: Callable[[str], bool], pointers: Pointers) -> set[int]:
-    """Positions in the body after which others come between.
+    """Positions in the body after which others may intervene.
 
-    hands_over(name): whether what a function returns may come from such a load, in which no turn is taken.
+    hands_over(name): whether a function may return the value of such a load without pausing after it.
     """
     body = function.body
     home = [(i, ins) for i, ins in enumerate(body) if isinstance(ins, Instruction) and not ins.at.trusted]
@@ -49,7 +49,7 @@ def _returns(call: Instruction, hands_over: Callable[[str], bool]) -> bool:
 
 
 def own_reads(function: Function, pointers: Pointers) -> set[int]:
-    """Positions of the loads of a volatile variable of the thread's own, which nobody else changes."""
+    """Positions of loads of the thread's own volatile variables, which nobody else changes."""
     mine = {name: v for name, v in function.variables.items() if v.space == "local"}
     loads = [i for i, x in enumerate(function.body) if isinstance(x, Instruction) and _is_ordered_load(x.op)]
     if not (mine and loads):

@@ -2,13 +2,13 @@
 diverges.
 
 Neighbouring threads mostly take the same branches. So one pass through the code can serve several of them:
-what depends only on parameters and on the block is done once, everything else once for each of them in turn,
-and independent chains of additions fill the processor's pipeline. Where threads may diverge, each runs alone
-to the place where they reconverge (a `Region`); or, at a branch before anything has been written, all threads
-are compared, and start again one by one if they disagree (a guard).
+whatever depends only on parameters and on the block is done once, everything else once per thread, and
+independent chains of additions fill the processor's pipeline. Where threads may diverge, each runs alone up
+to the point of reconvergence (a `Region`); or, at a branch before anything has been written, all threads are
+compared and restart one by one if they disagree (a guard).
 
-Every thread executes its own instructions in order, so its results are the same to the last bit. This is for kernels
-that cannot run as lanes of vectors (see `lanes`): as they update memory atomically, say.
+Every thread executes its own instructions in order, so its results are the same to the last bit. This is for
+kernels that cannot run as vector lanes (see `lanes`), for example because they update memory atomically.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Region:
 class Coarsening:
     """How the threads of a kernel are coarsened.
 
-    factor: how many. varying: registers of which each thread has its own. serial: instructions that each executes
-    separately. guards: branches on which all must agree. regions: what each thread executes alone, the first item -> the
-    first behind it, None at the end of the body.
+    factor: how many threads. varying: registers that each thread has its own copy of. serial: instructions
+    that each thread executes separately. guards: branches on which all must agree. regions: code that each
+    thread executes alone, the first item -> the first item after it, None at the end of the body.
     """
 
     factor: int
@@ -79,7 +79,7 @@ class _Coarsener:
         for start in blocks:
             for target in self._follow(start):
                 self.before[target].append(start)
-        self.touching: dict[str, list[int]] = {}  # register -> positions of what reads or writes it
+        self.touching: dict[str, list[int]] = {}  # register -> positions of its reads and writes
         for position, item in enumerate(self.body):
             for name in item.reads | item.writes if isinstance(item, Instruction) else ():
                 self.touching.setdefault(name, []).append(position)
@@ -129,7 +129,8 @@ class _Coarsener:
         return together > serial
 
     def _separate(self, positions: set[int]) -> None:
-        """Each thread executes these instructions separately, and whatever touches a register that they write."""
+        """Make each thread execute these instructions separately, and everything that touches a register they
+        write."""
         self.serial |= reached(
             positions, lambda p: (other for name in self.body[p].writes for other in self.touching[name])
         )
@@ -144,7 +145,7 @@ class _Coarsener:
     # -- where control flow diverges ------------------------------------------------------------------------
 
     def _diverging(self) -> int | None:
-        """The first block with a branch at its end that threads may take differently, and that is not covered yet."""
+        """The first block that ends in a possibly divergent branch not covered yet."""
         return next((start for start in self.blocks if start in self.dominators and self._parts(start)), None)
 
     def _parts(self, start: int) -> bool:
@@ -159,7 +160,7 @@ class _Coarsener:
     def _cover(self, start: int) -> bool:
         """Make the branch at the end of a block a guard, or find its region."""
         position = self.blocks[start][0] - 1
-        skips = self.body[position].op.mark  # an instruction, which is no reason to start again
+        skips = self.body[position].op.mark  # skips a single instruction, which is no reason to restart
         if start not in self.in_loops and start not in self.dirty and not skips:
             self.guards.add(position)
             return True
@@ -235,7 +236,8 @@ class _Coarsener:
 
 
 def sums(body, blocks: Blocks, loops: list[Loop]) -> int:
-    """Floating-point registers that a loop adds to, which have to stay in the processor's registers."""
+    """The number of floating-point registers that a loop accumulates into, which must stay in machine
+    registers."""
     inside = (
         item
         for start in {b for loop in loops for b in loop.blocks}
@@ -262,7 +264,8 @@ def _waits_for_block(ins: Instruction) -> bool:
 
 
 def _is_for_one(ins: Instruction) -> bool:
-    """Whether threads have to go one by one: it may end them, or is about the thread although no operand says so."""
+    """Whether threads must execute it one by one: it may end them, or depends on the thread without an
+    operand saying so."""
     op = ins.op
     carries = op.takes_carry or op.leaves_carry
     alone = carries or op.asynchronous or op.own or bool(op.geometry)

@@ -1,4 +1,4 @@
-"""Which registers of a function may hold something that was never set."""
+"""Which registers of a function may hold a value that was never set."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def inputs(ins: Instruction) -> list[str]:
 
 
 def _computes(ins: Instruction) -> bool:
-    """Whether the result is unset where an operand is. Of other instructions the operands are checked."""
+    """Whether an unset operand makes the result unset. Other instructions have their operands checked."""
     op = ins.op
     together = op.collective in ("block", "warp") or _loads_matrix(op)
     return not (op.memory or together or op.asynchronous or op.own or op.geometry)
 
 
 def _brings(ins: Instruction, function: Function) -> bool:
-    """Whether the result may be unset although no operand is."""
+    """Whether the result may be unset even if no operand is."""
     op = ins.op
     if op.memory == "load":
         if op.space == "param" and function.entry:

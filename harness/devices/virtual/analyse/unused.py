@@ -1,4 +1,4 @@
-"""Atomic updates whose result is not used: they tell their thread nothing about what others have done."""
+"""Atomic updates whose result is not used, so that their thread learns nothing about other threads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .dataflow import reached
 
 
 def unused_results(function: Function) -> set[int]:
-    """Positions of `red`, and of `atom` and of calls whose result makes no difference in this function."""
+    """Positions of `red`, and of `atom` and calls whose result is not used in this function."""
     results = {i: _result(ins) for i, ins in enumerate(function.body) if isinstance(ins, Instruction)}
     results = {i: result for i, result in results.items() if result}
     used = _used(function.body) if results else set()

@@ -18,10 +18,10 @@ _MOST_EXPANDED = 20_000  # instructions of a function that is expanded only to l
 
 
 class Waits:
-    """Of the functions of a module.
+    """Answers for the functions of a module.
 
-    interleaved: threads let others intervene between their accesses. threads: there are some; not so in the
-    runtime, where nothing suspends.
+    interleaved: threads let others intervene between their accesses. threads: false for the runtime, where
+    nothing suspends.
     """
 
     def __init__(self, graph: CallGraph, interleaved: bool, threads: bool):
@@ -76,7 +76,7 @@ class Waits:
         return self._takes_turns[name]
 
     def turns(self, name: str) -> frozenset[Instruction]:
-        """Instructions of a function after which it lets others come between."""
+        """Instructions after which a function lets others intervene."""
         if name not in self._turns:
             function = self.graph.functions[name]
             found = turns(function, self._hands_over, self.pointers) if function.body else ()
@@ -89,10 +89,10 @@ class Waits:
         return tuple(sorted({ins.at.line for f in functions for ins in self.turns(f)} - {0}))
 
     def _hands_over(self, name: str) -> bool:
-        """Whether a function, or any function through a pointer, may return what others change without
-        letting them intervene itself.
+        """Whether a function, or any function called through a pointer, may return a value that others change
+        without itself letting them intervene.
 
-        What a barrier of the C++ library returns does not count.
+        Results of the C++ library's barriers do not count.
         """
         callees = [f.name for f in self.graph.pointed] if name[0] == "%" else [name]
         return any(
@@ -120,7 +120,7 @@ class Waits:
 
     @cached_property
     def called_plainly(self) -> set[str]:
-        """Functions that are reached from one that cannot suspend."""
+        """Functions called, directly or not, from one that cannot suspend."""
         rigid = [f.name for f in defined(self.graph.module) if not f.entry and not self._can_suspend(f.name)]
         return {f for name in rigid for f in self.graph.closure(name) if not self.must_wait(f)}
 
@@ -147,11 +147,11 @@ class Waits:
         )
 
     def meets(self, name: str) -> bool:
-        """Whether blocks of a kernel communicate through memory, so that they have to take turns."""
+        """Whether blocks of a kernel communicate through memory, so that they must take turns."""
         return self.spins(name) or self.takes_turns(name)
 
     def touches_order(self, ins: Instruction) -> bool:
-        """An instruction through which one thread can wait for another."""
+        """Whether one thread can wait for another through this instruction."""
         if ins.op.waits:
             return ins not in self._own_reads
         callee = called(ins)

@@ -1,11 +1,11 @@
-"""Warps that run as one group of lanes: what they exchange is a permutation of a vector, and what is about a thread's warp is
-the same for all lanes.
+"""Warps that run as one group of lanes: an exchange is a permutation of a vector, and whatever depends on the
+warp's number is uniform.
 
     %r2 = shr.u32 %tid.x, 5     the same in all lanes
     %r3 = and.b32 %tid.x, 31    the lane's number
 
-A number is in step if it is a multiple of 32 that all lanes have, plus the lane's number, as %tid.x is: a group of lanes is a
-warp of a block whose rows are multiples of 32.
+A number is in step if it is a uniform multiple of 32 plus the lane's number, like %tid.x: a group of lanes is
+a warp of a block whose rows are multiples of 32 threads.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from ..ptx.ir import Function, Immediate, Instruction, Operand, Register, Specia
 from .strides import LINEAR
 
 WARP = 32
-_MOST_THREADS = 10  # bits of the number of a thread in its block
+_MOST_THREADS = 10  # bits of a thread's number in its block
 _WORDS = ("u32", "s32", "b32")
-#: comparisons with a multiple of 32, or with what is one less
+#: comparisons with a multiple of 32, or with one less
 _BELOW, _UP_TO = ("lt", "ge", "lo", "hs"), ("gt", "le", "hi", "ls")
 
 
 def exchanges(function: Function) -> bool:
-    """Whether the lanes of a warp give each other something."""
+    """Whether the lanes of a warp exchange values."""
     return any(isinstance(i, Instruction) and i.op.collective in ("warp", "matrix") for i in function.body)
 
 
 class Warps:
-    """Follows registers to where they are set: in the same block, or the only place where they are.
+    """Traces registers to where they are set: in the same block, or by their only write.
 
-    masked: blocks that not all lanes may take. kept: registers that other lanes keep there.
+    masked: blocks that some lanes may skip. kept: registers that inactive lanes keep there.
     """
 
     def __init__(self, function: Function, blocks: Blocks):
@@ -44,8 +44,8 @@ class Warps:
         self.kept: set[str] = set()
 
     def exchange(self, ins: Instruction) -> tuple[int, int] | None:
-        """Of a shuffle, its b and c, of another collective of a warp (0, 0). None where they, or the mask, are not known, or
-        the mask is not that of all lanes."""
+        """For a shuffle its b and c, for another warp collective (0, 0). None if these or the mask are
+        unknown, or the mask does not name all lanes."""
         if ins.op.collective == "matrix":
             return (0, 0) if ins.base in ("mma", "ldmatrix") else None
         named, at = ins.named, self.positions[ins]
@@ -57,7 +57,7 @@ class Warps:
         return None if b is None or c is None else (b, c)
 
     def result(self, ins: Instruction) -> int | None:
-        """The stride of what an instruction computes, where that is about the warp: 0, or 1 of a lane's number."""
+        """The stride of a result that depends on the warp: 0, or 1 for a lane's number."""
         op, at = ins.op, self.positions[ins]
         if (
             op.type not in _WORDS
@@ -118,7 +118,7 @@ class Warps:
         return ins.base == "and" and self.result(ins) == 1
 
     def _multiple(self, given: Operand, at: int) -> bool:
-        """Of 32, the same in all lanes."""
+        """Whether it is a multiple of 32, the same in all lanes."""
         number = self._constant(given, at)
         if number is not None:
             return number % WARP == 0
@@ -149,7 +149,7 @@ class Warps:
         return any(self._multiple(x, at) and self._uniform(y, at) for x, y in ((a, b), (b, a)))
 
     def _is_zero(self, ins: Instruction, at: int) -> bool:
-        """The sign of a thread's number, say, of which a quotient by 32 takes notice."""
+        """Whether it is always 0, like the sign of a thread's number, which a division by 32 computes."""
         by = self._constant(ins.operands[2], at) if ins.base == "shr" else None
         if by is None:
             return False
