@@ -65,7 +65,7 @@ class ConfinedGPU:
             self._handle = (0, 0)
 
     def number(self) -> int:
-        """The handle of the device in the process, where it is opened if necessary."""
+        """The device's handle in the process; opens it there if necessary."""
         with self.process.lock:
             self.process.start()
             if self._handle[0] != self.process.generation:
@@ -80,7 +80,7 @@ class ConfinedGPU:
         """See VirtualGPU.graph."""
         return ConfinedGraph(self)
 
-    # -- the interface of every device ----------------------------------------------------------------
+    # -- the common device interface ----------------------------------------------------------------
 
     def array(self, data, name: str = "array", axes: str = "", readonly: bool = False) -> ConfinedArray:
         data = np.ascontiguousarray(data)
@@ -157,7 +157,7 @@ class ConfinedArray:
 
 
 class ConfinedModule(CompiledFile):
-    """See device.Module. It is loaded again if the process had to be restarted."""
+    """See device.Module. It is reloaded if the process had to be restarted."""
 
     def __init__(self, device: ConfinedGPU, request: tuple, quick: bool, fixed: tuple = ()):
         self.device, self.quick, self.request = device, quick and not fixed, request
@@ -212,8 +212,8 @@ class ConfinedModule(CompiledFile):
         self.compiled, self.lowered = self.built.compiled, self.built.lowered
 
     def _load(self, device: int) -> int:
-        """Its number in the process. The code is compiled for a certain memory size: for the smaller one if
-        there is less."""
+        """Its number in the process. Code is compiled for a certain memory size: the smaller one if less is
+        available."""
         process = self.device.process
         process.provide_runtime(self.lowered.whole_runtime)
         while True:
@@ -232,7 +232,8 @@ class ConfinedModule(CompiledFile):
         return build(*self.request, checks, memory, fixed, quick, tracking, lanes=int(single))
 
     def better(self, *how: object) -> Built:
-        """Another build of the same file, requested by the process during a launch. how: quick, tracking, of single threads."""
+        """Another build of the same file, requested by the process during a launch. how: quick, tracking,
+        single threads."""
         return self._build(self._fixed, *(option is True for option in (*how, False, False, False)[:3]))
 
 
@@ -280,7 +281,7 @@ class ConfinedKernel:
         return found
 
     def request(self, grid, block, args, shared_mem: int) -> tuple:
-        """A launch of a graph, as it travels. Errors: LaunchError, DeviceError."""
+        """A launch of a graph, as it is sent to the process. Errors: LaunchError, DeviceError."""
         return self._request(grid, block, args, shared_mem)[:-1]
 
     def variants(
@@ -308,7 +309,7 @@ class ConfinedKernel:
 
 
 class ConfinedGraph(Graph):
-    """See graphs.Graph. The process knows it by a number, and runs all of it for one request."""
+    """See graphs.Graph. The process knows it by number and runs it as a single request."""
 
     _known = (0, 0)  # (generation, number)
 
@@ -339,11 +340,11 @@ class ConfinedGraph(Graph):
         return found
 
     def _number(self) -> int:
-        """Its own, in the process that has its arrays. Errors: DeviceError if that had to be started again."""
+        """Its number in the process that has its arrays. Errors: DeviceError if that had to be restarted."""
         process = self.device.process
         if self._known[0] != process.generation:
             nodes = [_described(node) for node in self.nodes]
-            for node in self.launches:  # builds that it would have to ask for later
+            for node in self.launches:  # builds that the process would have to request later
                 module, kernel = node.kernel.module, node.kernel.name
                 process.ask("fit", module.number(), kernel, node.block, verbs={"build": module.better})
             self._known = process.generation, next(process.numbers)
@@ -353,7 +354,7 @@ class ConfinedGraph(Graph):
 
 
 def _described(node: LaunchNode | CopyNode) -> tuple:
-    """A node as it travels."""
+    """A node, as it is sent to the process."""
     if isinstance(node, LaunchNode):
         node.change(node.args)
         return "launch", *node.request
@@ -363,7 +364,7 @@ def _described(node: LaunchNode | CopyNode) -> tuple:
 
 
 def _packed(argument) -> tuple[str, object]:
-    """An argument as it travels."""
+    """An argument, as it is sent to the process."""
     if isinstance(argument, ConfinedArray):
         return "array", argument.handle
     if isinstance(argument, SurfaceObject):

@@ -1,5 +1,5 @@
-"""The process in which kernels run, without access to files, the network or other processes: what it may use, and what
-is said when it ends.
+"""The process in which kernels run, without access to files, the network or other processes: its limits, and
+the messages when it ends.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .compile import link
 
 START = 60  # seconds for the process to start
 GRACE = 20  # seconds beyond a launch's own limit, which the process itself enforces
-MEMORY = 700 << 20  # bytes that the process may use beside what arrays need
-#: bytes that the process may use for each byte of an array: itself, and all that checks keep of it
+MEMORY = 700 << 20  # bytes that the process may use beyond what arrays need
+#: bytes that the process may use per byte of an array: the byte itself, and what checks record about it
 NEED = {"full": 48, "memory": 6, "draft": 6, "count": 6, "none": 6}
-QUESTIONS = 8  # for other builds, of one launch
-MOST = 1 << 26  # bytes of an answer beside the arrays
+QUESTIONS = 8  # for other builds, per launch
+MOST = 1 << 26  # bytes of an answer, not counting arrays
 
 
 class Process:
@@ -30,16 +30,16 @@ class Process:
 
     def __init__(self):
         self.lock = threading.RLock()
-        self.generation = 1  # what a dead process knew is lost
+        self.generation = 1  # what a dead process held is lost
         self._child: Child | None = None
         self._unused: deque[tuple[int, int, int]] = deque()  # (generation, handle, need) of released arrays
-        self.need = self.most = 0  # bytes that all arrays may need, and of the largest
+        self.need = self.most = 0  # bytes that all arrays may need, and the largest of them
         self._runtimes: set[bool] = set()
-        self._allowed: tuple = ()  # the last limit of time, and the second in which it was set
+        self._allowed: tuple = ()  # the last time limit, and the second in which it was set
         self.numbers = itertools.count(1)  # of devices, arrays and modules
 
     def start(self) -> None:
-        """Starts it without waiting until it runs."""
+        """Starts it without waiting for it to be ready."""
         with self.lock:
             if self._child is None:
                 worker = "harness.devices.virtual.confined_worker"
@@ -49,7 +49,7 @@ class Process:
                 self._runtimes, self._allowed = set(), ()
 
     def expect(self, nbytes: int, checks: str) -> tuple[int, int]:
-        """An array is about to be made: (its number, what the process may use for it)."""
+        """Announces a new array: (its number, what the process may use for it)."""
         with self.lock:
             self.start()
             need = NEED[checks] * nbytes
@@ -68,7 +68,7 @@ class Process:
                 self._runtimes.add(whole)
 
     def post(self, verb: str, *arguments) -> None:
-        """Send a request without an answer; the next `ask` raises what went wrong."""
+        """Send a request without an answer; the next `ask` raises its error."""
         with self.lock:
             self.start()
             try:
@@ -78,9 +78,9 @@ class Process:
                 raise self._gone() from None
 
     def ask(self, verb: str, *arguments, limit: float = START, verbs: Mapping | None = None):
-        """The answer. verbs: what the process may ask meanwhile.
+        """Ask, and return the answer. verbs: what the process may ask meanwhile.
 
-        Errors: what the verb raises; DeviceError where the process is gone.
+        Errors: what the verb raises; DeviceError if the process is gone.
         """
         with self.lock:
             self.start()
@@ -132,7 +132,7 @@ class Process:
             self._child.post("free", *handles)
 
     def end(self) -> str:
-        """How it ended."""
+        """Kill it; returns how it ended."""
         with self.lock:
             child, self._child = self._child, None
             self.generation += 1

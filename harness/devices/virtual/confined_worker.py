@@ -19,7 +19,7 @@ from .variants import Wanted
 
 
 class Known(dict):
-    """What the parent knows by numbers."""
+    """The objects that the parent refers to by number."""
 
     def __missing__(self, number: int):
         raise DeviceError("an array, a module or a device was to be used that could not be made")
@@ -40,7 +40,7 @@ class Handles:
 
     def open(self, number: int, checks: str) -> None:
         self.devices[number] = device = VirtualGPU(checks)
-        # the parent builds: the compilers run in another process, and this one has no access to the cache
+        # the parent builds: the compilers run in another process, and this one cannot reach the cache
         device.build = lambda *_, quick, tracking, lanes, target: self.channel.ask(
             "build", (quick, tracking, lanes == 1)
         )
@@ -83,7 +83,7 @@ class Handles:
     def module(
         self, number: int, device: int, memory: int, source: str, name: str, loaded: Built, quick: bool
     ) -> int:
-        """Bytes of the device's memory. Code for another size is refused."""
+        """Loads a module. size: bytes of device memory; code for another size is refused."""
         device = self.devices[device]
         if memory == device.arena.size:
             self.modules[number] = Module(device, source, name, loaded, (source, name), quick)
@@ -102,12 +102,12 @@ class Handles:
         self.modules[module].get_function(name).for_blocks(block)
 
     def launch(self, module: int, name: str, grid, block, packed, shared_mem: int, settings: dict):
-        """(whether the code is still that of a quick build, its lines by site where steps are kept, what came of it)"""
+        """(whether the code is still a quick build's, its lines by site if steps are kept, the result)"""
         module, arguments = self._prepared(module, packed, settings)
         try:
             found = _kernel(module, name)(grid, block, arguments, shared_mem)
         except KernelFault as fault:
-            fault.__traceback__ = fault.__context__ = None  # they would keep the arrays
+            fault.__traceback__ = fault.__context__ = None  # they would keep the arrays alive
             found = fault
         launch = found.launch if isinstance(found, KernelFault) else found
         lines = None
@@ -131,7 +131,7 @@ class Handles:
         self.graphs[number] = graph
 
     def replay(self, number: int, changed: dict, settings: dict):
-        """(seconds of each node, what came of it). changed: the arguments of nodes that get others."""
+        """(seconds of each node, the result). changed: new arguments of nodes."""
         graph = self.graphs[number]
         vars(graph.device).update(settings)
         for node, packed in changed.items():
@@ -157,7 +157,7 @@ class Handles:
         seconds: float,
         apart: bool,
     ):
-        """As Kernel.variants."""
+        """See Kernel.variants."""
         module, arguments = self._prepared(module, packed, settings)
         outputs = [Wanted(self.arrays[handle], *about) for handle, *about in outputs]
         return _kernel(module, name).variants(
@@ -165,7 +165,7 @@ class Handles:
         )
 
     def _prepared(self, module: int, packed, settings: dict) -> tuple[Module, tuple]:
-        """The module, its device set as that of the parent, and the arguments of a launch."""
+        """The module, with its device set up like the parent's, and the arguments of a launch."""
         module = self.modules[module]
         vars(module.device).update(settings)
         return module, self._arguments(packed)
@@ -175,7 +175,7 @@ class Handles:
 
 
 def _kernel(module: Module, name: str) -> Kernel:
-    """A kernel that may have as much shared memory as any: the parent has checked what this launch asks for."""
+    """A kernel without a limit on shared memory: the parent has already checked the launch."""
     kernel = module.get_function(name)
     kernel.max_dynamic_shared_size_bytes = LIMITS.shared_per_block_optin
     return kernel

@@ -1,4 +1,4 @@
-"""The virtual GPU as a device, and the modules that are loaded on it, as CuPy has them."""
+"""The virtual GPU as a device, and the modules loaded on it, with CuPy's interface."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .run.workers import (
 )
 from .runtime import abi
 
-OPTIMISING = 40e-6  # seconds that it takes, for each byte of quickly compiled code
+OPTIMISING = 40e-6  # seconds that optimising takes, per byte of quickly compiled code
 
 
 class VirtualGPU:
@@ -58,15 +58,13 @@ class VirtualGPU:
             raise ValueError(f"checks={checks!r}: one of {', '.join(BUILDS)}")
         self.checks, self.recipe = checks, RECIPES[checks]
         self.schedule, self.quick = seed, False
-        self.lanes = (
-            0  # threads that run as lanes of vectors in optimised code; 0: as many as suit the target
-        )
-        self.target = ""  # the processor that optimised code is made for, see compile/targets
+        self.lanes = 0  # threads that run as vector lanes in optimised code; 0: as suits the target
+        self.target = ""  # the target processor of optimised code, see compile/targets
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
-        self.sample_blocks = 0  # of a launch: how many blocks run, spread over the grid; 0: all, as on a GPU
+        self.sample_blocks = 0  # how many blocks of a launch run, spread over the grid; 0: all, as on a GPU
         # with full checks: other threads intervene between a thread's read of shared data and its next step
         self.turns = True
-        # with full checks: threads that see what others have done run in the opposite order as well
+        # with full checks: threads that observe others' work run in the opposite order as well
         self.both_orders = True
         self.keep_requests = 0  # for a counted launch: how many requests are listed in launch.requests
         self.keep_steps = 0  # for a launch with full checks: how many steps are listed in launch.steps
@@ -78,7 +76,8 @@ class VirtualGPU:
         cores = cores or available_cores()
         # one worker with full checks: races between blocks are detected in a single order of events
         self.races, self.unset_reads = (check in self.recipe for check in (Check.RACES, Check.INITIALISED))
-        # of all its launches, which run one after the other: its part that Python fills, and the faults behind it
+        # shared by all its launches, which run one after the other: the part that Python fills in, then the
+        # faults
         size, fault = ctypes.sizeof(abi.Launch), abi.DTYPES["Fault"]
         record = np.zeros(size + abi.MAX_RECORDS * fault.itemsize, np.uint8)
         self.launch, self.faults = abi.Launch.from_buffer(record), record[size:].view(fault)
@@ -97,7 +96,7 @@ class VirtualGPU:
             lambda start: Owner("the grid's workspace", start, 64, "global"), 64
         )
         self.textures: Textures | None = None  # made for the first texture or surface
-        self.heap: Heap | None = None  # for kernels that take memory themselves
+        self.heap: Heap | None = None  # for kernels that allocate memory
         self.layouts: dict[bytes, int] = {}  # a number for each layout of shared memory
 
     @property
@@ -107,7 +106,7 @@ class VirtualGPU:
 
     @property
     def settings(self) -> tuple:
-        """Those that a launch depends on."""
+        """The settings that a launch depends on."""
         return self.schedule, self.time_limit, self.step_budget, self.sample_blocks, self.turns
 
     def graph(self) -> Graph:
@@ -121,7 +120,7 @@ class VirtualGPU:
         self.close()
 
     def settle(self) -> None:
-        """Before a launch: nothing runs any more, and what has been released is free."""
+        """Before a launch: waits until nothing runs, and frees what has been released."""
         self.workers.settle()
         self.arena.settle()
 
@@ -138,7 +137,7 @@ class VirtualGPU:
         return made
 
     def empty(self, shape, dtype=np.float32, name: str = "array", axes: str = "") -> Array:
-        """An array of poison: NaN with all bits set in floating point, 0x7f in every byte of an integer."""
+        """An array of poison: NaN with all bits set for floating point, 0x7f in every byte for integers."""
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         made = self._new(shape, np.dtype(dtype), name, axes, False, False)
         made._view().view(np.uint8).fill(0xFF if made.dtype.kind == "f" else 0x7F)
@@ -153,7 +152,8 @@ class VirtualGPU:
         return Array(self, self.arena.allocate(owner, nbytes, not readonly, written), tuple(shape), dtype)
 
     def bind_texture(self, array: Array, fields: dict) -> int:
-        """The number of a texture or surface object, see `harness.devices.texture`. fields: of a Texture (state.h)."""
+        """The number of a texture or surface object, see `harness.devices.texture`. fields: the fields of a
+        Texture (state.h)."""
         if self.textures is None:
             self.textures = Textures()
             self.workers.envs["textures"] = self.textures.rows.ctypes.data
@@ -235,7 +235,8 @@ class Module(CompiledFile):
         self.site_lines = np.array([rank[line] for line in lines], np.uint32)
 
     def optimise_when_due(self) -> None:
-        """Once launches have taken as long as optimising will: so all takes at most twice as long as was needed."""
+        """Optimises once launches have taken as long as optimising will, so that the total is at most twice
+        the optimum."""
         if self.seconds > OPTIMISING * self.nbytes:
             self.optimise()
 
@@ -244,13 +245,13 @@ class Module(CompiledFile):
         if not self.quick:
             return
         self.quick = False
-        if self.tracking:  # code that follows unset values is not optimised: that takes minutes
+        if self.tracking:  # code that tracks unset values is not optimised: that takes minutes
             return
         with contextlib.suppress(CompileError, DeviceError):
             self._load(self._built_again(self.device.lanes))
 
     def of_single_threads(self) -> Module:
-        """The same module without lanes, compiled when it is first needed. Its variables are these."""
+        """The same module without lanes, compiled when first needed. It shares this module's variables."""
         if self._single is None:
             single = copy.copy(self)
             single._load(self._built_again(1))
@@ -258,7 +259,7 @@ class Module(CompiledFile):
         return self._single
 
     def track(self) -> None:
-        """From now on, use code that follows unset values."""
+        """From now on, use code that tracks unset values."""
         self.tracking = True
         self._load(self._built_again(self.device.lanes))
 
@@ -273,8 +274,8 @@ class Module(CompiledFile):
     # -- module variables -----------------------------------------------------------------------------
 
     def set_constant(self, name: str, values) -> None:
-        """Fill a __constant__ or __device__ variable from its start (cudaMemcpyToSymbol), also with what an array of the
-        device holds. Errors: LaunchError."""
+        """Fill a __constant__ or __device__ variable from its start (cudaMemcpyToSymbol), from host values or
+        a device array. Errors: LaunchError."""
         if self.device.recording:
             return self.device.recording.set_constant(self, name, values)
         data, start = constant_bytes(self.compiled, name, values)[1], self.start_of(name)
@@ -289,7 +290,7 @@ class Module(CompiledFile):
         """A __device__, __managed__ or __constant__ variable as an array of its memory. Errors: LaunchError."""
         symbol, shape, dtype = variable_array(self.compiled, name, dtype)
         made = Array(self.device, self.owners[list(self.lowered.variables).index(symbol)], shape, dtype)
-        made.module = self  # whose memory it is
+        made.module = self  # keeps its memory alive
         return made
 
     def _place_variables(self) -> None:

@@ -1,4 +1,4 @@
-"""A graph of the virtual GPU: the runtime goes from node to node (runtime/graph.cu), without Python."""
+"""A graph on the virtual GPU: the runtime goes from node to node (runtime/graph.cu), without Python."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .runtime import abi
 class Graph(graphs.Graph):
     """See harness.devices.graphs.Graph."""
 
-    _made: tuple = ()  # what the rows were made for
-    last: float | None = None  # seconds that it took the last time
+    _made: tuple = ()  # the settings the rows were made for
+    last: float | None = None  # seconds that it took last time
 
     def _run(self) -> Launch:
         launches = self.launches
@@ -101,7 +101,7 @@ class Graph(graphs.Graph):
         return result
 
     def _look_at(self, number: int, result: Launch) -> None:
-        """What a launch that has ended the graph has found. Errors: KernelFault."""
+        """Diagnoses the launch that ended the graph. Errors: KernelFault."""
         node, launch = self.nodes[number], self.device.launch
         execution = Execution(node.kernel, node.grid, node.block, node.args, node.shared_mem)
         execution.tag = launch.tag

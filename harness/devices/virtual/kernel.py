@@ -20,11 +20,12 @@ from .variants import Batch, Wanted
 if TYPE_CHECKING:
     from .device import Module
 
-MOST_PLANS = 64  # of a kernel that are kept
+MOST_PLANS = 64  # kept per kernel
 
 
 def kernel_called(name: str, compiled: Ptx, lowered: Lowered) -> str:
-    """The PTX name of a kernel. LaunchError if there is none; a text may seem to have one, in a comment."""
+    """The PTX name of a kernel. LaunchError if there is none (the text may seem to have one, in a
+    comment)."""
     symbol = compiled.find(name)
     if symbol not in lowered.kernels:
         raise LaunchError(f"there is no kernel called {name}", "cudaErrorInvalidDeviceFunction")
@@ -43,7 +44,7 @@ class Kernel:
         self._single: Kernel | None = None  # see for_blocks
 
     def plan(self, grid, block, shared_mem: int) -> Plan:
-        """Of launches as the device is set now. Errors: LaunchError."""
+        """The plan for launches with the device's current settings. Errors: LaunchError."""
         if (fitting := self.for_blocks(block)) is not self:
             return fitting.plan(grid, block, shared_mem)
         key = grid, block, shared_mem, self.max_dynamic_shared_size_bytes, self.module.device.settings
@@ -55,7 +56,7 @@ class Kernel:
         return found
 
     def for_blocks(self, block) -> Kernel:
-        """The kernel, compiled for single threads where blocks of this shape need that."""
+        """The kernel, or its version for single threads if blocks of this shape need that."""
         if self.info.fits(block):
             return self
         module = self.module.of_single_threads()
@@ -71,7 +72,7 @@ class Kernel:
 
     @property
     def info(self) -> KernelInfo:
-        """The address in the currently loaded code."""
+        """The kernel's data in the currently loaded code."""
         return self.module.lowered.kernels[self._symbol]
 
     def fixed(self, args) -> Kernel:
@@ -88,8 +89,8 @@ class Kernel:
         )
 
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch | LaunchNode:
-        """Launch and wait; while a graph is recorded: a LaunchNode of it. Errors: LaunchError, KernelFault (further faults of
-        the run in `.more`)."""
+        """Launch and wait; while a graph is being recorded, add a LaunchNode to it. Errors: LaunchError,
+        KernelFault (further faults of the run in `.more`)."""
         grid, block = triple(grid, "grid"), triple(block, "block")
         module, device = self.module, self.module.device
         if device.recording:
@@ -101,7 +102,7 @@ class Kernel:
             try:
                 return Execution(self, grid, block, args, shared_mem).go()
             finally:
-                # on a busy machine most of the time passes elsewhere
+                # on a busy machine most of the wall time is spent elsewhere
                 module.seconds += min(time.perf_counter() - started, time.process_time() - spent)
 
     def variants(
@@ -116,11 +117,12 @@ class Kernel:
         seconds: float = 1.0,
         apart: bool = False,
     ) -> np.ndarray:
-        """Launch once for each of the rows, which go into a __constant__ variable; zeros there stand for the kernel as it
-        is. Each launch begins with the memory as it is now, and that is how it is left.
+        """Launch once per row, each copied into a __constant__ variable; a row of zeros means the unchanged
+        kernel. Each launch starts from the current memory, which is restored afterwards.
 
-        apart: no element of an output gets its value from several threads or blocks. Returns FAULTS, WRONG or RIGHT for
-        each launch, fewer than rows where `seconds` were not enough. Nothing is diagnosed. Errors: LaunchError.
+        apart: no element of an output gets its value from several threads or blocks. Returns FAULTS, WRONG or
+        RIGHT for each launch, and fewer than rows if `seconds` ran out. Nothing is diagnosed. Errors:
+        LaunchError.
         """
         grid, block = triple(grid, "grid"), triple(block, "block")
         refuse_while_recording(self.module.device)

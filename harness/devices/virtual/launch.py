@@ -1,4 +1,4 @@
-"""One launch on the virtual GPU: checked, run, and its faults read."""
+"""One launch on the virtual GPU: checks it, runs it, and reads its faults."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Execution:
             return Execution(self.kernel, self.grid, self.block, self.args, self.shared_mem).go()
 
     def snapshot(self) -> list:
-        """A copy of all that the launch may change."""
+        """A copy of everything the launch may change."""
         heap = self.device.heap
         return self.arena.snapshot(heap.parts(self.module.lowered.heap) if heap else ())
 
@@ -73,7 +73,7 @@ class Execution:
         return self._result(launch, output)
 
     def set_up(self, opposite: bool = False) -> abi.Launch:
-        """The device's record of a launch, for this one."""
+        """The device's launch record, filled in for this launch."""
         device, plan, launch = self.device, self.plan, self.device.launch
         ctypes.pointer(launch)[0] = plan.launch
         launch.ticks = time.monotonic_ns()
@@ -97,7 +97,7 @@ class Execution:
 
     @property
     def epochs(self) -> bool:
-        """Whether racecheck only looks whether there could be a race."""
+        """Whether racecheck only detects whether there could be a race."""
         device, info = self.device, self.kernel.info
         return (
             device.races and info.epochs and not device.keep_steps and info.name not in self.module.recorded
@@ -124,7 +124,7 @@ class Execution:
             envs["unset"], envs["traces"] = arena.unset.ctypes.data, arena.traces.ctypes.data
 
     def _result(self, launch: abi.Launch, output: Output) -> Launch:
-        """What a launch has found; KernelFault if that is a fault."""
+        """The result of a launch; KernelFault if it found a fault."""
         result = Launch(output.text, launch.printf_lines)
         if self.device.tally:
             result.counters = self.device.tally.result()
@@ -145,7 +145,7 @@ class Execution:
         return result
 
     def diagnose(self, launch: abi.Launch, result: Launch) -> None:
-        """Add what a launch has recorded to its notes. Errors: KernelFault."""
+        """Add a launch's records to its notes. Errors: KernelFault."""
         records = self.device.faults[: launch.kept].copy()
         if self.module.tracking and launch.stop != abi.GIVEN_UP:
             records = np.concatenate([records, unset_outputs(self.arena)])
@@ -158,7 +158,7 @@ class Execution:
 
 
 class _Suspect(Exception):
-    """A launch has to run again. why: SUSPECT_*."""
+    """The launch has to run again. why: SUSPECT_*."""
 
     def __init__(self, why: int):
         self.why = why

@@ -1,4 +1,4 @@
-"""What all launches of a kernel have in common that agree in grid, block and shared memory: worked out once."""
+"""What launches of a kernel with the same grid, block and shared memory have in common, computed once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _NO_BOUNDS = bytes(abi.BOUNDS.size)
 
 
 class Plan:
-    """launch: its record, for the most part; slots: blocks that a worker runs in turns; run: the address of what runs it."""
+    """launch: most of its record; slots: blocks that a worker runs in turns; run: the address of the function
+    that runs it."""
 
     def __init__(self, kernel: Kernel, grid, block, shared_mem: int):
         module, info, device = kernel.module, kernel.info, kernel.module.device
@@ -36,7 +37,7 @@ class Plan:
         self.grid_sync, self.threads, self.blocks = info.grid_sync, prod(block), prod(grid)
         self.slots = self._slots(device, info)
         together, one_row = info.together, block[0] == self.threads >= info.together
-        in_a_row = info.lanes > 1 and one_row and not info.coroutine  # those left over run one by one
+        in_a_row = info.lanes > 1 and one_row and not info.coroutine  # left-over threads run one by one
         in_row = together if block[0] % together == 0 or in_a_row else 1
         self.rows = info.rows if block[0] % together == 0 and block[1] % info.rows == 0 else 1
         self.coarsening = in_row * self.rows
@@ -89,7 +90,7 @@ class Plan:
         }
 
     def _order_of_blocks(self, device) -> dict[str, int]:
-        """And of the threads of a block."""
+        """The order of blocks, and of the threads in a block."""
         multiplier, offset = block_order(self.blocks, device.schedule)
         first = max(0, self.blocks - device.sample_blocks) if device.sample_blocks else 0
         if first:
@@ -103,7 +104,7 @@ class Plan:
         }
 
     def _shared(self, device, info: KernelInfo, shared_mem: int) -> dict[str, int]:
-        """What a block has of shared memory."""
+        """The layout of a block's shared memory."""
         extents = [(offset, size, 0, 0) for _, offset, size in info.shared]
         extents.append((info.dynamic_offset, shared_mem, 0, 0))
         if info.reserved:
@@ -141,7 +142,8 @@ def check_launch(kernel: Kernel, grid, block, shared_mem: int) -> None:
 
 
 class Packer:
-    """Lays out a kernel's arguments as its parameters. Whether they fit is found out once for each combination of types."""
+    """Lays out a kernel's arguments as its parameters. Whether they fit is checked once per combination of
+    types."""
 
     def __init__(self, kernel: Kernel):
         self.kernel, self.device = kernel, kernel.module.device
@@ -150,7 +152,7 @@ class Packer:
             layout += f"{parameter.offset - self.nbytes}x{parameter.size}s"
             self.nbytes = parameter.offset + parameter.size
         self.pack = struct.Struct(layout).pack
-        # whether or not this build has lanes: a graph of launches outlives it
+        # independent of whether this build has lanes: a graph of launches outlives it
         self.bounds = self.device.recipe.coarsen and holds_bounds(p.size for p in kernel.info.params)
         self.padding = bytes(bounds_offset(self.nbytes) - self.nbytes)
         self.checked: set[tuple[type, ...]] = set()

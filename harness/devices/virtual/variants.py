@@ -1,8 +1,9 @@
-"""Many launches of one kernel that differ in a __constant__ variable alone, each judged where it runs and ended at the
-first part that goes wrong.
+"""Many launches of one kernel that differ only in a __constant__ variable. Each is judged on the spot and
+ended at the first part that goes wrong.
 
-The loop is the runtime's (variants.cu), as most of these launches take a few microseconds. What goes wrong in the kernel
-as it is comes first: one thread of one block, where no thread waits for others; else one block.
+The loop is in the runtime (variants.cu), since most of these launches take a few microseconds. The part that
+is wrong in the unchanged kernel runs first: one thread of one block if no thread waits for others, else one
+block.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from .launch import Execution
 from .run.workers import thread_order
 from .runtime import abi
 
-#: what an element of an output holds as long as it is not written: NaN as well, but none that comes of reading poison
+#: the value of unwritten output elements: also a NaN, but not one that results from reading poison
 POISON, UNWRITTEN = 0xFFFFFFFF, 0xFFFFFFFE
-FAULTS, WRONG, RIGHT = range(3)  # what becomes of a launch
+FAULTS, WRONG, RIGHT = range(3)  # the result of a launch
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What an output should hold: float64 values, the allowed error of each; special: infinity and NaN as well."""
+    """The expected output: float64 values, and the allowed error of each; special: it may contain infinity
+    and NaN."""
 
     array: Array
     values: np.ndarray
@@ -53,13 +55,14 @@ class Batch:
         self.kept = [values.ctypes.data for _, values, _ in self.before]
         self.targets = self._targets(outputs)
         marks = {Check.INITIALISED, Check.RACES, Check.SEGMENTS}
-        self.fresh_state = bool(self.device.recipe.checks & marks)  # each launch needs
+        self.fresh_state = bool(self.device.recipe.checks & marks)  # each launch needs it reset
         info = execution.kernel.info
-        self.alone = info.lanes > 1 and not info.coroutine  # each thread: parts are of single ones
+        self.alone = info.lanes > 1 and not info.coroutine  # parts consist of single threads
         self.together = not apart or bool(execution.kernel.info.resident)
 
     def run(self, rows: np.ndarray, seconds: float) -> np.ndarray:
-        """FAULTS, WRONG or RIGHT for each row, as far as `seconds` are enough. Zeros stand for the kernel as it is."""
+        """FAULTS, WRONG or RIGHT for each row, until `seconds` run out. Zeros stand for the unchanged
+        kernel."""
         end = time.monotonic_ns() + int(seconds * 1e9)
         rows = np.ascontiguousarray(rows).reshape(len(rows), -1).view(np.uint8)
         if rows.shape[1] > self.row_bytes:
@@ -86,7 +89,7 @@ class Batch:
     # -- what runs first ------------------------------------------------------------------------------
 
     def _parts(self) -> np.ndarray:
-        """What goes wrong in the kernel as it is, and then the rest."""
+        """First the part that is wrong in the unchanged kernel, then the rest."""
         execution = self.execution
         order, blocks = execution.plan.order, prod(execution.grid)
         if self.alone:
@@ -106,7 +109,7 @@ class Batch:
         return _parts([threads[thread], (*wrong[:2], self.others), *each])
 
     def _first_wrong(self, parts: list[tuple]) -> int | None:
-        """Of the kernel as it is; elements that it does not write are not wrong."""
+        """The first wrong part of the unchanged kernel; elements that it does not write do not count."""
         row = np.zeros((1, self.row_bytes), np.uint8)
         (found,) = self._launched(row, _parts(parts), time.monotonic_ns() + (1 << 40), probes=True)
         return None if found == abi.ALL_RIGHT else int(found) & ~abi.FAULTY
@@ -114,10 +117,10 @@ class Batch:
     # -- launches -------------------------------------------------------------------------------------
 
     def _launched(self, rows: np.ndarray, parts: np.ndarray, end: int, probes: bool = False) -> np.ndarray:
-        """As Batch.results has it, for each of the rows that were run."""
+        """The result for each row that was run, as from `run`."""
         execution = self.execution
         launch = execution.set_up()
-        launch.printf_open = launch.epochs = 0  # which would end it where there only may be a race
+        launch.printf_open = launch.epochs = 0  # epochs would end the launch at a merely possible race
         if self.alone:
             launch.coarsening = 1
         if not self.together:

@@ -22,16 +22,16 @@ from .llvm import machine
 from .modules import Built
 from .recipes import RECIPES, Check, recipe
 
-SECONDS = 10  # of one build, of the processor's time; on a busy machine it may take PATIENCE times as long
+SECONDS = 10  # processor time of one build; on a busy machine it may take PATIENCE times as long
 PATIENCE = 10
 MEMORY = (
     900 << 20
-)  # bytes that the compilers may use; after a build that took more than IDLE they start afresh
+)  # bytes that the compilers may use; after a build that took more than IDLE they are restarted
 IDLE = 400 << 20
 LONGEST = 20_000  # instructions of optimised PTX that compile in a few seconds
-TOTAL = 240  # seconds of the processor's time of one process
+TOTAL = 240  # seconds of processor time of one process
 _WORKER = "harness.devices.virtual.compile.build_worker"
-_MOST = 1 << 28  # bytes of what they have made
+_MOST = 1 << 28  # bytes of their output
 _store = Store("modules")
 _child: Child | None = None  # kept between builds
 _turn = threading.Lock()
@@ -51,8 +51,9 @@ def build(
     lanes=0,
     target="",
 ) -> Built:
-    """Compile a kernel file for the virtual GPU. fixed: the arguments of `specialise.run`, where there are some.
-    quick: for little work, in a sixth of the time. tracking: code that follows unset values. lanes, target: see `Recipe`.
+    """Compile a kernel file for the virtual GPU. fixed: arguments of `specialise.run`, if any. quick: for
+    short runs, compiled in a sixth of the time. tracking: code that tracks unset values. lanes, target: see
+    `Recipe`.
 
     Errors: CompileError; Unsupported; DeviceError when the compilers cannot be started.
     """
@@ -63,7 +64,7 @@ def build(
         with contextlib.suppress(Damaged):  # written by another version
             if isinstance(built := CODEC.loads(data), Built):
                 return built
-    # meanwhile: it is needed too
+    # prepare the runtime meanwhile: it is needed too
     threading.Thread(target=link.prepare_runtime, args=(Check.SEGMENTS in RECIPES[checks],)).start()
     known = job.stored(flavour)
     built = _in_child((job, known, *how))
@@ -76,9 +77,9 @@ def build(
 def build_here(job: Job, known: Ptx | None, checks: str, *how) -> Built:
     """The build itself, in this process. known: its PTX, if it has been compiled before.
 
-    Loops that are unrolled very often stay loops.
+    If unrolling makes the code too long, loops stay loops.
     """
-    from . import pipeline  # the table of opcodes takes a while to load, and what is cached does not need it
+    from . import pipeline  # the opcode table takes a while to load, and cached builds do not need it
 
     flavour = RECIPES[checks].ptx
     compiled = known or compile_job(job, flavour)
@@ -112,7 +113,7 @@ def build_ptx(
 
 
 def _in_child(request: tuple) -> Built:
-    """The answer of the child, which is kept unless it had to be ended."""
+    """The child's answer; the child is kept unless it had to be killed."""
     global _child
     with _turn:
         child, _child = _child, None

@@ -1,4 +1,4 @@
-"""The process in which NVRTC and LLVM run, for build.py: one task after the other, under limits."""
+"""The process in which NVRTC and LLVM run, for build.py: one task at a time, under limits."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from .build import MEMORY, TOTAL, build_here, too_large
 from .llvm import machine
 from .modules import Built
 
-ADDRESSES = 4 << 30  # bytes of address space: of what the compilers reserve they use a part
+ADDRESSES = 4 << 30  # bytes of address space: the compilers use only part of what they reserve
 
 
 def build(seconds: int, *request) -> Built:
-    # of the processor's time; then SIGPROF ends this process. (NVRTC sets RLIMIT_CPU to its hard limit, of all builds.)
+    # processor time; then SIGPROF kills this process. (NVRTC sets RLIMIT_CPU to its hard limit, which is for
+    # all builds.)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         return build_here(*request)
@@ -49,7 +50,7 @@ def main() -> None:
     with contextlib.suppress(DeviceError):  # it is raised again when it is needed
         load_compiler()
     limit(addresses=ADDRESSES, memory=MEMORY, seconds=TOTAL, file_size=0)
-    confine(python_folders(), limits=True)  # CUDA's headers are among them; NVRTC sets a limit
+    confine(python_folders(), limits=True)  # these include CUDA's headers; NVRTC sets a limit
     gc.freeze()  # loaded modules stay; what a build creates is rarely part of a cycle
     gc.set_threshold(1_000_000)
     serve(channel, {"build": build}, explain)

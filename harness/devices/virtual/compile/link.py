@@ -29,7 +29,7 @@ _provided: dict[bool, bytes] = {}
 _lock = threading.Lock()
 _VIRTUAL = Path(__file__).parents[1]
 _RUNTIME = _VIRTUAL / "runtime"
-# parts that few kernels need and that take as long as all the rest
+# parts that few kernels need and that take as long to compile as the rest together
 _RARE = ("asynchronous", "matrix", "heap", "counters", "textures")
 ENTRIES = ("rt_run", "rt_variants", "rt_serve", "rt_lead", "rt_replay")  # called from Python
 _GLUE = """
@@ -165,7 +165,7 @@ def runtime_object(whole: bool) -> bytes:
         try:
             recipe = RECIPES["runtime"]
             text = compile_ptx(source, "runtime.cu", recipe.ptx).text
-            # the table of opcodes takes a while to load, and few processes need it
+            # the opcode table takes a while to load, and few processes need it
             from ..emit import rounding
             from . import pipeline
 
@@ -177,5 +177,5 @@ def runtime_object(whole: bool) -> bytes:
         except CompileError as error:  # not something a student could have caused
             raise DeviceError(f"the virtual GPU's own runtime cannot be built: {error}") from error
         _store.put(key, code)
-    _provided[whole] = code  # where there is no cache, it would be compiled for each build
+    _provided[whole] = code  # without a cache it would be compiled for each build
     return code

@@ -13,9 +13,9 @@ from ....errors import Unsupported
 from .recipes import Recipe
 from .targets import target
 
-#: lines of LLVM in a function above which optimising takes too long, and what simplifies it quickly
+#: lines of LLVM in a function above which optimising, and even quick simplification, takes too long
 _HUGE, _HUGE_QUICK = 16_000, 64_000
-#: lines of LLVM in a device function below which it takes the place of its calls; and with what does so in it
+#: lines of LLVM below which a device function is inlined; the second includes the functions inlined into it
 _SHORT, _WITH_CALLS = 200, 2_000
 _FUNCTION = re.compile(r'internal \S+ @"([^"]+\.function)"')
 _CALL = re.compile(r'\bcall \S+ @"([^"]+\.function)"')
@@ -23,15 +23,17 @@ _RESUME = re.compile(r'^(define [^@\n]*@\S+\.resume"?\(ptr )', re.MULTILINE)
 
 
 def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
-    """LLVM text -> an object file. simple: code to which the expensive passes add nothing, as that of lanes. Nor
-    do they make threads that wait faster, or code that checks each access, unless it keeps arrays in registers.
+    """LLVM text -> an object file. simple: code that gains nothing from the expensive passes, such as that of
+    lanes. They do not help threads that wait either, or code that checks each access, unless it keeps arrays
+    in registers.
 
-    Lanes are inlined before any other pass, and then each function is simplified once, in three quarters of the time that
-    the passes of a module take. Not with the 16 registers of AVX2, where a loop may then keep its sum in memory (puzzle 09).
+    Lanes are inlined before any other pass, and then each function is simplified once, in three quarters of
+    the time of the module passes. Not so with AVX2's 16 registers, where a loop may then keep its sum in
+    memory (puzzle 09).
 
     At level 0 an object takes a sixth of the time to make and runs up to four times as long. The runtime gets
-    as few passes, but good code for each function. Coroutines are split before they are simplified, which takes three
-    quarters of the time and makes code as good; `own_frames` makes it better.
+    as few passes, but good code for each function. Coroutines are split before they are simplified, which
+    takes three quarters of the time for equally good code; `own_frames` improves it.
     """
     _initialise()
     functions = text.split("\ndefine ")
@@ -40,7 +42,7 @@ def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
     plain, own_frames = recipe.runtime or level == 0, recipe.own_frames
     coroutines, unroll = " presplitcoroutine " in text, "!llvm.loop " in text
     inlined = simple and not plain and not coroutines and target(recipe.target).masks == "i1"
-    # what one thread adds up, or several side by side, may become vectors
+    # sums of one thread, or of several side by side, may be vectorised
     vectors = level == 3 and not simple and (unroll or not own_frames)
     cheap = simple or coroutines or own_frames
     speed = 0 if plain else 2 if inlined or unroll else 1 if cheap else level
@@ -67,8 +69,8 @@ def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
 
 
 def _prepared(module, level: int, speed: int, vectors: bool = False, for_: str = ""):
-    """(target machine, pass builder) for a module, which is told of its target. level: of its code. speed: of the passes
-    before. vectors: operations side by side become one."""
+    """(target machine, pass builder) for a module, whose target is set. level: for code generation. speed:
+    for the passes before it. vectors: vectorise adjacent operations."""
     machine = target_machine(level, for_)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
@@ -79,7 +81,8 @@ def _prepared(module, level: int, speed: int, vectors: bool = False, for_: str =
 
 
 def _split(module, unroll: bool) -> None:
-    """Splits the module's coroutines: each gets a function that resumes a frame. Only the easy half is simplified before.
+    """Splits the module's coroutines: each gets a function that resumes a frame. Before that, only the cheap
+    simplifications run.
 
     Loops are unrolled beforehand, so that arrays need not live in the frame.
     """
@@ -97,8 +100,8 @@ def _split(module, unroll: bool) -> None:
 
 
 def _simplify_each(module, builder, short: set[str]) -> None:
-    """Simplifies each function, once what is short has taken the place of its calls, and the code of lanes is in the loop
-    that runs a block."""
+    """Simplifies each function, after inlining short functions, and the code of lanes into the loop that runs
+    a block."""
     simplify = builder.getFunctionPassManager()
     for function in module.functions:
         if function.name in short:
@@ -117,7 +120,7 @@ def _short(functions: list[str]) -> set[str]:
     """The names of short device functions, none of them recursive. functions: their texts."""
     texts = {match[1]: text for text in functions if (match := _FUNCTION.match(text))}
     calls = {name: _CALL.findall(text) for name, text in texts.items()}
-    lines: dict[str, int] = {}  # with those that take the place of calls
+    lines: dict[str, int] = {}  # including inlined functions
     short = set()
     while ready := [name for name in texts if name not in lines and lines.keys() >= set(calls[name])]:
         for name in ready:
@@ -129,14 +132,14 @@ def _short(functions: list[str]) -> set[str]:
 
 
 def _simplify(passes) -> None:
-    """Moves values to registers and drops the easy half of the dead code."""
+    """Moves values to registers and removes the obvious dead code."""
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
 
 
 def _simplify_quickly(passes) -> None:
-    """Without combining instructions, which takes as long as all the rest."""
+    """Simplifies without instruction combining, which takes as long as all the rest."""
     passes.add_sroa_pass()
     passes.add_sccp_pass()
     passes.add_dead_code_elimination_pass()
@@ -151,7 +154,7 @@ def _with_own_frames(module) -> str:
 
 @cache
 def _initialise() -> None:
-    # with its default bound the register allocator takes minutes for a kernel with a thousand branches
+    # with the default, the register allocator takes minutes for a kernel with a thousand branches
     llvm.set_option("backwarp", "-grow-region-complexity-budget=1000")
     # do not sink code past a suspension point: its operands would have to be kept in the frame
     llvm.set_option("backwarp", "-instcombine-code-sinking=false")
@@ -176,7 +179,7 @@ def target_machine(level: int, for_: str = ""):
 
 @cache
 def machine() -> str:
-    """What object code depends on besides its text."""
+    """What object code depends on besides the LLVM text."""
     own = target()
     features = hashlib.sha256(own.features.encode()).hexdigest()[:16]
     version = ".".join(map(str, llvm.llvm_version_info))

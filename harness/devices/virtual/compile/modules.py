@@ -36,39 +36,39 @@ class KernelInfo:
     turns: tuple[int, ...]  # lines after which other threads intervene
     symmetric: int = 0  # abi.SYMMETRIC bits
     ordered: bool = False  # fences, releases or acquires order its threads
-    epochs: bool = False  # racecheck need not keep records of its accesses at once
+    epochs: bool = False  # racecheck need not record its accesses immediately
     finals: bool = False  # a thread may end after an access while others go on to a barrier
     # threads that run as lanes of vectors, in blocks of one row or whose rows are a multiple of this
     lanes: int = 1
-    rows: int = 1  # of lanes that may run side by side, in blocks that have a multiple of so many
-    coarsening: int = 1  # else: threads that may run coarsened, in blocks whose rows are a multiple of this
+    rows: int = 1  # of lanes that may run side by side, in blocks with a multiple of this many rows
+    coarsening: int = 1  # else: threads that may run coarsened, if rows are a multiple of this
 
     @property
     def together(self) -> int:
-        """Neighbouring threads that run together, in one way or the other."""
+        """The number of neighbouring threads that run together, as lanes or coarsened."""
         return max(self.coarsening, self.lanes)
 
     def fits(self, block: tuple[int, int, int]) -> bool:
-        """Whether the code runs blocks of this shape. Where it does not, single threads do."""
+        """Whether the code can run blocks of this shape; otherwise threads run one by one."""
         return not self.coroutine or self.lanes == 1 or block[0] % self.lanes == 0
 
     @property
     def starts(self) -> list[str]:
-        """The functions with which threads begin, where they may wait."""
+        """The entry functions of threads, if they may wait."""
         kinds = {"start": self.lanes == 1, "together": self.together > 1, "rows": self.rows > 1}
         return [f"{self.name}.{kind}" for kind, is_there in kinds.items() if is_there and self.coroutine]
 
     def bounds(self, name: str) -> int:
-        """Where the bounds are of the array that a parameter points to, behind the parameters."""
+        """The offset, after the parameters, of the bounds of the array that a parameter points to."""
         number = [p.name for p in self.params].index(name)
         return abi.bounds_offset(self.params[-1].offset + self.params[-1].size) + number * abi.BOUNDS.size
 
 
 @dataclass
 class Lowered:
-    """LLVM text of a module, with what Python needs beside it (plain data: it is cached)."""
+    """LLVM text of a module, with the data that Python needs (plain, since it is cached)."""
 
-    text: str  # "" once there is code
+    text: str  # "" once compiled
     kernels: dict[str, KernelInfo]
     sites: list[tuple[Location, str]]  # site number -> its place, and the PTX instruction
     variables: dict[str, tuple[int, Variable]]  # module variable -> offset from globals_base
@@ -78,7 +78,7 @@ class Lowered:
     whole_runtime: bool  # it calls parts of the runtime that few kernels need
     heap: bool  # its kernels take memory with malloc(), or free it
     functions: dict[str, int]  # functions whose address is taken -> the value of a pointer to them
-    segments: list[CountedSegment] = field(default_factory=list)  # what is counted
+    segments: list[CountedSegment] = field(default_factory=list)  # counted code
 
 
 @dataclass(frozen=True)

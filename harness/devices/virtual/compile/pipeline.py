@@ -1,4 +1,4 @@
-"""PTX -> machine code, step by step. `recipes` says which steps a build takes."""
+"""PTX -> machine code, step by step. `recipes` defines the steps of each build."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .modules import Lowered
 from .recipes import Check, Recipe
 from .targets import target
 
-#: what is inserted beside the program's own instructions, in this order
+#: the instrumentation passes, in order
 _CHECKS = {
     Check.RACES: races.run,
     Check.BARRIERS: barriers.run,
@@ -36,14 +36,14 @@ _CHECKS = {
 
 
 class TooLong(Exception):
-    """PTX that takes too long to compile, mostly because loops are unrolled."""
+    """The PTX would take too long to compile, usually because loops are unrolled."""
 
 
 def compile_ptx(
     text: str, name: str, recipe: Recipe, arena_size: int, fixed=(), longest: int = 0
 ) -> tuple[Lowered, bytes]:
-    """What was lowered, without its text, and an object file. fixed: the arguments of `specialise.run`, where there are some.
-    longest: of all functions, in instructions; 0: any number.
+    """The lowered module, without its text, and an object file. fixed: arguments of `specialise.run`, if any.
+    longest: the most instructions in a function; 0: no limit.
 
     Errors: Unsupported, with the line, for anything that has no exact translation; TooLong.
     """
@@ -57,7 +57,7 @@ def lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed=(), longe
     """PTX -> LLVM text. Errors: as `compile_ptx`."""
     try:
         return _lower(text, name, recipe, arena_size, fixed, longest)
-    except RecursionError:  # passes follow calls to those that are called, and so on
+    except RecursionError:  # passes follow calls recursively
         raise Unsupported("functions whose calls are nested hundreds deep", name) from None
 
 

@@ -17,11 +17,11 @@ from ..rewrite import drop_identities, drop_labels, split_depots
 class Check(Enum):
     """What the code of a build checks or counts besides doing its work."""
 
-    BOUNDS = auto()  # every access separately, against the array it is meant for if that is known
-    GROUPED_BOUNDS = auto()  # accesses at constant offsets from one register have one check
-    INITIALISED = auto()  # memory that is read has been written, whatever the value is used for
-    REGISTERS = auto()  # registers that are read have been assigned
-    UNSET = auto()  # unset values are followed to where they matter
+    BOUNDS = auto()  # every access separately, against its intended array if known
+    GROUPED_BOUNDS = auto()  # accesses at constant offsets from one register share a check
+    INITIALISED = auto()  # memory that is read must have been written, whatever the value is used for
+    REGISTERS = auto()  # registers that are read must have been assigned
+    UNSET = auto()  # unset values are tracked to where they matter
     RACES = auto()  # racecheck; and threads intervene between each other's accesses wherever CUDA allows it
     BARRIERS = auto()  # which threads do not reach a barrier where others wait, and why
     SEGMENTS = auto()  # exact counters
@@ -31,10 +31,11 @@ class Check(Enum):
 class Recipe:
     """One build.
 
-    ptx: a flavour of `nvrtc.compiler`. rewrites: of the whole module, before anything else. coarsen: neighbouring
-    threads run the code together where they can: as lanes of vectors (lanes: so many, 0: as suits the target, 1: never),
-    else coarsened. target: the processor, see `targets`. llvm: its optimisation level.
-    own_frames: pays off in code that accesses memory all the time, see `llvm.compile_object`. runtime: the
+    ptx: a flavour of `nvrtc.compiler`. rewrites: of the whole module, before anything else. coarsen:
+    neighbouring threads run together where they can: as vector lanes (lanes: how many, 0: as suits the
+    target, 1: never), otherwise coarsened. target: the processor, see `targets`. llvm: its optimisation
+    level.
+    own_frames: pays off in code with many memory accesses, see `llvm.compile_object`. runtime: the
     code is the runtime's own, which has no threads and addresses the host's memory.
     """
 
@@ -71,8 +72,8 @@ BUILDS = tuple(name for name, recipe in RECIPES.items() if not recipe.runtime)
 def recipe(
     checks: str, quick: bool = False, tracking: bool = False, lanes: int = 0, target: str = ""
 ) -> Recipe:
-    """The recipe of a build. quick: for short runs, compiled in a sixth of the time. tracking: with code that
-    follows unset values, which takes long to optimise. lanes, target: see `Recipe`.
+    """The recipe of a build. quick: for short runs, compiled in a sixth of the time. tracking: code that
+    tracks unset values, which takes long to optimise. lanes, target: see `Recipe`.
     """
     found = replace(RECIPES[checks], lanes=lanes, target=target)
     if tracking:

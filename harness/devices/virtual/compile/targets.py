@@ -1,4 +1,4 @@
-"""The processors that code is made for: this machine's, or another's, to measure or to look at what it would run."""
+"""Target processors: this machine's, or another's, for measurements or to inspect the code it would run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _BEYOND_AVX2 = ("avx512", "avx10", "evex512", "amx")
 
 @dataclass(frozen=True)
 class Target:
-    """As LLVM calls them. lanes: how many threads are a vector. masks: what says in vectors which lanes take part: a bit, where
-    there are registers for that, else a number of all bits or none. keeping: attributes of a function that leaves its caller
-    all registers, those of vectors whole; "" where there are none.
+    """A target in LLVM's terms. lanes: threads per vector. masks: the type of a vector mask's elements: bits
+    if the processor has mask registers, else integers with all bits set or clear. keeping: attributes of a
+    function that preserves all its caller's registers, including full vector registers; "" if there are none.
     """
 
     triple: str
@@ -37,10 +37,10 @@ def target(name: str = "") -> Target:
         for feature in features:
             features[feature] &= not feature.startswith(_BEYOND_AVX2)
     wide = features.get("avx512f")
-    # two vectors of AVX2, side by side: while one waits for a product, the other goes on
+    # two AVX2 vectors side by side, to hide the latency of products
     lanes = 16 if wide or features.get("avx2") else 4
     given = features.flatten()
     names = llvm.get_default_triple(), llvm.get_host_cpu_name(), given
-    # AVX2's registers are too few to keep what is needed after a call
+    # AVX2 has too few registers to keep live values across a call
     keeping = f'"no_caller_saved_registers" "target-features"="{given},-vzeroupper"'
     return Target(*names, lanes, *(("i1", keeping) if wide else ("i32", "")))

@@ -1,4 +1,4 @@
-"""What to say of a barrier or a warp instruction that not all threads reach."""
+"""Explains a barrier or a warp instruction that not all threads reach."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Arrays as declared in the source, for those the compiler does not describe: shared arrays, and all in the
-optimised flavour."""
+"""Array declarations in the source, for arrays the compiler does not describe: shared arrays, and all arrays
+in the optimised flavour."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def declared_shape(
     """(extents, bytes of an element) of the array `name` of `nbytes`; no extents if they are not clear.
 
     symbol: its name in PTX, which reveals template arguments. access: bytes of an access to it, taken as the
-    element size if the type does not tell. Extents that do not multiply to `nbytes` are not believed, nor is
-    a name with several declarations.
+    element size if the type is unknown. Extents whose product is not `nbytes` are ignored, and so is a name
+    with several declarations.
     """
     file = read(source)
     inside = file.function(symbol_names(symbol)[0])
@@ -58,7 +58,7 @@ def local_arrays(source: str, first: int, last: int) -> list[tuple[str, Shape, i
 
 
 def arrays(file: CudaText) -> list[Variable]:
-    """The arrays that are variables: not of pointers, and neither members nor parameters."""
+    """The arrays that are variables: no arrays of pointers, members or parameters."""
     places = ("field_declaration_list", "function_definition", "lambda_expression")
     return [v for v in file.variables if v.extents and not v.pointer and v.scope.type not in places]
 

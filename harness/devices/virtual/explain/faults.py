@@ -1,6 +1,6 @@
 """A record of the runtime -> a KernelFault that names line, thread and array element.
 
-headline: the wording of NVIDIA's compute-sanitizer and driver, which students will meet again.
+headline: the wording of NVIDIA's compute-sanitizer and driver, which students will see again.
 explanation: one plain sentence.
 """
 
@@ -37,7 +37,7 @@ from .wording import coordinates, named, space_name, triple
 NOTES = {"exited-early", "same-write"}
 RACES = {"race", "warp-race"}
 _LED_TO = {"out-of-bounds", "misaligned", "read-only", "invalid-address"}
-#: each thread once
+#: faults counted once per thread
 _COUNTED = {
     "out-of-bounds",
     "misaligned",
@@ -48,7 +48,7 @@ _COUNTED = {
     "outside-surface",
     "stale-texel",
 }
-_POISON = (0x7F7F7F7F7F7F7F7F, 0xFFFFFFFFFFFFFFFF)  # of registers, of memory
+_POISON = (0x7F7F7F7F7F7F7F7F, 0xFFFFFFFFFFFFFFFF)  # in registers, in memory
 _NEAR = 1 << 20  # bytes: an address this close to null or poison is that pointer plus an index
 
 
@@ -66,18 +66,18 @@ class Diagnosis:
             records,
             key=lambda r: (r["block"], r["thread"], line[r["site"]], line[r["other_site"]], r["site"]),
         )
-        races: dict[tuple, list[Race]] = {}  # by array
+        races: dict[tuple, list[Race]] = {}  # keyed by array
         for record in found:
             if (kind := FAULTS[record["kind"]]) in RACES:
                 race = Race(self, record, kind)
                 races.setdefault(race.array, []).append(race)
         all_ = [(record, self._fault(record)) for record in found if FAULTS[record["kind"]] not in RACES]
-        for group in races.values():  # for each array, the clearest first
+        for group in races.values():  # the clearest race of each array first
             told = sorted((Told(self, race, group) for race in group), key=lambda told: told.order)
             all_ += [(one.shown.record, self._of_race(one)) for one in told]
         all_ = _in_order(all_)
         faults = [f for f in all_ if f.severity != "note"]
-        return faults, [] if faults else all_  # a note next to a fault is only its consequence
+        return faults, [] if faults else all_  # with a fault, a note is only its consequence
 
     # -- pieces -----------------------------------------------------------------------------------
 
@@ -109,12 +109,12 @@ class Diagnosis:
         )
 
     def _definition(self, kernel: str) -> int:
-        """The line where a kernel is defined, for what belongs to no line of it; 0 where it is not found."""
+        """The line where a kernel is defined, for faults without a line of their own; 0 if not found."""
         function = read(self.run.module.source).function(demangle(kernel)) if kernel else None
         return function.name_line if function else 0
 
     def owner(self, record) -> Owner | None:
-        """Whose element the access of a record was meant for."""
+        """The owner of the element that a record's access was meant for."""
         shared = bool(int(record["extra"]) & INFO_SHARED)
         return self.owners.find(self.address(record), int(record["site"]), shared, int(record["slot"]))
 
@@ -286,7 +286,7 @@ class Diagnosis:
         return fields
 
     def accesses(self, record) -> tuple[str, str]:
-        """What the first and the last side of a race do."""
+        """The kinds of access of the two sides of a race."""
         info = int(record["extra"])
         return _access_name(info >> 32), _access_name(info & 0xFFFFFFFF)
 
@@ -295,7 +295,8 @@ class Diagnosis:
         return element(owner, int(record["address"])) if owner and owner.nbytes else "the same address"
 
     def is_copy(self, place: Place) -> bool:
-        """Whether a cp.async is started there: a function of a header, as a rule, so the line's words tell."""
+        """Whether a cp.async starts there. It is usually in a header's function, so the words of the line
+        decide."""
         words = self.words_in(place.line) if place.file == self.run.module.name else ()
         return any(word.endswith(("copy_async", "cpy_async")) or "cp.async" in word for word in words)
 
@@ -310,7 +311,8 @@ class Diagnosis:
         )
 
     def _same_write(self, record) -> dict:
-        """Two threads stored one value in one element: harmless, but it explains a kernel that is slow or wrong."""
+        """Two threads stored the same value in one element: harmless, but it may explain a slow or wrong
+        kernel."""
         here = self.place(record["site"], record["thread"], record["block"])
         other = self.place(record["other_site"], record["other_thread"], record["other_block"])
         name = self.named(record, self.owner(record))
@@ -321,7 +323,7 @@ class Diagnosis:
         )
 
 
-#: kind of a record -> what is to be said of it, beside its place
+#: kind of a record -> the fields that explain it, besides its place
 _DESCRIBE = {
     "out-of-bounds": Diagnosis._access,
     "misaligned": Diagnosis._access,
@@ -349,9 +351,9 @@ _VERBS = {"Read": ("read", "reads"), "Write": ("write", "writes"), "Atomic": ("a
 def _in_order(found: list[tuple[np.void, KernelFault]]) -> list[KernelFault]:
     """The faults of these records, causes first.
 
-    An unset variable is the thread's own mistake, and may lead it anywhere. Shared and global memory may be
-    unwritten because of a dead thread or a race, so a read of it comes last, or adds nothing; likewise the
-    result of a collective with a wrong mask. But an unset address comes before the access that it leads to.
+    An unset variable is the thread's own mistake and may cause anything. Shared and global memory may be
+    unwritten because of a dead thread or a race, so such a read comes last or is dropped; likewise the result
+    of a collective with a wrong mask. But an unset address comes before the access it leads to.
     """
     racing = {f.array for _, f in found if f.kind == "race"}
     masks = {f.line for _, f in found if f.kind == "shuffle-mask"}
@@ -378,7 +380,7 @@ def _in_order(found: list[tuple[np.void, KernelFault]]) -> list[KernelFault]:
 
 
 def _nowhere(done: str, address: int) -> str:
-    """An address that belongs to no array."""
+    """The sentence for an address that belongs to no array."""
     if abs(address) < _NEAR:
         index = "" if address == 0 else " plus an index" if address > 0 else " minus an index"
         return f"This {done} at address {address:#x}, a null pointer{index}: was the pointer ever set?"

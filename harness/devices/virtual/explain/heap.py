@@ -1,4 +1,4 @@
-"""Memory from malloc(): who got it, who freed it, and who forgot to."""
+"""Memory from malloc(): who allocated it, who freed it, and who forgot to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def access(d: Diagnosis, address: int, size: int, done: str) -> str:
-    """What an access beside or after the life of a block does."""
+    """The sentence for an access outside a block of memory, or after it was freed."""
     block = d.run.device.heap.block(address)
     if block is None:
         return f"This {done} the heap where nothing has come from malloc()."
@@ -28,7 +28,7 @@ def access(d: Diagnosis, address: int, size: int, done: str) -> str:
 
 
 def free(d: Diagnosis, record) -> dict:
-    """free() of what is no block, or no longer."""
+    """The fields for a free() of something that is not, or no longer, an allocated block."""
     if record["extra"]:
         block = d.run.device.heap.block(int(record["address"]))
         return dict(
@@ -42,7 +42,7 @@ def free(d: Diagnosis, record) -> dict:
 
 
 def leaks(d: Diagnosis) -> list[KernelFault]:
-    """A note for each line whose blocks no thread of the launch has freed."""
+    """A note for each line whose blocks were never freed."""
     blocks = d.run.device.heap.blocks
     blocks = blocks[(blocks["launch"] == d.run.tag) & (blocks["freed"] == 0)]
     notes = []

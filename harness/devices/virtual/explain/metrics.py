@@ -1,15 +1,15 @@
 """Performance counters of a launch: their names, their meanings, and figures derived from them.
 
-`launch.counters` of a device opened with `checks="count"` is a dict of the METRICS below, all numbers, and
+`launch.counters` of a device opened with `checks="count"` is a dict with the METRICS below, all numbers, and
 
-    lines   source line -> the same, of that line alone, without those that are 0 (line 0: no line of the student's)
-    split   entries that were added up early for want of memory; where it is 0, all counts are exact
+    lines   source line -> the same for that line alone, without zeros (line 0: code outside the student's file)
+    split   entries that were added up early for lack of memory; if it is 0, all counts are exact
 
-A request is one instruction of one warp: the lanes that execute it together. Lanes are together in the same iteration
-of the same loops, as on hardware where diverged lanes meet again after each branch; instructions on the way out of
-a loop are after it. A sector is 32 bytes, aligned. The counts are of PTX: ptxas may still merge, move or drop
-instructions. Sources: Nsight Compute's Kernel Profiling Guide (metrics, sectors, wavefronts); CUDA C++ Programming
-Guide, compute capability 5.x and later (banks of shared memory).
+A request is one instruction of one warp: the lanes that execute it together. Lanes are together if they are
+in the same iteration of the same loops, as on hardware where diverged lanes reconverge after each branch;
+instructions on the path out of a loop count as after it. A sector is 32 aligned bytes. The counts are of PTX:
+ptxas may still merge, move or drop instructions. Sources: Nsight Compute's Kernel Profiling Guide (metrics,
+sectors, wavefronts); CUDA C++ Programming Guide, compute capability 5.x and later (banks of shared memory).
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ SPACES = ("global", "shared", "local")
 
 @dataclass(frozen=True)
 class Metric:
-    """unit: of one count. ncu: the metric of Nsight Compute that counts the same on a GPU, if there is
-    one."""
+    """unit: what is counted. ncu: Nsight Compute's metric for the same on a GPU, if there is one."""
 
     unit: str
     meaning: str
@@ -143,17 +142,17 @@ def _metrics() -> dict[str, Metric]:
     return found
 
 
-#: name -> what it counts, in the order in which they are shown
+#: name -> what it counts, in display order
 METRICS = _metrics()
-#: those that are not attributed to lines
+#: metrics that are not attributed to lines
 OF_NO_LINE = {"global_requests_busiest", "async_copies_idle"}
 
 
 @dataclass
 class Request:
-    """One access of one warp. kind: "load" | "store" | "atomic"; space: one of SPACES; size: bytes of a lane.
+    """One access of one warp. kind: "load" | "store" | "atomic"; space: one of SPACES; size: bytes per lane.
 
-    addresses: of each lane, -1 where it took no part; in device memory, or in the block's shared memory.
+    addresses: one per lane, -1 if it took no part; in device memory, or in the block's shared memory.
     """
 
     line: int
@@ -167,8 +166,8 @@ class Request:
 
 # -- what one instruction does ---------------------------------------------------------------------------
 
-CONDITIONAL = "branches"  # a kind that is not in the opcode
-#: kinds of which a warp's instruction is one
+CONDITIONAL = "branches"  # a kind that the opcode does not show
+#: kinds counted once per warp instruction
 _PER_WARP = {"barriers", "warp_collectives", "async_copies", "texture_requests", "surface_requests"}
 _COLLECTIVES = {"warp": "warp_collectives", "block": "barriers"}
 _FLOAT_TYPES = {
@@ -179,7 +178,7 @@ _FLOAT_TYPES = {
     "f32": ("fp32", 1),
     "f64": ("fp64", 1),
 }
-#: FLOP of one operation of a kind
+#: FLOP per operation of a kind
 FLOPS = {
     f"{type_}_{op}": 1 + (op == "fma")
     for type_ in ("fp16", "fp32", "fp64")
@@ -190,7 +189,7 @@ FLOPS["flops_tensor"] = 1
 
 @cache
 def kinds(op: Op) -> dict[str, int]:
-    """What one thread that executes an instruction does: kind -> how many. Kinds are METRICS per thread."""
+    """What one thread does when it executes an instruction: kind -> count. Kinds are METRICS per thread."""
     found = {"instructions": 1}
     if op.counts in ("integer", "division"):
         found["integer_instructions"] = 1
@@ -216,13 +215,13 @@ def kinds(op: Op) -> dict[str, int]:
 def collect(segments, counted, totals, split: int = 0, more: dict[str, int] | None = None) -> dict:
     """`launch.counters`.
 
-    segments: counting.CountedSegment, and with the same index `counted` (abi: Segment). totals (abi: Total): three
-    for each access, by SPACES, in the order of the segments. more: those OF_NO_LINE.
+    segments: counting.CountedSegment, indexed like `counted` (abi: Segment). totals (abi: Total): three per
+    access, by SPACES, in segment order. more: the metrics OF_NO_LINE.
     """
     lines: dict[int, Counter] = {line: Counter() for line in {line for s in segments for line, _ in s.kinds}}
     first = 0
     for segment, threads, row in zip(segments, counted["threads"].tolist(), counted, strict=False):
-        if not threads:  # of a file of many kernels, most
+        if not threads:  # most segments, in a file of many kernels
             first += len(segment.accesses)
             continue
         warps = int(row["warps"])

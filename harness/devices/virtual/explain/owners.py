@@ -1,4 +1,5 @@
-"""Which array an access was meant for: the one its pointer came from, else the one next to its address."""
+"""Which array an access was meant for: the one its pointer was computed from, else the one nearest to its
+address."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from .declarations import declared_shape, local_arrays
 
 
 class Text:
-    """What a kernel of a module consists of, and what is known of it: the same for every launch. split: whether its local
-    depots are. pieces: what the pieces hold."""
+    """A module's kernel and what is known about it, the same for every launch. split: whether its local
+    depots are split. pieces: the variables in the pieces."""
 
     def __init__(self, text: str, name: str, kernel: str, split: bool):
         self.kernel, self.module = kernel, ptx.parse(of_kernel(text, kernel), name)
@@ -58,8 +59,8 @@ class Owners:
     def find(self, address: int, site: int, shared: bool, slot: int) -> Owner | None:
         """The owner of an element at a device address, accessed at a site; None if unknown.
 
-        shared: the access named shared memory. An address below zero is one that wrapped around.
-        slot: where the block ran; each has shared and local memory of its own.
+        shared: the access named shared memory. A negative address is one that wrapped around. slot: where the
+        block ran; each slot has its own shared and local memory.
         """
         self._window, self._access = (
             self.arena.shared_base(slot),
@@ -72,7 +73,7 @@ class Owners:
         beside = self._beside(address, space)
         if len({(o.name, o.start) for o in found}) == 1:
             return found[0]
-        if len(holding := {o for o in found if o.contains(address)}) == 1:  # among several passed to a call
+        if len(holding := {o for o in found if o.contains(address)}) == 1:  # one of several passed
             return holding.pop()
         if found:
             return beside if beside and any(o.start == beside.start for o in found) else None
@@ -88,7 +89,7 @@ class Owners:
         return "local" if abi.LOCAL_START <= inside < abi.SLOT_BYTES else "global"
 
     def _beside(self, address: int, space: str) -> Owner | None:
-        """The array that holds an address, or in whose red zone it lies."""
+        """The array that contains an address, or in whose red zone it lies."""
         if space == "shared":
             arrays = self._shared()
             before = [o for o in arrays if o.start <= address]
@@ -110,13 +111,13 @@ class Owners:
         return owner
 
     def _image(self, address: int) -> Owner | None:
-        """A CUDA array, in which an access lies whatever other arrays its line is about."""
+        """A CUDA array containing the address: it is the owner whatever other arrays the line uses."""
         textures, owner = self.run.device.textures, self.arena.nearest(address) if address >= 0 else None
         inside = textures is not None and owner is not None and owner.contains(address)
         return owner if inside and textures.are_of(owner.start) else None
 
     def _in_heap(self, heap: Owner, address: int) -> Owner:
-        """The block of memory in which an address lies, or after which."""
+        """The block of memory that contains an address, or precedes it."""
         block = self.run.device.heap.block(address)
         if block is None:
             return heap
@@ -209,7 +210,8 @@ class Owners:
         return None
 
     def _local(self, origin: Origin, address: int) -> Owner | None:
-        """A local array: its name if compiler or source tell it, its index if its place is known."""
+        """A local array: with its name if compiler or source provide it, and an index if its place is
+        known."""
         function = self.parsed.functions[origin.function]
         variable = function.variables[origin.name]
         name, offset, nbytes, shape, itemsize = self._local_array(origin, function, variable.size)
@@ -281,7 +283,7 @@ def element(owner: Owner, address: int) -> str:
 
 
 def accessed(text: str) -> int:
-    """Bytes of an element that an instruction accesses, of each one in a vector; 0 if unknown."""
+    """Bytes of the element that an instruction accesses (of one element in a vector); 0 if unknown."""
     ins = ptx.instruction(text)
     return ins.op.nbytes if ins and ins.op.memory else 0
 

@@ -1,7 +1,8 @@
-"""What to say about the races for one array: the one to report, and the remedy that fits it.
+"""Explains the races for one array: which one to report, and the remedy that fits.
 
 A barrier is the remedy if the program implies an order that nothing enforces. If several threads write one
-element at the same place in the program there is no order: the element needs one thread, or an atomic.
+element at the same point of the program there is no such order: the element needs a single thread, or an
+atomic.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _FENCES = "a lock or flag orders them only with a __threadfence() before it is p
 class Paths:
     """The paths that a kernel's threads can take from one instruction to another with no barrier in between.
 
-    functions: the kernel, then what it calls. warp: whether what orders the lanes of a warp counts as a barrier too.
+    functions: the kernel, then its callees. warp: whether synchronisation within a warp counts as a barrier
+    too.
     """
 
     def __init__(self, functions: list[Function], warp: bool):
@@ -33,7 +35,7 @@ class Paths:
     def free(
         self, start: Iterable[tuple[str, int]], end: Iterable[tuple[str, int]], barriers: bool = True
     ) -> bool:
-        """Is there a path from one of these places to another? barriers: it may not go through one."""
+        """Is there a path from one of these places to another? barriers: one without a barrier."""
         return any(
             place in self._reached(function, at, barriers)
             for function, at in start
@@ -51,8 +53,8 @@ class Paths:
         }
 
     def places(self, at, text: str) -> list[tuple[str, int]]:
-        """Where the instruction `text` of this line stands, as (function, position); in the functions that call its
-        own, where they call it."""
+        """The places of the instruction `text` of this line, as (function, position); in its function's
+        callers, the call."""
         found = [
             (name, i)
             for name, body in self._bodies.items()
@@ -79,7 +81,7 @@ class Paths:
 
     @cached_property
     def _waiting(self) -> set[str]:
-        """The functions that hold a barrier, or call one that does."""
+        """The functions that contain a barrier, or call one that does."""
         own = (name for name, body in self._bodies.items() if any(map(self._is_barrier, body)))
         return reached(own, lambda name: (caller for caller, _ in self._calls.get(name, ())))
 
@@ -95,7 +97,7 @@ class Paths:
         return self._is_barrier(item)
 
     def _reached(self, function: str, at: int, barriers: bool) -> set[int]:
-        """The positions that can follow `at`; a barrier is reached and, where barriers count, not passed."""
+        """The positions reachable from `at`; with `barriers`, paths end at a barrier."""
         body = self._bodies[function]
         labels = {item.name: i for i, item in enumerate(body) if isinstance(item, Label)}
 
@@ -127,7 +129,7 @@ class Race:
 
     @property
     def array(self) -> tuple:
-        """The array it is about: races for one array are reported as one."""
+        """The key of its array: races for one array are reported as one."""
         if self.owner is None:
             return "", self.first.line, self.last.line
         return self.owner.name, self.owner.start
@@ -149,7 +151,7 @@ class Race:
 
 
 class Told:
-    """A race among all of its launch for one array."""
+    """A race, with all races of its launch for the same array."""
 
     def __init__(self, diagnosis, shown: Race, races: list[Race]):
         self.diagnosis, self.shown, self.races = diagnosis, shown, races
@@ -170,7 +172,7 @@ class Told:
 
     @cached_property
     def by_owner(self) -> bool:
-        """Is it about one element that several threads write in no order defined by the program?"""
+        """Do several threads write one element, with no order defined by the program?"""
         return (
             self._one_element(self.shown)
             or self.shown.both_write
@@ -178,7 +180,7 @@ class Told:
         )
 
     def _one_element(self, race: Race) -> bool:
-        """Do both threads write the element at one place, or change it there, reading and writing?"""
+        """Do both threads write the element at one place, or update it there?"""
         if race.both_write:
             return race.one_place
         line = race.last.line
@@ -200,7 +202,7 @@ class Told:
             remedy = f"{self._owner()} {_FENCES[0].upper()}{_FENCES[1:]}." if self.by_flags else self._owner()
             return f"{self.diagnosis.both(race.last, race.first)} both {verb} {self._element()}{self._lines()}. {remedy}"
         who = self._who()
-        # it goes on until its wait, past barriers
+        # a copy continues past barriers, until it is waited for
         if self.diagnosis.is_copy(race.first) and first == "Write":
             return (
                 f"A copy{self._line()} started by {who} fills {self._element()}; this thread {_VERBS[last]} it. Put a"
@@ -231,7 +233,7 @@ class Told:
     # -- what to do -----------------------------------------------------------------------------------
 
     def _on_two_branches(self) -> bool:
-        """Are the two places on different branches, so that no thread goes from one to the other?"""
+        """Are the two places on different branches, so that no thread executes both?"""
         first, last = self.places
         if not first or not last:
             return False
@@ -240,7 +242,7 @@ class Told:
         )
 
     def _in_one_stretch(self) -> bool:
-        """Do two lines write the element with no barrier on the way from one to the other?"""
+        """Do two lines write the element with no barrier on the path between them?"""
         race, (first, last) = self.shown, self.places
         return race.both_write and race.first.line != race.last.line and self.paths.free(first, last)
 
@@ -251,8 +253,8 @@ class Told:
 
     @cached_property
     def between_passes(self) -> bool:
-        """May the two threads have been in different iterations of a loop, passing what they write from one
-        to the next?"""
+        """May the two threads have been in different iterations of a loop that pass data from one to the
+        next?"""
         race, line = self.shown, self.shown.last.line
         if race.of_blocks or race.first.line != line or not self.paths.free(self.places[1], self.places[1]):
             return False
@@ -261,7 +263,7 @@ class Told:
         return any(r.reads_in(n) for r in self.races for n in (r.first.line, r.last.line) if n != line)
 
     def _owner(self) -> str:
-        """For an element that several threads write at one place."""
+        """The remedy for an element that several threads write at one place."""
         race = self.shown
         if self.between_passes:
             return (
@@ -284,7 +286,7 @@ class Told:
         return "__syncwarp()" if self.shown.kind == "warp-race" else "__syncthreads()"
 
     def _why(self) -> str:
-        """Why nothing orders the two, and thus what is missing."""
+        """Why nothing orders the two accesses, and so what is missing."""
         race = self.shown
         if race.of_blocks:
             if self._of_one_block():
@@ -318,24 +320,24 @@ class Told:
         }
 
     def _of_one_block(self) -> bool:
-        """Are both atomic, and one of them for the threads of its own block alone?"""
+        """Are both atomic, one of them with block scope?"""
         extra = int(self.shown.record["extra"])
         scopes = (SCOPES[info >> SCOPE_SHIFT & 3] for info in (extra, extra >> 32))
         return self.shown.accesses == ("Atomic", "Atomic") and "cta" in scopes
 
     @cached_property
     def by_flags(self) -> bool:
-        """Is it about global memory, in a kernel whose threads look at what others hand on there?"""
+        """Is it in global memory, in a kernel whose threads communicate through flags there?"""
         info, owner = self.diagnosis.run.kernel.info, self.shown.owner
         return bool(info.turns) and info.ordered and owner is not None and owner.space == "global"
 
     def _changes_one(self, race: Race, line: int) -> bool:
-        """Does a line name one element of the array, and both read and write it?"""
+        """Does a line name a single element of the array, and both read and write it?"""
         named = self._named(race, line)
         return len(self._subscripts(race, line)) == 1 and (len(named) > 1 or named[0].is_updated)
 
     def _written(self, line: int) -> str:
-        """The element that a line gives a value, as it stands there."""
+        """The element that a line assigns, as written there."""
         named = self._named(self.shown, line)
         sets = (p for p in named if p.outer.kind == "assignment_expression" and p.outer.part("left") == p)
         return next((" ".join(p.code.split()) for p in sets), "")

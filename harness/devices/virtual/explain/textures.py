@@ -1,4 +1,4 @@
-"""What is wrong with a texture or a surface object, or with the coordinates in a surface."""
+"""Explains faults of texture and surface objects, and of coordinates in a surface."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GATHER, _FETCH, _STORE = 7 << 12, 1 << 8, 1 << 8  # bits of `how`, see emit/tex
 
 
 def misfit(d: Diagnosis, record) -> dict:
-    """An object that may not be used so."""
+    """An object used in a way that it does not support."""
     handle, how = int(record["address"]), int(record["extra"]) >> 8
     what = MISFITS[int(record["extra"]) & 255]
     row = d.run.device.textures.find(handle)
@@ -83,7 +83,7 @@ def outside(d: Diagnosis, record) -> dict:
 
 
 def stale(d: Diagnosis, record) -> dict:
-    """A texel that the same launch has stored."""
+    """A read of a texel that the same launch has stored."""
     other = d.place(record["other_site"], record["other_thread"], record["other_block"])
     owner = d.run.arena.nearest(int(record["address"]))
     return named(owner, int(record["address"])) | dict(
@@ -97,7 +97,7 @@ def stale(d: Diagnosis, record) -> dict:
 
 
 def _called(how: int, surface: bool) -> str:
-    """The function of CUDA's that a kernel calls."""
+    """The CUDA function that a kernel calls."""
     if surface:
         return f"surf{_FUNCTIONS[how & 15]}{'write' if how & _STORE else 'read'}"
     if how & _GATHER:

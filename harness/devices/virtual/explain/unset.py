@@ -1,4 +1,4 @@
-"""What to say of the use of a value that was never set."""
+"""Explains the use of a value that was never set."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .wording import named, space_name
 if TYPE_CHECKING:
     from .faults import Diagnosis
 
-#: the effect of an unset value in a later line than the one that reads it
+#: the effect of an unset value in a line after the one that reads it
 _MATTERS = {
     "branch": "Which way the thread goes at line {line} depends on it.",
     "address": "An address at line {line} is computed from it.",
@@ -94,7 +94,7 @@ def _variable(d: Diagnosis, site: int) -> dict:
 
 
 def _lane(d: Diagnosis, lane: int, thread: int) -> dict:
-    """A lane that a shuffle reads from but that does not take part in it."""
+    """A lane that a shuffle reads from although it does not take part."""
     threads = d.run.block[0] * d.run.block[1] * d.run.block[2]
     last = thread // 32 * 32 + lane >= threads
     why = f"does not exist: the block has {threads} threads" if last else "its mask leaves out"
@@ -105,7 +105,7 @@ def _lane(d: Diagnosis, lane: int, thread: int) -> dict:
 
 
 def unset_outputs(arena) -> np.ndarray:
-    """A record for each line that stored something unset in an array, if it is still there when the launch
+    """A record for each line that stored an unset value in an array, if it is still there when the launch
     ends."""
     found = {}
     for _, places in arena.stored_unset():

@@ -1,4 +1,4 @@
-"""Threads, lanes and elements as they are written in messages."""
+"""How messages write threads, lanes and elements."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""PTX: its text, its instructions, and what each of them is (`isa`: one row for each family of opcodes)."""
+"""PTX: its text, its instructions, and their meaning (`isa`: one row per family of opcodes)."""

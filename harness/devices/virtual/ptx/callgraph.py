@@ -1,4 +1,4 @@
-"""What PTX functions call and where they loop: structural queries shared by several modules."""
+"""Which functions PTX functions call, and where they loop: structural queries shared by several modules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def align_up(n: int, alignment: int) -> int:
 
 
 def symbol_name(name: str, raw: bool) -> str:
-    """A suffix that no C++ name has, to separate a student's functions from the runtime's and the
+    """Appends a suffix that no C++ name has, to separate a student's functions from the runtime's and the
     system's."""
     return f'@"{name}"' if raw else f'@"{name}.function"'
 
@@ -66,7 +66,7 @@ def has_loop(function: Function) -> bool:
 
 
 def spinning_loops(function: Function, touches_order) -> set[int]:
-    """Positions of backward branches whose loop holds an instruction that `touches_order`."""
+    """Positions of backward branches whose loop contains an instruction that `touches_order`."""
     starts: dict[str, int] = {}
     loops = []
     for i, item in enumerate(function.body):
@@ -83,7 +83,7 @@ def spinning_loops(function: Function, touches_order) -> set[int]:
 
 
 class CallGraph:
-    """Who calls whom in a module, which `verify` need not have seen yet: it asks where a refused function is called."""
+    """Who calls whom in a module. Works before `verify`, which asks where a refused function is called."""
 
     def __init__(self, module: Module):
         self.module, self.functions = module, module.functions
@@ -98,7 +98,7 @@ class CallGraph:
         return found | {f.name for f in self.pointed} if any(n[0] == "%" for n in names) else found
 
     def closure(self, name: str) -> set[str]:
-        """A function and all that it may call."""
+        """A function and everything it may call."""
         if name not in self._closures:
             self._closures[name] = self._reached(name)
         return self._closures[name]
@@ -116,13 +116,13 @@ class CallGraph:
         return any(name in self.closure(callee) for callee in self.callees.get(name, ()))
 
     def location(self, ins: Instruction, function: str) -> Location:
-        """The student's line of an instruction of a function, or of the call that leads to it."""
+        """The student's line of an instruction, or of the call that leads to it."""
         return (
             ins.at if ins.at.line else self.called_at(ins.expansion.function if ins.expansion else function)
         )
 
     def called_at(self, name: str) -> Location:
-        """The line of the student's file from which a function is reached by the fewest calls."""
+        """The line of the student's file that reaches a function through the fewest calls."""
         reached = [name]  # grows
         for goal in reached:
             for caller in self.callers.get(goal, ()):
@@ -146,18 +146,18 @@ class CallGraph:
         return any(found(op) for f in self.closure(name) for op in self._index[f])
 
     def those(self, name: str, found: Callable[[Op], object]) -> Iterator[Instruction]:
-        """The instructions of a kind in a function, and in those that it calls."""
+        """The instructions of a kind in a function and its callees."""
         return (
             i for f in self.closure(name) for op, each in self._index[f].items() if found(op) for i in each
         )
 
     def reads_special(self, name: str, start: str) -> bool:
-        """Whether a function, or one that it calls, reads a special register whose name begins like this."""
+        """Whether a function, or one that it calls, reads a special register whose name starts with this."""
         return any(register.startswith(start) for f in self.closure(name) for register in self._special[f])
 
     @cached_property
     def _index(self) -> dict[str, dict[Op, list[Instruction]]]:
-        """Function -> its instructions, by what they are. Those that are inserted later are nobody's business."""
+        """Function -> its instructions by Op. Instructions inserted later are not included."""
         index: dict[str, dict[Op, list[Instruction]]] = {}
         for f in self.functions.values():
             found = index[f.name] = {}

@@ -14,7 +14,7 @@ Blocks = dict[int, tuple[int, list[int]]]
 
 
 def basic_blocks(body, tables=None) -> Blocks:
-    """The blocks of a body. tables: `Function.tables`, without which a `brx` may go to every label."""
+    """The blocks of a body. tables: `Function.tables`; without them a `brx` may go to any label."""
     labels = {item.name: i for i, item in enumerate(body) if isinstance(item, Label)}
     starts = {0} | set(labels.values())
     for i, item in enumerate(body):
@@ -39,7 +39,8 @@ def basic_blocks(body, tables=None) -> Blocks:
 
 @dataclass(frozen=True)
 class Loop:
-    """header: the block that every iteration starts at. blocks: all of it. entries: blocks outside that lead in."""
+    """header: the block at which every iteration starts. blocks: all its blocks. entries: outside blocks that
+    branch in."""
 
     number: int
     header: int
@@ -48,7 +49,7 @@ class Loop:
 
 
 def find_loops(blocks: Blocks) -> list[Loop]:
-    """All loops, an outer one before those inside it.
+    """All loops, outer loops before inner ones.
 
     A loop is a set of blocks that can all reach each other; its inner loops are those that remain without the
     edges back to its header. (In a loop with several entries, which no compiler produces, the first is taken
@@ -59,7 +60,7 @@ def find_loops(blocks: Blocks) -> list[Loop]:
     for start, (_, follow) in blocks.items():
         for target in follow:
             before[target].append(start)
-    work = [(frozenset(blocks), None)]  # blocks to examine, and the header whose incoming edges do not count
+    work = [(frozenset(blocks), None)]  # blocks to examine, and the header whose incoming edges are ignored
     while work:
         inside, cut = work.pop()
         for part in _components(blocks, inside, cut):
@@ -72,7 +73,8 @@ def find_loops(blocks: Blocks) -> list[Loop]:
 
 
 def _components(blocks: Blocks, inside: frozenset[int], cut: int | None) -> list[frozenset[int]]:
-    """The strongly connected parts of `inside` that hold a cycle, without the edges to `cut` (Tarjan, no recursion)."""
+    """The strongly connected components of `inside` with a cycle, ignoring edges to `cut` (Tarjan, no
+    recursion)."""
     found, number, low, on_stack, stack = [], {}, {}, set(), []
 
     def edges(start: int):

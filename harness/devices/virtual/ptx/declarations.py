@@ -1,4 +1,4 @@
-"""Declarations that PTX does not allow, or that no memory is large enough for, are refused: see `verify`.
+"""Refuses declarations that PTX does not allow, or that do not fit into any memory: see `verify`.
 
 Source: PTX ISA, sections 5 (state spaces) and 7 (functions).
 """
@@ -15,8 +15,8 @@ from .types import BYTES
 PARAM_BYTES = 4352  # of all parameters of a function
 PARAM_BYTES_IN_ALL = (
     1 << 18
-)  # of the parameters and .param variables of all functions: they lie on the host's stack
-BYTES_OF_OTHERS = 1 << 48  # whether the device has as much is found out when they are asked for
+)  # of the parameters and .param variables of all functions, which are on the host's stack
+BYTES_OF_OTHERS = 1 << 48  # whether the device has that much shows when they are allocated
 ALIGN = 4096
 
 
@@ -67,7 +67,8 @@ class _Declarations:
             self.refuse(f"PTX with {total} bytes of .param variables")
 
     def shared_once(self) -> None:
-        """A kernel's shared memory is laid out by the names in all functions that it calls."""
+        """Shared variables need unique names: a kernel's shared memory is laid out by name, over all its
+        callees."""
         scopes = [self.module.variables, *(f.variables for f in self.module.functions.values())]
         names = Counter(v.name for scope in scopes for v in scope.values() if v.space == "shared")
         if twice := next((n for n, count in names.items() if count > 1), ""):

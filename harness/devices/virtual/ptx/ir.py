@@ -1,7 +1,7 @@
 """A PTX module as the passes see it: functions, instructions, and typed operands.
 
-An operand is its own text: it prints, compares and hashes as PTX spells it, but for numbers, which are decimal however
-they were written. Its class says what it is, so that no code has to parse the text again.
+An operand is its own text: it prints, compares and hashes as in PTX, except that numbers are always decimal.
+Its class says what it is, so that no code has to parse the text again.
 
 Source: PTX ISA, sections 4.5 (constants), 6 (instruction operands), 9.3 (predicated execution).
 """
@@ -22,9 +22,9 @@ from .spellings import find
 
 
 class Operand(str):
-    """Anything that no kind below describes; the verifier refuses it.
+    """Anything that no class below describes; the verifier refuses it.
 
-    registers: the names of those in it, special ones included.
+    registers: the names of its registers, including special ones.
     """
 
     __slots__ = ()
@@ -32,12 +32,12 @@ class Operand(str):
 
     @property
     def parts(self) -> tuple[Operand, ...]:
-        """Of a vector, a pair or the arguments of a call; any other operand is one part."""
+        """The parts of a vector, a pair or a call's arguments; any other operand is one part."""
         return (self,)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those of registers, variables, functions and labels."""
+        """The names of registers, variables, functions and labels in it."""
         return (
             self.registers if self.parts == (self,) else tuple(n for part in self.parts for n in part.names)
         )
@@ -60,13 +60,14 @@ class Special(Register):
 
 
 class Sink(Operand):
-    """`_`: a result that is not wanted."""
+    """`_`: a discarded result."""
 
     __slots__ = ()
 
 
 class Immediate(Operand):
-    """A number. format: "f32" or "f64" of a floating-point literal, whose `value` is its bits; "" of an integer."""
+    """A number. format: "f32" or "f64" for a floating-point literal, whose `value` is its bits; "" for an
+    integer."""
 
     __slots__ = ("value", "format")
 
@@ -92,7 +93,7 @@ class Address(Operand):
 
 
 class Texel(Operand):
-    """`[object, {x, y}]`: coordinates in a texture or a surface; those of a one-dimensional one may stand without braces."""
+    """`[object, {x, y}]`: coordinates in a texture or a surface; a single coordinate needs no braces."""
 
     __slots__ = ("handle", "coordinates", "registers")
 
@@ -124,7 +125,7 @@ class Negated(Operand):
 
 
 class Arguments(Operand):
-    """`(a, b)` of a call."""
+    """`(a, b)` in a call."""
 
     __slots__ = ("parts", "registers")
 
@@ -165,7 +166,7 @@ def operand(text: str) -> Operand:
 
 
 def renamed(text: str, new: Callable[[str], str]) -> Operand:
-    """The operand with other names."""
+    """The operand with new names."""
     return operand(_NAME.sub(lambda match: new(match[0]), text))
 
 
@@ -180,7 +181,7 @@ def _holding(made: Operand, *parts: Operand) -> Operand:
 
 
 def _part(text: str) -> Operand:
-    """Nothing but a single value stands within another operand."""
+    """Parses part of an operand, which must be a single value."""
     return Operand(text) if text[:1] in ("{", "(", "[", "!") else operand(text)
 
 
@@ -247,7 +248,8 @@ def _symbol(text: str) -> Symbol | None:
 
 
 class _once:
-    """functools.cached_property without its lock, which before Python 3.12 takes longer than what is computed."""
+    """functools.cached_property without its lock, which before Python 3.12 costs more than these
+    computations."""
 
     def __init__(self, compute: Callable):
         self.compute, self.name, self.__doc__ = compute, compute.__name__, compute.__doc__
@@ -265,30 +267,30 @@ class Location:
 
     file: str = ""
     line: int = 0
-    header: bool = False  # code of a header, expanded in this line
-    course: bool = False  # code of a header next to the student's file: one of the course's own
+    header: bool = False  # code from a header, inlined at this line
+    course: bool = False  # code from one of the course's headers, next to the student's file
 
     @property
     def trusted(self) -> bool:
-        """Code of CUDA's headers, which sets its structs bit by bit and so may read memory that was never
-        written."""
+        """Whether it is from CUDA's headers, which set structs bit by bit and so may read memory that was
+        never written."""
         return self.header or not (self.line or self.course)
 
 
 @dataclass(frozen=True, eq=False)
 class Instruction:
-    """`@{!}pred opcode.mod.mod operands`. Each is itself: facts hang on it."""
+    """`@{!}pred opcode.mod.mod operands`. Compared by identity, since facts are attached to it."""
 
     opcode: str  # the whole spelling: "fma.rn.ftz.f32"
     operands: tuple[Operand, ...]
     at: Location
     pred: str = ""
     negated: bool = False
-    used: int = -1  # of a load: a bit for each byte that counts; others are the padding of a struct
-    original: Instruction | None = None  # of which this is a copy
-    expansion: Expansion | None = None  # that it belongs to
-    array: str = ""  # of an access: the variable that a check keeps it in
-    about: tuple[Instruction, ...] = ()  # of a check: the accesses that it is for
+    used: int = -1  # of a load: a bit for each byte that is used; others are struct padding
+    original: Instruction | None = None  # the instruction this is a copy of
+    expansion: Expansion | None = None  # the inlined call it belongs to
+    array: str = ""  # of an access: the variable that a check confines it to
+    about: tuple[Instruction, ...] = ()  # of a check: the accesses it covers
 
     @_once
     def base(self) -> str:
@@ -296,32 +298,32 @@ class Instruction:
 
     @_once
     def op(self) -> Op:
-        """What its opcode is."""
+        """The meaning of its opcode."""
         return find(self.opcode)
 
     @_once
     def roles(self) -> tuple[Role, ...]:
-        """What each operand is."""
+        """The role of each operand."""
         return self.op.roles[len(self.operands)]
 
     @_once
     def named(self) -> dict[str, Operand]:
-        """The operands by the names that they have in `isa`."""
+        """The operands by their names in `isa`."""
         return {role.name: o for role, o in zip(self.roles, self.operands, strict=True)}
 
     @property
     def address(self) -> Address:
-        """The operand that is one; the first of two."""
+        """Its address operand; the first of two."""
         return self.operands[self.op.address]
 
     @_once
     def sources(self) -> tuple[Operand, ...]:
-        """The operands that it reads, without its guard. An address is one."""
+        """The operands that it reads, including addresses but not its guard."""
         return self.operands[1:] if self.op.has_result else self.operands
 
     @_once
     def reads(self) -> frozenset[str]:
-        """The registers that it reads, its guard included."""
+        """The registers that it reads, including its guard."""
         names = [name for operand in self.sources for name in operand.registers]
         return frozenset([*names, self.pred] if self.pred else names)
 
@@ -334,7 +336,7 @@ class Instruction:
         """For a call: (where its results go, the function, its arguments)."""
         operands = list(self.operands)
         returns = operands.pop(0).parts if operands and isinstance(operands[0], Arguments) else ()
-        name = operands.pop(0) if operands else Operand()  # which is no call yet that `verify` has seen
+        name = operands.pop(0) if operands else Operand()  # not verified yet, so it may not be a valid call
         return returns, name, operands[0].parts if operands and isinstance(operands[0], Arguments) else ()
 
     def __str__(self) -> str:
@@ -349,7 +351,7 @@ class Label:
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """A call that has become the body of its function. registers, variables: those of this copy, local ones only."""
+    """A call replaced by its function's body. registers, variables: this copy's own, local ones only."""
 
     function: str
     call: Instruction
@@ -387,7 +389,7 @@ class Function:
     params: list[Variable]
     returns: list[Variable]
     regs: dict[str, str] = field(default_factory=dict)  # register -> PTX type
-    variables: dict[str, Variable] = field(default_factory=dict)  # .local, .shared and call .param in it
+    variables: dict[str, Variable] = field(default_factory=dict)  # .local, .shared and call .param
     body: list[Instruction | Label] | None = None
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)  # .branchtargets and .callprototype
     max_threads: int = 0  # .maxntid, 0 if not given

@@ -1,8 +1,8 @@
-"""What an opcode is: one row for each family of spellings. Everybody who wants to know asks `Instruction.op`.
+"""What an opcode is: one row per family of spellings. All code asks `Instruction.op`.
 
 A row has spellings, operands and facts, in the manual's notation and with its sections. In a spelling,
-`{...}` may be left out, `(a|b)` is a choice, `<int>` a class of modifiers, and what follows `!` says what it does
-among its like (`Op.operation`). A row may go on in a line that is indented further. Among operands,
+`{...}` is optional, `(a|b)` a choice, `<int>` a class of modifiers, and `!` marks the operation within the
+family (`Op.operation`). A row may continue on a line that is indented further. Among operands,
 
     d, a, b, c    values of the instruction's type, the last of its modifiers that is one; d is written
     a:u32         a value of another type. 2t: twice as wide as the instruction's; t2: the last type but one

@@ -1,4 +1,4 @@
-"""What one spelling of an opcode is, as the rows of `isa` say."""
+"""The meaning of one spelling of an opcode, from the rows of `isa`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import cached_property
 
 from .types import BITS, BYTES
 
-CARRY = "%carry"  # what takes-carry and leaves-carry are about, as a register
+CARRY = "%carry"  # the carry flag of takes-carry and leaves-carry, as a register
 _SPACES = ("global", "shared", "local", "const", "param")
 _ORDERING = ("volatile", "mmio", "relaxed", "acquire", "release", "acq_rel")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
-_LETTERS = "dabc"  # the names of operands by their places
-_KINDS = {"u", "s", "b"}  # of types that an address may have
+_LETTERS = "dabc"  # the names of operands by position
+_KINDS = {"u", "s", "b"}  # kinds of types that an address may have
 _COORDINATES = {
     **{"1d": "x", "2d": "xy", "3d": "xyz_", "cube": "xyz_"},
     **{"a1d": "lx", "a2d": "lxy_", "acube": "lxyz"},
@@ -24,8 +24,8 @@ _COORDINATES = {
 class Role:
     """One operand. kind: "value" | "address" | "texel" | "label" | "table" | "imm".
 
-    type: what it is read or written as. pair: a predicate may, or must, stand behind it. vector: the length of a vector,
-    0 where it is none. name: the letter that it has in the table.
+    type: what it is read or written as. pair: a predicate may, or must, follow it. vector: the length of a
+    vector, or 0. name: its letter in the table.
     """
 
     kind: str
@@ -38,10 +38,10 @@ class Role:
 
 @dataclass(frozen=True)
 class Op:
-    """What one spelling is. Where nothing is said, "" or False.
+    """The meaning of one spelling. Facts that do not apply are "" or False.
 
-    operation: what it does among its like: "add" of an atomic, "any" of a vote. operands, memory, flow, collective,
-    counts and the flags: see the table.
+    operation: what it does within its family: "add" of an atomic, "any" of a vote. operands, memory, flow,
+    collective, counts and the flags: see the table.
     """
 
     opcode: str
@@ -66,7 +66,7 @@ class Op:
 
     @cached_property
     def types(self) -> tuple[str, ...]:
-        """Those among its modifiers."""
+        """The types among its modifiers."""
         return tuple(mod for mod in self.mods if mod in BITS)
 
     @property
@@ -75,7 +75,7 @@ class Op:
 
     @cached_property
     def roles(self) -> dict[int, tuple[Role, ...]]:
-        """How many operands -> what they are."""
+        """Number of operands -> their roles."""
         matches = list(_OPERAND.finditer(self.operands))
         optional = [m for m in matches if m["optional"]]
         found = {}
@@ -86,7 +86,7 @@ class Op:
 
     @cached_property
     def moves(self) -> tuple[int, ...]:
-        """Which operands' bits it moves, if that is all it does."""
+        """The operands whose bits it moves, if that is all it does."""
         return tuple(map(_LETTERS.index, self._fact("moves=")))
 
     @cached_property
@@ -95,26 +95,26 @@ class Op:
         formula, types = self._fact("address="), self.types
         if not formula or not all(_KINDS.issuperset(t[0]) and BITS[t] >= 32 for t in types):
             return ""
-        whole = len(types) == 2 and BITS[types[0]] >= BITS[types[1]]  # a conversion that cuts nothing off
+        whole = len(types) == 2 and BITS[types[0]] >= BITS[types[1]]  # a conversion that does not truncate
         return "a" if whole and formula == "a?" else formula
 
     @cached_property
     def bases(self) -> tuple[int, ...]:
-        """Which operands may be the address from which its result is one."""
+        """The operands that may be the address its result is computed from."""
         return tuple(map(_LETTERS.index, re.findall(r"(?<![-*])[abc](?!\*)", self.formula)))
 
     def _fact(self, start: str) -> str:
-        """What follows the start of a fact."""
+        """The rest of the fact that starts with this."""
         return next((fact.removeprefix(start) for fact in self.facts if fact.startswith(start)), "")
 
     @cached_property
     def nbytes(self) -> int:
-        """Of one element."""
+        """Bytes of one element."""
         return BYTES.get(self.type, 0)
 
     @cached_property
     def vector(self) -> int:
-        """Elements that a load or store is of."""
+        """The number of elements of a load or store."""
         return 4 if "v4" in self.mods else 2 if "v2" in self.mods else 1
 
     @cached_property
@@ -124,25 +124,25 @@ class Op:
 
     @cached_property
     def moved_rows(self) -> int:
-        """How many rows of a matrix ldmatrix and stmatrix move, of each of which a lane gives the address."""
+        """The number of matrix rows that ldmatrix and stmatrix move; a lane gives the address of each."""
         if self.base not in ("ldmatrix", "stmatrix"):
             return 0
         return 8 * int(next(m for m in self.mods if m in ("x1", "x2", "x4"))[1])
 
     @cached_property
     def space(self) -> str:
-        """Of its address; "generic" where the spelling names none. Of a copy, where it goes to."""
+        """The space of its address, "generic" if the spelling names none. For a copy, the destination's."""
         names = (mod.split("::")[0] for mod in self.mods)
         return next((name for name in names if name in _SPACES), "generic")
 
     @cached_property
     def ordering(self) -> str:
-        """Of an access that is more than a plain one."""
+        """The memory ordering of an access that is not plain."""
         return next((mod for mod in self.mods if mod in _ORDERING), "") if self.memory else ""
 
     @cached_property
     def scope(self) -> str:
-        """Whom an access or a fence orders, if it orders anybody."""
+        """The scope of an ordering access or fence."""
         if self.ordering in ("volatile", "mmio"):
             return "sys"
         return next(
@@ -164,18 +164,18 @@ class Op:
 
     @cached_property
     def address(self) -> int | None:
-        """Which operand is the address; the first of two."""
+        """The index of its address operand; the first of two."""
         roles = next(iter(self.roles.values()))
         return next((i for i, role in enumerate(roles) if role.kind == "address"), None)
 
     @cached_property
     def accesses(self) -> bool:
-        """Whether it reads or writes what is at its address; a prefetch does not."""
+        """Whether it reads or writes memory at its address; a prefetch does not."""
         return self.address is not None and bool(self.memory or self.collective or self.asynchronous)
 
     @cached_property
     def ends_block(self) -> bool:
-        """Whether another instruction than the next one may follow; after a call the next one does."""
+        """Whether control may go elsewhere than to the next instruction; a call returns to it."""
         return self.flow not in ("", "call")
 
     @cached_property
@@ -190,7 +190,7 @@ class Op:
 
     @cached_property
     def is_move(self) -> bool:
-        """Whether its result is its operand."""
+        """Whether it just copies its operand."""
         return self.base == "mov"
 
     @cached_property
@@ -200,7 +200,7 @@ class Op:
 
     @cached_property
     def has_effects(self) -> bool:
-        """Whether it does anything beside writing its result."""
+        """Whether it does anything besides writing its result."""
         return not self.has_result or bool(self.collective) or self.memory == "atomic" or self.asynchronous
 
     @cached_property
@@ -213,12 +213,12 @@ class Op:
 
     @cached_property
     def shape(self) -> tuple[int, int, int]:
-        """(M, N, K) of an instruction about matrices: A has M x K elements, B K x N, C and D M x N."""
+        """(M, N, K) of a matrix instruction: A has M x K elements, B K x N, C and D M x N."""
         return tuple(map(int, next(m for m in map(_SHAPE.fullmatch, self.mods) if m).groups()))
 
     @cached_property
     def elements(self) -> dict[str, str]:
-        """The types of the elements of those matrices, by the names of the operands that hold them."""
+        """The element types of those matrices, by the operands' names."""
         if "[" in self.operands:  # wmma.load, wmma.store
             return {self.operation: self.type}
         d, a, b, c = self.types if len(self.types) == 4 else (self.types[0], "f16", "f16", self.types[-1])
@@ -226,22 +226,22 @@ class Op:
 
     @cached_property
     def geometry(self) -> str:
-        """Of a texture or a surface: its dimensions, behind an `a` where it has layers."""
+        """The dimensions of a texture or surface, prefixed with `a` if it has layers."""
         return next((mod for mod in self.mods if mod in _COORDINATES), "")
 
     @property
     def coordinates(self) -> str:
-        """What its coordinates are, a letter for each: a layer, a number of its kind, one that is ignored."""
+        """Its coordinates, a letter each: a layer, a number of its kind, or ignored."""
         return _COORDINATES[self.geometry]
 
     @cached_property
     def is_fence(self) -> bool:
-        """Whether all it does is to order."""
+        """Whether it only orders memory accesses."""
         return "orders" in self.facts and not self.memory and not self.asynchronous
 
     @cached_property
     def is_mbarrier(self) -> bool:
-        """Whether it is about a barrier in memory itself."""
+        """Whether it operates on an mbarrier itself."""
         return self.base == "mbarrier"
 
     asynchronous = property(lambda self: "async" in self.facts)
@@ -284,7 +284,7 @@ def _role(op: Op, match: re.Match) -> Role:
 
 
 def _type(op: Op, given: str | None) -> str:
-    """given: the type in the table, if one is there."""
+    """given: the type in the table, if any."""
     if given == "2t":
         return f"{op.type[0]}{2 * BITS[op.type]}"
     return {None: op.type, "t2": op.types[-2] if len(op.types) > 1 else ""}.get(given, given)

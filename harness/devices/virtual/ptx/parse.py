@@ -70,7 +70,7 @@ class _Parser:
             n for n, name in files.items() if name.endswith(".cuh") and posixpath.dirname(name) in beside
         }
         self.at = Location()
-        self.used = -1  # the place of the next instruction
+        self.used = -1  # the location of the next instruction
         self.at_home: bool | None = None  # whether the current function is the student's; None: not known yet
         self.function: Function | None = None
         self.registers = Registers()
@@ -152,7 +152,7 @@ class _Parser:
         self._rename_labels(self.scope_starts.pop())
         if not self.scopes:
             if not any(isinstance(item, Instruction) for item in self.function.body):
-                self._instruction("ret")  # passes find an instruction in each function
+                self._instruction("ret")  # so that every function has an instruction
             self.function.regs = self.registers.used(self.function.body)
             self.function = None
 
@@ -160,7 +160,7 @@ class _Parser:
         raise Unsupported(what, self.at.file, self.at.line)
 
     def _rename_labels(self, start: int) -> None:
-        """Labels of a block get a suffix too, and the branches to them; the compiler's own are unique."""
+        """Labels of a block get a suffix too, and so do branches to them; the compiler's own are unique."""
         body, tables = self.function.body, self.function.tables
         inner = {item.name for item in body[start:] if isinstance(item, Label) and item.name[0] != "$"}
         if not self.scopes:
@@ -233,7 +233,8 @@ class _Parser:
         among[name] = variable
 
     def _variables(self, space: str, rest: str, extern: bool = False):
-        """`.align 4 .b8 name[12] = {1, 2}` -> (Variable, -1). Of a range `%r<3>` the prefix and how many."""
+        """`.align 4 .b8 name[12] = {1, 2}` -> (Variable, -1). For a range `%r<3>`: the prefix and the
+        count."""
         align = 0
         rest = _MANAGED.sub("", rest)  # one memory serves host and device here
         if match := re.match(r"\s*\.align\s+(\d{1,9})\b", rest):
@@ -262,7 +263,7 @@ class _Parser:
             yield Variable(space, type_, match[1], size, align or element, bool(match[2]), init, extern), -1
 
     def _declare_register(self, variable: Variable, count: int) -> None:
-        """Every register's name starts with %: one that inline assembly calls `p` is renamed."""
+        """Every register's name must start with %: a register `p` of inline assembly is renamed."""
         name, plain = variable.name, variable.name[0] != "%"
         if name in special.ROWS or f"{name}.x" in special.ROWS or variable.type not in TYPES:
             self._refuse(f"the PTX register {name}")
@@ -347,7 +348,7 @@ class _Parser:
 
 
 def instruction(text: str) -> Instruction | None:
-    """An instruction as it prints; None for any other text."""
+    """Parses a printed instruction; None for any other text."""
     match = _INSTRUCTION.fullmatch(text)
     if match is None:
         return None

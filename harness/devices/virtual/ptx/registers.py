@@ -6,14 +6,14 @@ from .ir import Instruction
 
 
 class Registers:
-    """Names, and ranges that may be huge. Only those that the function uses become known."""
+    """Declared names and ranges, which may be huge; only registers that the function uses are expanded."""
 
     def __init__(self):
-        self._names: dict[str, str] = {}  # in the order of their declaration; a range by its prefix
+        self._names: dict[str, str] = {}  # in order of declaration; a range by its prefix
         self._ranges: dict[str, int] = {}
 
     def declare(self, name: str, type_: str, count: int) -> bool:
-        """count: of a range, else -1. False: there is one of this name."""
+        """count: the length of a range, else -1. Returns False if the name is already declared."""
         if name in self._names:
             return False
         self._names[name] = type_
@@ -30,7 +30,7 @@ class Registers:
             if name not in self._names or name in self._ranges:
                 prefix = name.rstrip("0123456789")
                 while prefix not in self._ranges and len(prefix) < len(name):
-                    prefix = name[: len(prefix) + 1]  # one that ends in a digit
+                    prefix = name[: len(prefix) + 1]  # a prefix that ends in a digit
                 number = name[len(prefix) :]
                 if number and (number == "0" or number[0] != "0") and int(number[:10]) < self._ranges[prefix]:
                     members.setdefault(prefix, set()).add(int(number))

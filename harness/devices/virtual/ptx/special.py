@@ -1,9 +1,9 @@
 """Special registers: one row for each.
 
-A row has a name, a type, for which threads it is the same (`row`: those of a block with the same y and z; `time`: not
-even for one thread), and a value: a field of the runtime's structs, a number, the name of a function in
-`emit/special_registers`, or `-`, with a student's words, where it is refused. `(a|b)` is a choice; in a value `*` is
-what was chosen.
+A row has a name, a type, the threads for which it is the same (`row`: those of a block with the same y and z;
+`time`: not even one thread at different times), and a value: a field of the runtime's structs, a number, the
+name of a function in `emit/special_registers`, or `-`, with a description for the student, if it is refused.
+`(a|b)` is a choice; in a value, `*` stands for the chosen alternative.
 
 Source: PTX ISA 8.7, section 10.
 """
@@ -52,7 +52,8 @@ _TABLE = """
 
 @dataclass(frozen=True)
 class Row:
-    """same: for which threads. value: "" where it is refused; `why` then says what is not there."""
+    """same: for which threads it is the same. value: "" if it is refused; `why` then names what is
+    missing."""
 
     name: str
     type: str
@@ -77,5 +78,5 @@ def _rows() -> dict[str, Row]:
     return found
 
 
-#: name -> what it is
+#: name -> its row
 ROWS = _rows()

@@ -1,4 +1,4 @@
-"""The rows of `isa`, read: which spellings of opcodes there are, and what each is (an `Op`)."""
+"""Reads the rows of `isa`: which spellings of opcodes exist, and what each means (an `Op`)."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _MOVES = ("moves=a", "moves=ab", "chooses")
 _FORMULAS = tuple(f"address={formula}" for formula in ("a", "a?", "a|b", "a+b", "a-b", "c+a*b"))
 _FACTS = {*_MEMORY, *_FLOW, *_COLLECTIVE, *_COUNTS, *_FLAGS, *_MOVES, *_FORMULAS}
 _COMBINES = {"and", "or", "xor"}
-# whose modifiers ptxas takes in any order; types keep theirs
+# opcodes whose modifiers ptxas accepts in any order, except for types
 _ANY_ORDER = frozenset(
     """
     ld ldu st atom red ldmatrix stmatrix mma cvt add sub mul fma min max set setp vote shfl match redux fence prefetch bfind
     """.split()
 )
-_OF_THE_NAME = {"lo", "hi", "wide"}  # of mul.lo
+_OF_THE_NAME = {"lo", "hi", "wide"}  # as in mul.lo
 _MOST_MOVED = 6  # modifiers: 720 orders
 
 
 @cache
 def find(opcode: str) -> Op | None:
-    """What a full spelling is; None where PTX, as far as it goes here, has none."""
+    """The Op of a full spelling; None if the virtual GPU does not have it."""
     for pattern, operands, facts in _rows().get(opcode.split(".", 1)[0], ()):
         if match := compiled(pattern).fullmatch(opcode):
             operation = match["operation"] if "!" in pattern else ""
@@ -54,7 +54,7 @@ def find(opcode: str) -> Op | None:
 
 @cache
 def in_order(opcode: str) -> str:
-    """A spelling with its modifiers in the order of the table, where only their order differs; others as they are."""
+    """A spelling with its modifiers in the table's order, if only their order differs; others unchanged."""
     base, *mods = opcode.split(".")
     moved, fixed = [mod for mod in mods if mod not in BITS], [mod for mod in mods if mod in BITS]
     if (
@@ -64,7 +64,7 @@ def in_order(opcode: str) -> str:
         or find(opcode)
     ):
         return opcode
-    layouts = [mod for mod in moved if mod in ("row", "col")]  # of A, then of B
+    layouts = [mod for mod in moved if mod in ("row", "col")]  # A's, then B's
     for order in permutations(moved):
         spelling = ".".join((base, *order, *fixed))
         if find(spelling) and [mod for mod in order if mod in layouts] == layouts:
@@ -110,7 +110,7 @@ def _rows() -> dict[str, list[tuple[str, str, str]]]:
 
 def _op(opcode: str, operation: str, pattern: str, operands: str, facts: list[str]) -> Op:
     mods = opcode.split(".")
-    if "{.<bool>}" in pattern:  # whose predicate is there where the modifier is
+    if "{.<bool>}" in pattern:  # the predicate goes with the modifier
         operands = operands.replace("{, c:pred}", ", c:pred" * (not _COMBINES.isdisjoint(mods)))
     if "{.<hint>}" in pattern:
         operands = operands.replace("{, h:b64}", ", h:b64" * (CLASSES["hint"] in mods))

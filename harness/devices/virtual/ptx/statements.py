@@ -1,4 +1,4 @@
-"""PTX text -> its statements, one after the other: where lines, braces and labels end is known here, and nothing more.
+"""Splits PTX text into statements. This module knows only where lines, braces and labels end.
 
 Source: PTX ISA, section 4 (syntax).
 """
@@ -12,7 +12,7 @@ _DIRECTIVE = re.compile(r"\.(loc|file|version|target|address_size|pragma)\b")
 _SIMPLE = re.compile(r"[^;{}]*;")
 _MARK = re.compile(r"[;{}]")
 _BRACE = re.compile(r"[{}]")
-_FLAT = re.compile(r"[^()\[\]{}]*(?:\[[^,()\[\]{}]*\][^()\[\]{}]*)*")  # operands without a comma in brackets
+_FLAT = re.compile(r"[^()\[\]{}]*(?:\[[^,()\[\]{}]*\][^()\[\]{}]*)*")  # no comma within brackets
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.S)  # or a string, which is kept
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _TABLE = (".branchtargets", ".callprototype", ".calltargets")
@@ -25,15 +25,16 @@ _WORD = re.compile(r"[A-Za-z_$][\w$]*")
 
 
 def statements(text: str, whole: bool) -> Iterator[tuple[str, str]]:
-    """(kind, text) of each. whole: the text ends with a statement.
+    """(kind, text) of each statement. whole: the text must end with a complete one.
 
-    Kinds: "directive" (a line such as `.loc`), "label", "statement" (without its `;`), "open" (`{`, with the header of a
-    function or without), "close" (`}`); "unfinished", of text that ends before a statement does, and "unmatched", of a brace at the end.
+    Kinds: "directive" (a line such as `.loc`), "label", "statement" (without its `;`), "open" (`{`, possibly
+    with a function's header), "close" (`}`); "unfinished" if the text ends within a statement, and
+    "unmatched" for a brace left open or closed at the end.
     """
     if "/*" in text:
         text = _COMMENT.sub(_blank, text)
     buffer: list[str] = []
-    blocks = braces = 0  # around a statement; inside one: vector operands, initialisers
+    blocks = braces = 0  # braces around statements; braces within one (vector operands, initialisers)
     for line in text.splitlines():
         if "//" in line:
             line = _COMMENT.sub(_blank, line)
@@ -81,9 +82,9 @@ def statements(text: str, whole: bool) -> Iterator[tuple[str, str]]:
 
 
 def of_kernel(text: str, kernel: str) -> str:
-    """The text without the functions that a kernel of it does not reach; as it is if its parts cannot be told apart.
+    """The text without functions that a kernel does not reach; unchanged if it cannot be split into parts.
 
-    Reached is what is named in a function that is, or in the value of a variable.
+    A function is reached if a reached function, or a variable's initialiser, names it.
     """
     code, section, sections = text.partition("\n\t.section")
     bodies: dict[str, tuple[int, int]] = {}
@@ -114,7 +115,7 @@ def of_kernel(text: str, kernel: str) -> str:
 
 
 def _end_of_block(text: str, start: int) -> int | None:
-    """Behind the brace that closes the one at `start`."""
+    """The position after the brace that closes the one at `start`."""
     depth = 0
     for brace in _BRACE.finditer(text, start):
         depth += 1 if brace[0] == "{" else -1
@@ -132,7 +133,7 @@ def _labelled(text: str, blocks: int, kind: str = "statement") -> Iterator[tuple
 
 
 def _labels(text: str, blocks: int) -> tuple[list[tuple[str, str]], str]:
-    """Takes leading labels off a statement, in a function; also returns the rest."""
+    """Splits leading labels off a statement within a function; also returns the rest."""
     found = []
     while blocks and (match := _LABEL.match(text)):
         rest = text[match.end() :].strip()
@@ -144,7 +145,7 @@ def _labels(text: str, blocks: int) -> tuple[list[tuple[str, str]], str]:
 
 
 def _blank(comment: re.Match) -> str:
-    """A comment as blanks and line ends; a string as it is."""
+    """A comment replaced by blanks and newlines; a string unchanged."""
     text = comment[0]
     return text if text[0] == '"' else "\n" * text.count("\n") or " "
 

@@ -1,8 +1,8 @@
-"""What PTX does not allow is refused, with its line, before anything else sees it.
+"""Refuses invalid PTX, with its line, before any other pass sees it.
 
-A compiler writes nothing of the kind, but `asm` can put any text into a kernel. What passes can be lowered: opcodes
-have rows in `isa`, operands are of the kind, number, type and length that their row says, all names mean something, and
-`.param` memory, which nothing checks as the kernel runs, is accessed within its bounds.
+A compiler emits no invalid PTX, but `asm` can put any text into a kernel. Whatever passes can be lowered:
+opcodes have rows in `isa`, operands have the kind, number, type and length of their row, all names are
+declared, and `.param` memory, which is not checked at run time, is accessed within its bounds.
 
 Source: PTX ISA, sections 5 (state spaces), 6.4 (operands), 7 (calls), 9.2 and 9.4 (types of operands).
 """
@@ -38,7 +38,7 @@ from .ir import (
 from .op import Role
 from .types import BYTES, TYPES, integer_range, is_float
 
-#: what is refused, in a student's words -> how its opcodes begin
+#: refused features, as a student would name them -> how their opcodes begin
 _REFUSED = {
     "queries of textures and surfaces": ("txq.", "suq."),
     "formatted stores to surfaces, and their reductions": ("sust.p.", "sured."),
@@ -59,7 +59,7 @@ _REFUSED = {
     ),
     "thread block clusters": ("barrier.cluster", "mapa.", "getctarank."),
 }
-#: functions that the system has -> bytes of their parameters, of their results
+#: system functions -> bytes of their parameters, of their results
 _EXTERNAL = {
     "vprintf": ([8, 8], [4]),
     "__assertfail": ([8, 8, 4, 8, 8], []),
@@ -68,7 +68,7 @@ _EXTERNAL = {
 }
 
 
-#: what is the same in every function: operands that are registers or numbers
+#: operands that are the same in every function: registers or numbers
 _PLAIN = {Register, Immediate, Special, Address}
 _allowed: set[tuple] = set()  # see `_Body._alike`
 
@@ -82,7 +82,7 @@ def run(module: Module, name: str) -> None:
 
 
 def _kind(type_: str) -> str:
-    """What has to agree between types of one size: bits agree with everything but predicates."""
+    """What must match between types of one size: bit types match everything but predicates."""
     return (
         "p"
         if type_ == "pred"
@@ -95,7 +95,8 @@ def _kind(type_: str) -> str:
 
 
 def fits(have: str, want: str, wide: bool) -> bool:
-    """Whether a register of one type may be an operand of another. wide: it may have more bits than count."""
+    """Whether a register of one type may be an operand of another. wide: it may have more bits than are
+    used."""
     a, b = _kind(have), _kind(want)
     if "p" in (a, b):
         return a == b
@@ -135,7 +136,7 @@ class _Body:
                     self.refuse(ins, f"whose guard {ins.pred} is no predicate")
 
     def _alike(self, ins: Instruction) -> tuple:
-        """What an instruction shares with those that are allowed if it is: all but which registers they are about."""
+        """A key shared by instructions that differ only in their registers: all are allowed if one is."""
         types = self.regs.get
         return ins.opcode, *[
             types(o)
@@ -221,7 +222,7 @@ class _Body:
 
     def vector(self, ins: Instruction, role: Role, operand: Vector) -> None:
         type_, n = role.type, len(operand.parts)
-        if ins.base == "mov":  # packs and unpacks
+        if ins.base == "mov":  # mov packs and unpacks
             other = ins.operands[0 if operand is ins.operands[1] else 1]
             bits = TYPES[type_][1]
             if isinstance(other, Vector) or _kind(type_) not in "bi" or n not in (2, 4) or bits // n < 8:
@@ -277,7 +278,7 @@ class _Body:
             self.refuse(ins, f"in which {operand} cannot be of type .{type_}")
 
     def symbol(self, ins: Instruction, type_: str, operand: Symbol) -> None:
-        """Its address is taken."""
+        """Checks a symbol whose address is taken."""
         if type_ not in ("u32", "u64", "b32", "b64", "s32", "s64"):
             self.refuse(ins, f"in which the address of {operand.name} cannot be of type .{type_}")
         variable, f = self.variable(operand.name), self.module.functions.get(operand.name)
@@ -292,7 +293,7 @@ class _Body:
         return self.function.variables.get(name) or self.formals.get(name) or self.module.variables.get(name)
 
     def is_hidden(self, variable: Variable) -> bool:
-        """Whether it has no address: of all parameters, those of a kernel are in memory."""
+        """Whether it has no address: only a kernel's parameters are in memory."""
         return variable.space == "param" and not (self.function.entry and variable in self.function.params)
 
     def address(self, ins: Instruction, role: Role, operand: Operand) -> None:
@@ -319,7 +320,7 @@ class _Body:
             self.refuse(ins, f"in which {operand} must be an address")
 
     def parameter(self, ins: Instruction, variable: Variable, operand: Address) -> None:
-        """Nothing checks these as the kernel runs."""
+        """Checks an access to parameters, which is not checked at run time."""
         nbytes = ins.op.nbytes * ins.op.vector
         if (
             ins.op.memory not in ("load", "store")
@@ -383,7 +384,7 @@ class _Body:
             self.handed_over(ins, actual, None)
 
     def handed_over(self, ins: Instruction, actual: Operand, size: int | None) -> None:
-        """An argument, or a place for a result: `.param` memory of this function."""
+        """Checks an argument, or the place for a result: `.param` memory of this function."""
         variable = self.function.variables.get(actual)
         if variable is None or variable.space != "param":
             self.refuse(ins, f"in which {actual} must be a .param variable of the function")

@@ -1,1 +1,1 @@
-"""Transformations, PTX -> PTX, that keep what a kernel does."""
+"""Semantics-preserving transformations, PTX -> PTX."""

@@ -1,4 +1,5 @@
-"""A parameter of a function whose address is taken gets a copy in local memory, as PTX says: it has none where it is.
+"""A function's parameter whose address is taken is copied to local memory, as PTX requires: in place it has
+no address.
 
     .func f(.param .align 8 .b8 p[152])       .func f(.param .align 8 .b8 p[152])
     {                                         {   .local .align 8 .b8 p.copy[152];
@@ -8,8 +9,8 @@
         mov.b64 %rd1, p;                ->        mov.b64 %rd1, p.copy;
         cvta.local.u64 %rd2, %rd1;                cvta.local.u64 %rd2, %rd1;
 
-So it is with structs of more than 128 bytes that a function indexes. Source: PTX ISA, "Kernel Function Parameter
-Attributes" and `mov`.
+This happens for structs of more than 128 bytes that a function indexes. Source: PTX ISA, "Kernel Function
+Parameter Attributes" and `mov`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _TYPES = {8: "b64", 4: "b32", 2: "b16", 1: "b8"}
 
 
 def run(module: Module) -> None:
-    """In place. What is inserted is ordinary PTX, to be verified with the rest."""
+    """In place. The inserted code is ordinary PTX, to be verified with the rest."""
     for function in defined(module):
         if not function.entry:
             taken = _taken(function)
@@ -35,7 +36,7 @@ def run(module: Module) -> None:
 
 
 def _taken(function: Function) -> set[str]:
-    """Names whose address is taken, of variables and others."""
+    """Names, of variables and others, whose address is taken."""
     moves = (i for i in function.body if isinstance(i, Instruction) and i.base in ("mov", "cvta"))
     return {o.name for ins in moves for o in ins.operands if isinstance(o, Symbol)}
 

@@ -1,10 +1,10 @@
-"""Calls of functions that return their argument, like `T& as(U& x)`, become copies.
+"""Replaces calls of functions that return their argument, like `T& as(U& x)`, by copies.
 
     st.param.b64 [param0+0], %rd1;            mov.b64 %rd2, %rd1;
     call (retval0), as, (param0);       ->
     ld.param.b64 %rd2, [retval0+0];
 
-Unoptimised code is full of them, and after a call it is no longer known which array an address belongs to.
+Unoptimised code is full of them, and a call would hide which array an address belongs to.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Labels that no branch names go, so that what they separate is one basic block.
+"""Removes labels that no branch uses, which joins basic blocks.
 
         add.s32 %r2, %r1, 1;              add.s32 %r2, %r1, 1;
     $L__tmp3:                       ->
         mul.lo.s32 %r3, %r2, %r2;         mul.lo.s32 %r3, %r2, %r2;
 
-Unoptimised code has one for the debugger at nearly every statement. A register that is used in a single block needs no
-memory, so there is a fifth less to compile.
+Unoptimised code has a debugging label at nearly every statement. A register used in a single block needs no
+memory, so a fifth less code is compiled.
 """
 
 from __future__ import annotations

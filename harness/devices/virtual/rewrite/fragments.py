@@ -1,4 +1,4 @@
-"""Loads and stores of wmma fragments become plain ones, of the elements of each lane.
+"""Replaces loads and stores of wmma fragments by plain ones of each lane's elements.
 
                                         mov.b64 %wmma.base, %rd1;
                                         cvt.u64.u32 %wmma.stride, %r9;
@@ -37,7 +37,7 @@ _REGISTERS = {
 
 
 def run(function: Function, variables: dict[str, Variable]) -> None:
-    """In place. variables: those of the module."""
+    """In place. variables: the module's."""
     if any(isinstance(item, Instruction) and _moves_fragment(item) for item in function.body):
         function.regs |= _REGISTERS
         everything = {**variables, **function.variables}
@@ -67,12 +67,12 @@ class _Fragment:
         (self._load if ins.op.has_result else self._store)()
 
     def _add(self, opcode: str, *operands: str | int) -> None:
-        # the access of an element is the whole instruction's
+        # each element's access counts as the whole instruction's
         self.body.append(replace(mark(opcode, *operands, at=self.ins), original=self.ins))
 
     @property
     def count(self) -> int:
-        """Of the elements of a lane."""
+        """The number of elements per lane."""
         return self.rows * self.columns // 32
 
     def _start(self) -> None:
@@ -108,7 +108,7 @@ class _Fragment:
     def _part(self, i: int) -> str:
         """A register for an element that shares one with others."""
         name = f"%wmma.e{i}"
-        self.function.regs[name] = "b16"  # the smallest that instructions compute with
+        self.function.regs[name] = "b16"  # the smallest type that instructions compute with
         return name
 
     def _load(self) -> None:

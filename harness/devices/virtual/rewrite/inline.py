@@ -1,4 +1,4 @@
-"""Calls of functions that may suspend become their bodies: a coroutine can suspend only in its own frame.
+"""Inlines functions that may suspend: a coroutine can suspend only in its own frame.
 
     call.uni (retval0), _Z3sumf, (param0);          enter _Z3sumf;
                                                     ld.param.f32 %f1..1, [param0];
@@ -8,9 +8,9 @@
                                                  $return..1:
                                                     leave _Z3sumf;
 
-The names of the body get a suffix, so that each copy has its own; parameters become those of the call. At `enter` the
-copy's registers have no value yet and its local variables get their memory, which `leave` gives back. Only kernels are
-rewritten: whatever calls such a function is expanded itself.
+Names in the body get a suffix, so that each copy has its own; parameters become the call's. At `enter` the
+copy's registers become unset and its local variables are allocated; `leave` frees them. Only kernels are
+rewritten: any caller of such a function is itself inlined.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from ..analyse.waits import Waits
 from ..ptx.callgraph import called
 from ..ptx.ir import Expansion, Function, Instruction, Label, operand, renamed
 
-_SUFFIX = (
-    ".."  # no identifier of PTX has a dot, and what the parser adds to one is a single dot with a number
-)
+_SUFFIX = ".."  # no PTX identifier has a dot, and the parser appends only a single dot with a number
 
 
 def run(waits: Waits) -> None:
@@ -35,12 +33,12 @@ def run(waits: Waits) -> None:
 
 
 def plain_name(name: str) -> str:
-    """The name that something had in the function that it was copied from."""
+    """The original name of something copied from an inlined function."""
     return name.partition(_SUFFIX)[0]
 
 
 def _expanded(item, waits: Waits) -> Function | None:
-    """The function whose body replaces a call."""
+    """The function whose body replaces a call, if it does."""
     name = called(item)
     return waits.graph.functions[name] if name in waits.graph.functions and waits.may_wait(name) else None
 
@@ -56,7 +54,7 @@ class _Expander:
         self.kernel.body = self.body
 
     def _copy(self, function: Function, names: dict[str, str], into: Expansion | None, end: str = "") -> None:
-        """Append a body. names: what its names become. end: where its `ret`s lead to."""
+        """Append a body. names: old -> new names. end: the target of its `ret`s."""
         for item in function.body:
             if isinstance(item, Label):
                 self.body.append(Label(names[item.name]) if into else item)
@@ -103,9 +101,9 @@ class _Expander:
         self.body += [Label(end), replace(mark, opcode="leave")]
 
     def _declare(self, function: Function, suffix: str) -> dict[str, str]:
-        """Give the kernel a copy's registers, variables and tables. Returns what the names of the body become.
+        """Declare a copy's registers, variables and tables in the kernel. Returns old -> new names.
 
-        Shared variables are the block's, so they keep theirs.
+        Shared variables belong to the block, so they keep their names.
         """
         labels = [item.name for item in function.body if isinstance(item, Label)]
         own = [name for name, v in function.variables.items() if v.space != "shared"]

@@ -1,4 +1,4 @@
-"""Guarded instructions become branches around plain ones, so that nothing after this need know of guards.
+"""Replaces guarded instructions by branches around plain ones, so that later passes see no guards.
 
                                         @!%p1 bra.skip $skip.1;
     @%p1 st.u32 [%rd1], %r1;            st.u32 [%rd1], %r1;
@@ -6,7 +6,7 @@
                                     $skip.1:
     @%p2 bra $L_end;                    @%p2 bra $L_end;
 
-Only branches keep theirs. `bra.skip` is a branch that the program does not have.
+Only branches stay guarded. `bra.skip` marks a branch that is not in the program.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def run(module: Module) -> None:
 
 
 def skip(label: str, at: Instruction, pred: str, negated: bool = False) -> Instruction:
-    """A branch to a label where a guard does not hold."""
+    """A branch to a label that is taken if a guard does not hold."""
     return Instruction("bra.skip", (operand(label),), at.at, pred, not negated, expansion=at.expansion)
 
 

@@ -1,7 +1,6 @@
 """Specialises a kernel for fixed values of its integer parameters: loop lengths and divisors become known.
 
-A kernel launched a thousand times with the same sizes is worth compiling for them. Its arithmetic stays the
-same, to the last bit.
+This pays off for a kernel that is launched a thousand times with the same sizes. Results stay bit-identical.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ def _constant(item: Instruction | Label, known: dict[str, int]) -> Instruction |
         return item
     type_ = item.op.type
     if item.address not in known or item.op.vector > 1 or item.op.nbytes < 4 or is_float(type_):
-        return item  # it has no integer, a part of one, or several at once
+        return item  # it loads no integer, part of one, or several at once
     value = known[item.address] & (1 << 8 * BYTES[type_]) - 1
     return replace(item, opcode=f"mov.{type_}", operands=(item.operands[0], operand(str(value))))
 
 
 def _find_divisors(function: Function) -> None:
-    """Divisors of 32 bits that follow from constants: by these it is not divided, but multiplied."""
+    """Finds 32-bit divisors that follow from constants, so that division can become multiplication."""
     body = [item for item in function.body if isinstance(item, Instruction)]
     writes = Counter(name for ins in body for name in ins.writes)
     known: dict[str, int] = {}

@@ -3,7 +3,7 @@ zone.
 
 The compiler lays out all local variables of a function in one `.local` depot, so an index past the end of one
 lands in the next. It computes the address of a variable as `%SP + constant`, and its debug information says
-where each is; so the depot can be split. A function in which that is not clear is left unchanged.
+where each is; so the depot can be split. A function where this is unclear is left unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _POINTERS = {"%SP", "%SPL"}
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes [start, end) of a depot. declared: the variable at that place; None for a temporary."""
+    """Bytes [start, end) of a depot. declared: the variable there; None for a temporary."""
 
     name: str
     start: int
@@ -32,7 +32,7 @@ class Piece:
 
 
 def run(module: Module) -> dict[str, Declared]:
-    """Split the depots of a module, in place. Returns what the pieces hold, by name."""
+    """Split the depots of a module, in place. Returns the variables in the pieces, by name."""
     found: dict[str, Declared] = {}
     for function in module.functions.values():
         depots = [v for v in function.variables.values() if v.space == "local" and "." not in v.name]
@@ -52,7 +52,7 @@ def run(module: Module) -> dict[str, Declared]:
 
 
 def _accesses(function: Function, depot: Variable) -> dict[int, int] | None:
-    """Position -> offset in the depot, -1 for the set-up of its pointers; None if a use is not clear."""
+    """Position -> offset in the depot, -1 for setting up its pointers; None if a use is unclear."""
     found = {}
     for position, ins in enumerate(function.body):
         if not isinstance(ins, Instruction):

@@ -1,4 +1,4 @@
-"""Loads and stores of surfaces become plain ones, at an address that the runtime finds.
+"""Replaces surface loads and stores by plain ones, at an address that the runtime finds.
 
                                                 surface.ld.2d.zero %surface.at, [%rd1, {%r1, %r2}], 4;
                                                 setp.ne.b64 %surface.in, %surface.at, 0;
@@ -10,8 +10,9 @@
     sust.b.1d.v2.b32.trap                       st.global.v2.b32 [%surface.at], {%r3, %r4};
         [%rd1, {%r1}], {%r3, %r4};      ->
 
-So every check of memory is one of surfaces as well. `.zero`: outside, where the address is 0, a load gives zeros and a
-store does nothing; `.trap` never gets there, and `.clamp` takes the nearest element inside.
+So every memory check applies to surfaces too. With `.zero`, the address is 0 outside the surface: a load
+gives zeros and a store does nothing. `.trap` never gets that far, and `.clamp` uses the nearest element
+inside.
 
 Source: PTX ISA, section 9.7.11 (surface instructions).
 """
@@ -28,7 +29,7 @@ _AT, _INSIDE = "%surface.at", "%surface.in"
 
 
 def run(module: Module) -> None:
-    """In place, for all functions; nothing is guarded any more."""
+    """In place, for all functions; guards must already have been removed."""
     for function in defined(module):
         if any(isinstance(item, Instruction) and item.op.surface for item in function.body):
             _rewrite(function)

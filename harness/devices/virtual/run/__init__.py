@@ -1,1 +1,1 @@
-"""Launches: memory, blocks over processor cores, what they print and leave behind."""
+"""Launches: memory, blocks on processor cores, output and results."""

@@ -25,29 +25,28 @@ MIB = 1 << 20
 SHARED_GUARD = 2048  # after each shared array; a multiple of 32 banks x 4 bytes keeps the banks
 LOCAL_BYTES = SLOT_BYTES - LOCAL_START
 _FIRST = 1 * MIB
-# of address space, not of memory: the first size that the system grants, or that fits into its part of a limit
+# address space, not memory: the first size that the system grants, or that fits into its share of a limit
 _SIZES = tuple(n << 20 for n in (16384, 6144, 2048, 1024, 512, 256, 128))
 _SMALL_SIZES = tuple(n << 20 for n in (4096, 1024, 512, 256, 128))  # if addresses have to fit into 32 bits
 _PART, _PART_OF_RACES = (
     1 / 16,
     11 / 16,
-)  # of a limit, for a device: one looks for races, others are open beside it
+)  # a device's share of a limit: one device checks for races, and others may be open as well
 _MOST_POOL = 8 << 30  # of address space
 _SLOTS = 2 << 30  # bytes for the memory of running blocks
-# addresses on the two sides should not share a processor's cache set, or its way prediction
+# addresses on the two sides should not share a cache set, or its way prediction
 _SHIFT = 0x5840
 
 
 def slots_start(size: int) -> int:
-    """Where the memory of running blocks begins, as long as what lies before it: a kernel sees it at the same
-    place in every build, however large the arena.
-    """
+    """Where the memory of running blocks begins: at the same address in every build, however large the arena
+    is. It is as long as what precedes it."""
     return min(size // 2, _SLOTS)
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Who a device address belongs to, or would have belonged to."""
+    """The owner, or intended owner, of a device address."""
 
     name: str
     start: int
@@ -91,7 +90,7 @@ def arena_sizes(checks: str) -> tuple[int, ...]:
 
 
 def _affordable(sizes: tuple[int, ...], races: bool) -> tuple[int, ...]:
-    """Those that fit into this process's limit on address space (`ulimit -v`) together with what else is kept for each
+    """The sizes that fit into this process's address-space limit (`ulimit -v`), including the bookkeeping per
     byte; at least the smallest."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit == resource.RLIM_INFINITY:
@@ -111,13 +110,13 @@ class Arena:
     """Device memory. `bytes` and `shadow` are NumPy views of all of it; pages cost memory when touched.
 
     races: also `cells`, `colds`, `words` and `pool`, racecheck's memory of who touched which granule. small:
-    every address fits into 32 bits. unset, traces: if unset values are followed (see initialised.py), the
+    every address fits into 32 bits. unset, traces: if unset values are tracked (see initialised.py), the
     unset bits of each byte, and a Trace for each granule.
     """
 
     def __init__(self, races: bool = False, small: bool = False):
         self.cells = self.colds = self.words = self.pool = self.unset = self.traces = None
-        self.following = False  # whether the current launch follows unset values
+        self.following = False  # whether the current launch tracks unset values
         cell, cold = DTYPES["Cell"].itemsize, DTYPES["Cold"].itemsize
         sizes = _affordable(_SMALL_SIZES if races or small else _SIZES, races)
         for size in sizes:
@@ -146,7 +145,7 @@ class Arena:
         self.slots_end = 2 * self.slots_start
         self.slots = self.slots_start // SLOT_BYTES
         self.room = size - self.slots_start  # bytes for arrays
-        self._top, self._end = _FIRST, self.slots_start  # free memory before that of the blocks
+        self._top, self._end = _FIRST, self.slots_start  # free memory, below that of the blocks
         self._owners: list[Owner] = []  # sorted by start
         self._free: dict[int, list[int]] = {}  # extent -> starts, for reuse
         self._released: deque[Owner] = deque()
@@ -191,7 +190,7 @@ class Arena:
         return owner
 
     def release(self, owner: Owner) -> None:
-        """Free an allocation soon: for finalizers, which may run at any moment."""
+        """Free an allocation later: for finalizers, which may run at any moment."""
         self._released.append(owner)
 
     def settle(self) -> None:
@@ -212,7 +211,7 @@ class Arena:
         del self._owners[i]
         self.unmark(owner.start, owner.nbytes)
         extent = _extent(owner.nbytes)
-        if extent > MIB:  # give the pages back
+        if extent > MIB:  # return the pages to the system
             first, last = -(-owner.start // 4096) * 4096, (owner.start + extent) // 4096 * 4096
             self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
         self._free.setdefault(extent, []).append(owner.start)
@@ -220,7 +219,7 @@ class Arena:
             self._top, self._end, self._free = _FIRST, self.slots_start, {}
 
     def clear(self, start: int, nbytes: int) -> None:
-        """Zero bytes; whole pages are given back instead of written."""
+        """Zero bytes; whole pages are returned to the system instead of written."""
         first, last = -(-start // 4096) * 4096, (start + nbytes) // 4096 * 4096
         if last - first <= MIB:
             self.bytes[start : start + nbytes] = 0
@@ -239,8 +238,8 @@ class Arena:
             )
 
     def written(self, start: int, nbytes: int) -> np.ndarray:
-        """Which of these bytes have been written; start is a multiple of 4. The last granule of an array
-        whose length is not a multiple counts as unwritten."""
+        """Which of these bytes have been written; start is a multiple of 4. An incomplete last granule of an
+        array counts as unwritten."""
         granules = self.shadow[start // GRANULE : -(-(start + nbytes) // GRANULE)]
         whole = (granules & INIT).astype(bool) & ~(granules & PARTIAL).astype(bool)
         each = granules[:, None] >> 4 & 1 << np.arange(GRANULE, dtype=np.uint8) > 0
@@ -258,7 +257,8 @@ class Arena:
     # -- unset values --------------------------------------------------------------------------------
 
     def snapshot(self, heap: Iterable[Owner] = ()) -> list[tuple[Owner, np.ndarray, np.ndarray]]:
-        """A copy of what a kernel may change: each array and its shadow, and these parts of the heap."""
+        """A copy of everything a kernel may change: each array and its shadow, and these parts of the
+        heap."""
         arrays = [o for o in self._owners if not o.readonly and o.space not in ("param", "heap")]
         return [
             (o, self.bytes[o.start : o.start + o.nbytes].copy(), self.shadow[_granules(o)].copy())
@@ -271,7 +271,7 @@ class Arena:
             self.shadow[_granules(owner)] = shadow
 
     def follow(self) -> None:
-        """Before a launch that follows unset values: mark what is unset in all arrays."""
+        """Before a launch that tracks unset values: mark the unset bytes of all arrays."""
         if self.unset is None:
             self.unset = np.frombuffer(reserve(self.size), np.uint8)
             self.traces = np.frombuffer(
@@ -292,7 +292,7 @@ class Arena:
             self.traces["origin"][_granules(owner)] = 0
 
     def stored_unset(self):
-        """(owner, addresses) of the bytes in each array in which a launch stored something unset.
+        """(owner, addresses) of the bytes in each array in which a launch stored an unset value.
 
         Later launches treat these bytes as never written.
         """
@@ -317,7 +317,7 @@ class Arena:
         self.shadow[granules] = kept
 
     def is_unset(self, start: int, nbytes: int) -> bool:
-        """Whether something unset is stored there, in a launch that follows unset values."""
+        """Whether an unset value is stored there, in a launch that tracks them."""
         return (
             self.following
             and 0 <= start <= self.size - nbytes
@@ -325,7 +325,7 @@ class Arena:
         )
 
     def nearest(self, address: int) -> Owner | None:
-        """The owner of `address`, else the one in whose red zone it lies: just before or just after it."""
+        """The owner of `address`, or of the red zone it lies in, just before or after an array."""
         i = bisect.bisect_right(self._owners, address, key=lambda o: o.start) - 1
         before = self._owners[i] if i >= 0 else None
         if before and address < before.start + before.nbytes + max(_gap(before.nbytes) // 2, 1):

@@ -1,4 +1,4 @@
-"""The threads of a device that run compiled code: none of them needs Python once it has been started."""
+"""The threads of a device that run compiled code; once started, they do not need Python."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ _AWHILE = 0.5  # seconds
 
 @lru_cache
 def function(address: int):
-    """Compiled code as a function of Python, which lets other threads of Python run in the meantime."""
+    """Compiled code as a Python function that releases Python's lock while it runs."""
     return _FUNCTION(address)
 
 
 class Crew:
-    """A thread with a large stack for each worker. One leads: it runs the first worker's part of a launch and has the others
-    run theirs (see crew.cu). That may be the first of these threads, or the one that launches.
+    """A thread with a large stack for each worker. One leads: it runs the first worker's part of a launch and
+    makes the others run theirs (see crew.cu). The leader is the first of these threads, or the thread that
+    launches.
     """
 
     def __init__(self, envs: int, stride: int, count: int, serve: int):
-        """envs: host address of the first worker's Env; serve: of what each thread does."""
+        """envs: host address of the first worker's Env; serve: address of the threads' main function."""
         self.members, self.finished = (abi.Member * count)(), (ctypes.c_uint64 * 4)()
         self.calls, self.interrupt = (
             0,
             None,
-        )  # of the first thread: how many were asked for; what ends the last one
+        )  # of the first thread: counts requested calls; signals the end of the last
         self.team = abi.Team(members=ctypes.addressof(self.members), envs=envs, stride=stride)
-        self.leader = ctypes.addressof(self.team)  # what who leads is called with
+        self.leader = ctypes.addressof(self.team)  # the argument for the leader
         for semaphore in (self.team.done, self.finished, *(member.wake for member in self.members)):
             _C.sem_init(semaphore, 0, 0)
         before = threading.stack_size(_STACK)
@@ -49,13 +50,14 @@ class Crew:
         self.close = weakref.finalize(self, _dismiss, self.members)
 
     def call(self, address: int, argument: int, interrupt: Callable[[], None]) -> None:
-        """Call function(argument) in the first thread, which is settled. interrupt: called at Ctrl-C, to end it."""
+        """Call function(argument) in the first thread, which must be idle. interrupt: called on Ctrl-C, to
+        stop it."""
         first = self.members[0]
-        while not _C.sem_trywait(self.finished):  # of a call already known to have finished
+        while not _C.sem_trywait(self.finished):  # left over from a call already known to have finished
             pass
         first.function, first.argument, first.done = address, argument, ctypes.addressof(self.finished)
         self.interrupt = interrupt
-        try:  # from here a signal is first seen when the function has been called
+        try:  # from here on a signal is handled only after the function has been called
             self.calls += 1
             _C.sem_post(first.wake)
             self._wait()
@@ -64,7 +66,7 @@ class Crew:
             raise
 
     def settle(self) -> None:
-        """End the call that is still running after a Ctrl-C, however often that is pressed."""
+        """Wait for a call that is still running after a Ctrl-C, however often that is pressed."""
         while self.members[0].calls != self.calls:
             try:
                 self.interrupt()
@@ -73,7 +75,7 @@ class Crew:
                 pass
 
     def _wait(self) -> None:
-        """Until all calls have finished."""
+        """Wait until all calls have finished."""
         while self.members[0].calls != self.calls:
             seconds, part = divmod(time.time() + _AWHILE, 1)  # a signal just before would not end the wait
             _C.sem_timedwait(self.finished, (ctypes.c_long * 2)(int(seconds), int(1e9 * part)))

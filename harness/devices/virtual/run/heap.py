@@ -1,4 +1,4 @@
-"""The heap from which kernels take memory with malloc(), as runtime/heap.cu keeps it."""
+"""The heap from which kernels allocate with malloc(), as laid out by runtime/heap.cu."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DATA = _TABLE + abi.HEAP_BLOCKS * abi.DTYPES["Block"].itemsize
 
 
 class Heap:
-    """It has its place in device memory; `start` is its address."""
+    """The heap in device memory, at the address `start`."""
 
     def __init__(self, arena: Arena):
         nbytes = _DATA + abi.HEAP_BYTES
@@ -29,29 +29,30 @@ class Heap:
 
     @property
     def used(self) -> int:
-        """Bytes that have been given out, freed ones included."""
+        """Bytes that have been allocated, including freed ones."""
         return int(self._head["top"])
 
     def settle(self) -> None:
-        """Before a launch: if all blocks have been freed, nothing has been given out."""
+        """Before a launch: if all blocks have been freed, start over with an empty heap."""
         if self.used and self.blocks["freed"].all():
             self.arena.bytes[self.start :][:_TABLE] = 0
 
     def parts(self, grows: bool) -> list[Owner]:
-        """Of its memory, what a launch may change: all of it if the kernel can take more, else what has been given out."""
+        """The memory a launch may change: all of it if the kernel can allocate, else only the allocated
+        part."""
         if grows:
             return [self.owner]
         return [replace(self.owner, start=self.start + _DATA, nbytes=self.used)] * bool(self.used)
 
     @property
     def blocks(self) -> np.ndarray:
-        """All that have been given out, those freed too, by their addresses."""
+        """All allocated blocks, including freed ones, by address."""
         count = min(int(self._head["blocks"]), abi.HEAP_BLOCKS)
         size = count * abi.DTYPES["Block"].itemsize
         return self.arena.bytes[self.start + _TABLE :][:size].view(abi.DTYPES["Block"])
 
     def block(self, address: int) -> np.void | None:
-        """The one in which an address lies, or after which."""
+        """The block that contains an address, or precedes it."""
         blocks = self.blocks
         i = int(np.searchsorted(blocks["address"], address, "right")) - 1
         return blocks[i] if i >= 0 else None

@@ -1,4 +1,4 @@
-"""Address space of the host, and what racecheck uses of it."""
+"""Host address space, and racecheck's memory in it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
 class Pool:
-    """Memory for racecheck during a launch: two tables, the occupied places of the first, then what the
-    tables and cells point to.
+    """Memory for racecheck during a launch: two tables, the occupied places of the first, then the records
+    that tables and cells point to.
 
     hazards: the Hazards of the last launch. Errors: DeviceError.
     """

@@ -1,4 +1,4 @@
-"""The memory that counting needs besides the arena, and its results (see runtime/counters.cu)."""
+"""The memory for counting, outside the arena, and the results (see runtime/counters.cu)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..runtime import abi
 from .arena import reserve
 from .workers import Workers
 
-# bytes of address space for the entries of all warps: the sizes to ask the system for
+# bytes of address space for the entries of all warps: sizes to request, in order
 _POOLS = (1 << 30, 1 << 28, 1 << 26)
 _MOST = 32 << 20  # for one warp
 _WARPS = abi.MAX_THREADS // 32
 
 
 class Tally:
-    """Counts one launch after the other, on the workers of a device."""
+    """Counts launches, one at a time, on the workers of a device."""
 
     def __init__(self, workers: Workers):
         self.workers = workers

@@ -1,4 +1,4 @@
-"""The texture and surface objects of a device, where its runtime finds them."""
+"""The texture and surface objects of a device, in a table that its runtime reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..runtime import abi
 
 
 class Textures:
-    """One row for each object. It lasts as long as the array whose texels it reads; two that are the same share a row."""
+    """One row per object, which lives as long as the array it reads; identical objects share a row."""
 
     def __init__(self):
         self.rows = abi.array("Texture", abi.TEXTURES)
@@ -20,7 +20,8 @@ class Textures:
         self._made = 0
 
     def bind(self, array, fields: dict[str, object]) -> int:
-        """The number that kernels are given. fields: of a Texture. Errors: DeviceError when there are too many."""
+        """The object's number, as passed to kernels. fields: the fields of a Texture. Errors: DeviceError if
+        there are too many."""
         key = id(array), *sorted(fields.items())
         if key in self._known:
             return self._known[key]
@@ -45,7 +46,7 @@ class Textures:
         self._free.append(i)
 
     def are_of(self, start: int) -> bool:
-        """Whether some are of the array that starts there, and not of linear memory."""
+        """Whether any object belongs to the CUDA array that starts there (rather than to linear memory)."""
         rows = self.rows[self.rows["data"] == start]
         return bool(((rows["handle"] != 0) & (rows["dimensions"] > 0)).any())
 

@@ -33,7 +33,7 @@ class Step:
 class Steps:
     """The steps of a launch. Reads of memory that the kernel may not write to are left out.
 
-    rows: Step[] of the runtime. lines: of the student's file, by the number of the instruction.
+    rows: the runtime's Step[]. lines: lines of the student's file, by instruction number.
     """
 
     def __init__(self, rows: np.ndarray, lines: np.ndarray):
@@ -65,7 +65,7 @@ class Steps:
         rows = self.rows
         opened = (rows["block"] == block) & ((rows["what"] == _BARRIER) | (rows["what"] == _START))
         numbers = np.flatnonzero(opened)
-        # one step for each thread that took part
+        # there is one step per participating thread
         _, first = np.unique(rows["serial"][numbers], return_index=True)
         opened[np.delete(numbers, first)] = False
         return self._steps(opened)

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 STEP_BUDGET = 1 << 27  # loop iterations of one thread before the watchdog barks
 SLOTS = 32  # blocks a worker runs in turns
-FRAME_BYTES = 64 << 20  # address space for the coroutine frames of one block, where several run in turns
-MOST_FRAMES = 256 << 20  # where one runs alone
+FRAME_BYTES = 64 << 20  # address space for the coroutine frames of one block, if several run in turns
+MOST_FRAMES = 256 << 20  # if one runs alone
 INLINE_THREADS = 2048  # grids up to this size run in the calling thread at first,
 INLINE_SECONDS = 0.0005  # but not those that took longer than this
-LED_SECONDS = 0.05  # how long Ctrl-C may have to wait for a launch that is led by the calling thread
+LED_SECONDS = 0.05  # how long Ctrl-C may have to wait for a launch led by the calling thread
 _MAIN = threading.main_thread()
 
 
@@ -45,7 +45,7 @@ class Workers:
 
     def __init__(self, arena: Arena, count: int, launch: abi.Launch):
         self.arena, self.count = arena, min(count, arena.slots)
-        # of each worker, if blocks may wait for one another
+        # per worker, if blocks may wait for one another
         self.slots = min(arena.slots // self.count, SLOTS)
         slots = self.count * self.slots
         self.envs = np.zeros(slots, abi.DTYPES["Env"])
@@ -73,15 +73,15 @@ class Workers:
             self.envs["words"] = arena.words.ctypes.data
 
     def frames_size(self, slots: int) -> int:
-        """Bytes for the frames of a slot, where a launch uses so many of each worker."""
+        """Bytes for the frames of a slot, if a launch uses this many per worker."""
         return min(FRAME_BYTES * (self.slots // slots), MOST_FRAMES)
 
     def run(self, plan: Plan, launch: abi.Launch) -> None:
         """Call rt_run on every worker that has work; returns when the grid has ended.
 
-        A small grid runs in the calling thread, which is faster, unless it took long last time. What is known to be short is
-        led by the calling thread, which cannot be interrupted meanwhile. Where device functions call themselves neither is
-        done: only threads of the crew have a large stack.
+        A small grid runs in the calling thread, which is faster, unless it took long last time. A launch
+        known to be short is led by the calling thread, which cannot be interrupted meanwhile. Neither is done
+        if device functions are recursive: only the crew's threads have large stacks.
         """
         started, count, last = time.perf_counter(), min(self.count, plan.blocks), plan.seconds
         small = plan.blocks * plan.threads <= INLINE_THREADS and (count == 1 or (last or 0) <= INLINE_SECONDS)
@@ -98,17 +98,17 @@ class Workers:
         plan.seconds = time.perf_counter() - started
 
     def _leads(self, last: float | None) -> bool:
-        """Whether the calling thread leads what took so many seconds the last time."""
+        """Whether the calling thread leads a launch that took this many seconds last time."""
         return last is not None and last <= LED_SECONDS or threading.current_thread() is not _MAIN
 
     def describe(self, node: abi.GraphNode, plan: Plan) -> None:
-        """On which workers a launch of a graph runs: as `run` has it."""
+        """Sets the workers of a launch in a graph, as `run` would choose them."""
         node.run, node.workers = plan.run, min(self.count, plan.blocks)
         if plan.blocks * plan.threads <= INLINE_THREADS:
             node.small = int(INLINE_SECONDS * 1e9)
 
     def replay(self, graph: abi.Graph, executable: Executable, last: float | None, deep: bool) -> None:
-        """Call rt_replay, in the calling thread or in the first of the crew: as `run` has it."""
+        """Call rt_replay, in the calling thread or in the crew's first, as `run` would choose."""
         crew = self._with_crew(executable)
         graph.team, graph.launch = crew.leader, ctypes.addressof(self.launch)
 
@@ -136,7 +136,7 @@ class Workers:
         return self._crew
 
     def settle(self) -> None:
-        """What a Ctrl-C has ended no longer runs."""
+        """Wait for anything that a Ctrl-C stopped."""
         if self._crew:
             self._crew.settle()
 
@@ -148,7 +148,7 @@ class Workers:
 
 
 def end(launch: abi.Launch) -> None:
-    """Its threads end at their next slice."""
+    """Makes a launch's threads stop at their next time slice."""
     launch.stop = abi.GIVEN_UP
 
 
@@ -161,8 +161,8 @@ def _zeros(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
 def thread_order(threads: int, seed: int, together: int = 1, rows: int = 1, row: int = 1) -> np.ndarray:
     """Linear thread ids of a block in the order they run: warps shuffled, lanes of odd seeds backwards.
 
-    together: neighbours that run together, represented by the first. Those that make no whole group come last, one by one.
-    rows: so many rows of neighbours run together, where a row of the block has `row` threads.
+    together: neighbours that run together, represented by the first. Threads left over come last, one by one.
+    rows: how many rows of neighbours run together, if a row of the block has `row` threads.
     """
     warps = np.arange(-(-threads // 32))
     if seed:
@@ -199,7 +199,8 @@ def opposite_order(blocks: int, multiplier: int, offset: int) -> tuple[int, int]
 
 
 def spread_order(blocks: int) -> tuple[int, int]:
-    """Like block_order, but any stretch of blocks is spread evenly over the grid, by the golden ratio."""
+    """Like block_order, but any run of consecutive blocks is spread evenly over the grid, by the golden
+    ratio."""
     multiplier = round(0.618034 * blocks) or 1
     while gcd(multiplier, blocks) != 1:
         multiplier += 1
