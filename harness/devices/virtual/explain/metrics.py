@@ -2,7 +2,7 @@
 
 `launch.counters` of a device opened with `checks="count"` is a dict with the METRICS below, all numbers, and
 
-    lines   source line -> the same for that line alone, without zeros (line 0: code outside the student's file)
+    lines   source line -> the same for that line alone, without zeros (line 0: other files)
     split   entries that were added up early for lack of memory; if it is 0, all counts are exact
 
 A request is one instruction of one warp: the lanes that execute it together. Lanes are together if they are

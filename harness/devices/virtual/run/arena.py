@@ -39,8 +39,8 @@ _SHIFT = 0x5840
 
 
 def slots_start(size: int) -> int:
-    """Where the memory of running blocks begins: at the same address in every build, however large the arena
-    is. It is as long as what precedes it."""
+    """Where the memory of running blocks begins: at the same address in every build, however large the
+    arena is."""
     return min(size // 2, _SLOTS)
 
 
