@@ -1,1 +1,1 @@
-"""What the kernels of the course should compute: plain NumPy in float64, written to be read."""
+"""What the course's kernels should compute: plain float64 NumPy, written to be read."""

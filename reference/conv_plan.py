@@ -1,4 +1,4 @@
-"""The checked shapes and parameters of a convolution: what `conv` needs to know before it computes.
+"""The checked shapes and parameters of a convolution, which `conv` needs before it computes.
 
 Anything impossible is a ValueError that says which sizes do not match, and which would.
 """
@@ -49,7 +49,7 @@ class Plan:
         return _taps(self.weight_shape[2:], self.grid_shape[2:], self.stride, self.dilation)
 
     def padded(self, image: Array) -> Array:
-        """The image itself where there is no padding."""
+        """The padded image; the image itself if there is no padding."""
         if not any(map(any, self.padding)):
             return image
         return np.pad(image, ((0, 0), (0, 0), *self.padding))

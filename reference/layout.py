@@ -21,8 +21,8 @@ def convert(array: ArrayLike, source: str, target: str) -> NDArray:
 
     convert(x, "NCHW", "NHWC")[n, h, w, c] = x[n, c, h, w]
 
-    Any letters will do, in upper or lower case. The type is kept. Raises ValueError if the layouts differ in
-    their letters, or do not have as many as the array has axes.
+    Any letters may be used, in upper or lower case. The dtype is kept. Raises ValueError if the layouts
+    differ in their letters, or do not have as many as the array has axes.
     """
     array = np.asarray(array)
     source, target = _letters(source), _letters(target)

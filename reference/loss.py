@@ -19,7 +19,7 @@ The largest term of the sum is exp(0) = 1, so the sum lies between 1 and K.
 The loss of a batch is the mean over its samples. So the gradient of every logit has the factor 1 / N here,
 the chain rule carries it into all gradients before this one, and no other layer divides by the batch size
 again.
-Arrays of any real type are accepted and taken as float64. What does not fit is a ValueError.
+Arrays of any real type are accepted and converted to float64. Mismatched arguments raise ValueError.
 """
 
 from __future__ import annotations

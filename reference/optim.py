@@ -3,9 +3,9 @@
     velocity = momentum * velocity + gradient + weight_decay * weights
     weights  = weights - learning_rate * velocity
 
-Before the first step the velocity is 0, so that the first step follows the gradient alone. The learning rate
-is applied to the velocity, not stored in it. `gradient` is taken as it is: the mean over the batch is the
-business of the loss. (PyTorch's dampening and Nesterov momentum are off by default, and not here.)
+Before the first step the velocity is 0, so the first step follows the gradient alone. The learning rate is
+applied to the velocity, not stored in it. `gradient` is used unchanged: taking the mean over the batch is up
+to the loss. (PyTorch's dampening and Nesterov momentum, off by default, are not implemented.)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def sgd(
 ) -> tuple[Array, Array]:
     """One step: the new (weights, velocity), float64, of the shape that all three arrays have.
 
-    The arrays passed in stay as they are. Raises ValueError.
+    The arguments are not modified. Raises ValueError.
     """
     weights, velocity, gradient = (np.asarray(a, dtype=np.float64) for a in (weights, velocity, gradient))
     for name, array in (("velocity", velocity), ("gradient", gradient)):

@@ -3,28 +3,28 @@
     input    (N, C, H, W)    batch, channels, height, width
     output   (N, C, P, Q)    one element per window of R x S elements
 
-Element (r, s) of window (p, q) stands in row p * stride + r * dilation - padding, and in a column likewise.
-P is how often a window fits into the padded input, as for a convolution. Positions in the padding have no
-value: they never are a maximum and add nothing to a mean.
+Element (r, s) of window (p, q) is in row p * stride + r * dilation - padding; columns work the same way. P is
+the number of window positions in the padded input, as for a convolution. Positions in the padding have no
+value: they are never a maximum and add nothing to a mean.
 
 With ceil_mode, P is rounded up: one more window may hang over the end of the padded input, but only if it
-starts before the end of the input itself, that is in the input or in the padding before it.
+starts in the input or in the padding before it.
 
-`max_pool` keeps, for every window, where its maximum stood: `argmax`, the place h * W + w within the image
-plane, as PyTorch's `return_indices=True` gives it. The backward pass needs nothing else: the output changed
-only with that one element, so the whole gradient of the output goes there.
+`max_pool` records where the maximum of every window is: `argmax`, the place h * W + w within the image plane,
+as PyTorch's `return_indices=True` does. The backward pass needs nothing else: the output depends only on that
+one element, so the whole gradient of the output goes there.
 
-Which element is the maximum is settled as in PyTorch. The window is read row by row; an element takes over
-when it is larger than the best so far, or when it is NaN. So the first of equal elements stays, a NaN is
-never outdone by a number, and a window of nothing but -inf has its maximum at its first element.
+The maximum is chosen as in PyTorch. The window is read row by row; an element takes over if it is larger than
+the best so far, or if it is NaN. So the first of equal elements wins, a NaN is never replaced by a number,
+and a window of nothing but -inf has its maximum at its first element.
 
-`avg_pool` divides the sum of a window by its number of elements. Which count is a choice: with
-count_include_pad, those in the padding too, but never those that hang over the end of the padded input;
-without it, those in the input alone. divisor_override stands in for both.
+`avg_pool` divides the sum of a window by its number of elements. With count_include_pad this includes
+elements in the padding, but never those that hang over the end of the padded input; without it, only elements
+in the input count. divisor_override replaces both.
 
 `window`, `stride`, `padding` and `dilation` are one number, or one for rows and one for columns; padding is
-at most half of the window, as in PyTorch. Arrays of any real type are taken as float64. Everything that
-cannot be is a ValueError that says which sizes do not go together.
+at most half of the window, as in PyTorch. Arrays of any real type are converted to float64. Anything
+impossible is a ValueError that says which sizes do not match.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Windows:
     def taps(self) -> Iterator[tuple[tuple, Places, NDArray[np.bool_]]]:
         """For each element (r, s) of a window, row by row: which input elements it is, one per window.
 
-        As an index of the input's last two axes, as places h * W + w (P, Q), and whether they are in the
-        input (P, Q); where they are not, the index is that of some other element.
+        Given as an index of the input's last two axes, as places h * W + w (P, Q), and whether they are in
+        the input (P, Q); where they are not, the index refers to some other element.
         """
         for tap in np.ndindex(*self.window):
             (h, below), (w, beside) = (self.along(axis, r) for axis, r in enumerate(tap))
@@ -91,7 +91,7 @@ def max_pool(
 ) -> tuple[Array, Places]:
     """The largest element of every window of input (N, C, H, W), and its place: two arrays (N, C, P, Q).
 
-    stride: the window's size where it is None, so that windows lie side by side.
+    stride: defaults to the window's size, so that windows lie side by side.
     """
     input = np.asarray(input, dtype=np.float64)
     windows = pooling_windows(input.shape, window, stride, padding, dilation, ceil_mode)
@@ -110,7 +110,7 @@ def max_pool_backward(grad_output: ArrayLike, argmax: ArrayLike, input_shape: Se
 
     grad_input[n,c,h,w] = sum of grad_output[n,c,p,q] over the windows with argmax[n,c,p,q] = h * W + w
 
-    Where windows lie side by side, that is one window or none; elements that are no maximum get 0.
+    If windows lie side by side, that is at most one window; elements that are not a maximum get 0.
     """
     grad_output, argmax = np.asarray(grad_output, dtype=np.float64), np.asarray(argmax)
     input_shape = as_shape("input_shape", input_shape)
@@ -145,7 +145,7 @@ def avg_pool(
 ) -> Array:
     """The mean of every window of input (N, C, H, W): (N, C, P, Q).
 
-    stride: the window's size where it is None. divisor_override: divides every sum where it is not None.
+    stride: defaults to the window's size. divisor_override: divides every sum if it is not None.
     """
     input = np.asarray(input, dtype=np.float64)
     windows = pooling_windows(input.shape, window, stride, padding, 1, ceil_mode)
@@ -168,7 +168,7 @@ def avg_pool_backward(
 ) -> Array:
     """dL/dinput of `avg_pool`, from grad_output (N, C, P, Q): input_shape (N, C, H, W).
 
-    grad_input[n,c,h,w] = sum of grad_output[n,c,p,q] / divisor[p,q] over the windows that hold h,w
+    grad_input[n,c,h,w] = sum of grad_output[n,c,p,q] / divisor[p,q] over the windows that contain h,w
     """
     grad_output = np.asarray(grad_output, dtype=np.float64)
     windows = pooling_windows(as_shape("input_shape", input_shape), window, stride, padding, 1, ceil_mode)
@@ -202,7 +202,7 @@ def pooling_windows(
         spare = size + 2 * pad - reach
         count = (spare + (step - 1 if ceil_mode else 0)) // step + 1
         if ceil_mode and (count - 1) * step >= size + pad:
-            count -= 1  # the last window would start behind the input
+            count -= 1  # the last window would start after the input
         if size < 1 or count < 1:
             raise ValueError(
                 f"the window does not fit: along {axis} it has {taps} elements and reaches over {reach}, "

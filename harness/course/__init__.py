@@ -1,8 +1,8 @@
-"""What the course asks: puzzles as they are declared, the student's files, inputs, progress."""
+"""The course: puzzle declarations, the student's files, inputs, progress."""
 
 from importlib import import_module
 
-#: what puzzles are declared with
+#: the names for declaring puzzles
 __all__ = [
     "PARTS",
     "Array",
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    """From `declare`, which is loaded with the first puzzle: a process that reads a kernel's text needs none of it."""
+    """Loads `declare` on first use, since a process that only reads a kernel's text does not need it."""
     if name in __all__:
         return getattr(import_module(".declare", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,7 +19,7 @@ from ..devices.nvrtc.includes import MAX_SOURCE
 from ..errors import BackwarpError, CourseError
 from .declare import PRISTINE, Puzzle
 
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)  # of a pipe there is no end
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)  # do not block on a pipe
 PUZZLE_NAME = re.compile(r"\d\d+_[a-z0-9_]+")
 
 
@@ -33,13 +33,13 @@ class NotText(CourseError):
 
 @dataclass(frozen=True)
 class Course:
-    """A checkout: the folder that holds `puzzles/` and, except in a course for students, `solutions/`."""
+    """A checkout: the folder that contains `puzzles/` and, except in a student's course, `solutions/`."""
 
     root: Path
 
     @property
     def has_solutions(self) -> bool:
-        """Not in a course for students."""
+        """False in a student's course."""
         return (self.root / "solutions").is_dir()
 
     def ids(self) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ class Course:
         raise CourseError(f"there is no puzzle {text!r}; {meant}")
 
     def planned(self, wanted: str) -> str:
-        """The puzzle meant, if the README names it but it does not exist yet; else ""."""
+        """The puzzle, if the README names it but it does not exist yet; else ""."""
         try:
             text = (self.root / "README.md").read_text(encoding="utf-8")
         except (OSError, ValueError):
@@ -167,8 +167,8 @@ def broken_line(error: Exception, path: str) -> int:
 def read_source(path: Path, name: str = "", within: Path | None = None) -> str:
     """The text of a student's file, called `name` in messages.
 
-    within: a folder that others have filled: below it no link is followed, which might lead to a file of one's own.
-    Errors: CourseError if it cannot be read or is empty.
+    within: a folder with other people's files: no link in it is followed, since it might lead to a private
+    file. Errors: CourseError if it cannot be read or is empty.
     """
     name = name or str(path)
     data = _read_bytes(path, name, within)
@@ -213,7 +213,7 @@ def _read_bytes(path: Path, name: str, within: Path | None) -> bytes:
 
 
 def _open_below(folder: Path, path: Path) -> int:
-    """A file descriptor. Errors: OSError."""
+    """Opens a file below a folder without following links. Errors: OSError."""
     *folders, name = Path(os.path.abspath(path)).relative_to(os.path.abspath(folder)).parts
     at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     for part in folders:

@@ -51,7 +51,7 @@ def transposed_output_sizes(d: Mapping[str, int]) -> dict[str, int]:
 
 
 def options(d: Mapping[str, int]) -> dict:
-    """Stride, padding, dilation and groups as the reference takes them."""
+    """Stride, padding, dilation and groups, as the reference expects them."""
     return {
         "stride": (d["stride_h"], d["stride_w"]),
         "padding": (d["pad_h"], d["pad_w"]),
@@ -61,7 +61,7 @@ def options(d: Mapping[str, int]) -> dict:
 
 
 def own_sizes(pick: Pick, **more: int) -> dict[str, int]:
-    """The drawn dims of a case: many images, and little of everything else. more: other numbers."""
+    """The drawn dims of a case: many images, everything else small. more: further dims."""
     sides = [pick(1, 3), pick(3, 6), pick(3, 6), pick(2, 4), pick(1, 3), pick(1, 3)]
     steps = (pick(1, 3), pick(1, 3)), (pick(0, 2), pick(0, 2))
     return size(pick(257, 270), *sides, *steps) | more
@@ -71,7 +71,7 @@ def stress_cases(**more: int) -> tuple[Case, ...]:
     """Images, outputs and weights of more than 65,536 elements, and every size except the batch above 256.
 
     A kernel that keeps an index in 8 or 16 bits fails one of them. Each has few products, even for a kernel
-    that tries every position of an image where a few would do.
+    that tries every position of an image unnecessarily.
     """
     cases = {
         "tall_images": (size(2, 1, 263, 3, 1, 3, 2), "more rows than a byte can count"),
@@ -87,7 +87,7 @@ def stress_cases(**more: int) -> tuple[Case, ...]:
 
 
 def stress_cases_of_tiles(**more: int) -> tuple[Case, ...]:
-    """The same for kernels that compute tiles: two sides of the matrices are long at a time."""
+    """The same for kernels that compute tiles: only two sides of the matrices are long at a time."""
     cases = {
         "many_filters": (size(1, 2, 1, 261, 257, 1, 1), "an output of more elements than 16 bits can count"),
         "tall_image": (size(1, 257, 259, 1, 2, 1, 1), "an input of more elements than 16 bits can count"),
@@ -96,7 +96,7 @@ def stress_cases_of_tiles(**more: int) -> tuple[Case, ...]:
 
 
 def stress(cases: Mapping[str, tuple[dict, str]], more: Mapping[str, int]) -> tuple[Case, ...]:
-    """name: (dims, note) -> the cases. more: further dims, of all of them."""
+    """name: (dims, note) -> the cases. more: further dims for all of them."""
     return tuple(Case(name, {**dims, **more}, stress=True, note=note) for name, (dims, note) in cases.items())
 
 
@@ -105,7 +105,7 @@ def shape(d: Mapping[str, int], *axes: str) -> tuple[int, ...]:
 
 
 def one_thread_each(*axes: str) -> Callable[[dict[str, int], Mapping], Launch]:
-    """The launch with a thread for every element of an array of these dimensions."""
+    """A launch with one thread per element of an array with these dimensions."""
     return lambda d, t: Launch(ceil_div(int(np.prod(shape(d, *axes))), d["threads"]), d["threads"])
 
 
@@ -113,7 +113,7 @@ def one_thread_each(*axes: str) -> Callable[[dict[str, int], Mapping], Launch]:
 
 
 def column_case(batch: int, C_in: int, H: int, W: int, R: int, S: int, **more: Pair) -> dict[str, int]:
-    """The dims of a case without filters: `size`, less C_out."""
+    """The dims of a case without filters: `size` without C_out."""
     return {name: n for name, n in size(batch, C_in, H, W, 0, R, S, **more).items() if name != "C_out"}
 
 
@@ -127,7 +127,7 @@ def column_sizes(d: Mapping[str, int]) -> dict[str, int]:
     return {**out, "rows": d["C_in"] * d["R"] * d["S"], "width": d["batch"] * out["H_out"] * out["W_out"]}
 
 
-#: what the axes of the column matrix count through
+#: the axes that the column matrix's axes count through
 MATRIX = {"i": {"c": "C_in", "r": "R", "s": "S"}, "j": {"b": "batch", "p": "H_out", "q": "W_out"}}
 
 

@@ -1,6 +1,6 @@
-"""What a CUDA C++ file is made of: pieces with a place, and the variables, functions and macros that it declares.
+"""The parts of a CUDA C++ file: pieces of its text, and the variables, functions and macros it declares.
 
-`cuda_text.py` finds them. A place is a character of the text, from 0; lines and columns count from 1.
+`cuda_text.py` finds them. A place is a character index from 0; lines and columns count from 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of a file, with the node of the tree that it is: its kind is a name of the grammar."""
+    """A piece of a file, with its syntax node; its kind is the grammar's name for the node."""
 
     file: CudaText = field(repr=False, compare=False)
     node: Node = field(repr=False)
@@ -54,7 +54,7 @@ class Piece:
         return self.file.text[self.start : self.end]
 
     def part(self, name: str) -> Piece | None:
-        """The child that the grammar calls so: `condition`, `body`, `left`, `operator`."""
+        """The child with this field name in the grammar: `condition`, `body`, `left`, `operator`."""
         named = self._named
         if name not in named:
             named[name] = self.file.piece(self.node.child_by_field_name(name))
@@ -66,7 +66,7 @@ class Piece:
 
     @cached_property
     def parts(self) -> tuple[Piece, ...]:
-        """The children that are more than a word or a sign, without comments."""
+        """The named children, without comments."""
         return tuple(self.file.piece(n) for n in self.node.named_children if n.type != "comment")
 
     @cached_property
@@ -83,7 +83,7 @@ class Piece:
 
     @property
     def is_updated(self) -> bool:
-        """Whether it is read and written in one: `x += 1`, `x++`."""
+        """Whether it is read and written at once: `x += 1`, `x++`."""
         outer = self.outer
         if outer and outer.kind == "assignment_expression":
             return outer.part("left") == self and outer.part("operator").code != "="
@@ -93,12 +93,12 @@ class Piece:
         return self.start <= other.start and other.end <= self.end
 
     def all(self, *kinds: str) -> Iterator[Piece]:
-        """What is of these kinds in it (itself included), in order."""
+        """All pieces of these kinds in it (itself included), in order."""
         return iter(self.file.within(self.node, kinds))
 
     @property
     def tokens(self) -> tuple[Piece, ...]:
-        """Those of the file that stand in it."""
+        """The file's tokens that it contains."""
         start, end = (
             bisect_left(self.file.tokens, at, key=attrgetter("start")) for at in (self.start, self.end)
         )
@@ -118,8 +118,8 @@ class Piece:
 class Variable(Piece):
     """A declared variable, parameter, member or enumerator; the piece is its declarator, `a[TILE][4] = {}`.
 
-    words: static, const, __shared__ ... type: as written, without them. pointer: whether a `*` or `&` stands
-    before the name. extents: one for each pair of brackets, None where it is empty.
+    words: static, const, __shared__ ... type: as written, without those words. pointer: whether a `*` or `&`
+    precedes the name. extents: one per pair of brackets, None if it is empty.
     """
 
     name: str
@@ -133,7 +133,7 @@ class Variable(Piece):
 
 @dataclass(frozen=True, repr=False)
 class Function(Piece):
-    """A function with a body. whole: all of it, from `extern "C"` or `template <...>` on."""
+    """A function with a body. whole: the entire definition, from `extern "C"` or `template <...>` on."""
 
     name: str
     words: tuple[str, ...]
@@ -151,7 +151,7 @@ class Function(Piece):
 
 @dataclass(frozen=True)
 class Macro:
-    """A `#define`. parameters: None where it has no parentheses."""
+    """A `#define`. parameters: None if it has no parentheses."""
 
     name: str
     value: str
@@ -159,7 +159,7 @@ class Macro:
 
 
 def remembered(function: Callable) -> Callable:
-    """A function of a piece and little else, whose answers are kept with the file."""
+    """Caches a function of a piece (and few other arguments) with the file."""
 
     @wraps(function)
     def found(piece: Piece, *more):

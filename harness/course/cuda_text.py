@@ -1,7 +1,8 @@
 """The text of a CUDA C++ file, parsed: functions, variables, statements and names, each with its place.
 
-`read(text)` takes any text, and finds in it what can be understood (see `cuda_tree.py` and `cuda_pieces.py`). A place is a character of
-the text, from 0; lines and columns count from 1. What an integer or an extent is worth: `cuda_values.py`.
+`read(text)` accepts any text and finds what it can understand (see `cuda_tree.py` and `cuda_pieces.py`). A
+place is a character index from 0; lines and columns count from 1. `cuda_values.py` evaluates integers and
+extents.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ def read(text: str) -> CudaText:
 
 
 class CudaText:
-    """A parsed file. Everything in it is in the order of the text."""
+    """A parsed file. All sequences are in text order."""
 
     def __init__(self, text: str):
         self.text, self.lines = text, text.split("\n")
         self.root = cuda_tree.parse(text)
-        self._pieces: dict[int, Piece] = {}  # by their nodes' ids
-        self.answers: dict[tuple, object] = {}  # to what has been asked of it, see `remembered`
+        self._pieces: dict[int, Piece] = {}  # by node id
+        self.answers: dict[tuple, object] = {}  # cached answers, see `remembered`
 
     def _code(self, node: Node) -> str:
         return self.text[node.start_byte : node.end_byte]
@@ -64,11 +65,11 @@ class CudaText:
         return self.piece(self.root)
 
     def within(self, node: Node, kinds: Iterable[str]) -> list[Piece]:
-        """The nodes of these kinds from `node` on downwards, in order."""
+        """The nodes of these kinds at or below `node`, in order."""
         return [self.piece(n) for n in self._index.below(node, kinds)]
 
     def piece(self, node: Node | None) -> Piece | None:
-        """The same object for the same node: it keeps what has been asked of it."""
+        """The piece of a node; always the same object, which holds cached answers."""
         if not node:
             return None
         if node.id not in self._pieces:
@@ -97,14 +98,14 @@ class CudaText:
         return tuple(f for f in self.functions if f.is_kernel)
 
     def function(self, name: str) -> Function | None:
-        """The only function of a name; of several, the only kernel."""
+        """The only function of this name, or the only kernel among several."""
         found = [f for f in self.functions if f.name == name]
         found = found if len(found) == 1 else [f for f in found if f.is_kernel]
         return found[0] if len(found) == 1 else None
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
-        """All that are declared anywhere, parameters, members and enumerators with them."""
+        """All declared variables, including parameters, members and enumerators."""
         return tuple(v for n, scope in cuda_tree.walk_scopes(self.root) for v in self._declared(n, scope))
 
     @cached_property
@@ -117,19 +118,19 @@ class CudaText:
 
     @cached_property
     def tokens(self) -> tuple[Piece, ...]:
-        """Words, signs and literals: what stands neither in a comment nor in a directive."""
+        """Words, punctuation and literals outside comments and directives."""
         return tuple(self.piece(n) for n in cuda_tree.tokens(self.root))
 
     # -- at a place ---------------------------------------------------------------------------------------
 
     def line_start(self, line: int) -> int:
-        """The place of the first character of a line that is not blank."""
+        """The place of the first non-blank character of a line."""
         start = sum(len(text) + 1 for text in self.lines[: line - 1])
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
         return start + len(text) - len(text.lstrip())
 
     def around(self, place: int, *kinds: str) -> list[Piece]:
-        """What is of these kinds and has the character at `place` in it, the innermost first; all without kinds."""
+        """The pieces of these kinds (default: all) that contain the character at `place`, innermost first."""
         node, found = self.root, []
         while node is not None:
             if not kinds or node.type in kinds:
@@ -138,19 +139,20 @@ class CudaText:
         return found[::-1]
 
     def statement_at(self, line: int) -> Piece | None:
-        """The statement that begins in a line, the outermost of several; else the innermost that goes through it."""
+        """The outermost statement that begins on a line; else the innermost that spans it."""
         place = self.line_start(line)
         found = self.around(place, *STATEMENTS)
         return next((s for s in reversed(found) if s.start == place), found[0] if found else None)
 
     def function_at(self, line: int) -> Function | None:
-        """The function whose text has the beginning of a line in it."""
+        """The function that contains the beginning of a line."""
         place = self.line_start(line)
         inside = [f for f in self.functions if f.whole.start <= place < f.whole.end]
         return max(inside, key=lambda f: f.start, default=None)
 
     def named(self, name: str, place: int) -> list[Variable]:
-        """The variables that a name may mean at a place; several where the innermost scope declares it more than once."""
+        """The variables a name may refer to at a place; several if the innermost scope declares it more than
+        once."""
         if name not in self._by_name:
             return []
         seen = [v for v in self._by_name[name] if v.start < place and self._holds(v.scope, place)]
@@ -161,11 +163,11 @@ class CudaText:
         return scope == self.root or scope.start_byte <= place < scope.end_byte
 
     def names_at(self, place: int) -> dict[str, Variable]:
-        """The variables that can be named at a place: declared before it, and not hidden by another of the name."""
+        """The variables visible at a place: declared before it, and not hidden."""
         return {name: found for name in self._by_name if (found := self.variable_at(name, place))}
 
     def variable_at(self, name: str, place: int) -> Variable | None:
-        """The one of `names_at` that has this name."""
+        """The visible variable of this name."""
         key = "variable", name, place
         if key not in self.answers:
             found = [v for v in self.named(name, place) if v.end <= place]
@@ -180,7 +182,7 @@ class CudaText:
         return found
 
     def subscripts(self, array: str, line: int) -> list[Piece]:
-        """The elements `array[...][...]` that a line names, the innermost brackets last."""
+        """The elements `array[...][...]` on a line, the innermost brackets last."""
         start = self.line_start(line)
         end = start + len(self.lines[line - 1].lstrip()) if 0 < line <= len(self.lines) else start
         found, inner = [], set()
@@ -282,7 +284,7 @@ class CudaText:
 
 
 def edited(text: str, edits: Iterable[tuple[Piece, str]]) -> str:
-    """`text` with pieces replaced, which must not overlap."""
+    """`text` with some pieces replaced; they must not overlap."""
     for piece, new in sorted(edits, key=lambda e: e[0].start, reverse=True):
         text = text[: piece.start] + new + text[piece.end :]
     return text

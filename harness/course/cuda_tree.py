@@ -1,8 +1,8 @@
-"""Tree-sitter's tree of a CUDA C++ file: parsing, and walks over the nodes. `cuda_text.py` gives it meaning.
+"""Tree-sitter's tree of a CUDA C++ file: parsing, and walking the nodes. `cuda_text.py` interprets it.
 
-The grammar takes any text: what is not C++ becomes ERROR nodes, around which the rest is still there. Macros are
-not expanded, and both branches of an `#if` are read, but for `#if 0`. Walks are loops, as trees may be as deep as a
-text is long. Nodes count characters from 0. The parser is loaded at first use.
+The grammar accepts any text: what is not C++ becomes ERROR nodes, and the rest is still parsed. Macros are
+not expanded, and both branches of an `#if` are read, except for `#if 0`. Walks are iterative, since a tree
+can be as deep as the text is long. Nodes count characters from 0. The parser is loaded on first use.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LOOPS = ("for_statement", "for_range_loop", "while_statement", "do_statement")
 FUNCTIONS = ("function_definition", "lambda_expression")
-#: what a name declared in it is not known outside of
+#: nodes that limit the scope of names declared in them
 SCOPES = """
     translation_unit compound_statement if_statement switch_statement catch_clause declaration_list
     field_declaration_list template_declaration
@@ -30,31 +30,29 @@ SCOPES += (*LOOPS, *FUNCTIONS)
 CONDITIONALS = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef")
 LITERALS = ("string_literal", "raw_string_literal", "char_literal")
 
-# What the grammar does not know, and no reader of a kernel needs: read as blanks.
+# Syntax that the grammar does not know and nothing here needs: replaced by blanks.
 _UNKNOWN = re.compile(
     r"\b(?:__align__|__cluster_dims__|__block_size__|__maxnreg__)[ \t]*\((?:[^(){};\n]|\([^(){};\n]*+\))*+\)"
     r"|^[ \t]*\#[ \t]*pragma\b(?:\\\r?\n|(?!\*/|/\*|//)[^\n])*+",
     re.MULTILINE,
 )
-# A macro with such a value stands for statements or specifiers, which its bare name does not show.
+# A macro with such a value stands for statements or specifiers.
 _NO_EXPRESSION = re.compile(
     r"[;{}]|\A\s*\Z|\b(?:extern|static|inline|template|__\w+__)\b(?!\s*\()|\b__attribute__\b"
 )
 _WORD_OR_DIRECTIVE = re.compile(r"^[ \t]*+\#(?:\\\r?\n|[^\n])*+|\b[A-Za-z_]\w*+(?!\s*\()", re.MULTILINE)
 
 
-_SECONDS = (
-    2.0  # of the processor's time for a text; the longest that somebody has written takes a tenth of one
-)
-_CHUNK = 1 << 16  # bytes that the parser gets at a time
+_SECONDS = 2.0  # seconds of processor time per text; the longest real file takes a tenth of one
+_CHUNK = 1 << 16  # bytes passed to the parser at a time
 _MOST_NODES, _DEEPEST = (
     50_000,
     250,
-)  # of a tree; ten times as many, and five times as deep, as the largest kernel here
+)  # most nodes and depth of a tree: ten times as many, and five times as deep, as the largest kernel here
 
 
 def parse(text: str) -> Node:
-    """The root of the tree of `text`; of nothing, where it is longer than a kernel file may be."""
+    """The root of the tree of `text`; of an empty text if it is too long for a kernel file."""
     plain = _UNKNOWN.sub(lambda m: _blank(m[0]), text) if len(text) <= MAX_SOURCE else ""
     plain = "".join(map(_ascii, plain)) if not plain.isascii() or "\0" in plain else plain
     root = _root(plain)
@@ -71,15 +69,16 @@ def parse(text: str) -> Node:
 
 
 def _root(text: str) -> Node:
-    """Of nothing, where it takes too long: a text can be made to cost time that grows with its square. Nor is what nobody
-    writes by hand: who reads a tree may go down it by recursion, and through all of it for each of its nodes."""
+    """The root of the tree, or of an empty text's if parsing takes too long (a hostile text can take
+    quadratic time) or the tree is too large or deep: readers of a tree may recurse into it, and walk all of
+    it once per node."""
     data, end = text.encode(), time.thread_time() + _SECONDS
     parser = _parser()
     try:
         tree = parser.parse(
             lambda at, _: data[at : at + _CHUNK], progress_callback=lambda *_: time.thread_time() > end
         )
-    except ValueError:  # it was told to stop
+    except ValueError:  # parsing was stopped
         parser.reset()
         tree = None
     if tree is None or tree.root_node.descendant_count > _MOST_NODES or _is_too_deep(tree):
@@ -111,14 +110,14 @@ def _blank(text: str) -> str:
 
 
 def _ascii(character: str) -> str:
-    """One byte for every character, so that the parser's places are those of the text."""
+    """Replaces a character by one byte, so that the parser's offsets are those of the text."""
     if character.isascii():
         return character if character != "\0" else " "
     return "_" if character.isalnum() else " " if character.isspace() else "?"
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """All nodes of a tree, in the order of the text, without what `#if 0` leaves out."""
+    """All nodes of a tree in text order, except those excluded by `#if 0`."""
     stack = [node]
     while stack:
         node = stack.pop()
@@ -128,16 +127,15 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 class Index:
-    """The nodes of a tree as `walk` has them, by kind. Readers ask for parts so often that to walk each time would take
-    most of their time."""
+    """The nodes of `walk`, by kind. Parts are queried so often that walking each time would dominate."""
 
     def __init__(self, root: Node):
-        self._nodes, self._ends = [], []  # a node's end: how many have come with all that is below it
+        self._nodes, self._ends = [], []  # a node's end: the number of nodes up to its last descendant
         self._places, self._kinds = {}, {}
         stack: list[Node | int] = [root]
         while stack:
             node = stack.pop()
-            if isinstance(node, int):  # all below the node at this place have come
+            if isinstance(node, int):  # all descendants of the node at this place have been visited
                 self._ends[node] = len(self._nodes)
                 continue
             place = self._places[node.id] = len(self._nodes)
@@ -149,8 +147,8 @@ class Index:
                 stack.extend(reversed(_children(node)))
 
     def below(self, node: Node, kinds: Iterable[str]) -> list[Node]:
-        """Those of some kinds from `node` on, itself included."""
-        if node.id not in self._places:  # `#if 0` leaves it out
+        """The nodes of some kinds at or below `node`."""
+        if node.id not in self._places:  # excluded by `#if 0`
             return [n for n in walk(node) if n.type in kinds]
         first, found = self._places[node.id], []
         for places in (self._kinds[kind] for kind in kinds if kind in self._kinds):
@@ -159,7 +157,7 @@ class Index:
 
 
 def walk_scopes(root: Node) -> Iterator[tuple[Node, Node]]:
-    """As walk: (node, the innermost scope that it is in)."""
+    """Like walk, but yields (node, its innermost scope)."""
     stack = [(root, root)]
     while stack:
         node, scope = stack.pop()
@@ -171,7 +169,7 @@ def walk_scopes(root: Node) -> Iterator[tuple[Node, Node]]:
 
 
 def tokens(root: Node) -> Iterator[Node]:
-    """The words, signs and literals of a tree that stand neither in a comment nor in a directive."""
+    """The words, punctuation and literals of a tree outside comments and directives."""
     stack = [root]
     while stack:
         n = stack.pop()
@@ -182,7 +180,7 @@ def tokens(root: Node) -> Iterator[Node]:
             continue
         elif n.child_count and n.type not in LITERALS:
             stack.extend(reversed(n.children))
-        elif n.end_byte > n.start_byte:  # else it is missing, and only thought to be there
+        elif n.end_byte > n.start_byte:  # otherwise the parser inserted it for a missing one
             yield n
 
 

@@ -1,4 +1,4 @@
-"""Whether an expression of a CUDA file is of a floating-point type or an integer: no more than its text tells."""
+"""Whether an expression of a CUDA file is floating-point or integer, judged by its text alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SAME = {"min", "max", "abs", "__ldg", "__shfl_down_sync", "__shfl_xor_sync", "_
 
 
 def kind_of(e: Piece | None) -> str:
-    """FLOAT, INTEGER, or "" where the text does not say."""
+    """FLOAT, INTEGER, or "" if the text does not say."""
     if e is None:
         return ""
     match e.kind:
@@ -64,7 +64,7 @@ def of_type(type_: str) -> str:
 
 
 def _declared(file: CudaText, name: str, place: int, depth: int) -> str:
-    """Of a variable's element behind so many pairs of brackets."""
+    """The kind of a variable's element after `depth` pairs of brackets."""
     found = [v for v in file.named(name, place) if len(v.extents) + v.pointer == depth]
     kinds = {kind_of(v.value) if v.type == "auto" and not depth else of_type(v.type) for v in found}
     return kinds.pop() if len(kinds) == 1 else ""

@@ -1,6 +1,7 @@
-"""What integer expressions and types of a CUDA file are worth, as the compiler would find: constants, extents, tunables.
+"""Evaluates integer expressions and types of a CUDA file as a compiler would: constants, extents, tunables.
 
-None, or 0 bytes, stands for all that is not plain: a name with two definitions, a value known only when it runs.
+The result is None, or 0 bytes, for anything unclear: a name with two definitions, a value known only at run
+time.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _MOST_STEPS = 2000  # for one value
 
 
 class Values:
-    """Integers and types in one file. given: what parameters of templates stand for, as text."""
+    """Integers and types in one file. given: template arguments, as text."""
 
     def __init__(self, file: CudaText, given: Mapping[str, str] | None = None):
         self.file, self.templates = file, dict(given or {})
@@ -57,7 +58,7 @@ class Values:
         self.steps, self._known = 0, {}
 
     def integer(self, expression: Piece | None) -> int | None:
-        """The value of an expression of integers, division and remainder as in C."""
+        """The value of an integer expression, with division and remainder as in C."""
         self.steps = 0
         try:
             return self._integer(expression, expression.start) if expression else None
@@ -65,7 +66,7 @@ class Values:
             return None
 
     def named(self, name: str) -> int | None:
-        """The value of a name outside of functions."""
+        """The value of a name declared outside functions."""
         self.steps = 0
         try:
             return self._integer(_expression(name), len(self.file.text))
@@ -73,12 +74,12 @@ class Values:
             return None
 
     def extents(self, variable: Variable) -> tuple[int, ...]:
-        """`tile[SIZE][SIZE + 1]` -> (16, 17); () where an extent is not known, and for what is no array."""
+        """`tile[SIZE][SIZE + 1]` -> (16, 17); () if an extent is unknown or it is not an array."""
         found = tuple(self.integer(extent) for extent in variable.extents)
         return () if any(extent is None or extent < 1 for extent in found) else found
 
     def size_of(self, type_: str, depth: int = 0) -> int:
-        """Bytes of a type, of a vector type or through a `typedef`; of others 0."""
+        """Bytes of a type, including vector types and typedefs; 0 for others."""
         word = type_.split()[-1].split("::")[-1] if type_.split() else ""
         if word in self.templates:
             return self.size_of(self.templates[word], depth + 1) if depth < 9 else 0
@@ -107,7 +108,7 @@ class Values:
     # -- expressions ----------------------------------------------------------------------------------------
 
     def _integer(self, e: Piece | None, place: int) -> int:
-        """The value of an expression whose names are those at `place`. Errors: ValueError where it has none."""
+        """The value of an expression, with names looked up at `place`. Errors: ValueError if it has none."""
         self.steps += 1
         if e is None or self.steps > _MOST_STEPS or e.end - e.start > _LONGEST:
             raise ValueError("missing, or too long")
@@ -132,7 +133,7 @@ class Values:
                 return int(self.names[e.code])
             case "identifier":
                 return self._one_of(self.file.named(e.code, place))
-            case "qualified_identifier":  # whatever the file calls so
+            case "qualified_identifier":  # whatever the file means by it
                 name = e.code.rsplit("::", 1)[1].strip()
                 return self._one_of([v for v in self.file.variables if v.name == name])
             case "unary_expression":
@@ -151,7 +152,7 @@ class Values:
         raise ValueError(f"no constant: {e.code}")
 
     def _one_of(self, variables: list[Variable]) -> int:
-        """The value that all the definitions of a name have."""
+        """The common value of all definitions of a name."""
         if not all({"const", "constexpr"} & set(v.words) for v in variables):
             raise ValueError("no constant")
         values = {self._constant(v) for v in variables}
@@ -173,7 +174,7 @@ class Values:
         return self._integer(value, value.start if value else 0)
 
     def _enumerator(self, v: Variable) -> int:
-        """One more than the enumerator before it, where it has no value."""
+        """An enumerator's value; without one, one more than the previous."""
         more, node = 0, v.node
         while not (value := node.child_by_field_name("value")) and (before := node.prev_named_sibling):
             more, node = more + (before.type == "enumerator"), before
@@ -195,7 +196,7 @@ class Values:
             self.names = names
 
     def _expanded(self, e: Piece, hidden: frozenset[str] = frozenset()) -> str:
-        """The text of an expression with its macros replaced by what they stand for."""
+        """The text of an expression with its macros expanded."""
         self.steps += 1
         called = e.part("function") if e.kind == "call_expression" else e
         found = set() if called is None or called.code in hidden else self._macros.get(called.code, set())
@@ -216,8 +217,8 @@ class Values:
 
 
 class Tunables(dict):
-    """Tunable name -> value: of the file's `constexpr` constants; another constant, macro or enumerator is found when it
-    is asked for, and a missing one says what the launch needs."""
+    """Tunable name -> value, for the file's `constexpr` constants; other constants, macros and enumerators
+    are looked up on demand, and the error for a missing one says what the launch needs."""
 
     others: Callable[[str], int | None] = staticmethod(lambda name: None)
 
@@ -231,7 +232,7 @@ class Tunables(dict):
 
 
 def tunables(source: str) -> Tunables:
-    """The `constexpr int NAME = value;` lines of a kernel file, those outside of functions before the others."""
+    """The `constexpr int NAME = value;` lines of a kernel file, those outside functions first."""
     found = Tunables(_declared(source) if "constexpr" in source else {})
     found.others = lambda name: _values(source).named(name)
     return found
@@ -244,7 +245,7 @@ def _values(source: str) -> Values:
 
 @lru_cache(maxsize=256)
 def _declared(source: str) -> dict[str, int]:
-    """The tunables of a text, which are asked for with every launch of it and of all mistakes."""
+    """The tunables of a text, cached because every launch, also of mistakes, needs them."""
     values, found = _values(source), {}
     file = values.file
     declared = [
@@ -258,7 +259,7 @@ def _declared(source: str) -> dict[str, int]:
 
 
 def _literal(text: str) -> int:
-    """`0x1Fu`, `1'000LL`. Errors: ValueError for what is no integer."""
+    """`0x1Fu`, `1'000LL`. Errors: ValueError if it is not an integer."""
     digits = text.replace("'", "").lower()
     if len(digits) > 80:
         raise ValueError("too long")
@@ -278,7 +279,7 @@ def _combined(sign: str, a: int, b: int) -> int:
 
 
 def _expression(text: str) -> Piece:
-    """The expression that a text is. Errors: ValueError for another text."""
+    """Parses an expression. Errors: ValueError if the text is not one."""
     if len(text) <= _LONGEST and ";" not in text:
         file = CudaText(f"int _ = {text}\n;")
         if not file.root.has_error and len(file.variables) == 1 and (value := file.variables[0].value):

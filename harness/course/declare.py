@@ -1,4 +1,4 @@
-"""What a puzzle declares: kernels, parameters, cases, mistakes, hints.
+"""A puzzle's declaration: kernels, parameters, cases, mistakes, hints.
 
 A puzzle is a folder `puzzles/NN_name/` with `puzzle.py` (one `PUZZLE = Puzzle(...)`), `kernel.cu` (the
 stub that the student edits) and `README.md` (the lesson); `solutions/NN_name/kernel.cu` mirrors it.
@@ -20,7 +20,7 @@ from ..errors import CourseError, NoSolution
 from .mistakes import Mistake, mistakes_in  # noqa: F401  (some of these are for puzzles alone)
 from .parameters import Array, Constant, Float, In, InOut, Int, Out, Param, Scalar, require  # noqa: F401
 
-PRISTINE = Path("puzzles", ".stubs")  # of a course for students, which has no solutions to make stubs from
+PRISTINE = Path("puzzles", ".stubs")  # in a student's course, which has no solutions to derive stubs from
 PARTS = {
     1: "LeNet, one thread per answer",
     2: "Every convolution",
@@ -57,8 +57,8 @@ class Kernel:
     they are) and the dims -> the output array, or a dict of arrays by name where there are several.
     magnitude(a, d): like reference, but the sum of |a*b| that rounding errors scale with; default: the
     reference applied to |inputs|, which is right for sums of products. constants: filled before each launch.
-    flops(d): FLOP of the textbook formula, if shapes.flops does not know it. parts(a, d): the quantities that the
-    result is a sum of, by what they are called, where it is no sum of products of its inputs.
+    flops(d): FLOP of the textbook formula, if shapes.flops does not know it. parts(a, d): if the result is
+    not a sum of products of inputs, the quantities that it is a sum of, by name.
     """
 
     name: str
@@ -110,11 +110,11 @@ class Case:
     dims: sizes, and the values of Float parameters. draw(pick) -> dims: sizes drawn for each seed, see
     Puzzle.drawn; until then `dims` are those of seed 0. values: "normal", or "integers" (small integers,
     exact in float32, compared for equality). inputs: values by array name, exact or as `Array.values`. check:
-    "reference", or "gradient" (the expected values are finite differences, see Gradient). kernels: names, if
-    not all kernels take part.
-    special: an infinity or NaN is right where the reference has the same; elsewhere, and in other cases, it
-    never is. stress: unrealistic sizes, for what breaks only at those; never measured or drawn. hidden: students
-    do not get it (`backwarp export`), nor those of unrealistic sizes.
+    "reference", or "gradient" (the expected values are finite differences, see Gradient). kernels: their
+    names, if not all kernels take part.
+    special: an infinity or NaN is right where the reference has the same; otherwise it is always wrong.
+    stress: unrealistic sizes, for bugs that show only there; never measured or drawn in pictures. hidden: not
+    exported to students (`backwarp export`), like stress cases.
     """
 
     name: str
@@ -149,7 +149,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Gradient:
-    """How a gradient is measured: central differences of a float64 loss.
+    """How a gradient is checked: by central differences of a float64 loss.
 
     loss(p, a, d) -> float: the loss at `p`, with the kernel's inputs `a` and dims `d`. `p` is the
     input array named `at`, or, where `at` is None, a random point of the output's shape (the
@@ -166,7 +166,7 @@ class Gradient:
 
 @dataclass(frozen=True)
 class Gate:
-    """What a fast kernel may cost, counted in one case; a right kernel above it is "not yet fast".
+    """A limit on what a fast kernel may cost, counted in one case; a right kernel above it is "not yet fast".
 
     quantity: a name of quantities.QUANTITIES or of the counters. most: the bound, a number or f(d), where d are the
     dims and the file's tunables. kernels: counted together; default all. case: default the largest. below:
@@ -185,7 +185,7 @@ class Gate:
     def limit(self, dims: Mapping[str, int], tunables: Mapping[str, int]) -> float:
         if not callable(self.most):
             return self.most
-        known = copy(tunables)  # which may find more of the file's constants when asked
+        known = copy(tunables)  # it looks up more of the file's constants on demand
         known.update(dims)
         return self.most(known)
 
@@ -193,8 +193,8 @@ class Gate:
     def limits(
         case: str, *kernels: str, **most: float | Callable[[dict[str, int]], float]
     ) -> tuple[Gate, ...]:
-        """Gates by quantity, without their own sentences: they close the loopholes around the gates that
-        teach the idea."""
+        """Gates by quantity, without sentences of their own: they prevent ways around the gates that teach
+        the idea."""
         return tuple(Gate(quantity, bound, kernels=kernels, case=case) for quantity, bound in most.items())
 
 
@@ -204,12 +204,11 @@ class Program:
 
     file: what the student writes. functions: what it defines, as `forward(net)`. check(functions, case,
     device, seed) -> Finding, or None if all is right; the functions run in a confined process, for at most `seconds`
-    per case. requests: what they may ask of the `net` that they get: verb -> work(net, ...).
+    per case. requests: what they may request from their `net`: verb -> work(net, ...).
     prepare(device): slow work that all cases need, such as compiling; it does not count towards the seconds.
-    driver: a module of the harness that is in the process of the file and works with what the file defines: its
-    functions(namespace) are called, and the check gets them as functions["call"](name, net, ...). needs: the module
-    that it needs besides, and what installs it.
-    A mistake's `kernel` is then one of the functions.
+    driver: a module of the harness that runs in the file's process and uses what the file defines: the check
+    calls its functions(namespace) as functions["call"](name, net, ...). needs: another module it needs, and
+    how to install it. A mistake's `kernel` is then one of the functions.
     """
 
     file: str
@@ -229,7 +228,7 @@ class Program:
 
     @property
     def names(self) -> list[str]:
-        """Of the functions."""
+        """The functions' names."""
         return [signature.split("(")[0] for signature in self.functions]
 
 
@@ -239,8 +238,8 @@ class Puzzle:
 
     dims(d): derived dimensions, merged into the dims of each case. gradient_of: kernel name ->
     Gradient, or a tuple of them, for cases with check="gradient". lines: "you will write about N lines".
-    practice: what libraries and tools do with the same idea, shown once the puzzle is solved. repair: the
-    stub is code with mistakes in it, and is graded as it is. bench: the dims of the big case for `backwarp
+    practice: how libraries and tools use the same idea, shown once the puzzle is solved. repair: the stub is
+    code with mistakes to fix, and can be graded as it is. bench: the dims of the big case for `backwarp
     bench`; default: those of the largest case.
     """
 
@@ -288,7 +287,7 @@ class Puzzle:
         dims = self.full_dims(case)
         for kernel in self.kernels_of(case):
             params = (*kernel.params, *kernel.constants)
-            if kernel.sizes <= dims.keys():  # then only functions can ask for more
+            if kernel.sizes <= dims.keys():  # then only functions can need more
                 params = [p for p in kernel.params if isinstance(p, Scalar) and callable(p.value)]
             for p in params:
                 try:
@@ -362,7 +361,7 @@ class Puzzle:
 
     @property
     def solution_path(self) -> Path:
-        """Errors: NoSolution, in a course for students."""
+        """Errors: NoSolution in a student's course."""
         if not self.has_solution:
             raise NoSolution(
                 f"this needs the solution of {self.id}, and this copy of the course has no solutions"
@@ -371,7 +370,7 @@ class Puzzle:
 
     @property
     def pristine_path(self) -> Path:
-        """The stub as it was, in a course for students; elsewhere it is made from the solution."""
+        """The untouched stub, in a student's course; elsewhere it is derived from the solution."""
         return self.root / PRISTINE / self.id / self.file
 
     @property

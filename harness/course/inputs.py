@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import CourseError
 from .declare import Array, Case, Kernel, Puzzle
 
-NAN = np.uint32(0x7FC00BAD).view(np.float32)  # the NaN of inputs: its bits are not those of poison
+NAN = np.uint32(0x7FC00BAD).view(np.float32)  # the NaN of inputs, with other bits than poison
 LARGEST = 4  # |small integer|; sums of products of two stay exact for 2**24 / 16, about a million terms
 
 
@@ -38,7 +38,7 @@ def derive_seed(*parts: object) -> int:
 
 
 def make_array(p: Array, case: Case, dims: dict, rng: np.random.Generator, made: dict) -> np.ndarray:
-    """One input array; `made` holds those declared before it, for values that depend on them."""
+    """One input array; `made` has the arrays declared before it, for values that depend on them."""
     shape = p.shape(dims)
     given = case.inputs.get(p.name, p.values)
     if callable(given):
@@ -60,7 +60,7 @@ def make_array(p: Array, case: Case, dims: dict, rng: np.random.Generator, made:
 
 
 def exact(case: Case, p: Array, values: object, shape: tuple[int, ...]) -> np.ndarray:
-    """Declared values, in nested or flat lists, as an array."""
+    """Declared values (nested or flat lists) as an array."""
     array = np.asarray(values)
     if array.size != int(np.prod(shape)):
         raise CourseError(
@@ -81,7 +81,7 @@ def small_integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str)
 
 
 def whole(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Integers for integer arrays; a puzzle whose indices or labels have a range declares `values`."""
+    """Random integers for integer arrays; a puzzle whose indices or labels have a range declares `values`."""
     return rng.integers(0 if dtype.startswith("u") else -100, 101, shape).astype(dtype)
 
 

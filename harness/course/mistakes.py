@@ -1,6 +1,6 @@
-"""Mistakes: wrong kernels that a puzzle knows, each an edit of the solution.
+"""Mistakes: the wrong kernels that a puzzle knows, each an edit of the solution.
 
-What a mistake computes is found by running its kernel, so there is nothing to keep in step with it.
+What a mistake computes is found by running it, so there are no results to keep up to date.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Mistake:
     """A plausible wrong kernel: the solution with some of its text replaced.
 
     edit: (old, new), or several such pairs. Each `old` occurs once in the solution or, failing that, once in the
-    kernel. expect: what grading finds besides the mistake itself, where it has a sentence: the kind of a
-    KernelFault or of a Verdict ("wrong" by default), or the name of another mistake that computes the same; one
-    of several will do. says: the sentence shown when an output is exactly what this kernel computes; none where a
-    fault or a gate says it already. hint: number from 1. line: text that the explanation contains. kernel: the one
-    that it breaks, by default the only one; of a Program one of the functions, and what this computes then
-    is `computes`.
+    kernel. expect: the expected diagnosis, besides the mistake itself if it has a sentence: the kind of a
+    KernelFault or of a Verdict ("wrong" by default), or the name of another mistake that computes the same;
+    any one of several. says: the sentence shown when an output is exactly what this kernel computes; none if
+    a fault or a gate already explains it. hint: number from 1. line: text that the explanation must contain.
+    kernel: the kernel it breaks, by default the only one; for a Program one of the functions, whose wrong
+    result is `computes`.
     """
 
     name: str
@@ -44,12 +44,12 @@ class Mistake:
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """The diagnoses of which grading must find one."""
+        """The possible diagnoses; grading must make one of them."""
         others = (self.expect,) if isinstance(self.expect, str) else self.expect
         return (self.name, *others) if self.says else others or ("wrong",)
 
     def apply(self, solution: str) -> str:
-        """The text of the wrong file; CourseError where an `old` text does not occur exactly once."""
+        """The text of the wrong file; CourseError if an `old` text does not occur exactly once."""
         for old, new in self.edits:
             start, end = 0, len(solution)
             if solution.count(old) > 1:
@@ -64,25 +64,26 @@ class Mistake:
 
 
 def mistakes_in(kernel: str, *mistakes: Mistake) -> tuple[Mistake, ...]:
-    """Mistakes of one kernel of several."""
+    """Mistakes in one of several kernels."""
     return tuple(replace(m, kernel=kernel) for m in mistakes)
 
 
 def without_kernels(text: str, names: Sequence[str]) -> str:
-    """The text without some of its kernels; lines keep their numbers."""
+    """The text without some of its kernels; line numbers stay the same."""
     kernels = [k for k in read(text).kernels if k.name in names]
     return edited(text, [(k.whole, "\n" * k.whole.code.count("\n")) for k in kernels])
 
 
 def blank(text: str) -> str:
-    """The text with nothing but empty lines, and what `together` takes out of it."""
+    """The text with every line emptied, except what `together` hoists out of it."""
     return "\n".join(line if SHARED_LINE.match(line) else "" for line in text.split("\n"))
 
 
 def together(texts: Sequence[str]) -> tuple[str, list[int]]:
-    """One file of several, and the number of lines before each: the kernels of text i are in the namespace `m<i>`.
+    """Several texts as one file, and the number of lines before each: the kernels of text i are in namespace
+    `m<i>`.
 
-    What there can be only once, includes and __constant__ variables, stands before all namespaces.
+    Includes and __constant__ variables, which may occur only once, are placed before all namespaces.
     """
     parts = list(dict.fromkeys(line for text in texts for line in SHARED_LINE.findall(text)))
     before, lines = [], len(parts)

@@ -20,18 +20,19 @@ C_TYPES = {
 
 
 def require(condition: object, message: str) -> None:
-    """A declaration is wrong: the loader adds the file and line."""
+    """Reports a wrong declaration unless a condition holds; the loader adds the file and line."""
     if not condition:
         raise CourseError(message)
 
 
 @dataclass(frozen=True)
 class Array:
-    """An array parameter, written with `In`, `Out` or `InOut`; a variable of the file, with `Constant`.
+    """An array parameter, declared with `In`, `Out` or `InOut`, or a variable of the file, with `Constant`.
 
     axes: (letter, dimension name or number) per axis, outermost first. values: how an input is
     filled: None (as the case says), "normal", "integers", "zeros", or `f(rng, a, d)` returning the
-    array, where `a` has the inputs declared before it. merged: the axes that an axis counts through, by its letter.
+    array, where `a` has the inputs declared before it. merged: the axes that a merged axis counts through, by
+    its letter.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Array:
     axes: tuple[tuple[str, str | int], ...]
     dtype: str = "float32"
     values: str | Callable | None = None
-    most: int = 0  # the number of elements that a variable has room for
+    most: int = 0  # the capacity of a variable, in elements
     merged: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -58,12 +59,13 @@ class Array:
         return "".join(letter for letter, _ in self.axes)
 
     def merging(self, **merged: Mapping[str, str]) -> Array:
-        """Says that an axis counts through others, outermost first: `i={"c": "C_in", "r": "R", "s": "S"}`."""
+        """Declares that an axis counts through others, outermost first: `i={"c": "C_in", "r": "R", "s":
+        "S"}`."""
         return replace(self, merged={letter: tuple(axes.items()) for letter, axes in merged.items()})
 
     @property
     def apart(self) -> Array:
-        """The same elements, with the axes that its merged axes count through."""
+        """The same array with merged axes split into the axes they count through."""
         axes = (part for axis in self.axes for part in self.merged.get(axis[0], (axis,)))
         return replace(self, axes=tuple(axes), merged={})
 
@@ -115,7 +117,7 @@ def Constant(
 
 @dataclass(frozen=True)
 class Scalar:
-    """A scalar parameter; written with `Int` or `Float`."""
+    """A scalar parameter, declared with `Int` or `Float`."""
 
     name: str
     dtype: str

@@ -1,4 +1,4 @@
-"""What is solved, how often it was tried and which hints were shown: one small file in the checkout.
+"""Progress: what is solved, the number of attempts and the hints shown, in one small file in the checkout.
 
 The file is replaced atomically and written under a lock, so it survives crashes and concurrent processes.
 Progress is a convenience: if it cannot be kept, one line says so and grading goes on.
@@ -25,8 +25,9 @@ FORMAT = 1
 class Entry:
     """One puzzle. solved: {"when", "device", "hash"} or None; best: the lowest of each counter.
 
-    peeked: the solution was shown before the puzzle was solved. repair: the best of Verdict.repair for the file graded
-    last, with its `hash`, and the number of hints `told` of it; told: of all repairs.
+    peeked: the solution was shown before the puzzle was solved. repair: the best of Verdict.repair for the
+    last graded file, with its `hash`, and the number of hints `told` about it; told: the hints told about all
+    repairs.
     """
 
     solved: dict[str, str] | None = None
@@ -117,8 +118,8 @@ class Progress:
             self.update(verdict.puzzle, lambda entry: setattr(entry, "repair", best))
 
     def next_of_repair(self, puzzle: str, source_hash: str, levels: int) -> tuple[dict[str, Any], int]:
-        """(the repair that is known of this file, the level of the next hint about it), which counts as a hint;
-        ({}, 0) where there is no more to tell."""
+        """(the known repair of this file, the level of the next hint about it), which counts as a hint; ({},
+        0) if there are no more."""
         found = self.entry(puzzle).repair
         if not found or found["hash"] != source_hash or found["told"] >= levels:
             return {}, 0
@@ -154,7 +155,7 @@ class Progress:
 
     def _write(self, entries: dict[str, Entry]) -> None:
         document = {"format": FORMAT, "puzzles": {name: asdict(e) for name, e in sorted(entries.items())}}
-        for left in self.path.parent.glob(f"{self.path.name}.*.new"):  # by a process that was ended
+        for left in self.path.parent.glob(f"{self.path.name}.*.new"):  # left by a killed process
             if not _runs(left.name.split(".")[-2]):
                 left.unlink(missing_ok=True)
         new = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
@@ -173,7 +174,7 @@ class Progress:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Excludes other processes; goes without a lock if the folder is not writable or does not support
+        """Excludes other processes; proceeds without a lock if the folder is not writable or does not support
         locks."""
         try:
             file = open(self.path.with_suffix(".lock"), "a+b")
@@ -193,8 +194,8 @@ def make_state_folder(folder: Path) -> None:
 
 
 def lock(file) -> None:
-    """Waits for an exclusive lock, which closing the file releases; does without on file systems that have no
-    locks."""
+    """Waits for an exclusive lock, which closing the file releases; proceeds without one on file systems
+    without locks."""
     try:
         import fcntl
 
@@ -213,6 +214,6 @@ def _runs(process: str) -> bool:
         os.kill(int(process), 0)
     except (ProcessLookupError, ValueError):
         return False
-    except OSError:  # another user's
+    except OSError:  # it belongs to another user
         pass
     return True

@@ -1,4 +1,4 @@
-"""The stub of a puzzle: the solution without what stands between marker lines, and what it asks for first."""
+"""A puzzle's stub: the solution without the parts between marker lines; also its first task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BEGIN_STUB, END_STUB = "// BEGIN STUB", "// END STUB"
 
 
 def stub_text(puzzle: Puzzle) -> str:
-    """The pristine stub: the solution without what is between the marker lines."""
+    """The untouched stub: the solution without the parts between the marker lines."""
     path = puzzle.solution_path if puzzle.has_solution else puzzle.pristine_path
     try:
         text = path.read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ def stub_text(puzzle: Puzzle) -> str:
 
 
 def solution_lines(puzzle: Puzzle) -> list[str]:
-    """The lines that the stub lacks, without blank ones."""
+    """The non-blank lines that the stub lacks."""
     text = puzzle.solution_path.read_text(encoding="utf-8")
     parts = re.findall(r"(?://|#) BEGIN SOLUTION\n(.*?)(?://|#) END SOLUTION", text, re.DOTALL)
     return [line.strip() for part in parts for line in part.splitlines() if line.strip()]
@@ -35,8 +35,8 @@ def solution_lines(puzzle: Puzzle) -> list[str]:
 def strip_solution(text: str, name: str = "kernel.cu") -> str:
     """`text` without the lines from `// BEGIN SOLUTION` to `// END SOLUTION`; at least one pair.
 
-    The comments from `// BEGIN STUB` to `// END STUB` become code: what the stub has in that place. In
-    Python, comments begin with `#`.
+    The comments from `// BEGIN STUB` to `// END STUB` become the stub's code. In Python, comments begin with
+    `#`.
     """
     kept, begun, pairs = [], "", 0
     partners = {BEGIN: END, BEGIN_STUB: END_STUB}
@@ -59,7 +59,8 @@ def strip_solution(text: str, name: str = "kernel.cu") -> str:
 
 
 def first_task(source: str) -> tuple[int, str] | None:
-    """(line, text) of the comment `TODO(1): ...` of a kernel or program, on all its lines; None without one."""
+    """(line, text) of the comment `TODO(1): ...` of a kernel or program, which may span lines; None if there
+    is none."""
     todo = re.search(r"(?://|#)\s*(TODO\(1\)[^\n]*(?:\n[ \t]*(?://|#)(?!\s*TODO)[^\n]+)*)", source)
     if not todo:
         return None

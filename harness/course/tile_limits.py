@@ -1,9 +1,9 @@
-"""What a product through square tiles may cost: the limits of puzzles 26 and 30 to 34.
+"""Limits for products through square tiles, in puzzles 26 and 30 to 34.
 
-A block of TILE x TILE threads has as many sums. For every stretch of TILE steps each thread copies one
-element of each tile, waits, reads two numbers for each of TILE products, and waits. A kernel that does more
-than this, with the tile it chose, repeats work that the rung is meant to save; requests to memory and
-barriers are those of tiles of 16.
+A block of TILE x TILE threads computes as many sums. For every TILE steps each thread copies one element of
+each tile, waits, reads two numbers for each of TILE products, and waits. A kernel that does more than this,
+with its own tile size, repeats work that the puzzle is meant to save; the limits on memory requests and
+barriers assume tiles of 16.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ def tile_limits(
     products: Callable[[dict[str, int]], Iterable[tuple[int, int, int]]],
     but: str = "",
 ) -> tuple[Gate, ...]:
-    """products(d): the rows, columns and depth of every product of a launch. but: what the puzzle limits itself."""
+    """products(d): the rows, columns and depth of every product of a launch. but: quantities that the puzzle
+    limits itself."""
 
     def steps(d: dict[str, int], side: int) -> tuple[int, int]:
-        """How many blocks, and how many pairs of tiles they fill together."""
+        """The number of blocks, and of the pairs of tiles they fill together."""
         found = [(ceil_div(m, side) * ceil_div(n, side), ceil_div(k, side)) for m, n, k in products(d)]
         return sum(blocks for blocks, _ in found), sum(blocks * depth for blocks, depth in found)
 
@@ -30,7 +31,7 @@ def tile_limits(
         return ceil_div(side * side, 32)
 
     def requests(d: dict[str, int], side: int) -> float:
-        """For a warp in every block: two for each pair of tiles, one for a bias, one for its sums."""
+        """Requests of one warp per block: two for each pair of tiles, one for a bias, one for its sums."""
         blocks, pairs = steps(d, side)
         return 2 * pairs + 2 * blocks
 

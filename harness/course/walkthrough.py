@@ -1,13 +1,14 @@
-"""The text of the notebooks: `notebooks/source/NAME.md`, one for each notebook.
+"""The texts of the notebooks, `notebooks/source/NAME.md`.
 
-It is Markdown. A heading that is only a puzzle's number opens the puzzle, and fences of these kinds become cells:
+They are Markdown. A heading that is only a puzzle's number opens the puzzle, and fences of these kinds become
+cells:
 
     cell      code of the notebook itself
     predict   a question whose answer is counted: `answer: EXPRESSION`, `case: NAME`, `kernel: NAME`, `why: TEXT`
     explore   the sliders over a run of the course's kernel; its text are further options, such as --case NAME
     kernel    the cell that the reader fills in, and the pictures and counters of what they wrote
 
-The answer of a prediction stays here until the reader has made a guess: the notebook has only the question.
+The answer to a prediction stays in this file: the notebook has only the question.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ class Block:
     kind: str
     puzzle: str
     text: str
-    opens: bool = False  # the first of its puzzle
+    opens: bool = False  # the first block of its puzzle
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """answer: an expression of what a run of the course's kernel shows, see report/predictions.py."""
+    """answer: an expression, evaluated on a run of the course's kernel, see report/predictions.py."""
 
     answer: str
     why: str = ""
@@ -74,11 +75,11 @@ def prediction(text: str) -> Prediction:
         fields = [line.split(":", 1) for line in re.sub(r"\n\s+", " ", text).splitlines()]
         return Prediction(**{name.strip(): value.strip() for name, value in fields})
     except (TypeError, ValueError) as error:
-        raise CourseError(f"a prediction is not written as it should be ({error}): {text}") from None
+        raise CourseError(f"a prediction is malformed ({error}): {text}") from None
 
 
 def predictions(root: Path, puzzle: str) -> list[Prediction]:
-    """Those of a puzzle, by its number, in order."""
+    """A puzzle's predictions, by its number, in order."""
     return [
         prediction(block.text)
         for path in sources(root)
@@ -88,6 +89,6 @@ def predictions(root: Path, puzzle: str) -> list[Prediction]:
 
 
 def kept_run(line: str) -> str:
-    """The file in which a course for students keeps what `%explore ID --solution ...` shows, `ID ...` being the line."""
+    """The file in a student's course with the output of `%explore ID --solution ...`; `line` is `ID ...`."""
     words = [word for word in line.split() if word != "--solution"]
     return f"notebooks/runs/{'_'.join(words).replace('--', '')}.html"

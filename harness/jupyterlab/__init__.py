@@ -1,4 +1,5 @@
-"""JupyterLab colours the cells of CUDA as C++: `python -m harness.jupyterlab` adds what does it to this environment."""
+"""Makes JupyterLab highlight CUDA cells as C++: `python -m harness.jupyterlab` installs the extension
+here."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ HERE = Path(__file__).parent
 
 
 def install(prefix: Path = Path(sys.prefix)) -> Path:
-    """Copies the extension to where JupyterLab looks for extensions; returns the folder. Errors: OSError."""
+    """Copies the extension to JupyterLab's extension folder; returns the folder. Errors: OSError."""
     folder = prefix / "share" / "jupyter" / "labextensions" / "backwarp"
     (folder / "static").mkdir(parents=True, exist_ok=True)
     shutil.copyfile(HERE / "package.json", folder / "package.json")

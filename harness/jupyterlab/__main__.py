@@ -1,4 +1,4 @@
 from . import install
 
 if __name__ == "__main__":
-    print(f"{install()}: reload JupyterLab's page, and CUDA cells have the colours of C++.")
+    print(f"{install()}: reload JupyterLab's page, and CUDA cells are highlighted as C++.")

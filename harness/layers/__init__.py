@@ -1,1 +1,2 @@
-"""Puzzle 40: a student's PyTorch operators on the course's kernels, driven in one process and judged in another."""
+"""Puzzle 40: a student's PyTorch operators on the course's kernels, run in one process and graded in
+another."""

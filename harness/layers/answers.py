@@ -1,4 +1,4 @@
-"""Whether what comes from the process of a student's file can be what its driver returns: a hostile file may send anything."""
+"""Validates what comes from the process of a student's file: a hostile file may send anything."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_compared(found) -> bool:
 
 
 def are_parameters(found, none: bool = False) -> bool:
-    """Of LeNet, or their gradients."""
+    """Whether these are LeNet's parameters, or their gradients."""
     if not isinstance(found, dict) or found.keys() != PARAMETERS.keys():
         return False
     shapes = {name: getattr(a, "shape", None) for name, a in found.items()}

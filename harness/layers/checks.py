@@ -1,7 +1,7 @@
-"""Grades puzzle 40: what operators return, and what training on them does to LeNet, against float64.
+"""Grades puzzle 40: compares what operators return, and LeNet trained on them, with float64.
 
-The student's operators run in a process of their own and ask for launches, which are made here, with the kernels of
-the solutions: so a value proves itself by being what a kernel has stored. The checks return a Finding, or None.
+The student's operators run in their own process and request launches, which are made here with the solutions'
+kernels: a value counts only if a kernel has stored it. The checks return a Finding, or None.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Functions = Mapping[str, Callable]
 
 
 class Layer:
-    """What an operator has to do. inputs: names; outputs: names and the kernel of each; backward: a kernel for each
-    gradient; forward(*arrays) -> values of the outputs; gradients(grad, *arrays) -> of the inputs."""
+    """An operator's specification. inputs: names; outputs: names and the kernel of each; backward: a kernel
+    for each gradient; forward(*arrays) -> the outputs; gradients(grad, *arrays) -> the inputs' gradients."""
 
     def __init__(self, schema: str, outputs: dict, backward: dict, forward: Callable, gradients: Callable):
         self.schema, self.outputs, self.backward = schema, outputs, backward
@@ -82,7 +82,7 @@ LAYERS = {
         lambda grad, x: (pool.max_pool_backward(grad, pool.max_pool(x)[1], x.shape),),
     ),
 }
-#: the kernels that a step of LeNet launches on its layers
+#: the kernels that a step of LeNet launches in its layers
 KERNELS = sorted(
     {k for layer in LAYERS.values() for k in (*layer.outputs.values(), *layer.backward.values())}
 )
@@ -92,7 +92,7 @@ KERNELS = sorted(
 
 
 class Launched(Launches):
-    """The kernels, and what they have stored in a case: kernel -> arrays, last first."""
+    """Launches kernels and records what they store in a case: kernel -> arrays, latest first."""
 
     def __init__(self, device):
         super().__init__(device, chosen_kernels(), self.note)
@@ -142,7 +142,7 @@ def launched_on(device) -> Launched:
 def check_layers(
     functions: Functions, case: Case, device, seed: int, mistakes: Sequence[Mistake] = ()
 ) -> Finding | None:
-    """Selects by the case's name."""
+    """Runs the check that the case's name selects."""
     launched = launched_on(device)
     launched.forget()
     name = case.name.split("_by_hand")[0].removesuffix("_sizes")
@@ -165,7 +165,7 @@ class Check:
     # -- one operator
 
     def layer(self, name: str) -> Finding | None:
-        """Its schema, its values, its gradients, and what it makes of arrays that are not contiguous."""
+        """Checks its schema, values and gradients, also on non-contiguous arrays."""
         if finding := self.operator(name):
             return finding
         arrays = self.inputs(name)
@@ -176,7 +176,7 @@ class Check:
         return None
 
     def inputs(self, name: str, dtype: str = "float32") -> list[np.ndarray]:
-        """Drawn, or all 1, 2, 3 ... in the case by hand. max_pool2d: no two elements are equal."""
+        """Random inputs, or 1, 2, 3 ... in the case done by hand. max_pool2d: no two elements are equal."""
         d = self.case.dims
         n, c, k, f = d["batch"], d["inputs"], d.get("outputs", 1), d.get("F", 1)
         shapes = {
@@ -213,7 +213,7 @@ class Check:
         return self.fakes(applied["fakes"])
 
     def fakes(self, found: Sequence) -> Finding | None:
-        """Whether the fakes of the operators, those of backward too, tell what the operators return."""
+        """Whether the operators' fakes, including backward's, describe what the operators return."""
         for operator, told, real in found:
             if told is None:
                 return Finding("unwritten", [f"{operator} has no fake: {operator}.register_fake is missing."])
@@ -247,7 +247,7 @@ class Check:
         return self.fakes(applied["fakes"])
 
     def compared(self, operator: str, name: str, got, expected, kernel: str) -> Finding | None:
-        """Right, and stored by the kernel."""
+        """Checks that a result is right, and was stored by the kernel."""
         if not isinstance(got, np.ndarray) or got.shape != expected.shape:
             found = got.shape if isinstance(got, np.ndarray) else type(got).__name__
             return Finding(
@@ -299,7 +299,7 @@ class Check:
         return self.step(compiled=True)
 
     def step(self, compiled: bool) -> Finding | None:
-        """The logits and all gradients of one batch."""
+        """Checks the logits and all gradients of one batch."""
         batch = self.case.dims["batch"]
         start = lenet.initial(self.seed)
         images = self.random.standard_normal((batch, 1, 28, 28)).astype(np.float32)
@@ -331,7 +331,7 @@ class Check:
         )
 
     def six_steps(self) -> Finding | None:
-        """Against the float64 trainer."""
+        """Compares six steps with the float64 trainer."""
         digits, count, size = data.load("digits"), self.case.dims["steps"], self.case.dims["batch"]
         start = lenet.initial(self.seed)
         pairs = [
@@ -350,7 +350,7 @@ class Check:
         return self.unlaunched(count)
 
     def digits(self) -> Finding | None:
-        """An epoch on the digits; then images that LeNet has not seen."""
+        """Trains for an epoch on the digits; then tests on unseen images."""
         digits, size = data.load("digits"), self.case.dims["batch"]
         starts = [*range(0, len(digits.train_labels), size)] * self.case.dims["epochs"]
         pairs = [(digits.train_images[i : i + size], digits.train_labels[i : i + size]) for i in starts]

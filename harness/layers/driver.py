@@ -1,7 +1,7 @@
-"""What is done with a student's operators, in the process of the student's file: PyTorch is there, and nowhere else.
+"""Runs a student's operators in the process of the student's file, the only one with PyTorch.
 
-It takes and returns plain data: arrays of NumPy, numbers and text. What is wrong is found by `checks`, in the process
-that has launched the kernels. `net` asks that process for launches.
+It takes and returns plain data: NumPy arrays, numbers and text. `checks` judges the results in the process
+that launches the kernels. `net` requests launches from that process.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from functools import partial
 
 os.environ["TORCHINDUCTOR_CACHE_DIR"] = (
     os.sep
-)  # PyTorch wants a folder that is there; it writes nothing to it
+)  # PyTorch requires an existing folder, but writes nothing to it
 
 import torch  # noqa: E402
-import torch._dynamo  # noqa: E402, loaded before the process gives up its files
+import torch._dynamo  # noqa: E402, loaded before the process gives up access to files
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.autograd.gradcheck import GradcheckError  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
@@ -26,25 +26,26 @@ from .. import tensors  # noqa: E402
 
 torch.set_num_threads(1)
 tempfile.tempdir = os.sep  # likewise
-TRACED = "aot_eager"  # torch.compile's backend that traces forward and backward, and needs no C compiler
+TRACED = "aot_eager"  # the torch.compile backend that traces forward and backward without a C compiler
 
 
 def functions(file: Mapping[str, object]) -> dict[str, Callable]:
-    """What can be called, for what a file defines."""
-    torch._dynamo.reset()  # of the file before
+    """The functions that can be called, given what a file defines."""
+    torch._dynamo.reset()  # state from the previous file
     FakeTensorMode.cache_clear()
     return {work.__name__: partial(work, file) for work in (schema, apply, opcheck, gradcheck, step, fit)}
 
 
 def schema(file, net, name: str) -> str:
-    """An operator's schema; "" if it is none."""
+    """An operator's schema; "" if it is not an operator."""
     overload = getattr(file[name], "_opoverload", None)
     return str(overload._schema).partition("::")[2] if overload else ""
 
 
 def apply(file, net, name: str, arrays: Sequence, grad=None, apart: bool = False) -> dict:
-    """outputs: of an operator. gradients: of sum(outputs[0] * grad), one per input; None without grad, or where there
-    are none. fakes: see Compared. apart: its first input and grad are not contiguous."""
+    """Applies an operator. outputs: its results. gradients: of sum(outputs[0] * grad), one per input; None
+    without grad or without a gradient. fakes: see Compared. apart: the first input and grad are
+    non-contiguous."""
     tensors.elsewhere = launcher(net)
     given = [tensor(a, apart and i == 0, grad is not None) for i, a in enumerate(arrays)]
     with Compared() as compared:
@@ -61,8 +62,8 @@ def apply(file, net, name: str, arrays: Sequence, grad=None, apart: bool = False
 
 
 class Compared(TorchDispatchMode):
-    """Runs the fake of every operator of the file beside it, those of backward too. found: (operator, what its fake tells of the
-    outputs, or None without one, what they are)."""
+    """Runs the fake of every operator of the file alongside it, including backward's. found: (operator, the
+    fake's description of the outputs or None without a fake, the actual outputs' description)."""
 
     def __init__(self):
         super().__init__()
@@ -95,7 +96,7 @@ def opcheck(file, net, name: str, arrays: Sequence) -> dict[str, str]:
 
 
 def gradcheck(file, net, name: str, arrays: Sequence) -> str:
-    """What torch.autograd.gradcheck finds wrong in float64; "" if nothing."""
+    """The error that torch.autograd.gradcheck reports in float64; "" if none."""
     tensors.elsewhere = launcher(net)
     given = [tensor(a, gradient=True) for a in arrays]
     try:
@@ -139,7 +140,7 @@ def launcher(net) -> Callable:
 
 
 def tensor(values, apart: bool = False, gradient: bool = False) -> torch.Tensor:
-    """apart: with the axes stored in reverse order."""
+    """A tensor. apart: with its axes stored in reverse order."""
     made = torch.from_numpy(values)
     if apart and made.ndim > 1:
         axes = tuple(reversed(range(made.ndim)))

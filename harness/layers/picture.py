@@ -1,4 +1,4 @@
-"""The graphs that torch.compile makes of a LeNet on operators of the course, as a picture."""
+"""A picture of the graphs that torch.compile makes from a LeNet on the course's operators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Row = tuple[str, str]  # an operation, and the shapes that it returns
 
 
 def graphs(file: ModuleType, batch: int = 32) -> tuple[list[Row], list[Row]]:
-    """The operations of the forward and the backward graph of a step, in their order."""
+    """The operations of a step's forward and backward graphs, in order."""
     found: list[list[Row]] = []
 
     def keep(graph: torch.fx.GraphModule, _):

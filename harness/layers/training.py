@@ -1,4 +1,5 @@
-"""The training at the end of puzzle 40's file: `python layers.py`, on the virtual GPU or, with `--device cuda`, on a GPU."""
+"""The training at the end of puzzle 40's file: `python layers.py`, on the virtual GPU or, with `--device
+cuda`, a GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from ..lenet import data
 from ..lenet.train import Settings, batches
 from ..tensors import chosen
 
-RATES = (0.05, 0.05, 0.03, 0.02, 0.01, 0.005)  # of the epochs; the last one goes on
+RATES = (0.05, 0.05, 0.03, 0.02, 0.01, 0.005)  # per epoch; the last one continues
 
 
 def main(lenet: Callable, train: Callable, arguments: list[str] | None = None) -> float:

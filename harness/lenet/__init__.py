@@ -1,1 +1,1 @@
-"""LeNet on the course's kernels: data, model, training. `backwarp train` is the way in."""
+"""LeNet on the course's kernels: data, model, training. The entry point is `backwarp train`."""

@@ -100,14 +100,15 @@ class Watch:
 
 
 def told(name: str) -> str:
-    """What an array is."""
+    """A sentence about what an array is."""
     if not name.startswith("grad_"):
         return f"The table in the lesson says what net.{name} is."
     return f"It is the gradient of the loss with respect to {name.removeprefix('grad_')}."
 
 
 def weigh(name: str, got: np.ndarray, expected: np.ndarray, parameter: bool | None = None) -> Mismatch | None:
-    """How an array differs from the reference, or None. parameter: whether it has a parameter's axes; None: see its name."""
+    """How an array differs from the reference, or None. parameter: whether it has a parameter's axes; None:
+    decided by name."""
     own = name.removeprefix("grad_").removeprefix("velocity_")
     parameter = own in PARAMETERS if parameter is None else parameter
     axes = (PARAMETER_AXES if parameter else AXES)[expected.ndim]
@@ -132,7 +133,7 @@ def explained_step(net, watch, name, wrong, known, mistakes) -> Finding:
 def check_differences(net: LeNet, start, images, labels, seed: int, epsilon: float = 1e-5) -> Finding | None:
     """Compares three elements of every parameter's gradient with central differences of the float64 loss.
 
-    Where the slopes on the two sides differ, a ReLU or a maximum switches, so there is no gradient to
+    Where the slopes on the two sides differ, a ReLU or a maximum switches, and there is no gradient to
     compare.
     """
     random = np.random.default_rng(derive_seed(seed, "differences"))
@@ -157,8 +158,7 @@ def check_differences(net: LeNet, start, images, labels, seed: int, epsilon: flo
 
 
 # ---- LeNet on the solutions ------------------------------------------------------------------------------
-#
-# A course for students has none: there it runs on their own files, which must have passed.
+# A student's course has no solutions: there it runs on the student's own files, which must have passed.
 
 
 def solution_net(device, functions: Functions, start: Mapping[str, np.ndarray]) -> LeNet:
@@ -170,7 +170,7 @@ def solution_net(device, functions: Functions, start: Mapping[str, np.ndarray]) 
 
 
 def other_functions(steps: bool) -> Functions:
-    """What a file leaves to others. steps: it has puzzle 37's functions."""
+    """The functions a file does not define. steps: it has puzzle 37's functions."""
     course = this_course()
     if course.has_solutions:
         return choose_program(course, {}, mine=False).functions
@@ -183,7 +183,7 @@ def solution_kernels(device) -> Kernels:
 
 
 def chosen_kernels() -> dict[str, Choice]:
-    """The solutions'; the student's own in a course without them."""
+    """The solutions' kernels; the student's own in a course without solutions."""
     course = this_course()
     if course.has_solutions:
         return choose(course, {}, mine=False)

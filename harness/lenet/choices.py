@@ -1,8 +1,8 @@
 """Which kernels LeNet runs on.
 
-A kernel of LeNet comes from a puzzle of part 1: the student's file where it is the one that passed, else the
-solution. A kernel of a later puzzle can stand in, when it is declared with the same arrays; so can two kernels if
-the second reads only what the first writes, such as partial sums and their total.
+A kernel of LeNet comes from a puzzle of part 1: the student's file if that version passed, else the solution.
+A kernel of a later puzzle can replace it if it is declared with the same arrays; so can two kernels if the
+second reads only what the first writes, such as partial sums and their total.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ class Choice:
 def choose(
     course: Course, entries: Mapping[str, Entry], mine: bool = True, use: Iterable[str] = ()
 ) -> dict[str, Choice]:
-    """The kernel of every role. entries: the progress; use: "09=21" for puzzle 21's kernels instead of 09's.
+    """The kernel for every role. entries: the progress; use: "09=21" for puzzle 21's kernels instead of 09's.
 
-    If several puzzles stand in for the same one, each provides the kernels it has; the last one named comes
-    first.
+    If several puzzles replace the same one, each provides the kernels it has; the last one named takes
+    precedence.
 
-    Errors: CourseError if a puzzle is missing or nothing fits; NoSolution, which names all that are not solved.
+    Errors: CourseError if a puzzle is missing or nothing fits; NoSolution, naming all unsolved puzzles.
     """
     stands_in = [substitution(course, text) for text in use]
     files: dict[str, tuple[str, str, str]] = {}
@@ -122,8 +122,8 @@ def substitution(course: Course, text: str) -> tuple[str, str]:
 
 
 def counterpart(kernel: Kernel, other: Puzzle) -> Kernel | None:
-    """The kernel of `other` that does the same: one with the same name, or the only one with the same
-    arrays, or the only one of these that stores them in the same order."""
+    """The kernel of `other` that does the same: the one with the same name, or the only one with the same
+    arrays, or among those the only one that stores them in the same order."""
     alike = [k for k in other.kernels if kinds(k.arrays) == kinds(kernel.arrays)]
     named = [k for k in alike if k.name == kernel.name]
     stored = [k for k in alike if orders(k.arrays) == orders(kernel.arrays)]
@@ -140,7 +140,7 @@ def two_passes(kernel: Kernel, other: Puzzle) -> tuple[Kernel, Kernel] | None:
 
 
 def kinds(arrays: Iterable[Array]) -> set:
-    """What must agree for one kernel to stand in for another."""
+    """What must match for one kernel to replace another."""
     roles = {"constant": "in"}  # a constant is filled from the array
     return {
         (a.name, "out" if to_be_cleared(a) else roles.get(a.role, a.role), a.dtype, len(a.axes))
@@ -149,7 +149,7 @@ def kinds(arrays: Iterable[Array]) -> set:
 
 
 def orders(arrays: Iterable[Array]) -> set:
-    """The axes of arrays, the slowest first."""
+    """The axes of arrays, slowest first."""
     return {(a.name, a.letters) for a in arrays}
 
 
@@ -166,9 +166,9 @@ def no_counterpart(home: Puzzle, other: Puzzle) -> str:
 
 
 def chosen_source(puzzle: Puzzle, entry: Entry | None, mine: bool) -> tuple[str, str, str]:
-    """(source, whose, note) of a puzzle: the student's file if it is the one that passed, else the solution.
+    """(source, whose, note) of a puzzle: the student's file if that version passed, else the solution.
 
-    Errors: NoSolution, in a course for students.
+    Errors: NoSolution in a student's course.
     """
     note = ""
     if mine:
@@ -187,7 +187,7 @@ def chosen_source(puzzle: Puzzle, entry: Entry | None, mine: bool) -> tuple[str,
 
 
 def nothing_instead(missing: list[str]) -> NoSolution:
-    """Of puzzles that are not solved, each with the reason, in a course for students."""
+    """The error about unsolved puzzles, each with the reason, in a student's course."""
     unsolved = sorted(note.split()[0] for note in missing if note.endswith(UNSOLVED))
     lines = [note for note in missing if not note.endswith(UNSOLVED)]
     if unsolved:

@@ -1,7 +1,7 @@
 """Handwritten digits for LeNet: 28 x 28 pixels, a training part and a part that is never trained on.
 
-`digits` comes with the course (see digits.txt for where it is from). `mnist` is downloaded once, or read from
-a folder: the four IDX files, as they are or gzipped. Other sets in the same format will do.
+`digits` comes with the course (digits.txt names the source). `mnist` is downloaded once, or read from a
+folder: the four IDX files, plain or gzipped. Other data sets in the same format work too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..errors import BackwarpError
 
 SIDE, BOX = 28, 20  # pixels of an image, and of the box that a digit fills
 NAMES = ("digits", "mnist")
-MOST_IMAGES = 1_000_000  # more than this in an IDX header is not believed
+MOST_IMAGES = 1_000_000  # a larger number in an IDX header is rejected
 
 MIRRORS = (
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
@@ -36,7 +36,7 @@ MNIST = {
 
 
 class DataError(BackwarpError):
-    """A data file is missing or is not what it should be; the message names it and what to do."""
+    """A data file is missing or invalid; the message names it and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Data:
 
     @property
     def background(self) -> np.float32:
-        """The value of an empty pixel."""
+        """The value of a background pixel."""
         return self.train_images.min()
 
 
@@ -101,7 +101,7 @@ def centred(image: np.ndarray) -> np.ndarray:
     return out
 
 
-@cache  # there are few sizes
+@cache  # for only a few sizes
 def interpolation(n: int, m: int) -> np.ndarray:
     """The matrix (m, n) that stretches n pixels to m, linearly between their centres."""
     at = np.clip((np.arange(m) + 0.5) * n / m - 0.5, 0, n - 1)
@@ -109,7 +109,7 @@ def interpolation(n: int, m: int) -> np.ndarray:
 
 
 def placed(mass: np.ndarray, side: int) -> int:
-    """Where a line of pixels with that mass must start for its centre of mass to be in the middle of
+    """Where a line of pixels with this mass must start for its centre of mass to be in the middle of
     `side`."""
     middle = np.arange(len(mass)) @ mass / mass.sum()
     return min(max(round((side - 1) / 2 - middle), 0), side - len(mass))
@@ -188,7 +188,7 @@ def downloaded(name: str) -> Path:
             [
                 f"{name}.gz cannot be downloaded:",
                 *problems,
-                f"Fetch {', '.join(MNIST)} (.gz will do) elsewhere, and give their folder with --data-dir.",
+                f"Fetch {', '.join(MNIST)} (.gz is fine) elsewhere, and give their folder with --data-dir.",
             ]
         )
     )

@@ -1,7 +1,7 @@
 """`backwarp export --cuda FILE`: a program for nvcc that trains LeNet on the kernels of part 1.
 
-Its launches are those of a step as it runs here, with their grids, blocks and arguments: the step runs once on a device
-that computes nothing and keeps the launches. Everything else is in host_program.cu.
+Its launches are the real launches of a step, with their grids, blocks and arguments: the step runs once on a
+device that only records them. Everything else is in host_program.cu.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from .model import INPUTS, LeNet
 from .program import choose_program
 
 BATCH, EPOCHS = 32, 10
-RATE = -1.0  # stands for the learning rate, the one number that changes from step to step
+RATE = -1.0  # placeholder for the learning rate, the only number that changes from step to step
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"]+)[>\"][^\n]*$", re.MULTILINE)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _C_TYPES = {"float32": "float", "int32": "int"}
 
 
 def export(course: Course, target: Path, solutions: bool = False) -> list[Path]:
-    """Writes the program, and its data beside it. Errors: CourseError, BackwarpError of a student's Python."""
+    """Writes the program, and its data beside it. Errors: CourseError, BackwarpError from a student's
+    Python."""
     if target.suffix != ".cu":
         raise CourseError(f"{target}: the name of a program for nvcc ends in .cu")
     beside = target.with_suffix(".bin")
@@ -98,8 +99,8 @@ def first_values(arrays: Mapping[str, RecordedArray]) -> Iterable[str]:
 
 
 def data_file() -> bytes:
-    """Three ints (parameters, images to learn from, images to test with), then the arrays, in the order in which the
-    program reads them; the images in an order of their own, the same for everybody."""
+    """Three ints (parameters, training images, test images), then the arrays in the order the program reads
+    them; the images are in a fixed shuffled order."""
     digits, start = data.load("digits"), lenet.initial()
     order = np.random.default_rng(0).permutation(len(digits.train_labels))
     values = np.concatenate([start[name].ravel() for name in PARAMETERS])
@@ -118,7 +119,8 @@ def data_file() -> bytes:
 
 
 def files(choices: Iterable[Choice]) -> tuple[str, str]:
-    """(includes, kernel files): each file in a namespace of its own, as two may give a helper or a macro the same name."""
+    """(includes, kernel files): each file in its own namespace, since two may use the same name for a helper
+    or a macro."""
     includes, parts = {}, []
     for choice in choices:
         text = without_own_headers(choice.source, choice.puzzle)
@@ -130,7 +132,7 @@ def files(choices: Iterable[Choice]) -> tuple[str, str]:
 
 
 def without_own_headers(text: str, puzzle: Puzzle) -> str:
-    """The text with the course's own headers in place of what includes them."""
+    """The text with the course's own headers inlined."""
 
     def replaced(found: re.Match) -> str:
         paths = [folder / found[2] for folder in puzzle.include_dirs if (folder / found[2]).is_file()]
@@ -146,7 +148,7 @@ def namespace(puzzle: Puzzle) -> str:
     return f"puzzle_{puzzle.number}"
 
 
-# ---- a step that is written down -------------------------------------------------------------------------
+# ---- recording a step -------------------------------------------------------------------------
 
 
 def statement(launch: tuple, homes: Mapping[str, str]) -> str:
@@ -186,7 +188,7 @@ class RecordedArray:
 
 
 class Recorder:
-    """A device that keeps launches and makes none."""
+    """A device that records launches without running them."""
 
     def __init__(self):
         self.launches: list[tuple] = []

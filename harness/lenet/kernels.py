@@ -20,7 +20,7 @@ from ..devices.virtual.explain.metrics import global_bytes
 from ..errors import CompileError, DeviceError, KernelFault, LaunchMistake
 from .choices import Choice, to_be_cleared
 
-#: sizes that no array reveals: LeNet's strides and the like, and the threads of a block if a puzzle leaves
+#: sizes that no array determines: LeNet's strides and the like, and the threads per block if a puzzle leaves
 #: them open
 SIZES = {
     "stride": 1,
@@ -39,7 +39,7 @@ SIZES = {
     "ty": 16,
 }
 
-WORTH_COMPILING = 2.0  # total seconds that a launch may take before it gets a kernel compiled for its sizes
+WORTH_COMPILING = 2.0  # total seconds a launch may take before its kernel is compiled for its sizes
 
 
 class Bound:
@@ -54,7 +54,7 @@ class Bound:
     ):
         self.function, self.folder, self.moved = function, choice.puzzle.id, 0
         cleared = [arrays[p.name] for p in kernel.arrays if to_be_cleared(p)]
-        # seconds until it is compiled for its sizes
+        # seconds spent so far; at a limit it is compiled for its sizes
         self.total = 0.0 if hasattr(function, "fixed") else -math.inf
         self.cleared = [(array, np.zeros(array.shape, array.dtype)) for array in cleared]
         self.constants = [(p.name, arrays[p.name]) for p in kernel.constants]
@@ -98,13 +98,13 @@ class Bound:
         return (self.function,)
 
     def check(self, scalars: Mapping[str, float]) -> None:
-        """Errors: LaunchMistake if these are not the numbers that the kernel takes."""
+        """Errors: LaunchMistake if these are not the kernel's numbers."""
         if scalars.keys() != self.floats.keys():
             wanted = ", ".join(f"{name}=..." for name in self.floats) or "none"
             raise LaunchMistake(f"{self.function.name} takes these numbers by name: {wanted}")
 
     def record(self, scalars: Mapping[str, float]) -> list:
-        """Adds to the graph that is being recorded; the launches of it."""
+        """Adds its launches to the graph being recorded; returns them."""
         for array, zeros in self.cleared:
             array.set(zeros)
         return [self._launch(scalars)]
@@ -115,7 +115,7 @@ class Bound:
             node.change(self._arguments(scalars))
 
     def located(self, fault: KernelFault) -> KernelFault:
-        """Names the puzzle in whose file it is."""
+        """Adds the puzzle whose file has the fault."""
         fault.file = f"{self.folder}/{fault.file}"
         return fault
 

@@ -1,9 +1,9 @@
 """LeNet on a device: parameters, values and gradients as device arrays by name, and launches on them.
 
-The names are those of `reference/lenet.py`. All arrays stay on the device; what changes per step is one batch
-of images, which goes up, and the loss, which comes down. `net.conv1` and `net["conv1"]` are the same array.
+The names are those of `reference/lenet.py`. All arrays stay on the device; per step, only a batch of images
+is copied there, and the loss is copied back. `net.conv1` and `net["conv1"]` are the same array.
 
-The order of the launches is not here: it is what puzzle 37 is about, `step.py`.
+The order of the launches is not here: it is the subject of puzzle 37, `step.py`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ INPUTS = ("images", "labels")
 AXES = {4: "bcpq", 3: "bpq", 2: "bo", 1: "b"}
 PARAMETER_AXES = {4: "kcrs", 2: "oi", 1: "o"}
 
-MOST_STEPS = 8  # that are kept as graphs
+MOST_STEPS = 8  # graphs kept
 
 Functions = Mapping[str, Callable]
 
@@ -66,7 +66,7 @@ class LeNet:
         self.watch: Callable | None = None  # called before each launch with the kernel's name and its arrays
         self.loads = True  # whether a program may load a batch
         self._bound: dict[tuple, Bound | TwoPasses] = {}
-        self._waiting: list | None = None  # launches, and the kernels' names, see `together`
+        self._waiting: list | None = None  # queued launches and their kernels' names, see `together`
         self._steps: dict[tuple, Step | None] = {}
         self._arrays = {"loss": device.empty((1,), np.float32, name="loss", axes="n")}
         self._batches: dict[int, dict] = {}
@@ -80,7 +80,7 @@ class LeNet:
     # ---- arrays ------------------------------------------------------------------------------------------
 
     def load(self, images: np.ndarray, labels: np.ndarray) -> None:
-        """Puts a batch on the device; from now on all values and gradients have its size.
+        """Copies a batch to the device; from now on all values and gradients have its size.
 
         images (N, 1, 28, 28) float32, labels (N,) integers.
         """
@@ -96,7 +96,7 @@ class LeNet:
         self._arrays["labels"].set(labels)
 
     def _allocate(self, batch: int) -> dict:
-        """The values and gradients for a batch of that size."""
+        """The arrays of values and gradients for a batch of this size."""
         made = {}
         for name, (shape, dtype) in {**VALUES, **GRADIENTS}.items():
             axes = AXES[1 + len(shape)]
@@ -152,9 +152,10 @@ class LeNet:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Launches in this block run at its end: as one graph, once the same ones have run together before.
+        """Defers launches to the end of the block, where they run as one graph if the same launches have run
+        together before.
 
-        Who reads an array in the meantime calls `flush` first. Errors: KernelFault.
+        Call `flush` before reading an array in the meantime. Errors: KernelFault.
         """
         self._waiting = []
         try:
@@ -164,7 +165,7 @@ class LeNet:
             self._waiting = None
 
     def flush(self) -> None:
-        """Run the launches that wait."""
+        """Run the deferred launches."""
         if not self._waiting:
             return
         launches, self._waiting = self._waiting, []

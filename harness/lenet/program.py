@@ -1,7 +1,7 @@
-"""The Python of a training: forward and backward from puzzle 37, learning rate and update from puzzle 38.
+"""The Python part of training: forward and backward from puzzle 37, learning rate and update from puzzle 38.
 
-As with the kernels, it is the student's file where it is the one that passed, else the solution. A student's file
-runs in a process of its own.
+As with the kernels, it is the student's file if that version passed, else the solution. A student's file runs
+in its own process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .choices import YOURS, chosen_source, nothing_instead
 from .requests import REQUESTS
 
 STEP, TRAINING = "37", "38"
-SECONDS = 120.0  # for one call of a student's function, its launches included
+SECONDS = 120.0  # for one call of a student's function, including its launches
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,8 @@ def here(puzzle: Puzzle, source: str) -> dict[str, Callable]:
 
 
 def apart(puzzle: Puzzle, source: str, program: Program) -> dict[str, Callable]:
-    """The functions of a student's file. What a kernel does wrong is raised as it is, since the file is right."""
+    """The functions of a student's file. Kernel faults are raised unchanged, since the file itself has
+    passed."""
 
     def timed(function: Callable) -> Callable:
         def run(*arguments):

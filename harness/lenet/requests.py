@@ -1,8 +1,8 @@
-"""What a student's program may ask of LeNet, from its own process: plain data in, plain data out.
+"""What a student's program may request from LeNet, from its own process: plain data in, plain data out.
 
-Arrays are known by name. Nothing but a batch can be copied to the device, so every other array holds what launches
-have stored there. Errors of all: Damaged for what the program's process never asks; LaunchMistake, KernelFault,
-DeviceError.
+Arrays are referred to by name. Only a batch can be copied to the device, so every other array holds only what
+launches have stored there. Errors of all requests: Damaged if the program's process could never send it;
+LaunchMistake, KernelFault, DeviceError.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def launch(net: LeNet, kernel: str, names: list[str], numbers: Mapping[str, floa
 
 
 def load(net: LeNet, images: np.ndarray, labels: np.ndarray) -> dict[str, tuple]:
-    """What `described` says of the arrays from now on."""
+    """Loads a batch; returns the new result of `described`."""
     for found, dtype in ((images, np.float32), (labels, np.int32)):
         _expect(isinstance(found, np.ndarray) and found.dtype == dtype)
     if not net.loads:
@@ -43,7 +43,7 @@ def get(net: LeNet, name: str) -> np.ndarray:
 
 
 def array(net: LeNet, name: str) -> tuple:
-    """Shape and dtype."""
+    """An array's shape and dtype."""
     _expect(_is_name(name))
     return net.described()[net[name].name]
 

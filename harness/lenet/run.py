@@ -35,7 +35,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """The command line; None for what the user left out."""
+    """The command line; None for options that were not given."""
 
     kernels: str = "mine"
     data: str | None = None
@@ -100,7 +100,7 @@ def main(course: Course, progress: Progress, options: TrainOptions) -> int:
 def decide(options: TrainOptions, stored: Settings | None) -> Settings:
     """The settings of the run: the user's, else the checkpoint's, else the defaults.
 
-    Errors: TrainingError if user and checkpoint disagree.
+    Errors: TrainingError if the two disagree.
     """
     name = options.data or "digits"
     base = stored or Settings(data=name, epochs=EPOCHS[name])
@@ -167,7 +167,8 @@ def draw(result: dict, filters: np.ndarray, data: data_sets.Data, path: Path, sa
 
 
 def moved(choices, usual: Callable, functions, data: data_sets.Data, say: Callable) -> dict | None:
-    """The bytes of a step with the kernels that stand in, and with the `usual()` ones; None if they cannot be counted."""
+    """The bytes of a step with the replaced kernels, and with the `usual()` ones; None if they cannot be
+    counted."""
     from .count import comparison
 
     try:

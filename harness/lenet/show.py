@@ -1,4 +1,4 @@
-"""What a training run reports: before, during and after."""
+"""The output of a training run: before, during and after."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Say = Callable[[str], None]
 def introduction(
     training: Training, choices: Mapping[str, Choice], program: LeNetProgram, device
 ) -> list[str]:
-    """What is being trained, on what data, with whose kernels."""
+    """Lines about what is trained, on which data, with whose kernels."""
     s, data = training.settings, training.data
     lines = [
         f"LeNet on the {device.name}, seed {s.seed}",
@@ -181,7 +181,7 @@ def summary(found: dict) -> list[str]:
 
 
 def traffic(moved: dict, kernels: list[dict]) -> list[str]:
-    """Bytes moved by a step, and by the kernels that stand in for others."""
+    """Bytes moved by a step, and by the kernels that replace others."""
     ours, usual = sum(moved["bytes"].values()), sum(moved["usual_bytes"].values())
     lines = [
         f"Global memory in a step of {moved['images']} images, counted: "

@@ -1,4 +1,4 @@
-"""Launches of a training step as one graph, which costs less than to launch them one by one."""
+"""The launches of a training step as one graph, which is cheaper than launching them one by one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Waiting = Sequence[tuple[Bound | TwoPasses, Numbers]]
 
 
 class Step:
-    """A graph of launches, to be run again with other numbers."""
+    """A graph of launches that can be run again with new numbers."""
 
     def __init__(self, device, waiting: Waiting):
         self.functions = functions(waiting)
@@ -23,7 +23,8 @@ class Step:
                 self.ends.append(len(self.graph.nodes))
 
     def run(self, waiting: Waiting) -> list[float]:
-        """Seconds of each. waiting: the same launches as before. Errors: KernelFault."""
+        """Runs the graph; returns the seconds of each launch. waiting: the same launches as before. Errors:
+        KernelFault."""
         for (bound, numbers), nodes in zip(waiting, self.nodes):
             if numbers:
                 bound.change(nodes, numbers)
@@ -37,5 +38,5 @@ class Step:
 
 
 def functions(waiting: Waiting) -> list:
-    """What is launched: another function once a kernel has been compiled for its sizes."""
+    """The launched functions, which change when a kernel is compiled for its sizes."""
     return [function for bound, _ in waiting for function in bound.functions]

@@ -1,7 +1,7 @@
 """Training LeNet: batches by seed, steps, evaluation, checkpoints. Nothing here prints.
 
-Everything random is drawn from (seed, epoch), so a run that was stopped and goes on takes the same steps as
-one that was not.
+All randomness is derived from (seed, epoch), so a run that is stopped and resumed takes the same steps as an
+uninterrupted one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .data import Data
 from .model import LeNet
 
 FORMAT = 1
-STATE = {name: shape for p, shape in PARAMETERS.items() for name in (p, f"velocity_{p}")}  # of a checkpoint
+STATE = {name: shape for p, shape in PARAMETERS.items() for name in (p, f"velocity_{p}")}  # in a checkpoint
 
 
 class TrainingError(BackwarpError):
@@ -36,8 +36,7 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run depends on, besides the kernels. shift: the largest number of pixels by which images are
-    moved."""
+    """What a run depends on, besides the kernels. shift: the largest shift of images, in pixels."""
 
     data: str = "digits"
     epochs: int = 30

@@ -1,6 +1,6 @@
 """Grades puzzle 38: compares rates, updates, losses and parameters of a training with the float64 LeNet.
 
-As `checks` does for puzzle 37.
+Works like `checks` for puzzle 37.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ PEAK, MOMENTUM, WEIGHT_DECAY = 0.02, 0.9, 0.001  # the lesson's numbers
 def check_training(
     functions: Functions, case: Case, device, seed: int, mistakes: Sequence[Mistake] = ()
 ) -> Finding | None:
-    """Selects by the case's name: the rate, one update, a few steps, the accuracy, all of it."""
+    """Runs the check that the case's name selects: the rate, one update, a few steps, the accuracy, or
+    everything."""
     checks = {
         "learning_rate": check_rate,
         "update": check_update,
@@ -84,7 +85,7 @@ def compared_rates(rates, expected, steps, mistakes) -> Finding | None:
 
 
 def check_update(functions, case, device, seed, mistakes) -> Finding | None:
-    """update(net, rate) on parameters, velocities and gradients of random numbers."""
+    """update(net, rate) on random parameters, velocities and gradients."""
     random = np.random.default_rng(derive_seed(seed, "38", case.name))
     net = solution_net(device, functions, {n: random.standard_normal(s) for n, s in PARAMETERS.items()})
     before = {}
@@ -123,7 +124,7 @@ def check_steps(functions, case, device, seed, mistakes) -> Finding | None:
     """train(net, batches) against the float64 trainer: the loss of every step, then the parameters."""
     digits, count, size = data.load("digits"), case.dims["steps"], case.dims["batch"]
     start = lenet.initial(seed)
-    # the last is smaller
+    # the last batch is smaller
     chosen = [slice(i * size, i * size + size - (i == count - 1)) for i in range(count)]
     pairs = [(digits.train_images[c], digits.train_labels[c]) for c in chosen]
     net = solution_net(device, functions, start)
@@ -166,7 +167,7 @@ def wrong_losses(losses: object, expected: Sequence[float], known: dict, mistake
 
 
 def no_losses(losses: object, count: int) -> Finding | None:
-    """What is wrong if train did not return a number for every batch."""
+    """The finding if train did not return a number for every batch."""
     try:
         found = [float(loss) for loss in losses]
     except (TypeError, ValueError, OverflowError):
@@ -177,7 +178,7 @@ def no_losses(losses: object, count: int) -> Finding | None:
 
 
 def no_share(share: object) -> Finding | None:
-    """What is wrong if accuracy did not return a number."""
+    """The finding if accuracy did not return a number."""
     if is_number(share):
         return None
     return Finding("wrong", [f"accuracy returns {shown(share)}, which is not a number."])
@@ -225,7 +226,7 @@ def check_accuracy(functions, case, device, seed, mistakes) -> Finding | None:
 
 @lru_cache(maxsize=1)
 def quick_parameters() -> dict[str, np.ndarray]:
-    """A LeNet that has seen a few digits: some of its answers are right."""
+    """The parameters of a LeNet that has seen a few digits: some of its answers are right."""
     digits = data.load("digits")
     p = {name: values.astype(np.float64) for name, values in lenet.initial(0).items()}
     pair = digits.train_images[:40], digits.train_labels[:40]
@@ -234,8 +235,8 @@ def quick_parameters() -> dict[str, np.ndarray]:
 
 
 def check_overfit(functions, case, device, seed, mistakes) -> Finding | None:
-    """Ten digits, one of each class, by heart; with the same start for every file, because LeNet may be
-    unlucky."""
+    """Learns ten digits, one of each class, by heart; every file starts from the same parameters, since
+    training depends on luck."""
     digits, steps = data.load("digits"), case.dims["steps"]
     chosen = [int(np.flatnonzero(digits.train_labels == label)[0]) for label in range(10)]
     pair = digits.train_images[chosen], digits.train_labels[chosen]
@@ -262,14 +263,14 @@ def check_overfit(functions, case, device, seed, mistakes) -> Finding | None:
 
 
 def parameters(net: LeNet) -> dict[str, np.ndarray]:
-    """What training has made of them. What a program says of its success is not all that is looked at."""
+    """The trained parameters, so that grading does not rely only on what the program reports."""
     return {name: net[name].get().astype(np.float64) for name in PARAMETERS}
 
 
 def check_curve(functions, case, device, seed, mistakes) -> Finding | None:
     """A few epochs on the digits: the loss falls, and images that LeNet has not seen are recognised.
 
-    With the same start and the same order for every file: the result of two epochs depends on luck too.
+    Every file has the same start and order, since the result of two epochs depends on luck too.
     """
     digits, epochs = data.load("digits"), case.dims["epochs"]
     settings = Settings(epochs=epochs, batch=case.dims["batch"])
@@ -300,7 +301,7 @@ def check_curve(functions, case, device, seed, mistakes) -> Finding | None:
 
 
 def mean_loss(p: dict[str, np.ndarray], digits: data.Data) -> float:
-    """Over a quarter of the images to learn from."""
+    """The mean loss over a quarter of the training images."""
     return lenet.loss.mean_cross_entropy(
         lenet.forward(p, digits.train_images[::4])["logits"], digits.train_labels[::4]
     )
