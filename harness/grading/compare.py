@@ -21,9 +21,9 @@ RTOL = 2e-5
 ATOL = 1e-7
 HALF = 2.0**-11  # unit roundoff of half precision
 EXACT = 2.0**24  # integers up to here are exact in float32
-LISTED = 4  # up to so many differing elements are named one by one
-MAPPED = 4096  # up to so many elements of an output have their errors kept
-NUMBERED = 100  # elements of an output whose numbers a verdict carries as well
+LISTED = 4  # up to this many differing elements are named individually
+MAPPED = 4096  # the errors of outputs up to this many elements are kept
+NUMBERED = 100  # the values of outputs up to this many elements are kept as well
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class Mismatch:
     total: int
     first: Element
     worst: Element
-    unwritten: int  # how many of the differing elements still hold their value from before the kernel ran
+    unwritten: int  # how many of the differing elements still have their value from before the launch
     pattern: str
     expected_by: str = ""
-    updated: bool = False  # the array came in with values, which these elements still have
+    updated: bool = False  # the array had values before the launch, which these elements still have
 
 
 def reference_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -101,7 +101,7 @@ def expectations(
 def right_outputs(
     kernel: Kernel, arrays: Mapping[str, np.ndarray], dims: Mapping[str, int]
 ) -> dict[str, np.ndarray]:
-    """What the reference makes of these inputs, by output name."""
+    """The reference's results for these inputs, by output name."""
     return outputs_of(kernel, kernel.reference(reference_arrays(arrays), dict(dims)), dims)
 
 
@@ -197,8 +197,8 @@ def compare(
     if target.array.is_input and (
         left.sum() < wrong.sum() or not same_bits(got, before).all() and not before.any()
     ):
-        left[:] = False  # updated in place: some elements may rightly come out unchanged, above all as 0
-    stored = wrong & ~left  # the value of an unwritten element means nothing
+        left[:] = False  # updated in place: an element may rightly keep its value, especially 0
+    stored = wrong & ~left  # the value of an unwritten element is meaningless
     first = np.argwhere(stored if stored.any() else wrong)[0]
     return Mismatch(
         array=target.array.name,
@@ -216,9 +216,9 @@ def compare(
 def untouched(
     target: Expected, got: np.ndarray, before: np.ndarray | None, written: np.ndarray | None
 ) -> np.ndarray:
-    """The elements that were never written: they hold their old value and, on a device that tracks stores,
-    none went there. written: the elements of an output that a store may have reached; None if unknown. A
-    kernel can store the very bits of poison, which are -1 as an integer."""
+    """The elements that were never written: they hold their old value and, on a device that tracks stores, no
+    store reached them. written: the elements of an output that a store may have reached; None if unknown. (A
+    kernel can legitimately store the bits of poison: as an integer they are -1.)"""
     if before is None:
         return np.zeros(got.shape, bool)
     left = same_bits(got, before)
@@ -238,8 +238,8 @@ def element(target: Expected, got: np.ndarray, index: tuple[int, ...]) -> Elemen
 def error_map(
     target: Expected, got: np.ndarray, before: np.ndarray, written: np.ndarray | None = None
 ) -> dict:
-    """{"array", "axes", "shape", "errors"}: every element's error in units of what is allowed, row by row; of a small
-    output also "got" and "expected".
+    """{"array", "axes", "shape", "errors"}: every element's error in units of the tolerance, row by row; for
+    a small output also "got" and "expected".
 
     0 where it is right, NaN where nothing was written, infinite where it is not a number. {} for a large
     output.
@@ -291,7 +291,7 @@ def pattern(wrong: np.ndarray, letters: str) -> str:
 
 
 def looked_up(wrong: np.ndarray, letters: str, tables: Sequence[tuple[Array, np.ndarray]]) -> str:
-    """`exactly the elements with k = labels[b]`, or all but these."""
+    """`exactly the elements with k = labels[b]`, or all others."""
     for array, values in tables:
         for axis, letter in enumerate(letters):
             if wrong.ndim != values.ndim + 1 or "".join(array.letters) != letters.replace(letter, ""):
@@ -306,7 +306,7 @@ def looked_up(wrong: np.ndarray, letters: str, tables: Sequence[tuple[Array, np.
 
 
 def axis_pattern(letter: str, touched: np.ndarray, size: int) -> str | None:
-    """The coordinates `touched` of one axis; "" if all occur, None if there is no short way to name them."""
+    """The coordinates `touched` of one axis; "" if all occur, None if they have no short description."""
     first, last, count = int(touched[0]), int(touched[-1]), len(touched)
     if count == size:
         return ""

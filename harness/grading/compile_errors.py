@@ -1,4 +1,4 @@
-"""What the compiler says about a file, with the line, a caret and, where it is obvious, the remedy."""
+"""The compiler's messages about a file, with the line, a caret and, if obvious, the remedy."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def remedy(d: Diagnostic, source: str = "") -> str:
 
 
 def meant(name: str, line: int, source: str) -> str:
-    """Which name was probably meant by one that is not defined; "" if none is near."""
+    """The name probably meant by an undefined one; "" if none is similar."""
     if re.fullmatch(r"__(shfl(_up|_down|_xor)?|any|all|ballot)", name):
         return f"It needs a mask of the lanes that take part: {name}_sync(0xffffffff, ...)."
     file = read(source)

@@ -1,6 +1,7 @@
-"""Where the text of a kernel says something else than the solution's.
+"""Where the text of a kernel differs from the solution's.
 
-Names do not count: a variable of the solution is the student's of that place, or the one that is used at the same places.
+Names do not matter: a solution's variable corresponds to the student's in the same position, or to the one
+used in the same places.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from ..course.cuda_pieces import Function, Piece
 from ..course.cuda_text import CudaText
 from .causes.findings import reached
 
-SAME = 0.6  # of the words of two functions at least
-Names = dict[str, str]  # of variables of the solution: the student's
+SAME = 0.6  # share of words that two functions must have in common
+Names = dict[str, str]  # the solution's variables -> the student's
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where `text[start:end]` stands, the solution says `right`, in the student's names."""
+    """In place of `text[start:end]`, the solution has `right`, in the student's names."""
 
     start: int
     end: int
@@ -28,8 +29,8 @@ class Difference:
 
 
 def differences(mine: CudaText, right: CudaText, kernel: str) -> list[Difference]:
-    """Of a kernel, the functions that it calls and the constants of the file, as far as both have them, in the order of
-    the text. Functions that have little in common differ as a whole."""
+    """The differences in a kernel, the functions it calls and the file's constants, if both files have them,
+    in text order. Functions with little in common differ as a whole."""
     own, theirs = ({f.name: f for f in reached(file, kernel)} for file in (mine, right))
     found = [d for one, other in _constants(mine, right) for d in _between(one.tokens, other.tokens, {})]
     for name in own.keys() & theirs.keys():
@@ -39,8 +40,8 @@ def differences(mine: CudaText, right: CudaText, kernel: str) -> list[Difference
 
 
 def named_alike(mine: Function, right: Function) -> Names:
-    """The student's names of the solution's variables: parameters by their place, others by which are most often used at
-    the same places."""
+    """The student's names for the solution's variables: parameters by position, others by which are most
+    often used in the same places."""
     names = {v.name: own.name for v, own in zip(right.parameters, mine.parameters)}
     own, theirs = _locals(mine), _locals(right)
     at, there = mine.body.tokens, right.body.tokens
@@ -56,7 +57,7 @@ def named_alike(mine: Function, right: Function) -> Names:
 
 
 def _matcher(mine: Sequence[Piece], own: Names, right: Sequence[Piece], theirs: Names) -> SequenceMatcher:
-    """Of words, in which variables are named so."""
+    """A matcher of words, with variables renamed."""
     return SequenceMatcher(
         None, [_named(t, own) for t in mine], [_named(t, theirs) for t in right], autojunk=False
     )
@@ -71,7 +72,7 @@ def _locals(function: Function) -> set[str]:
 
 
 def _constants(mine: CudaText, right: CudaText) -> Iterator[tuple[Piece, Piece]]:
-    """Their declarations in both files."""
+    """The declarations of constants in both files."""
     own = {v.name: v for v in mine.variables if v.scope == mine.root}
     yield from ((own[v.name], v) for v in right.variables if v.scope == right.root and v.name in own)
 
@@ -86,7 +87,7 @@ def _between(mine: Sequence[Piece], right: Sequence[Piece], names: Names) -> Ite
     for kind, first, last, start, end in matcher.get_opcodes():
         if kind == "equal":
             continue
-        if kind != "replace":  # whole statements, not `; f()` before a `;`
+        if kind != "replace":  # report whole statements, not `; f()` before a `;`
             by = (
                 _shift(theirs[start:], end - start) if kind == "insert" else _shift(own[first:], last - first)
             )
@@ -102,7 +103,8 @@ def _between(mine: Sequence[Piece], right: Sequence[Piece], names: Names) -> Ite
 
 
 def _shift(words: Sequence[str], size: int) -> int:
-    """By how much what comes or goes can begin later, so that it ends where a statement does; 0 where it does."""
+    """How far to shift an insertion or deletion so that it ends where a statement does; 0 if it already
+    does."""
     for by in range(size):
         if words[by + size - 1] in (";", "}"):
             return by
@@ -112,13 +114,13 @@ def _shift(words: Sequence[str], size: int) -> int:
 
 
 def _before(words: Sequence[Piece], i: int, ends: bool) -> tuple[int, int]:
-    """Where something is inserted before a word. ends: whether it is a statement, which goes to the end of the line before
-    if the word is the first of its line."""
+    """The place to insert before a word. ends: it is a statement, which goes to the end of the previous line
+    if the word is first on its line."""
     first = i < len(words) and i and words[i - 1].line < words[i].line
     at = words[i - 1].end if i == len(words) or ends and first else words[i].start
     return at, at
 
 
 def _gap(tokens: Sequence[Piece], i: int) -> str:
-    """What stands before a word, without comments."""
+    """The text before a word, without comments."""
     return " " if 0 < i < len(tokens) and tokens[i - 1].end < tokens[i].start else ""

@@ -1,4 +1,4 @@
-"""Which failing outcome of a kernel a verdict explains, and the lines that do it."""
+"""Chooses the failing outcome that a verdict explains, and writes the explanation."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from .compare import error_map
 from .runs import Outcome, Pace, Setup, Trial, start_text
 from .verdict import RUNNABLE, Verdict
 
-TRIED = 3  # cases, for what is added up
+TRIED = 3  # cases, to find what is added up
 
 
 def clearest(failed: list[Outcome]) -> Outcome:
-    """The outcome to explain: the first, except that a race between warps goes before a race of the same
-    kernel within a warp, whose remedy would not be enough."""
+    """The outcome to explain: the first, except that a race between warps takes precedence over the same
+    kernel's race within a warp, whose remedy would not be enough."""
 
     def race(o: Outcome, severity: str) -> bool:
         return isinstance(o.error, KernelFault) and (o.error.kind, o.error.severity) == ("race", severity)
@@ -50,8 +50,8 @@ def explain(
     added: Callable[[bool], str] = lambda examples: "",
     told: bool = True,
 ) -> list[str]:
-    """Explains the outcome `shown`, and fills in the fields that hold the explanation as data. added: see `added_up`;
-    told: see `naming.explain`."""
+    """Explains the outcome `shown`, and fills in the fields with the explanation as data. added: see
+    `added_up`; told: see `naming.explain`."""
     verdict.causes = []
     failed = [puzzle.full_dims(o.case) for o in outcomes if o.kernel is shown.kernel and o.kind in RUNNABLE]
     of_text = partial(causes, puzzle, shown.kernel, source, failed) if told else lambda **_: []
@@ -61,9 +61,7 @@ def explain(
         reasons = sentences.returned_early(shown.error, shown.kernel, source)
         reasons += read_unset(shown.error, shown.kernel, source, solution)
         reasons += clashes(shown.error, shown.kernel, source) + of_text()
-        short = (
-            reasons and shown.error.kind == "uninitialised-read"
-        )  # where it ends up matters less than the reasons
+        short = reasons and shown.error.kind == "uninitialised-read"  # where it strays matters less than why
         lines = sentences.fault(replace(shown.error, other=None) if short else shown.error, source)
         lines += sentences.wrong_type(shown.error, shown.kernel)
         launched = puzzle, tunables(source), source
@@ -119,8 +117,8 @@ def added_up(
     setup: Setup,
     seed: int,
 ) -> str:
-    """What the shown kernel adds up, other than it should, in a case that runs to its end; if none is left, in one where
-    some threads do. examples: whether terms of one element may be told, where there is no rule."""
+    """What the kernel adds up wrongly, in a case that it completes; failing that, in one that some threads
+    complete. examples: whether to name terms of one element if there is no rule."""
     kernel, t = shown.kernel, tunables(source)
     begin = partial(begun, puzzle, kernel=kernel, t=t, seed=seed)
     if shown.mismatches and not math.isfinite(shown.mismatches[0].first.got):
@@ -154,7 +152,7 @@ def added_up(
 
 
 def of_shares(shown: Outcome, trials: list[Trial], setup: Setup, budget: Budget) -> str:
-    """What becomes of the threads' shares, in the case that tells of most threads."""
+    """What happens to the threads' shares, in the case that says most about threads."""
     found = []
     with suppress(Spent):
         for trial in trials:
@@ -168,7 +166,7 @@ def of_shares(shown: Outcome, trials: list[Trial], setup: Setup, budget: Budget)
 def only_powers_of_two(
     puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables, lost: bool
 ) -> str:
-    """Where all cases with such blocks are right, and some others are not."""
+    """A sentence if all cases with power-of-two blocks are right, and some others are not."""
     found: dict[bool, set[bool]] = {True: set(), False: set()}
     for o in outcomes:
         if o.kernel is shown.kernel and o.observation:
@@ -181,8 +179,7 @@ def only_powers_of_two(
 
 
 def busy(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables) -> list[Case]:
-    """The shown case, and small ones that are wrong and have something to do for each thread of the launch; for want of
-    these, of a block."""
+    """The shown case, and small wrong ones with work for every thread of the launch, or else of a block."""
 
     def idle(case: Case) -> int:
         dims = puzzle.full_dims(case)
@@ -202,8 +199,8 @@ def begun(puzzle: Puzzle, case: Case, kernel: Kernel, t: Tunables, seed: int) ->
 
 
 def in_letters(trial: Trial, run: summed.Run, budget: Budget, alone: bool) -> tuple[str, list]:
-    """What the kernel adds up, or what its output changes with, in the letters of the axes; and the terms that are only
-    good for examples."""
+    """What the kernel adds up, or what its output depends on, in terms of the axes; and terms that can only
+    serve as examples."""
     kernel, told, pairs = trial.outcome.kernel, [], []
     given = kernel, trial.dims, trial.arrays, run, budget
     with suppress(Spent):
@@ -233,7 +230,7 @@ def leaves_an_array(outcome: Outcome) -> bool:
 
 
 def options(kernel: Kernel, dims: Mapping[str, int]) -> str:
-    """The parameters of a case that are no sizes of arrays."""
+    """The parameters of a case that are not array sizes."""
     sizes = {size for a in kernel.arrays for _, size in a.axes} | {"C_in", "C_out"}
     found = {p.name: p.resolve(dims) for p in kernel.params if isinstance(p, Scalar) and p.dtype == "int32"}
     shown = [f"{name}={value}" for name, value in found.items() if name not in sizes]
@@ -241,7 +238,7 @@ def options(kernel: Kernel, dims: Mapping[str, int]) -> str:
 
 
 def observed(shown: Outcome, outcomes: list[Outcome]) -> list[naming.Observation]:
-    """What the shown kernel wrote in the cases it completed, except those of great sizes, which take long."""
+    """What the shown kernel wrote in the cases it completed, except very large ones, which take long."""
     seen = [o for o in outcomes if o.kernel is shown.kernel and not o.case.stress]
     return [o.observation for o in seen if o.observation and o.kind != "schedule"]
 
@@ -249,7 +246,7 @@ def observed(shown: Outcome, outcomes: list[Outcome]) -> list[naming.Observation
 def elsewhere(
     puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], verdict: Verdict, foresee: naming.Foresee
 ) -> list[str]:
-    """With a fault: the mistake, if any, that the kernel shows in the cases it completes."""
+    """After a fault: the mistake, if any, that the kernel shows in the cases it completes."""
     seen = sorted(observed(shown, outcomes), key=lambda o: not o.failed)
     if not seen or not seen[0].failed:
         return []
@@ -262,7 +259,7 @@ def elsewhere(
 
 
 def wrong_elements(shown: Outcome) -> dict:
-    """The error map of the first output that is wrong."""
+    """The error map of the first wrong output."""
     seen, name = shown.observation, shown.mismatches[0].array
     target = next(t for t in seen.targets if t.array.name == name)
     return error_map(target, seen.results[name], seen.before[name], seen.written.get(name))

@@ -31,13 +31,13 @@ def gates_of(puzzle: Puzzle) -> list[Gate]:
 
 
 def names(gate: Gate, puzzle: Puzzle) -> tuple[str, ...]:
-    """The kernels that it counts together."""
+    """The kernels that a gate counts together."""
     return gate.kernels or tuple(k.name for k in puzzle.kernels)
 
 
 @dataclass
 class Measure:
-    """What a gate found. line: the line of the file that costs most, 0 if none stands out.
+    """The result of a gate. line: the line of the file that costs most, 0 if none stands out.
 
     idea: the puzzle is about this gate, which has its own sentence. larger: counted with larger sizes than
     the case's.
@@ -63,7 +63,7 @@ class Measure:
 
     @property
     def told(self) -> bool:
-        """A kernel that should have none of something and has none needs no mention of it."""
+        """Whether to mention it: not if a kernel should have none of something and has none."""
         return self.value > 0 or self.most > 0 or self.idea
 
 
@@ -76,7 +76,7 @@ class NotCounted(Exception):
 
 
 class Patience(Pace):
-    """Time enough to count."""
+    """A pace with enough time for counting."""
 
     def limit(self, nbytes: int) -> float:
         return SECONDS
@@ -95,7 +95,7 @@ def chosen_case(puzzle: Puzzle, kernel: Kernel, name: str) -> Case | None:
 def count(
     puzzle: Puzzle, pairs: Iterable[tuple[Case, Kernel]], setup: Setup, t: Tunables, seed: int
 ) -> list[Outcome]:
-    """Every pair, launched once on a counting setup."""
+    """Launches every (kernel, case) pair once on a counting setup."""
     return [try_kernel(puzzle, case, kernel, setup, t, seed, Patience()) for case, kernel in pairs]
 
 
@@ -171,7 +171,7 @@ def weigh(gate: Gate, puzzle: Puzzle, case: Case, t: Tunables, counters: dict, t
 
 
 def number(x: float, digits: int = 3) -> str:
-    """With thousands separators; a number that is not whole is rounded to so many digits."""
+    """Formats with thousands separators; fractions are rounded to `digits` digits."""
     return f"{x:,.0f}" if x >= 10**digits or x == int(x) else f"{x:.{digits}g}"
 
 
@@ -184,7 +184,7 @@ def sentence(m: Measure) -> str:
 
 
 def per_cent(share: float) -> str:
-    """Shows 100 only for all of it, never for less."""
+    """A percentage that shows 100 only for the whole."""
     return f"{min(100 * share, 100 if share == 1 else 99):.0f} %"
 
 

@@ -40,14 +40,13 @@ class Options:
 
     seed: of inputs, sizes and schedules; if None, derived from the file's text, so that a file has one
     verdict.
-    patience: seconds of processor time for all cases after the first that fails. given: makes the inputs and the right
-    results. foresee: what mistakes write, see naming; if None, they are compiled for this file.
-    again: a fault is run once more, for the values behind it or the steps of a race. told: causes that have no name are
-    looked for.
-    optimised: what is right in the build with all checks runs in the optimised build as well.
-    within: the folder of other people's files that this one lies in. It is graded only where kernels can be confined,
-    unless they are `trusted`; no link in the folder is followed; and the processes that it was compiled and run in
-    end with it, so that no file can touch the verdict on another.
+    patience: seconds of processor time for all cases after the first that fails. given: makes the inputs and
+    the expected results. foresee: predicts what mistakes write, see naming; if None, they are compiled for
+    this file. again: repeat a faulting run to find the values behind the fault, or the steps of a race. told:
+    also look for unnamed causes. optimised: what is right in the build with all checks also runs in the
+    optimised build. within: the folder with other people's files that contains this one. It is graded only
+    where kernels can be confined, unless `trusted`; no link in the folder is followed; and the processes that
+    compiled and ran it are ended afterwards, so that no file can affect the verdict on another.
     """
 
     device: str = "auto"
@@ -64,7 +63,7 @@ class Options:
 
 
 class Stop(Exception):
-    """Grading ends before any case runs."""
+    """Raised to end grading before any case runs."""
 
     def __init__(self, kind: str, lines: list[str], status: str = FAILED, diagnostics: tuple = ()):
         super().__init__(kind)
@@ -113,7 +112,7 @@ def end(verdict: Verdict, stop: Stop) -> Verdict:
 
 
 def require_confinement(verdict: Verdict) -> None:
-    """Stop where kernels cannot be confined."""
+    """Raises Stop if kernels cannot be confined."""
     if not supported().complete:
         verdict.next = "backwarp doctor"
         what = "This system cannot confine kernels (it has no Landlock or no seccomp), and this file is not yours."
@@ -150,7 +149,8 @@ def checked_source(puzzle: Puzzle, path: Path, verdict: Verdict, within: Path | 
 def judge(
     puzzle: Puzzle, source: str, name: str, options: Options, opener: Callable, verdict: Verdict
 ) -> Verdict:
-    """Grade on the requested device; the virtual GPU explains what fails on a GPU, if it can."""
+    """Grade on the requested device; what fails on a GPU is run again on the virtual GPU for an
+    explanation."""
     found = on_device(puzzle, source, name, options, opener, verdict)
     if found.device_kind != "gpu" or found.kind not in RUNNABLE:
         return found
@@ -213,8 +213,8 @@ def on_device(
 def run_all(
     puzzle: Puzzle, setups: list[Setup], source: str, name: str, options: Options
 ) -> tuple[list[Trial], int]:
-    """Every kernel in every case, in one build after the other until one fails: (trials, how many of them were
-    completed). Errors: Stop, DeviceError."""
+    """Runs every kernel in every case, build after build until one fails: (trials, how many were completed).
+    Errors: Stop, DeviceError."""
     pace, done = Pace(options.patience), 0
     trials = [Trial(Outcome(c, k), pace) for c in in_order(puzzle) for k in puzzle.kernels_of(c)]
     for setup in setups:
@@ -228,7 +228,7 @@ def run_all(
 def through_gates(
     puzzle: Puzzle, source: str, name: str, options: Options, opener: Callable, verdict: Verdict
 ) -> Verdict:
-    """Counts a correct kernel on the virtual GPU: is it fast as well?"""
+    """Counts a correct kernel on the virtual GPU, to see whether it is also fast."""
     if options.watch:
         options.watch("counting")
     with opener("cpu", checks="count", seed=options.seed) as device:
@@ -257,7 +257,8 @@ def through_gates(
 
 
 def open_setups(options: Options, opener: Callable, stack: ExitStack) -> list[Setup]:
-    """The requested device; on the virtual GPU in both builds, if they are asked for. An odd and an even schedule differ the most."""
+    """Opens the requested device; the virtual GPU in both builds if requested. An odd and an even schedule
+    differ most."""
     first = stack.enter_context(opener(options.device, checks="full", seed=options.seed))
     odd, even = 2 * options.seed + 1, 2 * options.seed + 2
     if first.kind == "gpu":
@@ -296,7 +297,7 @@ def prepare(setup: Setup, puzzle: Puzzle, source: str, name: str) -> None:
 
 
 def run_cases(puzzle: Puzzle, setup: Setup, trials: list[Trial], t: Tunables, options: Options) -> int:
-    """Runs every kernel on every case, until one does not end or time is up (see Pace).
+    """Runs every kernel on every case, until one never ends or time is up (see Pace).
 
     Returns how many trials were completed.
     """
@@ -331,8 +332,8 @@ def conclude(
     tell: Callable[[Outcome, list[Outcome], bool], str] | None = None,
     told: bool = True,
 ) -> Verdict:
-    """The verdict on all outcomes; it explains the first failing one, which is the smallest. tell: see `added_up`; told:
-    see Options."""
+    """The verdict on all outcomes; it explains the first failing case, which is the smallest. tell: see
+    `added_up`; told: see Options."""
     results = [
         CaseResult(o.case.name, o.case.dims, o.kernel.name, FAILED if o.kind else PASSED, o.kind)
         for o in outcomes
@@ -341,7 +342,7 @@ def conclude(
     verdict.cases, verdict.case_total = results, len(puzzle.cases)
     verdict.counters = {f"{o.kernel.name}/{o.case.name}": o.counters for o in outcomes if o.counters}
     notes = (note for o in outcomes for note in o.notes)
-    # a line is reported once, however many threads it concerns
+    # report each line once, however many threads it concerns
     verdict.notes = list({re.sub(r"\d+ threads?", "threads", note): note for note in notes}.values())
     failed = [o for o in outcomes if o.kind]
     shown = clearest(failed) if failed else next((o for o in outcomes if o.stdout), None)

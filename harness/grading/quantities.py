@@ -1,4 +1,4 @@
-"""The quantities that gates limit: how each is computed from a launch's counters, and what to do about too much of it."""
+"""The quantities that gates limit: how each is computed from a launch's counters, and how to reduce it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Quantity:
     """noun: what is counted. value: computed from a launch's counters. cost: the same for one line's; default
     value.
 
-    says: where too much of it comes from, and the remedy. of: what a line's cost is a share of, if not of the
-    quantity itself.
+    says: the usual cause of too much of it, and the remedy. of: what a line's cost is a share of, if not of
+    the quantity itself.
     """
 
     noun: str

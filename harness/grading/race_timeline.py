@@ -1,6 +1,6 @@
 """The timeline of a race: what two threads did to the element in that barrier interval, from a second run.
 
-`timeline` runs the kernel again, with every access noted down. Nothing here draws; see report/race.py.
+`timeline` runs the kernel again, recording every access. Nothing here draws; see report/race.py.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def timeline(puzzle: Puzzle, source: str, raced: Outcome, setup: Setup, seed: in
     """The timeline of the race in an outcome, in JSON's types; {} if it does not happen again.
 
     array, index: the element. threads, blocks: coordinates of the two. begins, ends: the lines of the
-    barriers around the interval, 0 for the start and the end of the block. events: in order of time, {"who":
-    0 | 1, "access", "line", "text", "race": is it one of the two that race}. missing: see `missing`.
+    barriers around the interval, 0 for the start and the end of the block. events: in time order, {"who": 0 |
+    1, "access", "line", "text", "race": is it one of the two that race}. missing: see `missing`.
     same_warp: are both threads lanes of one warp?
     """
     again, shape, steps = recorded(puzzle, source, raced, setup, seed)
@@ -38,7 +38,7 @@ def timeline(puzzle: Puzzle, source: str, raced: Outcome, setup: Setup, seed: in
 def recorded(
     puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int, most: int = MOST_STEPS
 ) -> tuple[KernelFault | None, tuple, Steps | None]:
-    """(the fault of an outcome, if it happens again, the grid and the block, its steps, `most` at most)."""
+    """(the outcome's fault if it happens again, grid and block, at most `most` of its steps)."""
     trial = Trial(Outcome(failed.case, failed.kernel), Pace())
     trial.begin(puzzle, tunables(source), seed)
     setup.device.keep_steps = most
@@ -63,7 +63,7 @@ def from_fault(
     places = (fault.other, fault)
     blocks = [linear(p.block, grid) for p in places]
     threads = [linear(p.thread, block) for p in places]
-    own = [steps.of(b, t) for b, t in zip(blocks, threads, strict=True)]  # everything the two do
+    own = [steps.of(b, t) for b, t in zip(blocks, threads, strict=True)]  # everything the two threads do
     here = steps.touching(fault.address)
     racing = [
         [s for s in of_thread if s.at in here and s.line == p.line and s.kind == kind.lower()]
@@ -120,7 +120,7 @@ def around(events: list, pair: tuple) -> list:
 
 
 def missing(pair: tuple, own: list[list], events: list, together: bool, no_barrier: bool) -> dict[str, Any]:
-    """What would order the two accesses.
+    """The remedy that would order the two accesses.
 
     kind: "barrier", between line `after` and line `before` (`again`: when it is reached again, in the next
     iteration of a loop); "within", one line reads what another thread writes in it; "one thread", both change
@@ -151,8 +151,7 @@ def missing(pair: tuple, own: list[list], events: list, together: bool, no_barri
 def comes_first(a, b, own: list[list], passes: list[int]) -> bool:
     """Does `a` come before `b` in the program?
 
-    Judged by one of the two threads that executes both instructions, each as often as it had been executed
-    when they raced.
+    Decided by a thread of the two that executes both instructions, counting executions up to the race.
     """
     for steps in own:
         places = []

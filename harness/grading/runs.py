@@ -52,7 +52,7 @@ class Pace:
 
 @dataclass
 class Setup:
-    """A device with the file compiled for it. schedules: one run each; doubt: further ones for a wrong
+    """A device with the file compiled for it. schedules: one run each; doubt: further runs after a wrong
     result."""
 
     device: object
@@ -86,11 +86,11 @@ class Outcome:
 
 @dataclass
 class LaunchResult:
-    """What one launch left behind."""
+    """The results of one launch."""
 
     setup: Setup
     before: dict[str, np.ndarray]
-    # by output: the elements a store may have reached; {} on a device that does not know
+    # by output: the elements a store may have reached; {} on a device that does not track stores
     written: dict[str, np.ndarray]
     results: dict[str, np.ndarray]
     mismatches: list[Mismatch]
@@ -100,7 +100,7 @@ class LaunchResult:
 def given(
     puzzle: Puzzle, case: Case, kernel: Kernel, seed: int
 ) -> tuple[dict[str, np.ndarray], tuple[Expected, ...]]:
-    """The inputs of a case, and what is right."""
+    """The inputs of a case, and the expected results."""
     arrays = make_inputs(puzzle, case, kernel, seed)
     return arrays, expectations(puzzle, case, kernel, arrays)
 
@@ -118,7 +118,7 @@ class Trial:
     runs: list[LaunchResult] = field(default_factory=list)
 
     def begin(self, puzzle: Puzzle, t: Tunables, seed: int, given: Callable = given) -> None:
-        """The launch, the inputs and the right results. given: see `given`."""
+        """Computes the launch, the inputs and the expected results. given: see `given`."""
         case, kernel = self.outcome.case, self.outcome.kernel
         self.dims = puzzle.full_dims(case)
         try:
@@ -194,7 +194,7 @@ def run_once(trial: Trial, setup: Setup, schedule: int) -> LaunchResult | None:
         if e.kind == "timeout" and quick:
             setup.module.optimise()
             return run_once(trial, setup, schedule)
-        e.__traceback__ = e.__context__ = None  # they would keep the arrays of the launch
+        e.__traceback__ = e.__context__ = None  # they would keep the launch's arrays alive
         outcome.kind, outcome.error = "fault", e
         keep_output(outcome, e.launch)
         return None
@@ -235,7 +235,8 @@ def start(trial: Trial, setup: Setup, schedule: int, handles: Mapping):
 
 
 def start_text(text: str, puzzle: Puzzle, trial: Trial, setup: Setup):
-    """The same launch of another text of the file, on fresh memory. Errors: those of compiling and of `start`."""
+    """The same launch with another text of the file, on fresh memory. Errors: those of compiling and of
+    `start`."""
     own, kernel = Setup(setup.device, setup.schedules), trial.outcome.kernel
     own.module = own.device.compile(text, name=setup.module.name, include_dirs=puzzle.include_dirs)
     own.kernels[kernel.name] = own.module.get_function(kernel.name)

@@ -15,7 +15,7 @@ from ..course.stubs import first_task, stub_text
 from ..errors import Coordinates, KernelFault, LaunchError
 from .compare import Mismatch, show_pair
 
-WORDS = {  # for the kinds of faults
+WORDS = {  # for kinds of faults
     "out-of-bounds": "an access outside an array",
     "uninitialised-read": "the use of an uninitialised value",
     "race": "a race",
@@ -63,7 +63,7 @@ def fault(found: KernelFault, source: str) -> list[str]:
     """The device's report, with the student's line; `source` is the file's text."""
     where = f" at {found.file}:{found.line}" if found.line else ""
     headline = found.headline
-    if found.other and found.other.line == found.line:  # both sides of a race are in one line: name it once
+    if found.other and found.other.line == found.line:  # both sides of a race are on one line: name it once
         headline = headline.replace(f" at {found.other.file}:{found.other.line}", "")
     lines = [f"{headline}{where}{place(found.thread, found.block)}"]
     text = found.source or nth_line(source, found.line)

@@ -1,4 +1,4 @@
-"""What grading found: one plain object, presented as text, JSON and by other tools."""
+"""The result of grading: one plain object, presented as text, JSON and by other tools."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 PASSED, FAILED, ERROR, SKIPPED = "passed", "failed", "error", "skipped"
-# what a kernel that runs may be: a second device can explain it, and a change may repair it
+# verdicts on kernels that run: a second device can explain them, and a change may repair them
 RUNNABLE = {"fault", "wrong", "unwritten", "schedule", "input-changed", "launch"}
 EXIT = {PASSED: 0, FAILED: 1, ERROR: 2}
 
@@ -35,15 +35,15 @@ class Finding:
 
 @dataclass
 class Verdict:
-    """The judgement of one kernel file; picklable, and JSON-able through `as_dict`.
+    """The verdict on one kernel file; picklable, and JSON-able through `as_dict`.
 
     status: "passed", "failed", or "error" (nothing could be judged on this machine).
     kind, where not passed: "source", "encoding", "untouched", "compile", "unsupported", "missing-kernel",
     "signature", "tunable", "launch", "fault", "wrong", "unwritten", "input-changed", "schedule", "printing",
-    "slow" (right, but a gate is not passed), "device"; of a Python file also "syntax", "missing-function",
-    "exception", "timeout", "kernels" (those that it runs on are not solved, and there are no solutions).
-    case, kernel, dims: the failing one that `lines` explain, the smallest. lines: sentences, and
-    source lines indented by four spaces. next: the command to try next.
+    "slow" (right, but a gate is not passed), "device"; for a Python file also "syntax", "missing-function",
+    "exception", "timeout", "kernels" (its kernels are not solved yet, and there are no solutions). case,
+    kernel, dims: the smallest failing case, which `lines` explain. lines: sentences, and source lines
+    indented by four spaces. next: the command to try next.
     """
 
     puzzle: str
@@ -60,15 +60,15 @@ class Verdict:
     dims: dict[str, int] = field(default_factory=dict)
     kernel: str = ""
     lines: list[str] = field(default_factory=list)
-    causes: list[str] = field(default_factory=list)  # those of the lines that say why
+    causes: list[str] = field(default_factory=list)  # the lines that say why
     notes: list[str] = field(default_factory=list)
     next: str = ""
     diagnostics: list[dict[str, Any]] = field(default_factory=list)
     fault: dict[str, Any] | None = None
     mismatches: list[dict[str, Any]] = field(default_factory=list)
-    # of the first wrong output: compare.error_map
+    # compare.error_map of the first wrong output
     error_map: dict[str, Any] = field(default_factory=dict)
-    timeline: dict[str, Any] = field(default_factory=dict)  # of a race: race.timeline
+    timeline: dict[str, Any] = field(default_factory=dict)  # for a race: race_timeline.timeline
     mistake: str = ""
     hint: int = 0
     cases: list[CaseResult] = field(default_factory=list)
@@ -77,11 +77,11 @@ class Verdict:
     counters: dict[str, dict[str, Any]] = field(
         default_factory=dict
     )  # "kernel/case" -> the device's counters
-    gates: list[dict[str, Any]] = field(default_factory=list)  # gates.Measure, where the results are right
+    gates: list[dict[str, Any]] = field(default_factory=list)  # gates.Measure, if the results are right
     # single changes of the file that make every case pass, best first: line, column, before, after, kind
     repair: list[dict[str, Any]] = field(default_factory=list)
     source_hash: str = ""
-    seed: int = 0  # of the inputs and the sizes drawn
+    seed: int = 0  # of the inputs and drawn sizes
     seconds: float = 0.0
 
     @property
@@ -98,7 +98,7 @@ class Verdict:
 
     @property
     def is_repairable(self) -> bool:
-        """Whether one change may be looked for that makes it pass."""
+        """Whether to look for a single change that makes it pass."""
         return self.is_runnable or self.kind == "slow"
 
     @property

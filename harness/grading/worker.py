@@ -44,7 +44,7 @@ class GradingProcess:
             raise
 
     def repair(self, puzzle: Puzzle, path: Path, verdict: Verdict) -> list[dict]:
-        """The repairs of a file; none where the search is ended meanwhile."""
+        """The repairs of a file; none if the search is stopped."""
         try:
             self._child = self._child or Child("harness.grading.worker")
             return self._child.ask("repair", (str(puzzle.root), puzzle.id, str(path), verdict), SECONDS)
@@ -67,14 +67,14 @@ def _nothing(puzzle: Puzzle, path: Path, says: str) -> Verdict:
 
 
 def grade(root: str, puzzle_id: str, path: str, device: str, seed: int | None) -> Verdict:
-    """In the child."""
+    """Runs in the child."""
     from .grade import Options, grade_file
 
     return grade_file(Course(Path(root)).load(puzzle_id), Path(path), Options(device, seed))
 
 
 def repair(root: str, puzzle_id: str, path: str, verdict: Verdict) -> list[dict]:
-    """In the child."""
+    """Runs in the child."""
     from .repair.search import look
 
     look(Course(Path(root)).load(puzzle_id), Path(path), verdict)

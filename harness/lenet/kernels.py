@@ -54,7 +54,7 @@ class Bound:
     ):
         self.function, self.folder, self.moved = function, choice.puzzle.id, 0
         cleared = [arrays[p.name] for p in kernel.arrays if to_be_cleared(p)]
-        # seconds spent so far; at a limit it is compiled for its sizes
+        # seconds spent in launches; after WORTH_COMPILING it is compiled for its sizes
         self.total = 0.0 if hasattr(function, "fixed") else -math.inf
         self.cleared = [(array, np.zeros(array.shape, array.dtype)) for array in cleared]
         self.constants = [(p.name, arrays[p.name]) for p in kernel.constants]

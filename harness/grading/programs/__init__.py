@@ -1,1 +1,2 @@
-"""Python puzzles: the file runs in a confined process (worker.py) that program.py starts and data.py speaks to; grade.py judges."""
+"""Python puzzles: program.py runs the file in a confined process (worker.py), data.py defines the messages,
+grade.py judges."""

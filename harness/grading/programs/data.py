@@ -1,4 +1,4 @@
-"""What travels between a student's program and the process that judges it."""
+"""The data exchanged between a student's program and the grading process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...devices.plain import Codec
 from ...errors import BackwarpError
 
-MOST_PRINTED, MOST_TOLD = 16_384, 1000  # characters that are kept: of what is printed, of an exception
+MOST_PRINTED, MOST_TOLD = 16_384, 1000  # characters to keep: of the output, of an exception
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class NetHandle:
 
 @dataclass(frozen=True)
 class Other:
-    """A value that cannot travel."""
+    """A value that cannot be sent."""
 
     text: str
 
@@ -39,8 +39,8 @@ class Other:
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception of the student's code. kind: as in Verdict. type: the name of its class. line, column: where in
-    the file, from 1; 0: nowhere."""
+    """An exception from the student's code. kind: as in Verdict. type: its class name. line, column: its
+    place in the file, from 1; 0: none."""
 
     kind: str
     type: str
@@ -50,7 +50,7 @@ class Raised:
 
 
 class Refused(BackwarpError):
-    """A request that is refused; raised where the student's code makes it. kind: as in Verdict."""
+    """A refused request; raised where the student's code made it. kind: as in Verdict."""
 
     def __init__(self, kind: str, text: str):
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""Grades a Python puzzle: the file runs in a confined process; arrays, launches and the verdict are here."""
+"""Grades a Python puzzle: the file runs in a confined process; arrays, launches and the verdict stay here."""
 
 from __future__ import annotations
 

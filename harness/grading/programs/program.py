@@ -1,4 +1,5 @@
-"""The student's Python files: runs one apart, and says what is wrong with it, by line and without a traceback."""
+"""Runs a student's Python file in a separate process, and reports what is wrong with it, by line and without
+a traceback."""
 
 from __future__ import annotations
 
@@ -15,17 +16,17 @@ from ...errors import BackwarpError, KernelFault
 from ..sentences import nth_line, source_line
 from .data import CODEC, MOST_PRINTED, MOST_TOLD, Raised, Refused
 
-START_LIMIT, GRACE = 60.0, 3.0  # seconds for the process to start; beyond the time that it keeps itself
+START_LIMIT, GRACE = 60.0, 3.0  # seconds for the process to start; seconds beyond its own time limit
 MEMORY = (
     1 << 30
-)  # bytes of addresses, which its own process sees to; all processes together may use as much memory
-LIBRARIES = 1 << 30  # bytes that a driver's libraries may use besides, such as PyTorch for CUDA
-MOST_BYTES = 64 << 20  # of what it sends at once
+)  # bytes of address space, enforced by its own process; all processes together may use as much memory
+LIBRARIES = 1 << 30  # further bytes for a driver's libraries, such as PyTorch for CUDA
+MOST_BYTES = 64 << 20  # bytes per message
 KINDS = ("syntax", "timeout", "launch", "fault")
 
 
 class _Process(Child):
-    """Every message is to be here when the program's time is up."""
+    """The child; every message must arrive before the program's time is up."""
 
     def __init__(self, program: Program):
         worker = "harness.grading.programs.worker"
@@ -40,7 +41,7 @@ class _Process(Child):
 
 
 class ProgramError(BackwarpError):
-    """A Python file is wrong. kind: as in Verdict; lines: sentences, and the line it is about."""
+    """A Python file is wrong. kind: as in Verdict; lines: sentences, and the source line."""
 
     def __init__(self, kind: str, lines: Iterable[str]):
         self.kind, self.lines = kind, list(lines)
@@ -51,18 +52,18 @@ class ProgramError(BackwarpError):
 
 
 class Program:
-    """A Python file in a process of its own, which can do nothing but compute and ask (see worker.py).
+    """A Python file in its own process, which can only compute and make requests (see worker.py).
 
-    requests: what it may ask of the `net` that one of its functions was called with: verb -> work(net, ...). driver:
-    a module whose functions are called in place of the file's, see declare.Program.
+    requests: what it may request from the `net` passed to its functions: verb -> work(net, ...). driver: a
+    module whose functions are called in place of the file's, see declare.Program.
     """
 
     def __init__(self, requests: Mapping[str, Callable], driver: str = ""):
         self._requests, self.driver, self._child, self._busy = requests, driver, None, False
         self._refused: BackwarpError | None = None  # the last request that failed
         self.source = self.name = ""
-        self.until = self.seconds = 0.0  # when its time is up; how much it was
-        self.printed, self.dropped = "", 0  # the first output, and lines of it that were cut
+        self.until = self.seconds = 0.0  # when its time is up; the length of its time
+        self.printed, self.dropped = "", 0  # the beginning of its output, and the number of lines cut
         self.start()
 
     def __enter__(self) -> Program:
@@ -72,22 +73,22 @@ class Program:
         self.end()
 
     def start(self) -> None:
-        """Starts it without waiting until it runs."""
+        """Starts it without waiting for it to be ready."""
         if not self._child:
             self._child = _Process(self)
 
     def end(self) -> str:
-        """How it ended."""
+        """Stops it; returns how it ended."""
         child, self._child = self._child, None
         return child.end() if child else ""
 
     def allow(self, seconds: float) -> None:
-        """The time for all that follows, up to the next `allow`."""
+        """Sets the time for everything until the next `allow`."""
         self.until, self.seconds = time.monotonic() + seconds, seconds
 
     def load(self, source: str, name: str, signatures: Iterable[str], seconds: float) -> dict[str, Callable]:
-        """Runs the file and returns its functions, or "call", which calls one of the driver's. signatures: of the
-        functions it must define, such as `forward(net)`.
+        """Runs the file and returns its functions, or "call", which calls one of the driver's. signatures:
+        the functions it must define, such as `forward(net)`.
 
         Errors: ProgramError.
         """
@@ -107,10 +108,10 @@ class Program:
         return {function: partial(self.call, function) for function in names}
 
     def call(self, function: str, *arguments, valid: Callable[[object], bool] = lambda found: True) -> object:
-        """What a function returns. A net among the arguments is not sent: the function gets one that asks. valid: of
-        what a driver returns, whether it can be that.
+        """Calls a function and returns its result. A net argument is not sent: the function gets a proxy that
+        makes requests. valid: checks a driver's result.
 
-        Errors: ProgramError, whose cause is an error of a launch, if it is one.
+        Errors: ProgramError, caused by a launch's error if there was one.
         """
         nets = [a for a in arguments if hasattr(a, "handle")]
         sent = [a.handle() if hasattr(a, "handle") else a for a in arguments]
@@ -120,7 +121,7 @@ class Program:
         return found
 
     def _ask(self, net, verb: str, *arguments) -> object:
-        """The answer to a request, after what the file asks for meanwhile."""
+        """The answer to a request, serving the file's own requests meanwhile."""
         seconds = max(min(self.until - time.monotonic(), self.seconds), 0.001)
         verbs = {name: partial(self._answer, net, work) for name, work in self._requests.items()}
         self._refused = None
@@ -151,21 +152,21 @@ class Program:
         if not self.printed:
             self.printed, self.dropped = _clean(printed[:MOST_PRINTED]), dropped
         if isinstance(found, Raised):
-            if found.kind == "timeout":  # perhaps with an answer unread
+            if found.kind == "timeout":  # an answer may be unread
                 self.end()
             known = found.text == str(self._refused)[:MOST_TOLD]
             raise self._error(found) from self._refused if known else None
         return found
 
     def _answer(self, net, work: Callable, *arguments) -> object:
-        """Does what the file asks for. Errors: Damaged, Refused."""
+        """Serves a request from the file. Errors: Damaged, Refused."""
         try:
             inspect.signature(work).bind(net, *arguments)
         except TypeError:
             raise Damaged from None
         if net is None:
             raise Refused("launch", "net can be used in a function that gets it, until it returns")
-        if self._busy:  # an answer that calls the file again
+        if self._busy:  # serving a request that calls the file again
             raise Damaged
         self._busy, started = True, time.monotonic()
         try:
@@ -175,7 +176,9 @@ class Program:
             raise Refused("fault" if isinstance(error, KernelFault) else "launch", str(error)) from None
         finally:
             self._busy, now = False, time.monotonic()
-            if started < self.until < now:  # its time has gone by here: it must still be able to say so
+            if (
+                started < self.until < now
+            ):  # time passed here: it must still be able to say so
                 self.until = now
 
     def _error(self, raised: Raised) -> ProgramError:

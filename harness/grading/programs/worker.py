@@ -2,8 +2,9 @@
 
 DRIVER is a module of the harness with functions that call the file's, see Worker.
 
-It has no part in the verdict, and no array is here: what the file calls `net` sends requests, as plain data, to the
-process that has the arrays and judges them. What it sends may be anything, since the file can change all that is here.
+It takes no part in the verdict, and holds no arrays: the file's `net` sends requests, as plain data, to the
+process that has the arrays and judges them. It may send anything, since the file can change everything in
+this process.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from ...devices.confine import confine, limit, python_folders
 from ...errors import LaunchMistake
 from .data import CODEC, MOST_PRINTED, MOST_TOLD, NetHandle, Other, Raised, Refused
 
-MEMORY = 1 << 30  # bytes of address space; with a driver, of memory beside what its libraries have taken
-MOST_ITEMS = 1 << 20  # of what a function returns
+MEMORY = 1 << 30  # bytes of address space; with a driver, bytes of memory beyond what its libraries use
+MOST_ITEMS = 1 << 20  # in a function's result
 
 
 class OutOfTime(BaseException):
@@ -37,7 +38,7 @@ class OutOfTime(BaseException):
 
 
 class WholeMessages(Channel):
-    """Sends all of a message, though the time is up meanwhile."""
+    """A channel that finishes sending a message even if time runs out meanwhile."""
 
     def _put(self, *parts: bytes) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
@@ -88,7 +89,7 @@ class Array:
 
 
 class Net:
-    """LeNet as the student's functions know it, see lenet/model.py."""
+    """LeNet as the student's functions see it, see lenet/model.py."""
 
     def __init__(self, ask: Callable, functions: Mapping[str, Callable], handle: NetHandle):
         vars(self).update(parameters=handle.parameters, _ask=ask, _functions=functions, _arrays=handle.arrays)
@@ -146,7 +147,8 @@ class Net:
 
 
 class Worker:
-    """A file that is loaded, and calls of its functions. driver: has `functions(namespace)` too, by name."""
+    """Loads a file and calls its functions. driver: the name of a module with further
+    `functions(namespace)`."""
 
     def __init__(self, channel: Channel, driver=None):
         self.channel, self.turn, self.driver = channel, threading.Lock(), driver
@@ -154,7 +156,7 @@ class Worker:
         self.name = ""
 
     def timed(self, work: Callable, seconds: float, *arguments) -> tuple:
-        """(what it returns, or how it failed; what was printed, lines of print that were dropped)."""
+        """(its result or how it failed; what was printed; lines dropped)."""
         sys.stdout = sys.stderr = printed = Printed()
         try:
             signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -167,8 +169,8 @@ class Worker:
         return found, printed.text, printed.dropped
 
     def load(self, source: str, name: str, wanted: list[str]) -> dict:
-        """Runs the file. What it defines: names of functions, and (parameters, keyword-only ones, line) of those that
-        are wanted, as far as Python can tell."""
+        """Runs the file. Returns what it defines: names of functions, and (parameters, keyword-only ones,
+        line) of the wanted ones, if Python can tell."""
         self.name, namespace = name, {"__name__": name.removesuffix(".py"), "__file__": name}
         exec(compile(source, name, "exec"), namespace)
         defined = {n: v for n, v in namespace.items() if isinstance(n, str) and callable(v)}
@@ -190,11 +192,11 @@ class Worker:
 
     def ask(self, verb: str, *arguments):
         """The parent's answer. Errors: Refused."""
-        with self.turn:  # a student's threads may ask too
+        with self.turn:  # a student's threads may also make requests
             return self.channel.ask(verb, arguments)
 
     def raised(self, error: BaseException) -> Raised:
-        """What the parent has to know of an exception to explain it."""
+        """What the parent needs to explain an exception."""
         kinds = (
             *((SyntaxError, "syntax"), (OutOfTime, "timeout"), (LaunchMistake, "launch")),
             (Refused, getattr(error, "kind", "")),
@@ -210,7 +212,7 @@ class Worker:
 
 
 def plain(value, count: Iterable[int]):
-    """What a function returned, of data that can travel; Other for what cannot. count: of items so far."""
+    """A function's result as plain data; Other for what cannot be sent. count: counts items."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -242,7 +244,7 @@ def _out_of_time(*_) -> NoReturn:
 
 
 def taken() -> int:
-    """Bytes of memory that can be written, as the system counts them for the limit."""
+    """Bytes of writable memory, as the system counts them for the limit."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[5]) * resource.getpagesize()
@@ -260,7 +262,7 @@ def main() -> None:
         limit(addresses=MEMORY, file_size=0)
     if not confine(readable=python_folders(harness=False)).calls:
         limit(processes=0)  # this also forbids threads
-    os.dup2(nowhere, 2)  # nobody reads what is written there while it runs
+    os.dup2(nowhere, 2)  # nobody reads it while the file runs
     signal.signal(signal.SIGALRM, _out_of_time)
     worker = Worker(channel, driver)
     serve(channel, {"load": partial(worker.timed, worker.load), "call": partial(worker.timed, worker.call)})
