@@ -4,7 +4,7 @@
 extern "C" __global__ void child(int* out) { out[threadIdx.x] = 1; }
 TEST(int, launch_from_kernel) { child<<<1, 32>>>(out); }
 
-//: the runtime called from a kernel refused "functions of CUDA's runtime are for the host"
+//: the runtime called from a kernel refused "CUDA's runtime functions are for the host"
 TEST(int, runtime_from_kernel) { cudaGetDevice(out); }
 
 //# Texture functions
@@ -64,7 +64,7 @@ struct P { virtual __device__ int f() { return 1; } };
 struct Q : P { __device__ int f() override { return 2; } };
 TEST(int, dynamic_type) { Q q; P* p = &q; out[t] = dynamic_cast<Q*>(p) != nullptr; }
 
-//: typeid refused "typeid has no place here"
+//: typeid refused "typeid cannot be used"
 TEST(int, type_identity) { out[t] = typeid(int) == typeid(float); }
 
 //: thread_local refused "without memory space annotations"
