@@ -49,7 +49,7 @@ def pytest_collection_finish():
 
 
 def pytest_sessionfinish():
-    """pytest collects garbage several times at its end; nothing is left to tell."""
+    """pytest collects garbage several times at its end, which is not needed any more."""
     gc.freeze()
 
 

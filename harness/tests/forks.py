@@ -33,7 +33,7 @@ MODULES = {
     "harness.grading.programs.worker",
     "harness.measure.baseline",
 }
-#: what Python and its libraries ask the environment for as they start
+#: environment variables that Python and its libraries read when they start
 _AT_START = {
     "LD_LIBRARY_PATH",
     "MKL_NUM_THREADS",

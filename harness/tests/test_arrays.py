@@ -1,4 +1,4 @@
-"""Files of arrays that lie about themselves."""
+"""Array files with false headers."""
 
 from __future__ import annotations
 

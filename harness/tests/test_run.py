@@ -129,7 +129,7 @@ def test_the_command(file, tmp_path, capsys):
 
 
 def test_the_readme_s_example(tmp_path, monkeypatch):
-    """The test that the README proposes for one's own kernels."""
+    """The test that the README suggests for your own kernels."""
     text = (Path(__file__).parents[2] / "README.md").read_text()
     code = text.split("```python\n")[1].split("```")[0]
     (tmp_path / "saxpy.cu").write_text(

@@ -1,4 +1,4 @@
-"""The code is laid out and checked by ruff, as pyproject.toml says."""
+"""The code is formatted and checked by ruff, as configured in pyproject.toml."""
 
 import ast
 import subprocess
@@ -19,7 +19,7 @@ def test_ruff_has_nothing_to_say(command):
 
 
 def imports_of(path: Path, known: set[str]) -> set[str]:
-    """The modules that a file imports, in functions too, but not for its annotations alone."""
+    """The modules that a file imports, including in functions, but not those only for annotations."""
     folder = ".".join(path.relative_to(ROOT).parent.parts)
     found, todo = set(), [ast.parse(path.read_text(encoding="utf-8"))]
     while todo:

@@ -1,4 +1,4 @@
-"""Kernels of part 1 on tensors: values, types, and tensors that no kernel can have."""
+"""Kernels of part 1 on tensors: values, types, and tensors that kernels cannot take."""
 
 from __future__ import annotations
 

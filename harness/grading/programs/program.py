@@ -176,9 +176,7 @@ class Program:
             raise Refused("fault" if isinstance(error, KernelFault) else "launch", str(error)) from None
         finally:
             self._busy, now = False, time.monotonic()
-            if (
-                started < self.until < now
-            ):  # time passed here: it must still be able to say so
+            if started < self.until < now:  # time passed here: it must still be able to say so
                 self.until = now
 
     def _error(self, raised: Raised) -> ProgramError:

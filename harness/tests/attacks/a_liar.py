@@ -1,4 +1,4 @@
-"""A child process that does what its second argument says, and nothing that was asked for."""
+"""A child process that does what its second argument says, and ignores requests."""
 
 import os
 import struct

@@ -1,5 +1,5 @@
-"""Inline assembly that reaches for what is not the kernel's: each attempt ends in a fault that says what it did, in a
-process that has nothing to lose, and the next kernel runs as if nothing had been."""
+"""Inline assembly that reaches for memory that is not the kernel's: each attempt ends in a fault that says
+what it did, in an expendable process, and the next kernel runs normally."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_it_ends_in_a_fault_or_does_nothing(checks):
 
 
 def test_a_kernel_that_only_seems_to_be_there():
-    """A text in the PTX that looks like a kernel: in a comment, and in a string that has a line's end in it."""
+    """Text in the PTX that looks like a kernel: in a comment, and in a string with a newline."""
     for says in ("/*\\n.visible .entry hidden(\\n*/", '.pragma \\"\\n.visible .entry hidden(\\n\\";'):
         source = f'extern "C" __global__ void k() {{ asm volatile("{says}"); }}'
         with (

@@ -1,4 +1,4 @@
-"""Files that lead elsewhere, caches that others have filled, and text that is more than text."""
+"""Links that lead elsewhere, caches filled by others, and text with control characters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RIGHT = PUZZLE.solution_path.read_text(encoding="utf-8")
 
 @pytest.fixture
 def folder(tmp_path):
-    """Submissions of a class, and a file beside it that is none of theirs."""
+    """A class's submissions, and a file outside the folder that is not theirs."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "kernel.cu").write_text('#error "the password is 12345"\n')
     made = tmp_path / "class"
@@ -79,7 +79,7 @@ def test_one_of_ones_own_may_lead_anywhere_but_in_a_circle(folder, capsys):
 
 @pytest.mark.skipif(not confine.supported().complete, reason="this system has no Landlock or no seccomp")
 def test_no_process_serves_two_of_them(folder):
-    """The one that compiles, and the one that runs: what has taken it over would see the next file."""
+    """Neither the compiling nor the running process: one that has been taken over would see the next file."""
     assert grade_file(PUZZLE, folder / "ann" / "kernel.cu", Options("cpu", within=folder)).passed
     assert confined_process.PROCESS._child is None and build._child is None
 
@@ -95,7 +95,7 @@ def test_where_kernels_cannot_be_confined_only_trusted_files_of_others_are_grade
 
 @pytest.fixture
 def ordinary_user():
-    """Root, while a test runs, may read no more than its files' modes allow."""
+    """Makes root subject to file modes while a test runs."""
     if os.geteuid() != 0:
         yield
         return

@@ -1,4 +1,5 @@
-"""Processes that kernels have taken over: their parent waits, reads and believes no more than it has decided."""
+"""Processes taken over by kernels: their parent bounds how long it waits and how much it reads, and trusts no
+result."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from harness.devices.virtual.run import workers
 from harness.errors import DeviceError, KernelFault, LaunchError, Place
 from harness.tests.devices.virtual.launches import K
 
-LIMIT = 1.0  # seconds; what a child does takes no longer to see through
+LIMIT = 1.0  # seconds; detecting what a child does takes no longer
 
 
 @pytest.fixture
@@ -78,7 +79,8 @@ def test_a_child_that_takes_memory(liar):
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system has no /proc")
 def test_children_that_take_memory_together(liar, monkeypatch):
-    """Each has what it may, but not all at once: the one that works then is stopped, unless it was granted more."""
+    """Each stays within its own limit, but not within the common one: the one that is working is stopped,
+    unless it was granted more."""
     monkeypatch.setattr(children, "TOGETHER", 400 << 20)
     monkeypatch.setattr(children.Child, "_alive", set())  # other tests have children, too
     first, second, third = (liar(how, memory=1 << 30) for how in ("holds memory", "memory", "memory"))
@@ -162,7 +164,7 @@ def confined():
         yield device, device.compile(f"{K}f(int* x) {{ x[0] = 1; }}").get_function("f")
 
 
-#: told to a device, which starts a new process each time; every night, all of them
+#: sent to a device, which starts a new process each time; every night, all of them
 TOLD = "nothing", "a number", "too few", "text", "a thread of two", "notes of text", "steps without lines"
 
 

@@ -1,5 +1,5 @@
-"""PTX that no compiler writes: names, sizes and numbers made to mean one thing to one pass and another to the next. All of
-it is refused in a sentence, or becomes code that LLVM takes; nothing of it is run here."""
+"""PTX that no compiler writes: names, sizes and numbers that are meant to confuse passes. All of it is
+refused with a message, or becomes code that LLVM accepts; none of it is run here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHAIN = "".join(
     + [".func f1199() {{ {last} }}"]
 )
 
-#: (what stands before the kernel, what stands in it, what is said, or None: it is lowered)
+#: (text before the kernel, text in it, the message, or None if it is lowered)
 TEXTS = {
     # sizes
     "a billion registers": ("", ".reg .b32 %x<1000000000>; add.s32 %x999999999, %x0, 1;", None),
@@ -130,7 +130,7 @@ def test_refused_or_lowered(name, checks):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("checks", ["full", "memory"])
 def test_calls_a_thousand_deep(checks):
-    """Passes that follow calls may give up, in a sentence."""
+    """Passes that follow calls may give up, with a message."""
     text = f"{HEAD}{CHAIN.format(last='ret;')}\n.visible .entry k() {{\ncall f0;\nret;\n}}\n"
     try:
         lowered = pipeline.lower(text, "kernel.cu", recipe(checks), 1 << 32)

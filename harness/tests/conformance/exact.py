@@ -1,4 +1,4 @@
-"""Arithmetic on bit patterns of floating-point numbers, exact and rounded once: what the opcodes are held to.
+"""Exact arithmetic on floating-point bit patterns, rounded once: the reference for the opcodes.
 
 Numbers are rationals, so that nothing here depends on the floating point of the machine under test. IEEE 754
 says what the operations are; NAN stands for "some NaN".
@@ -192,7 +192,7 @@ def minimum(f: Format, a: int, b: int, nan: bool = False, sign: int = 1) -> int:
 
 
 def order(f: Format, x: int) -> int:
-    """An integer whose order is that of the numbers, with -0 below +0."""
+    """An integer that sorts like the number, with -0 below +0."""
     return -(x & ~f.sign) - 1 if x & f.sign else x
 
 

@@ -1,8 +1,8 @@
 """Random expressions of CUDA C++, in every build of the virtual GPU against exact models.
 
-`kernels(seed)` draws kernels of many expressions; `disagreements` compiles them as one file, runs them and says
-where they give other bits than they must, each time with the smallest expression that still does.
-`python -m harness.tests.soak.values` does that for as long as you like.
+`kernels(seed)` draws kernels of many expressions; `disagreements` compiles them as one file, runs them and
+reports wrong bits, each time with the smallest expression that still gives them. `python -m
+harness.tests.soak.values` does that for as long as you like.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LITERALS = {
 
 @dataclass(eq=False)
 class Node:
-    """A value that each thread computes: C++ of the operands a, b, c, and the patterns that it has.
+    """A value that each thread computes: C++ of the operands a, b, c, and the expected bit patterns.
 
     values: of every thread of the block, for each round of a loop. slot: where an input is read.
     """
@@ -56,7 +56,7 @@ class Node:
 
     @property
     def expression(self) -> str:
-        """The whole of it, for messages."""
+        """The full expression, for messages."""
         if self.slot is not None:
             return f"in{self.slot}"
         names = dict(zip("abc", self.operands, strict=False))
@@ -66,7 +66,7 @@ class Node:
         )
 
     def all(self) -> list[Node]:
-        """Its operands, theirs, and itself, each once and before what needs it."""
+        """All nodes of the expression, operands first, each once."""
         found: dict[int, Node] = {}
 
         def visit(node: Node) -> None:
@@ -93,7 +93,7 @@ class Kernel:
 
 
 def _pattern(result, type_: str) -> int:
-    """What a model gives, as bits; the canonical NaN for some NaN."""
+    """A model's result as bits; the canonical NaN for any NaN."""
     if isinstance(result, tuple):
         return _pattern(result[0], type_[:-2]) | _pattern(result[1], type_[:-2]) << 16
     if result is NAN:
@@ -168,7 +168,8 @@ class Draw:
 
 
 def kernels(seed: int, expressions: int = 10) -> list[Kernel]:
-    """A kernel of each sort: without and with what threads give each other, and loops, without and with barriers."""
+    """A kernel of each sort: without and with exchanges between threads, and with loops, without and with
+    barriers."""
     rng, made = Random(seed), []
     for sort in range(4):
         loop = ROUNDS if sort > 1 else 0
@@ -303,7 +304,7 @@ def run(device: VirtualGPU, kernels_: list[Kernel], fixed: bool) -> tuple[list[F
 
 
 def smallest(device: VirtualGPU, found: Found, fixed: bool) -> Found:
-    """The same fault in the smallest part of the expression that shows it."""
+    """The smallest part of the expression with the same error."""
     nodes = [n for n in found.root.all() if n.operands]
     alone = [Kernel([n], found.kernel.loop, found.kernel.barrier, found.kernel.inputs) for n in nodes]
     wrong, _ = run(device, alone, fixed)

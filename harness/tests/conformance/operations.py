@@ -1,6 +1,6 @@
-"""Operations of CUDA C++ with what they give, for `expressions.py`: those of test_intrinsics.py, and C++'s own.
+"""Operations of CUDA C++ and their results, for `expressions.py`: those of test_intrinsics.py, and C++'s own.
 
-A Case is worked out by each thread for itself. What is written here avoids what C++ leaves undefined (signed
+Each thread evaluates a Case by itself. What is written here avoids what C++ leaves undefined (signed
 overflow, a shift beyond the width, division by zero), and where the sign and the payload of a NaN would show,
 which PTX leaves open.
 """

@@ -311,7 +311,7 @@ def mismatches(case: Case, inputs, results, limit: int = 3) -> list[str]:
 
 
 def _arguments(types: tuple[str, ...], inputs) -> list[tuple]:
-    """Operand tuples as the functions of cases see them; worked out once for cases that follow one another."""
+    """Operand tuples as the cases' functions see them; cached for consecutive cases."""
     if _last[:2] != [types, inputs]:
         _last[:] = types, inputs, [tuple(map(operand, patterns, types)) for patterns in inputs]
     return _last[2]

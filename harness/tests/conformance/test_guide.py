@@ -1,7 +1,8 @@
 """Programs for the device part of the CUDA C++ Programming Guide, one for each feature: each runs in both flavours
 with the result expected, or is refused in one sentence.
 
-`guide/*.cu` hold the kernels, in the guide's chapters (`//# ...`). Above each stands what it shows and what comes out:
+`guide/*.cu` contain the kernels, by the guide's chapters (`//# ...`). A comment above each says what it shows
+and what the result is:
 
     //: feature = values            `out` holds these, in NumPy's terms; t numbers the threads
     //: feature prints text         of printf
@@ -130,7 +131,7 @@ def head(text: str) -> str:
 
 
 def run(program: Program, dev, module) -> str:
-    """What is wrong with what it does; "" if nothing."""
+    """Runs it; returns what is wrong, "" if nothing."""
     expected = program.expected
     out = dev.array(np.zeros(expected.size, program.type), name="out")
     names = {name: partial(make, dev) for name, make in GIVEN.items()} | {"np": np}

@@ -151,7 +151,7 @@ def source(cases) -> str:
     return "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n" + "\n".join(kernels)
 
 
-#: optimised, the same intrinsics become the same opcodes, of which each is in a table (test_table)
+#: optimised, the same intrinsics become the same opcodes, each of which test_table covers
 @pytest.mark.parametrize("checks", ["full", pytest.param("memory", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("group", GROUPS)
 def test_intrinsics(group, checks):

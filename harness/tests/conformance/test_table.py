@@ -1,4 +1,4 @@
-"""The opcode table as a whole: nothing in it is untested or refused by LLVM, nothing else is accepted."""
+"""The opcode table as a whole: every row is tested and accepted by LLVM, and nothing else is accepted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLES = ("integers", "floats", "half", "comparisons", "conversions")
 
 
 def spellings(pattern: str) -> list[str]:
-    """All that a row's pattern stands for."""
+    """All spellings of a row's pattern."""
     pattern = re.sub(r"<(\w+)>", lambda m: f"({CLASSES[m[1]]})", pattern)
     return _alternatives(pattern, 0)[0]
 

@@ -1,4 +1,4 @@
-"""What is found in the text of CUDA files, right ones and wrong ones."""
+"""Parsing the text of CUDA files, valid and invalid."""
 
 import random
 from pathlib import Path
@@ -204,7 +204,7 @@ def test_pieces_are_replaced():
 
 
 def ask_everything(text: str) -> CudaText:
-    """Every question, asked of every line: what is found has its place in the text."""
+    """Asks every question about every line: each result lies within the text."""
     file = CudaText(text)
     pieces = [*file.functions, *file.variables, *file.comments, *file.tokens]
     values = Values(file, {"N": "3"})
@@ -328,7 +328,8 @@ def test_every_solution_is_parsed(path):
     ],
 )
 def test_a_large_text_is_read_in_bounded_time(piece):
-    """It may be as deep as it is long; then, or where it is larger than a kernel file may be, it is not read at all."""
+    """It may be as deep as it is long; then, or if it is larger than a kernel file may be, it is not read at
+    all."""
     text = piece * (20_000 // len(piece))
     file = CudaText(text)
     (
@@ -349,13 +350,13 @@ def test_a_text_that_takes_too_long_to_parse_is_nothing(monkeypatch):
 
 @pytest.mark.parametrize("text", ["int x = 1" + "+1" * 300 + ";", "{" * 300 + "}" * 300, "int x;" * 20_000])
 def test_a_text_that_nobody_writes_by_hand_is_nothing(text):
-    """Its readers go down a tree by recursion, and more than once through all of it."""
+    """Readers of a tree recurse into it, and walk all of it more than once."""
     assert CudaText(text).tokens == ()
     assert len(CudaText(text[: len(text) // 20]).tokens) > 10
 
 
 def test_parts_are_those_of_a_walk_in_its_order():
-    """Also in what is broken, where tokens of no length are thought to be there, and under `#if 0`."""
+    """Also in broken text, where the parser inserts empty tokens, and under `#if 0`."""
     text = "#if 0\nint z = 9;\n#endif\nvoid f(int a) { if (a > 1) g(a, b[a + 1]); int x = ; for (;;) h(a) }\n"
     file, kinds = read(text), ("identifier", "call_expression", "binary_expression", "number_literal")
     nodes, left_out = [*cuda_tree.walk(file.root)], file.around(text.index("z"))[0]

@@ -1,4 +1,4 @@
-"""What the files of all puzzles must hold, and the kernels in `kernels/`.
+"""Requirements on the files of all puzzles, and the kernels in `kernels/`.
 
 Nothing here depends on the student's own `puzzles/*/kernel.cu`, which may be solved, broken or gone: the
 pristine stub is derived from the solution. Only stubs that nobody has edited are compared with it.
@@ -57,7 +57,8 @@ def test_a_lesson_is_headed_by_the_title_of_its_puzzle():
 
 
 def test_markdown_takes_no_number_for_a_list_and_no_product_for_emphasis():
-    """It drops the stars of `1*7 + 1*8` unless they are code, and begins a list where a line begins with `256. `."""
+    """It drops the stars of `1*7 + 1*8` unless they are code, and starts a list at a line that starts with
+    `256. `."""
     folders = [COURSE.root / name for name in ("puzzles", "notebooks", ".github")]
     for path in [COURSE.root / "README.md", *(p for folder in folders for p in folder.rglob("*.md"))]:
         text = re.sub(r"^ *```.*?^ *```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)

@@ -1,4 +1,4 @@
-"""The course checks itself, where no device is needed: declarations and references.
+"""The course checks itself, without a device: declarations and references.
 
 Stubs are derived from the solutions, so this holds in a checkout where a student has edited or deleted them.
 """

@@ -1,4 +1,4 @@
-"""Processes in bubblewrap: with the real one where it is installed, else with a program that takes its arguments."""
+"""Processes in bubblewrap: the real one if it is installed, else a program that accepts its arguments."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FAILS = "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nex
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Puts a program called bwrap first on the PATH, and forgets what was known of it."""
+    """Puts a program called bwrap first on the PATH, and clears what is cached about it."""
 
     def install(text: str) -> None:
         program = tmp_path / "bwrap"

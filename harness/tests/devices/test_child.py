@@ -49,7 +49,8 @@ def test_a_defect_ends_the_child_and_is_its_last_word():
 
 
 def test_a_limit_is_one_of_processor_time_where_others_take_the_machine(child, monkeypatch):
-    """By the clock its time is over at each of these; it gets more while it works and has not used its ten seconds."""
+    """By the clock its time is up at each of these; it gets more while it works and has not used its ten
+    seconds."""
     spent = iter([100, 103, 103.1, 106, 111])
     child.ask("divide", (1, 4), 60)
     monkeypatch.setattr(Child, "spent", lambda self: next(spent))

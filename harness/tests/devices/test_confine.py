@@ -1,4 +1,4 @@
-"""A confined process computes, and can do nothing to anybody else."""
+"""A confined process can compute, and cannot affect anybody else."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import harness
 from harness.devices.child import ENVIRONMENT, Child
 from harness.devices.confine import supported
 
-# Each attempt is made before, in a process that is not confined, and after. What is called has no lasting effect where it
-# is allowed.
+# Each attempt is made in an unconfined process first, then in a confined one. The calls have no lasting
+# effect where they are allowed.
 ATTEMPTS = """
 import json, mmap, os, resource, socket, subprocess, sys, threading
 import numpy as np

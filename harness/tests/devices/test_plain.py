@@ -1,4 +1,4 @@
-"""Values survive a trip as plain bytes; bytes that are no value are refused."""
+"""Values survive encoding as plain bytes; invalid bytes are refused."""
 
 from __future__ import annotations
 

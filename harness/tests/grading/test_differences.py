@@ -1,4 +1,4 @@
-"""Where two texts say something else: variables are known by what they are used for."""
+"""Where two texts differ: variables are matched by their use."""
 
 from harness.course.cuda_text import read
 from harness.grading.differences import differences, named_alike

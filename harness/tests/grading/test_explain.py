@@ -1,4 +1,4 @@
-"""Kernels written in a style of their own: what they add up is found and told."""
+"""Kernels written in a different style: what they add up is found and explained."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_who_adds_what_to_what_in_a_tree(tmp_path):
 
 
 def test_a_tree_that_only_halves_powers_of_two(tmp_path):
-    """The threads share the positions of each image anew, as no declared mistake does."""
+    """The threads divide the positions of each image separately, as no declared mistake does."""
     puzzle = PUZZLES["19_bias_block"]
     text = puzzle.solution_path.read_text(encoding="utf-8")
     edits = (

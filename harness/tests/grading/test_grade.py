@@ -1,4 +1,4 @@
-"""Grading, on a device whose kernels are Python functions: what is run, in which order, and what is said."""
+"""Grading, on a device whose kernels are Python functions: what is run, in which order, and the messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of wrong files, on the virtual GPU; right files pass, however they are written.
+"""Messages about wrong files, on the virtual GPU; right files pass, however they are written.
 
 Everything starts from the solutions, so this holds in a checkout where a student has edited the stubs.
 """

@@ -1,4 +1,4 @@
-"""Kernels that are hostile to the grader: each ends in a short report, and what is graded next is right."""
+"""Kernels that attack the grader: each ends in a short report, and the next file is graded correctly."""
 
 from __future__ import annotations
 

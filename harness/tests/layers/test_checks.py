@@ -1,4 +1,4 @@
-"""Puzzle 40: what a student reads, what a file may do, and where PyTorch is missing.
+"""Puzzle 40: the messages, what a file may do, and what happens without PyTorch.
 
 That the solution passes and the mistakes fail is checked in maintain/test_check.
 """

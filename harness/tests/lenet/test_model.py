@@ -1,4 +1,4 @@
-"""LeNet on chosen kernels: whose they are, later puzzles in place of earlier ones, what does not fit."""
+"""LeNet on chosen kernels: their origin, later puzzles in place of earlier ones, mismatches."""
 
 from __future__ import annotations
 

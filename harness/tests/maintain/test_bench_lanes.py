@@ -1,4 +1,4 @@
-"""The gain of lanes is told for each kernel, and how its threads run."""
+"""The benchmark reports the gain of lanes for each kernel, and how its threads run."""
 
 from click.testing import CliRunner
 

@@ -105,7 +105,7 @@ Products, from puzzle 02 on: see [all figures](.github/LADDER.md).
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """Two lessons and a notebook, of which a cell shows a line of a solution."""
+    """Two lessons and a notebook with a cell that shows a line of a solution."""
     root = tmp_path_factory.mktemp("course")
     for name in ("02_matmul", "26_gemm_tiled"):
         for part in ("puzzles", "solutions"):

@@ -1,4 +1,4 @@
-"""puzzle.py without what students do not get."""
+"""puzzle.py without the parts that students do not get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the convolution oracle reads its arguments, and what it says to those that cannot be."""
+"""How the convolution oracle reads its arguments, and its messages about impossible ones."""
 
 from __future__ import annotations
 

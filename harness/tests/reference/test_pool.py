@@ -99,7 +99,7 @@ def naive(x, layer):
 
 
 def naive_mean(x, layer, count_include_pad=True, divisor_override=None):
-    """Every window by itself: the sum of what is in the input, divided by the number of what counts."""
+    """Every window by itself: the sum of its elements in the input, divided by the number that count."""
     (H, W), (above, left) = layer[0][2:], window_of(layer)[2]
     output = np.empty(layer[2])
     for n, c, p, q in np.ndindex(layer[2]):

@@ -49,7 +49,7 @@ _CANARY = f"""{K}canary(const float* x, float* y) {{
 
 
 class Wrong(Exception):
-    """The device has broken a promise."""
+    """The device has violated a guarantee."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Subject:
 
 @dataclass
 class Result:
-    """outcome: how it ended, in a word or two. found: what is wrong with that; suspect: what may be."""
+    """outcome: how it ended, in a word or two. found: what is wrong with that; suspect: what may be wrong."""
 
     outcome: str
     found: str = ""
@@ -285,7 +285,7 @@ def disagreement(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> str:
 
 
 class Trials:
-    """Mutants in a process of their own, which is replaced when one ends it."""
+    """Runs mutants in a separate process, which is replaced when one kills it."""
 
     def __init__(self):
         self.child: Child | None = None

@@ -1,4 +1,4 @@
-"""Text that is out for harm: PTX and kernels with changes that no slip of the hand makes.
+"""Hostile text: PTX and kernels with changes that nobody makes by accident.
 
 `python -m harness.tests.soak.hostile [--count N] [--seed N] [--kernels] [--run SHARE] [--jobs N]` changes the PTX of the samples
 and of the course's solutions, or with --kernels their CUDA: names, sizes, declarations, braces, whole pieces of others. Each
@@ -291,7 +291,7 @@ def defect(error: BackwarpError, source: str) -> str:
 
 
 class Examiner:
-    """Mutants in a process of their own, which is replaced when one ends it."""
+    """Runs mutants in a separate process, which is replaced when one kills it."""
 
     def __init__(self, kernels: bool, share: float):
         self.how, self.child = (kernels, share), None
@@ -324,7 +324,7 @@ class Examiner:
 @click.option("--run", "share", default=0.05, help="Of those that can be built, how many are run.")
 @click.option("--jobs", default=available_cores(), help="How many at a time.")
 def main(count: int, seed: int, kernels: bool, share: float, jobs: int) -> None:
-    """Change text as an attacker would, and see that nothing but a sentence comes of it."""
+    """Change text as an attacker would, and check that the only effect is a message."""
     tally, bad, seeds = Counter(), 0, iter(range(seed, seed + count))
     examiners = SimpleQueue()
     for _ in range(jobs):

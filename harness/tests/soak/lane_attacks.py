@@ -1,4 +1,4 @@
-"""Kernels that make it hard for lanes of vectors: for lanes.py."""
+"""Kernels that are difficult to run as vector lanes, for lanes.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels as lanes of vectors, compared bit by bit with one thread at a time.
+"""Kernels run as vector lanes, compared bit by bit with one thread at a time.
 
 `python -m harness.tests.soak.lanes [--part NAME] [--only NAME] [--width N]` runs the course's solutions and the mistakes that
 it declares, the samples, what the conformance tests run (rows of PTX, intrinsics, mathematical functions), kernels that make it
@@ -46,7 +46,7 @@ _ROWS = (test_comparisons, test_conversions, test_floats, test_half, test_intege
 
 @dataclass
 class Subject:
-    """What is run: on a device, given a module, each step gives bits, or tells a fault."""
+    """A test subject: on a device, given a module, each step yields bits, or reports a fault."""
 
     name: str
     load: Callable[[VirtualGPU], object]

@@ -1,4 +1,4 @@
-"""Seeded changes to the text of a kernel, in CUDA C++ or in PTX: slips of the hand, and worse."""
+"""Seeded changes to the text of a kernel, in CUDA C++ or in PTX: typical slips, and worse."""
 
 from __future__ import annotations
 

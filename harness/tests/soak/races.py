@@ -57,7 +57,7 @@ class Bench:
     """A device with full checks, and the memory that all programs work on."""
 
     observation = True
-    # of a byte without a race on which the runtime has one, for want of what a thread has observed
+    # a byte without a race on which the runtime reports one, because it lacks what a thread has observed
     example = ""
 
     def __init__(self):

@@ -1,5 +1,5 @@
-"""The GPU device. The process, its end and its messages are tested with a stand-in for CuPy; what a
-real GPU does is tested where there is one."""
+"""The GPU device. The process, its end and its messages are tested with a stand-in for CuPy; a real GPU's
+behaviour is tested if there is one."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_graph_runs_again(device):
     assert caught.value.node == 1 and y.get().tolist() == [0, 0, 0, 0]
 
 
-def test_a_graph_is_captured_and_queued_anew_with_other_arguments(device):
+def test_a_graph_is_captured_and_queued_again_with_other_arguments(device):
     device.checks = "none"
     module, three = device.compile(SOURCE), numpy.int32(3)
     x, y = (device.array(numpy.ones(3, numpy.float32), name=name) for name in "xy")
@@ -441,7 +441,7 @@ def test_shared_memory_is_asked_for(device, kernel):
 
 
 def test_a_grid_that_meets_has_to_fit(kernel):
-    """The stand-in asserts that this kernel, and no other, is launched as one whose blocks wait for one another."""
+    """The stand-in asserts that only this kernel is launched cooperatively."""
     kernel("meets")(132 * 8, 256, ())
     with pytest.raises(LaunchError, match="1057 blocks of 256 threads do not fit .* 1056 do") as caught:
         kernel("meets")(132 * 8 + 1, 256, ())

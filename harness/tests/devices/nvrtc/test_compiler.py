@@ -319,7 +319,7 @@ ATTEMPTS = {
 
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=list(ATTEMPTS))
 def test_no_file_outside_the_course_is_read(attempt, secret, monkeypatch):
-    """Refused before the compiler runs; and the text of the file is in no message."""
+    """It is refused before the compiler runs, and no message contains the file's text."""
     source = ATTEMPTS[attempt].format(path=secret, half=secret[:9], rest=secret[9:]) + KERNEL
     monkeypatch.setattr(library, "run", lambda *a: pytest.fail("the compiler ran"))
     error = failure(source)
@@ -410,7 +410,7 @@ def test_headers_that_are_not_installed_are_named(monkeypatch):
 
 
 def test_headers_of_a_toolkit_do_as_well(monkeypatch, tmp_path):
-    """What a machine has that carries the compiler as a package and the headers in /usr/local/cuda."""
+    """As on a machine with the compiler as a package and the headers in /usr/local/cuda."""
     installed = library.cuda_headers()
     (tmp_path / "include").symlink_to(installed)
     monkeypatch.setattr(sys, "path", [p for p in sys.path if not installed.is_relative_to(p)])

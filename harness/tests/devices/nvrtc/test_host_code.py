@@ -1,4 +1,4 @@
-"""Files for nvcc: their host code is left out, their kernels stay as and where they are."""
+"""Files for nvcc: host code is blanked out, kernels keep their text and place."""
 
 from __future__ import annotations
 

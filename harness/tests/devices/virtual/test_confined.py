@@ -1,4 +1,4 @@
-"""Kernels in a process of their own: the same answers as in this one, and machine code that can do no harm."""
+"""Kernels in a separate process: the same results as in this one, and machine code that can do no harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Kernels whose threads are lanes: blocks that make no whole groups have code of their own, made when it is needed."""
+"""Kernels whose threads are lanes: blocks without complete groups have separate code, compiled when
+needed."""
 
 from __future__ import annotations
 

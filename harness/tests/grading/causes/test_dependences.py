@@ -1,4 +1,4 @@
-"""Which inputs an output changes with, where it is no sum; kernels are Python here."""
+"""Which inputs an output depends on, if it is not a sum; kernels are Python here."""
 
 from __future__ import annotations
 

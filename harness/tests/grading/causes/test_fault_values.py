@@ -1,4 +1,4 @@
-"""What is said of the values behind a bad access: its variables, loops, guards and callers."""
+"""Messages about the values behind a bad access: its variables, loops, guards and callers."""
 
 from __future__ import annotations
 

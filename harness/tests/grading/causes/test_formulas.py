@@ -1,4 +1,5 @@
-"""What a wrong kernel adds up is found by running it, and told in the letters of the axes; kernels are Python here."""
+"""What a wrong kernel adds up is found by running it, and described in terms of the axes; kernels are Python
+here."""
 
 from __future__ import annotations
 
@@ -325,7 +326,8 @@ def test_what_elements_are_divided_by():
 
 
 def test_what_is_no_sum():
-    """Nothing is said of a kernel that fails or takes products of products, nor where the right result is no sum."""
+    """Nothing is said about a kernel that fails or computes products of products, or if the right result is
+    not a sum."""
     assert said(lambda arrays: None) == []
     assert said(lambda arrays: {"y": RIGHT(arrays)["y"] ** 2 / 3}) == []
     squared = Kernel("f", KERNEL.params, KERNEL.launch, lambda a, d: RIGHT(a)["y"] ** 2)

@@ -1,4 +1,4 @@
-"""What differs from the solution in one thing is pointed at; what is written in another way is not."""
+"""A kernel that differs from the solution in one thing is told which; one written in another way is not."""
 
 from __future__ import annotations
 

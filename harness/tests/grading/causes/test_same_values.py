@@ -1,4 +1,4 @@
-"""What is computed otherwise than in the solution is pointed at, however it is written or named."""
+"""A value computed differently than in the solution is pointed out, however it is written or named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of the shares of the threads of a block."""
+"""What happens to the shares of a block's threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code that cannot be meant: found where it is, and in no right kernel of the course and its tests."""
+"""Code that cannot be intended: found where it is, and in no right kernel of the course and its tests."""
 
 from __future__ import annotations
 

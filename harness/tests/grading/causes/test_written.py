@@ -1,4 +1,4 @@
-"""Which elements of a tile were written before one was read that was not."""
+"""Which elements of a tile had been written when an unwritten one was read."""
 
 from __future__ import annotations
 

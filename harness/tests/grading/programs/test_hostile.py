@@ -1,4 +1,4 @@
-"""Python files that are out for more than their puzzle: each ends in a message, and none decides on its verdict."""
+"""Hostile Python files: each ends in a message, and none can decide its verdict."""
 
 from __future__ import annotations
 

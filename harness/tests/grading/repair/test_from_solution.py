@@ -1,4 +1,4 @@
-"""What a solution suggests: differences of two texts, and the fewest of them that are needed."""
+"""Repairs suggested by the solution: differences between two texts, and the fewest that are needed."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What is missing is put in: a value that is set, the 0 beside an element, another form of a call."""
+"""Insertions of missing code: an assignment, the 0 beside an element, another form of a call."""
 
 from __future__ import annotations
 

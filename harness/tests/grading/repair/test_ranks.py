@@ -1,4 +1,4 @@
-"""What is put in at a place: what fits there costs less than what does not."""
+"""The cost of insertions: what fits a place costs less than what does not."""
 
 from __future__ import annotations
 

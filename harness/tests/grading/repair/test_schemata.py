@@ -1,4 +1,5 @@
-"""A file with all its edits: without an edit it computes what the file does, with one what the edited file does."""
+"""A file with all its edits built in: without an edit it computes what the file does, with one what the
+edited file does."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ extern "C" __global__ void other(int* p) { p[0] = 1; }
 
 @cache
 def limited() -> Quick:
-    """A device on which what never ends is soon over."""
+    """A device that stops endless loops early."""
     dev = Quick("memory")
     dev.step_budget = 1 << 15
     return dev

@@ -1,4 +1,4 @@
-"""The lines that are suspected: those that a verdict speaks of, and those around them."""
+"""The suspected lines: those that a verdict names, and those around them."""
 
 from __future__ import annotations
 

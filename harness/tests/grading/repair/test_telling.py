@@ -1,4 +1,4 @@
-"""What a verdict says of a repair beside the causes it has named; nothing is run."""
+"""What a verdict says about a repair besides the causes it has named; nothing is run."""
 
 import pytest
 

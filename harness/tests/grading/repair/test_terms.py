@@ -1,4 +1,4 @@
-"""Terms: what the text adds up and multiplies, the places of elements, and what computes them."""
+"""Terms: the sums and products in the text, the places of elements, and how they are computed."""
 
 from harness.course.cuda_text import read
 from harness.course.parameters import In

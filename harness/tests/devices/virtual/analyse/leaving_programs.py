@@ -1,4 +1,5 @@
-"""Random programs with barriers and returns, and who went round a barrier by the programs' text: a model for leaving.py.
+"""Random programs with barriers and returns, and which threads bypass a barrier according to the programs'
+text: a model for leaving.py.
 
 A statement is a tuple: its kind, and what belongs to it. A place is a path of (position in a list, kind or arm) pairs from
 the kernel's body inwards.
@@ -110,7 +111,8 @@ def _lines(program: list[tuple], name: str, functions: list[str]) -> list[str]:
 
 
 def expected(program: list[tuple]) -> str:
-    """ "elsewhere", "round" or "returned": what is the matter at the first barrier at which threads are missing; or "nothing"."""
+    """ "elsewhere", "round" or "returned": what happened at the first barrier that some threads do not reach;
+    or "nothing"."""
     running = {i: _walk(program, {"i": i, "n": N}, (), {}, True) for i in range(THREADS)}
     waits, left, found = {}, [], "nothing"
     while True:
@@ -168,7 +170,7 @@ def _caught(kind: str):
 
 
 def _went_round(wait: tuple, out: tuple) -> bool:
-    """Whether a thread that left at `out` has passed by the place `wait`, rather than returned before."""
+    """Whether a thread that left at `out` bypassed the place `wait`, rather than returning before it."""
     if not out:
         return True
     (here, now), (there, then) = wait, out

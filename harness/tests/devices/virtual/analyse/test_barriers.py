@@ -1,4 +1,4 @@
-"""Threads that leave before a barrier of a library function: what they did last is not ordered by it."""
+"""Threads that leave before a library function's barrier: it does not order their last accesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How registers differ between lanes, and where lanes part: PTX in."""
+"""How registers differ between lanes, and where lanes diverge: PTX in."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_how_far_neighbours_are_apart():
 
 
 def test_lanes_that_leave_need_no_region():
-    """That is so whichever way is the one out; what is written before forbids to begin again."""
+    """Whichever side of the branch leaves; a write before it rules out restarting."""
     made = found("setp.ge.s32 %p1, %r5, %r1; @%p1 bra $out; st.global.u32 [%rd1], %r1; $out:")
     assert not made.regions and list(made.exits.values()) == [True] and made.early == made.exits.keys()
     made = found(
@@ -101,7 +101,7 @@ def test_what_runs_one_by_one():
 
 
 def test_lanes_that_have_waited_cannot_begin_again():
-    """What a barrier tells of all is the same for all."""
+    """A barrier's result about all threads is uniform."""
     made = found("""
         setp.ge.s32 %p1, %r5, %r1; @%p1 bra $out; bar.red.popc.u32 %r6, 0, %p1; bar.red.and.pred %p2, 0, %p1;
         st.global.u32 [%rd1], %r6; $out:

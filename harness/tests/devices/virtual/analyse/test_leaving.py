@@ -1,4 +1,4 @@
-"""Who is not at a barrier: a thread that has returned before it is a note, one that went round it a fault."""
+"""Threads missing at a barrier: one that returned before it is a note, one that bypassed it a fault."""
 
 from __future__ import annotations
 
@@ -386,7 +386,7 @@ MESSAGES = f"""
     ],
 )
 def test_what_is_said(name, block, mark, severity, explanation):
-    """Threads that have returned are not counted among those that went round."""
+    """Threads that have returned are not counted among those that bypassed it."""
     kernel = device().compile(MESSAGES).get_function(name)
     b = device().array(np.zeros(64, np.float32))
     try:
@@ -406,7 +406,8 @@ def test_what_is_said(name, block, mark, severity, explanation):
 
 
 def check_programs(seed: int, many: int) -> dict[str, int]:
-    """Run random programs; what is found must be what their text says. Returns how many of each kind there were."""
+    """Run random programs and compare the findings with the model. Returns how many of each kind there
+    were."""
     rng, programs, kinds = (
         random.Random(seed),
         [],

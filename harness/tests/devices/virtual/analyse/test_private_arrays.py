@@ -237,7 +237,7 @@ def test_an_array_is_private_while_its_address_is_only_computed_with(use, arrays
 
 
 def looked_at(source: str) -> tuple[set[str], int]:
-    """The names of the private arrays (`p` where there is only one), and how many loops are unrolled."""
+    """The names of the private arrays (`p` if there is only one), and how many loops are unrolled."""
     text = compile_ptx(source, "k.cu", "debug", (), ()).text
     module = ptx.parse(text, "k.cu")
     drop_identities.run(module)
@@ -311,7 +311,7 @@ def test_which_arrays_are_private_and_which_loops_short(body, arrays, loops):
 
 
 def test_not_all_loops_are_unrolled_where_there_are_many():
-    """A compiler has to come to an end."""
+    """Compile time is bounded."""
     loops = "for (int i = 0; i < 8; i++) for (int j = 0; j < 8; j++) p[i][j] += n * i + j;"
     arrays, few = looked_at(small(f"float p[8][8]; {2 * loops} a[0] = p[n][0];"))
     assert arrays == {"p"} and few == 4

@@ -36,7 +36,7 @@ def test_what_is_computed_from_the_thread_varies():
 
 
 def test_a_loop_that_each_thread_leaves_at_its_own_time_is_run_for_one_thread_after_the_other():
-    """All its arithmetic is, so that there is nothing to gain."""
+    """All its arithmetic is, so there is nothing to gain."""
     assert found("setp.lt.u32 %p1, %r3, %r2; @%p1 bra $L_loop;") is None
 
 

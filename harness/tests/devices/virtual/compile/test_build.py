@@ -1,4 +1,4 @@
-"""Kernels that are large, odd or not supported: built, or refused with the line, never a crash."""
+"""Kernels that are large, odd or unsupported: built, or refused with the line, never a crash."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_deep_nesting():
 
 @pytest.mark.parametrize("longest, loops", [(build.LONGEST, False), (100, True)])
 def test_loops_unrolled_very_often_stay_loops(longest, loops, monkeypatch):
-    """What takes too long to compile is compiled from PTX that is less optimised."""
+    """A kernel that takes too long to compile is compiled from less optimised PTX."""
     monkeypatch.setattr(build, "LONGEST", longest)
     dev = device("memory")
     monkeypatch.setattr(
@@ -188,7 +188,7 @@ def test_refused_with_the_line(what):
     ],
 )
 def test_assembly_that_no_compiler_wrote_is_refused_or_runs(asm):
-    """Never a crash, and nothing but an error that a student can read."""
+    """Never a crash, only errors that a student can read."""
     source = f'{K}k(int* out) {{ out[threadIdx.x] = 1; asm volatile("{asm}"); }}'
     for checks in FLAVOURS:
         try:

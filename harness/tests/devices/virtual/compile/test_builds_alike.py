@@ -1,4 +1,5 @@
-"""A kernel cannot know which of its builds runs: it sees the same macros, addresses, processors and clocks in each."""
+"""A kernel cannot tell which of its builds runs: it sees the same macros, addresses, processors and clocks in
+each."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_a_copy_may_arrive_as_soon_as_it_is_started():
 
 
 def test_a_barrier_before_the_wait_is_too_early():
-    """There is a barrier between the two lines, so the message must not say that there is none."""
+    """There is a barrier between the two lines, so the message must not claim otherwise."""
     wait, barrier = "__pipeline_wait_prior(0);", "__syncthreads();"
     early = _RING.replace(f"{wait}\n    {barrier}", f"{barrier}\n    {wait}")
     with pytest.raises(KernelFault) as caught:

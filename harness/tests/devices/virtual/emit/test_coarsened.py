@@ -1,4 +1,4 @@
-"""Coarsened threads, where they do not run as lanes of vectors: the same bits as one by one; faults with the right
+"""Coarsened threads that do not run as vector lanes: the same bits as one by one; faults with the right
 thread and line."""
 
 from __future__ import annotations

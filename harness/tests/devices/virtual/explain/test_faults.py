@@ -1,4 +1,4 @@
-"""The zoo: small kernels that each do one wrong thing, and exactly what is said about them."""
+"""The zoo: small kernels with one fault each, and the exact messages about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters whose values are known on paper."""
+"""Counters whose values can be worked out by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is expected of the kernels in kernels/zoo.cu: each does one wrong thing."""
+"""The expected faults of the kernels in kernels/zoo.cu, which each do one thing wrong."""
 
 from __future__ import annotations
 

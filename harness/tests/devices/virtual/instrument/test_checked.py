@@ -1,4 +1,4 @@
-"""Where each access has its check, and that no access gets by without one: PTX in, PTX out."""
+"""Each access has its check, and none escapes it: PTX in, PTX out."""
 
 from __future__ import annotations
 

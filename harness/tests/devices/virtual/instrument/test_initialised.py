@@ -1,4 +1,5 @@
-"""Unset values may be copied; where they matter, the variable is reported, its line and the line that uses it."""
+"""Unset values may be copied; where they matter, the variable is reported, with its line and the line that
+uses it."""
 
 from __future__ import annotations
 

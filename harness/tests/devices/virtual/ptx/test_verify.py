@@ -1,4 +1,4 @@
-"""What PTX does not allow is refused, with the instruction and its line; everything that a compiler writes passes."""
+"""Invalid PTX is refused, with the instruction and its line; everything that a compiler writes passes."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_a_function_of_another_file_is_refused_where_it_is_called():
 
 @pytest.mark.parametrize("other", ["mov.u32 %r1;", "frob %r1;", "call;", "call (x);"])
 def test_another_fault_beside_it_changes_nothing(other):
-    """Who calls the function is asked before the rest has been looked at."""
+    """The function's callers are looked up before the rest has been verified."""
     text = f'{HEAD}.visible .entry k() {{\n.loc 1 7 1\nfoo.bar;\n}}\n.func g() {{\n{other}\n}}\n.file 1 "kernel.cu"\n'
     for order in (text, text.replace(".loc 1 7 1\n", "")):
         with pytest.raises(Unsupported, match=r"the PTX instruction `foo\.bar"):
@@ -272,7 +272,8 @@ extern "C" __global__ void k(float* out, const float4* in, int n) {
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("checks", ["full", "memory"])
 def test_changed_operands_are_refused_or_lowered(checks):
-    """Never another exception, and never text that LLVM does not take. Others every night: harness.tests.soak.fuzz."""
+    """Never another exception, and never text that LLVM rejects. More every night:
+    harness.tests.soak.fuzz."""
     made, rng = recipe(checks), random.Random(7)
     text = compile_ptx(SOURCE, "kernel.cu", made.ptx).text.split("\n\t.section")[0]
     outcomes = {"lowered": 0, "refused": 0}

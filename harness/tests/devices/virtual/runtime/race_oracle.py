@@ -1,4 +1,4 @@
-"""What races a recorded launch has: a plain detector, which the one in the runtime is compared with.
+"""The races of a recorded launch: a plain detector, for comparison with the runtime's.
 
 Every access is kept, with the vector clock that its thread had. Two accesses race where they meet in a byte, one of them
 writes, neither happens before the other, and they are not both strong with scopes that reach each other. Sections named
@@ -95,7 +95,7 @@ class Write:
         )
 
     def chain(self):
-        """All that is observed where this write is."""
+        """Everything observed by reading this write."""
         write = self
         while write:
             yield write
@@ -129,7 +129,7 @@ class Clocks:
         self.last: dict[tuple, Write] = {}  # (block if shared, byte) -> the last write
         self.accesses: list[Access] = []
         self.known: list[np.ndarray] = []  # the clock of each access's thread, itself included
-        # number of an access -> of the writes that it observes, or a part of
+        # number of an access -> numbers of the writes that it observes, fully or partly
         self.seen: dict[int, set[int]] = {}
         for step in steps:
             for name in _threads(step):
@@ -290,7 +290,7 @@ def _hazards(a: Access, b: Access, how: int, block: int, values: bool) -> set[Ha
 
 
 def harmless(a: Access, b: Access, byte: int) -> bool:
-    """Whether both store the same, in the word of four bytes that a byte is in."""
+    """Whether both store the same value in the 4-byte word that contains a byte."""
     if a.value is None or b.value is None or (a.address, a.size) != (b.address, b.size):
         return False
     shift = 8 * (byte - a.address) // 32 * 32

@@ -1,4 +1,4 @@
-"""Random small kernels with and without races: what the runtime's race detector and its oracle are compared on.
+"""Random small kernels with and without races, for comparing the runtime's race detector with its oracle.
 
 A program is straight-line code with a few loops; each of its statements is done by some of the threads. Barriers and
 collectives are met by exactly the threads that have not left, named barriers are used by whole warps, and whoever waits
@@ -21,7 +21,8 @@ FENCES = {"cta": "__threadfence_block()", "gpu": "__threadfence()", "sys": "__th
 
 @dataclass(frozen=True)
 class Profile:
-    """What may occur in a program. scopes: of atomics, and of strong loads and stores; of what orders, and fences."""
+    """What may occur in a program. scopes: those of atomics, strong loads and stores, ordering accesses and
+    fences."""
 
     barriers: int = 4  # weights of statements, beside ACCESSES for an access
     leaves: int = 1
@@ -58,7 +59,8 @@ PROFILES = {
 
 @dataclass
 class Statement:
-    """Lines of code. group: statements that come and go together. body: of a loop, of which `code` is the head."""
+    """Lines of code. group: statements kept or dropped together. body: the body of a loop with `code` as its
+    head."""
 
     code: str
     group: int

@@ -1,4 +1,4 @@
-"""What orders two accesses apart from barriers, and what does not: locks, flags, fences, swaps, lanes."""
+"""What orders two accesses besides barriers, and what does not: locks, flags, fences, swaps, lanes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ _ONE_FORGETS = f"""__device__ int lock;
 
 @pytest.mark.parametrize("who", WHO)
 def test_it_is_found_whoever_comes_first(who, monkeypatch):
-    """A race that shows only where one of two takes the lock after the other, or a number: under every schedule."""
+    """A race that shows only if one thread takes the lock, or a number, after the other: found under every
+    schedule."""
     launch = dict(block=33, grid=1) if "thread" in who else dict(block=1, grid=2)
     numbers = f"""{K}k(unsigned* next, int* out) {{
     if (threadIdx.x % 32 == 0) out[atomicAdd(next, WHO ? 1 : 0)] = 2 * blockIdx.x + threadIdx.x;  // FAULT

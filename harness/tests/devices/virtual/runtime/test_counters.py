@@ -1,4 +1,4 @@
-"""Which lanes are together: random divergent programs, against a warp that is run in lockstep in Python.
+"""Which lanes are together: random divergent programs, compared with a warp simulated in lockstep in Python.
 
 A program is a tree of accesses, branches, loops (with break and continue), calls, returns and barriers whose
 conditions depend on the lane. It is written as PTX, so that no compiler rearranges it, with a line for each

@@ -1,4 +1,5 @@
-"""Kernels that epochs show to have no race; the same with one barrier or cast less, which are run again with records."""
+"""Kernels that epochs prove free of races; the same with one barrier or cast less, which are rerun with
+records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""malloc(), free(), new and delete in kernels: values, who uses memory that is not theirs, and what is left behind."""
+"""malloc(), free(), new and delete in kernels: values, accesses to foreign memory, and leaks."""
 
 from __future__ import annotations
 

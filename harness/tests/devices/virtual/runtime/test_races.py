@@ -1,4 +1,4 @@
-"""Which accesses race: per byte, by what orders them, and the same under every schedule."""
+"""Which accesses race: decided per byte, by what orders them, and the same under every schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads that wait for memory to change: how often each of them looks does not grow with their number."""
+"""Threads that wait for memory to change: how often each of them polls does not grow with their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Bodies of kernels that run as lanes of vectors and as one thread at a time: both must leave the same bits and fail alike."""
+"""Bodies of kernels run as vector lanes and one thread at a time: both must give the same bits and fail
+alike."""
 
 from __future__ import annotations
 

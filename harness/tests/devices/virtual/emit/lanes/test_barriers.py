@@ -1,4 +1,5 @@
-"""Lanes that wait at barriers: the bits of one thread at a time, shared memory of every kind, and the same faults."""
+"""Lanes that wait at barriers: the same bits as one thread at a time, shared memory of every kind, the same
+faults."""
 
 from __future__ import annotations
 

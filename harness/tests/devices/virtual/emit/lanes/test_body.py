@@ -1,4 +1,4 @@
-"""Threads as lanes of vectors: the bits of one thread at a time, and the same faults."""
+"""Threads as vector lanes: the same bits as one thread at a time, and the same faults."""
 
 from __future__ import annotations
 

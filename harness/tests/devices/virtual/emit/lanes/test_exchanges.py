@@ -1,4 +1,4 @@
-"""Warps that run as vectors: what their lanes exchange has the bits of one thread at a time."""
+"""Warps that run as vectors: exchanges give the same bits as one thread at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Warps that run as vectors: matrix instructions have the bits of one thread at a time. See test_products for the products."""
+"""Warps that run as vectors: matrix instructions give the same bits as one thread at a time. See
+test_products for products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory is the virtual GPU's, at its addresses; events tell the time of a clock that each launch moves on."""
+"""Memory is the virtual GPU's, at its addresses; events read a clock that each launch advances."""
 
 import ctypes
 import os
