@@ -144,7 +144,8 @@ def added_up(
         this = case is shown.case
         where = "In this case" if this else f"In case {case.name}{options(kernel, trial.dims)}"
         where += ", among the threads that stay within the arrays" * (case.name in out)
-        says, pairs = in_letters(trial, summed.launches(trial, setup, budget), budget, alone)
+        run = summed.launches(trial, setup, budget)
+        says, pairs = in_letters(trial, run, budget, alone, races(out.get(case.name)))
         if says:
             return f"{where}, {says}"
         some += [f"{where}, {text}" for pair in pairs if (text := formulas.told(*pair))]
@@ -198,7 +199,15 @@ def begun(puzzle: Puzzle, case: Case, kernel: Kernel, t: Tunables, seed: int) ->
     return trial
 
 
-def in_letters(trial: Trial, run: summed.Run, budget: Budget, alone: bool) -> tuple[str, list]:
+def races(outcome: Outcome | None) -> bool:
+    """Whether threads of a launch race, beside what else is wrong with it."""
+    error = outcome and outcome.error
+    return isinstance(error, KernelFault) and "race" in {error.kind, *(f.kind for f in error.more)}
+
+
+def in_letters(
+    trial: Trial, run: summed.Run, budget: Budget, alone: bool, raced: bool = False
+) -> tuple[str, list]:
     """What the kernel adds up, or what its output depends on, in terms of the axes; and terms that can only
     serve as examples."""
     kernel, told, pairs = trial.outcome.kernel, [], []
@@ -206,7 +215,7 @@ def in_letters(trial: Trial, run: summed.Run, budget: Budget, alone: bool) -> tu
     with suppress(Spent):
         for want, got in summed.sums_of(*given, alone):
             pairs.append((want, got))
-            if says := formulas.general(want, got):
+            if says := formulas.general(want, got, raced):
                 told.append(says)
                 if len(kernel.outputs) == 1:
                     break

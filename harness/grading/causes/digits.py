@@ -117,7 +117,9 @@ def by_subtraction(function: Function) -> Iterator[Slip]:
             if not value or sign_of(value) != "/" or value.part("left").code != whole:
                 continue
             by, rest = factors(value.part("right")), e.part("right")
-            sizes = [p for p in rest.all("identifier") if p.code != name]
+            sizes = [
+                p for p in rest.all("identifier", "field_expression") if p.code != name and not in_field(p)
+            ]
             times = [factors(p) for p in sizes]
             if (
                 by
@@ -131,6 +133,11 @@ def by_subtraction(function: Function) -> Iterator[Slip]:
                     f"Line {e.line} has {shown(e)}, where {name} is {shown(value)}: the remainder is {whole} - {name} * "
                     f"{bracketed(value.part('right'))}.",
                 )
+
+
+def in_field(e: Piece) -> bool:
+    """Whether it is the `g` of `g.W`."""
+    return e.outer.kind == "field_expression"
 
 
 def counted_twice(function: Function) -> Iterator[Slip]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from ...course.cuda_pieces import Function, Piece
+from ...course.cuda_pieces import Piece
 from ...course.cuda_text import CudaText, read
 from ...course.cuda_tree import LOOPS
 from ...course.cuda_values import tunables
@@ -23,10 +23,11 @@ from ...devices.launching import triple
 from ...errors import BackwarpError, KernelFault
 from ..runs import Outcome, Pace, Setup, Trial, start_text
 from ..sentences import ENDS, nth_line
-from .array_steps import products
+from .array_steps import by_name
 from .expression_values import integer_of, plain, substituted
 from .findings import sign_of
-from .noting import Probe, access_of, all_indices, element_of, noting, probe_of, value_of
+from .noting import Probe, access_of, all_indices, element_of, index_of, noting, probe_of, value_of
+from .outside_axis import axes_of, outside_of_axis, quotients, varies
 
 MOST_VALUES = 8  # shown
 MOST_OF_BOTH = 3  # of two threads
@@ -47,7 +48,12 @@ def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: i
     shape = triple(trial.launch.grid, "grid"), triple(trial.launch.block, "block")
     fault = failed.error
     axes = next((a.axes for a in failed.kernel.arrays if a.name == fault.array), ())
-    return told(fault, source, setup.device, *shape, launch, {letter: str(size) for letter, size in axes})
+    sizes = {letter: str(size) for letter, size in axes}
+    own = read(source).function(failed.kernel.name)
+    arrays = by_name(failed.kernel, own) if own else {}
+    called = next((name for name, a in arrays.items() if a.name == fault.array), "")
+    elements = {name: math.prod(a.shape(trial.dims)) for name, a in arrays.items()}
+    return told(fault, source, setup.device, *shape, launch, sizes, called, elements)
 
 
 def insert(lines: list[str], fault: KernelFault, more: list[str]) -> list[str]:
@@ -66,23 +72,26 @@ def told(
     block,
     launch: Callable[[str], object],
     sizes: Mapping[str, str] | None = None,
+    called: str = "",
+    elements: Mapping[str, int] | None = None,
 ) -> list[str]:
     """What to say of the values behind a fault; nothing if it does not happen again as it was, or has no index.
 
     launch(source): compiles this text in place of the file and runs it as before. sizes: the names of the sizes of the
-    array's axes, by letter.
+    array's axes, by letter. called: the array's name in the file, if it is another.
+    elements: how many each parameter of the file has.
     """
     if not isinstance(fault, KernelFault) or fault.kind not in NOTED or device.kind != "cpu":
         return []
     if fault.source != nth_line(source, fault.line) or fault.thread is None:
         return []
-    file = read(source)
+    file, mine = read(source), replace(fault, array=called or fault.array)
     if fault.kind == "race":
         run = partial(_run, fault, source, device=device, launch=launch)
-        return _strays(file, fault, run, (grid, block), sizes or {})
-    probe = probe_of(file, fault.line, fault.array)
+        return _strays(file, fault, mine, run, (grid, block), sizes or {})
+    probe = probe_of(file, fault.line, mine.array)
     if probe and fault.kind not in ENDS:  # the thread goes on: which of its accesses was it?
-        probe = replace(probe, element=element_of(file, fault))
+        probe = replace(probe, element=element_of(file, mine))
         probe = probe if probe.element else None
     if probe is None:
         return []
@@ -90,13 +99,15 @@ def told(
     if not values and not call:
         return []
     values |= _built_in(fault, grid, block)
-    outside, names = _outside(file, probe, values, fault, sizes or {})
+    outside, names = outside_of_axis(file, probe, values, fault, sizes or {})
+    larger = _index_of_a_larger(probe, values, mine.array, elements or {})
     return [
         *_where(file, probe, values, call),
         *(_differences(file, probe, values, names) if "before its start" in fault.explanation else ()),
         *outside,
-        *_quotients(file, probe, values, names),
-        *_guard(file, probe, values, names, fault.kind in ENDS and is_flat(fault, probe)),
+        *quotients(file, probe, values, names),
+        *([] if larger else _guard(file, probe, values, names, fault.kind in ENDS and is_flat(fault, probe))),
+        *larger,
     ]
 
 
@@ -121,10 +132,15 @@ def _run(
 
 
 def _strays(
-    file: CudaText, fault: KernelFault, run: Callable, shape: tuple, sizes: Mapping[str, str]
+    file: CudaText,
+    fault: KernelFault,
+    mine: KernelFault,
+    run: Callable,
+    shape: tuple,
+    sizes: Mapping[str, str],
 ) -> list[str]:
     """Of two threads that write one element, the first that has no element of its own: part of its index is outside of
-    its axis."""
+    its axis. mine: the fault, with the file's name for the array."""
     lines = fault.line, fault.other and fault.other.line
     if lines[0] != lines[1] or not re.search(
         "between (Write|Atomic) access.* and (Write|Atomic) access", fault.headline
@@ -133,17 +149,17 @@ def _strays(
     known: list[dict[str, int]] = []
     for at in (fault.other, fault):
         side = replace(fault, thread=at.thread, block=at.block)
-        probe = probe_of(file, fault.line, fault.array)
-        element = probe and element_of(file, fault)
+        probe = probe_of(file, fault.line, mine.array)
+        element = probe and element_of(file, mine)
         values = element and run(side, replace(probe, element=element))[0]
         if values:
             values |= _built_in(side, *shape)
             known.append(values)
-            outside, names = _outside(file, probe, values, fault, sizes)
+            outside, names = outside_of_axis(file, probe, values, fault, sizes)
             if outside:
                 who = ",".join(map(str, side.thread))
                 return [f"In thread ({who}), {outside[0]}", *_guard(file, probe, values, names)]
-    return _of_both(file, probe, fault, known) if len(known) == 2 else []
+    return _of_both(file, probe, mine, known) if len(known) == 2 else []
 
 
 def _of_both(file: CudaText, probe: Probe, fault: KernelFault, both: Sequence[dict[str, int]]) -> list[str]:
@@ -191,7 +207,7 @@ def _where(file: CudaText, probe: Probe, values: dict[str, int], call: int) -> l
     place = probe.indices[0].start
     mine = [name for name in (*probe.own, *probe.behind) if name in values]
     loops = [name for name in probe.others if name in values and _is_of_loop(file, name, place)]
-    sizes = [name for name in (*mine, *loops) if not _varies(file, probe.function, name, place)]
+    sizes = [name for name in (*mine, *loops) if not varies(file, probe.function, name, place)]
     names = dict.fromkeys(sorted((*mine, *loops), key=lambda name: name in sizes))
     shown = list(names)[:MOST_VALUES]
     texts = []
@@ -203,20 +219,6 @@ def _where(file: CudaText, probe: Probe, values: dict[str, int], call: int) -> l
         texts.append(f"{name}{computed} = {values[name]}")
     found = [f"There {', '.join(texts)}."] if texts else []
     return found + [f"{probe.function.name} was called from line {call}."] * bool(call)
-
-
-def _varies(file: CudaText, function: Function, name: str, place: int) -> bool:
-    """Whether a variable is not the same in all threads all the time, as a kernel's parameters are."""
-    declared = file.variable_at(name, place)
-    if declared is None or declared.scope.type == "translation_unit":
-        return False
-    if name in {v.name for v in function.parameters}:
-        return not function.is_kernel
-    value = value_of(file, name, place)
-    return not value or any(
-        p.code in ("threadIdx", "blockIdx") or p.code != name and _varies(file, function, p.code, value.start)
-        for p in value.all("identifier")
-    )
 
 
 def _is_of_loop(file: CudaText, name: str, place: int) -> bool:
@@ -241,89 +243,6 @@ def _differences(file: CudaText, probe: Probe, values: dict[str, int], outside: 
     return [f"{'; '.join(list(found.values())[:3])}."] if found else []
 
 
-def _outside(
-    file: CudaText, probe: Probe, values: dict[str, int], fault: KernelFault, sizes: Mapping[str, str]
-) -> tuple[list[str], set[str]]:
-    """(which part of the index is outside of its axis, its variables): `p + r = 5, but input has h = 0 to 4 (H = 5).`
-
-    Nothing where the index does not have the steps of the array's axes.
-    """
-    letters, shape = axes_of(fault)
-    if fault.kind not in (*ENDS, "race") or len(probe.indices) != 1 or not letters:
-        return [], set()
-    index, texts, integer = probe.indices[0], {}, integer_of(file, values)
-    place = index.start
-    if index.kind == "identifier" and (origin := value_of(file, index.code, place)):
-        index = origin
-    while index.kind == "conditional_expression" and (taken := integer(index.part("condition"))) is not None:
-        index = index.part("consequence" if taken else "alternative")
-
-    def text_of(piece: Piece) -> str:
-        texts[plain(piece)] = piece
-        return plain(piece)
-
-    def value(name: str) -> int | None:
-        if name in texts:
-            return integer(texts[name])
-        return int(name) if name.isdecimal() else values.get(name)
-
-    def varies(name: str) -> bool:
-        names = [p.code for p in texts[name].all("identifier")] if name in texts else [name.split(".")[0]]
-        return any(_varies(file, probe.function, n, place) for n in names)
-
-    parts: dict[tuple[str, ...], list[tuple[int, str]]] = {}
-    worth: dict[tuple[str, ...], int] = {}
-    for sign, names in products(index, text_of):
-        fixed = [n for n in names if not varies(n)]
-        rest = [n for n in names if n not in fixed] or fixed[:1]
-        scale = tuple(sorted(n for n in fixed if n not in rest))
-        known = [value(n) for n in (*scale, *rest)]
-        if len(rest) != 1 or None in known:
-            return [], set()
-        parts.setdefault(scale, []).append((sign, rest[0]))
-        worth[scale] = math.prod(known[:-1])
-    if 0 < (merged := len(shape) - len(parts)) < len(shape):  # such as the number of a plane in all images
-        letters, shape = ["", *letters[merged + 1 :]], [math.prod(shape[: merged + 1]), *shape[merged + 1 :]]
-    steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-    scales = sorted(parts, key=lambda scale: (worth[scale], len(scale)), reverse=True)
-    if len(parts) != len(shape) or [worth[scale] for scale in scales] != steps:
-        return [], set()
-    found, names = [], set()
-    for letter, size, scale in zip(letters, shape, scales, strict=True):
-        terms = parts[scale]
-        at = sum(sign * value(n) for sign, n in terms)
-        if letter and not 0 <= at < size:
-            text = _added((sign, n) for sign, n in terms)
-            numbers = f"{_added((sign, str(value(n))) for sign, n in terms)} = " if terms[1:] else ""
-            called = sizes.get(letter, "")
-            known = f" ({called} = {size})" if called and not called.isdecimal() else ""
-            found.append(f"{text} is {numbers}{at}, but {fault.array} has {letter} = 0 to {size - 1}{known}.")
-            names |= {p for _, n in terms for p in re.findall(r"[A-Za-z_]\w*", n)}
-    return found[:2], names
-
-
-def _quotients(file: CudaText, probe: Probe, values: dict[str, int], names: set[str]) -> list[str]:
-    """Where a variable that is outside of its axis was divided: `Line 31: oy = i / OH is 15 / 3 = 5.`"""
-    for name in sorted(names & values.keys(), key=lambda name: -abs(values[name])):
-        value = value_of(file, name, probe.indices[0].start)
-        parts = value.all("binary_expression") if value else ()
-        text = substituted(value, values, integer_of(file, values)) if value else ""
-        if text and any(part.part("operator").code in ("/", "%") for part in parts):
-            return [f"Line {value.line}: {name} = {plain(value)} is {text} = {values[name]}."]
-    return []
-
-
-def _added(terms: Iterable[tuple[int, str]]) -> str:
-    return "".join(f" {'-' if sign < 0 else '+'} {text}" for sign, text in terms).removeprefix(" + ").strip()
-
-
-def axes_of(fault: KernelFault) -> tuple[list[str], list[int]]:
-    """(letters, extents) of a fault's array with named axes: `b x k = 2 x 3`."""
-    axes = r"((?:\w x )*\w) = ([\d x]+)"
-    found = re.search(rf"\bshape {axes}", fault.explanation) or re.fullmatch(axes, fault.shape)
-    return (found[1].split(" x "), [int(n) for n in found[2].split(" x ")]) if found else ([], [])
-
-
 def _guard(
     file: CudaText, probe: Probe, values: dict[str, int], outside: set[str], flat: bool = False
 ) -> list[str]:
@@ -335,7 +254,7 @@ def _guard(
     """
     ranked, place, integer = [], probe.indices[0].start, integer_of(file, values)
     own, behind = (
-        {name for name in names if _varies(file, probe.function, name, place)}
+        {name for name in names if varies(file, probe.function, name, place)}
         for names in (probe.own, probe.behind)
     )
     looked = outside | {
@@ -343,7 +262,7 @@ def _guard(
         for n in outside
         if (v := value_of(file, n, place)) and sign_of(v) != "%"  # which ends where its size does
         for p in v.all("identifier")
-        if p.code in ("threadIdx", "blockIdx") or _varies(file, probe.function, p.code, place)
+        if p.code in ("threadIdx", "blockIdx") or varies(file, probe.function, p.code, place)
     }
     origins = [v for name in own if (v := value_of(file, name, place))]
     points = {word for piece in (*probe.indices, *origins) for word in _points(piece)}
@@ -361,6 +280,21 @@ def _guard(
         if text and tells:
             ranked.append((not late, f"Line {guard.line} lets it through: {plain(guard)} is {text} here."))
     return [says for _, says in sorted(ranked, key=lambda r: r[0])[:1]]
+
+
+def _index_of_a_larger(
+    probe: Probe, values: Mapping[str, int], array: str, elements: Mapping[str, int]
+) -> list[str]:
+    """Of an index that is one variable: the array with more elements that it is an index of, too. Its guard is for that."""
+    index = probe.indices[0]
+    at = values.get(index.code, -1) if index.kind == "identifier" else -1
+    for access in probe.function.body.all("subscript_expression") if at >= 0 else ():
+        name, other = access.indexed.code, index_of(access)
+        if name != array and other and other.code == index.code and elements.get(name, 0) > at:
+            return [
+                f"In line {access.line}, {index.code} is an index of {name}, which has {elements[name]} elements."
+            ]
+    return []
 
 
 def is_flat(fault: KernelFault, probe: Probe) -> bool:

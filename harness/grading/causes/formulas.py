@@ -30,8 +30,9 @@ def told(want: Terms, got: Terms) -> str:
     )
 
 
-def general(want: Terms, got: Terms) -> str:
-    """What is different in all that is; "" if nothing is, or if it takes an example to tell."""
+def general(want: Terms, got: Terms, raced: bool = False) -> str:
+    """What is different in all that is; "" if nothing is, or if it takes an example to tell. raced: whether threads store over
+    one another's results: then what is looked up in a table is arbitrary."""
     if not len(got.at):
         out, *factors = (a.name for a in want.arrays)
         return f"nothing of {factors[0]} gets into {out}." if not factors[1:] else ""
@@ -43,7 +44,7 @@ def general(want: Terms, got: Terms) -> str:
     if not lacks.any():
         return brought_inside(want, got.only(more)) or beyond_an_axis(want, got.only(more))
     rules = len(got.at) * 4 >= len(want.at)  # a few terms follow many rules
-    return (other_rule(want, got) or other_split(want, got)) if rules else ""
+    return (other_rule(want, got, raced) or other_split(want, got)) if rules else ""
 
 
 def alike(want: Terms, got: Terms) -> bool:
@@ -56,14 +57,16 @@ def alike(want: Terms, got: Terms) -> bool:
 # -- other rules --------------------------------------------------------------------------------------------
 
 
-def other_rule(want: Terms, got: Terms) -> str:
+def other_rule(want: Terms, got: Terms, raced: bool) -> str:
     """The simplest that some view of the terms shows."""
-    found = [(cost, says) for view in views(want) for cost, says in [in_view(view, want, got)] if says]
+    found = [
+        (cost, says) for view in views(want) for cost, says in [in_view(view, want, got, not raced)] if says
+    ]
     found = found or [(0, says) for view in views_of_parts(want) if (says := as_own_steps(view, want, got))]
     return min(found, key=lambda f: f[0])[1] if found else ""
 
 
-def in_view(view: View, want: Terms, got: Terms) -> tuple[float, str]:
+def in_view(view: View, want: Terms, got: Terms, tables: bool = True) -> tuple[float, str]:
     """(how many factors are different, the sentence); more where few would think of the places in this way."""
     base = view.of(got)
     wrong = [
@@ -93,7 +96,7 @@ def in_view(view: View, want: Terms, got: Terms) -> tuple[float, str]:
     if len(wrong) == 1 and isinstance(wrong[0][1], Linear):
         if says := as_slope(view, want, got, *wrong[0]):
             return 6 + inverse + 4 * (view.dependent == 0), says
-    if len(wrong) == 1 and (found := table(base, got.at[:, wrong[0][0].number])):
+    if tables and len(wrong) == 1 and (found := table(base, got.at[:, wrong[0][0].number])):
         return 8, as_table(view, want, *wrong[0], found)
     return 0, ""
 
@@ -296,8 +299,7 @@ def beginnings(want: Terms, got: Terms) -> str:
             return (
                 f"the sums of {want.arrays[0].name} stop early, in the order of {along}: the terms that come first are "
                 + ("there" if same else f"added {how_often(got.times[0])}")
-                + ", those after them are not"
-                + (". Is a loop left where one turn should be skipped?" if same else ".")
+                + ", those after them are not."
             )
     return ""
 

@@ -18,6 +18,7 @@ from ...course.declare import Kernel, Launch, Puzzle
 from ...course.parameters import Scalar
 from ...course.stubs import stub_text
 from ...devices.launching import triple
+from ..differences import with_parameters_of
 from .array_steps import other_rows, wrong_steps
 from .block_slips import block_slips
 from .digits import mixed_digits
@@ -31,6 +32,7 @@ from .rows_columns import Rows
 
 TRIED = 8  # values of the names of an expression
 _RANKS = re.compile(r"thread_rank|thread_index|group_index|block_rank|block_index|asm")
+UNSIGNED = {"unsigned", "size_t", "uint32_t", "uint64_t"}
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -56,6 +58,7 @@ def misuses(
     found += unused_axes(kernel, mine, launches)
     if puzzle.has_solution:
         solution = read(puzzle.solution_path.read_text(encoding="utf-8"))
+        solution = with_parameters_of(file, solution, kernel.name)
         if right := solution.function(kernel.name):
             found += dropped_remainders(kernel, own, right, failed, dims, t)
             found += block_slips(kernel, own, right, list(zip(failed, launches, strict=True)))
@@ -66,10 +69,11 @@ def misuses(
 def beside_the_solution(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> list[Slip]:
     """What the solution does, and this file does not."""
     names = {p.name for p in kernel.params}
+    own = {v.name for v in mine.function.parameters}
     known = {v.name for v in stub.file.variables} | {letter for a in kernel.arrays for letter in a.letters}
-    found = differences(mine.file, solution.file, kernel.name, names | known)
+    found = differences(mine.file, solution.file, kernel.name, own | known)
     use = mine, stub, solution
-    if all(u.function for u in use) and {v.name for v in mine.function.parameters} == names:
+    if all(u.function for u in use) and own == names:
         found += [*never_used(kernel, *use), *no_remainder(kernel, *use), *no_negative(kernel, *use)]
     return found
 
@@ -239,6 +243,9 @@ def no_negative(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator
         for e in mine.by("%", name):
             left = e.part("left")
             value = value_of(e.file, left.code, e.start) if left.kind == "identifier" else None
+            declared = e.file.variable_at(left.code, e.start) if value else None
+            if declared and UNSIGNED & set(declared.type.split()):  # what is negative is very large
+                continue
             minus = value and any(p.part("operator").code == "-" for p in value.all("binary_expression"))
             quotients = {
                 v.name for v in e.file.variables if v.value and v.value.code == f"{left.code} / {name}"

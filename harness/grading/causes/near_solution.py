@@ -55,12 +55,14 @@ def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable
 
 def other_signs(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
     """A sum of the solution's terms in which some have another sign, but not all; the innermost of nested sums."""
-    known = {s for body in solution for _, s in sums(body)}
+    known, strange = {s for body in solution for _, s in sums(body)}, strangers(mine, solution)
     plain = {frozenset(names for _, names in s): s for s in known}
     found = []
     for e, s in (each for body in mine for each in sums(body)):
         other = plain.get(frozenset(names for _, names in s))
         if other is None or s in known or frozenset((-sign, names) for sign, names in s) in known:
+            continue
+        if has(s, strange):
             continue
         if wrong := [term for term in s if term not in other]:
             found.append((e, wrong))
@@ -83,7 +85,9 @@ def other_factors(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
 
     known = {s for body in solution for _, s in sums(body, True)}
     alike = {plain(s): s for s in known if all(names for _, names in plain(s))}
+    strange = strangers(mine, solution)
     found = [(e, s) for body in mine for e, s in sums(body, True) if s not in known and plain(s) in alike]
+    found = [(e, s) for e, s in found if not has(s, strange)]
     for e, s in sorted(found, key=lambda each: len(each[0].code))[:1]:
         product = written(min(s - alike[plain(s)])[1])
         yield Slip(e.line, f"Line {e.line}: is {product} multiplied by what it should be in {shown(e)}?")
@@ -93,16 +97,27 @@ def other_constants(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
     """A sum of the solution's terms, and of one more with a number in it: `(b * H + h + 1) * W + w`; not beside that sum
     itself, where both places are meant."""
     known, own = ({s for body in some for _, s in sums(body, True)} for some in (solution, mine))
+    strange = strangers(mine, solution)
     for body in mine:
         for e, s in sums(body, True):
             more = [term for term in s if any(n.isdecimal() for n in term[1]) and s - {term} in known - own]
             if more and any(begins_later(e, name) for _, names in s for name in names):
                 continue
-            if more and s not in known and len(s) > 2:
+            if more and s not in known and len(s) > 2 and not has(s, strange):
                 sign, names = more[0]
                 does = "adds" if sign > 0 else "subtracts"
                 yield Slip(e.line, f"Line {e.line} {does} {written(names)} in {shown(e)}: is that too much?")
                 return
+
+
+def strangers(mine: list[Piece], solution: list[Piece]) -> set[str]:
+    """The variables that have another value here than those of the same name in the solution."""
+    own, right = values(mine), values(solution)
+    return {name for name in own.keys() & right.keys() if another(own[name], right[name])}
+
+
+def has(s: Sum, names: set[str]) -> bool:
+    return any(not names.isdisjoint(product) for _, product in s)
 
 
 def begins_later(e: Piece, name: str) -> bool:
@@ -205,8 +220,8 @@ def other_strides(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
 def strides(bodies: list[Piece]) -> Iterator[tuple[Piece, tuple[str, str], str]]:
     """(loop, (variable, start), step) of loops that count upwards."""
     for loop in (loop for body in bodies for loop in body.all("for_statement")):
-        update, start = loop.part("update"), start_of(loop)
-        begins = plain(start) if start else ""
+        update, first = loop.part("update"), start_of(loop)
+        begins = said(first) if first else ""
         if update and update.kind == "update_expression" and "++" in update.code:
             yield loop, (update.part("argument").code, begins), "1"
         elif update and update.kind == "assignment_expression" and update.part("operator").code == "+=":
@@ -229,6 +244,8 @@ def other_loops(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
     for loop, ends in own:
         if ends in [other for _, other in right] or len(missing) != 1 or len(own) != len(right):
             continue
+        if not mine[0].holds(loop):  # what a function is given is not known here
+            continue
         differ = [i for i, (a, b) in enumerate(zip(ends, missing[0], strict=True)) if a != b]
         if differ in ([1], [2]):
             begins = differ == [1]
@@ -236,10 +253,9 @@ def other_loops(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
             place = start_of(loop) if begins else test and (test.part("right") or test)
             if place is None:
                 continue  # it begins or ends somewhere else
-            where = shown(place)
             yield Slip(
                 loop.line,
-                f"The loop over {ends[0]} in line {loop.line} {'begins' if begins else 'ends'} at {where}: does that leave "
+                f"The loop over {ends[0]} in line {loop.line} {'begins' if begins else 'ends'} at {shown(place)}: does that leave "
                 "anything out, or do anything twice?",
             )
             return

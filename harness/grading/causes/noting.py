@@ -53,7 +53,7 @@ def probe_of(file: CudaText, line: int, array: str) -> Probe | None:
         for access in function.body.all("subscript_expression", "pointer_expression")
         if access.line <= line <= access.last_line and index_of(access)
     ]
-    inside = [access for access in inside if access.indexed.code == array] or inside
+    inside = [access for access in inside if begins_in(file, access, array)] or inside
     calls = [] if function.is_kernel else [call for name, call in file.whole.calls() if name == function.name]
     inside = inside or list(macro_accesses(file, function, line))
     if not inside:
@@ -62,7 +62,7 @@ def probe_of(file: CudaText, line: int, array: str) -> Probe | None:
     indices = [index_of(access) for access in inside]
     own = _unique(names_in(file, index, place) for index in indices)
     origins = [v for name in own if (v := value_of(file, name, place))]
-    origins += [v for access in inside if (v := begun(file, named(access), place))]
+    origins += [v for access in inside for v in pointer_values(file, named(access), place)]
     behind = _unique(names_in(file, value, place) for value in origins)
     around = list(guards(file, function, inside[0]))
     loops = [
@@ -179,6 +179,54 @@ def begun(file: CudaText, name: str, place: int) -> Piece | None:
     """What a local pointer was set to where it is declared, even if it has moved on since."""
     declared = file.variable_at(name, place)
     return declared.value if declared and declared.pointer else value_of(file, name, place)
+
+
+def pointer_values(file: CudaText, name: str, place: int) -> Iterator[Piece]:
+    """What a local pointer was set to where it is declared, and the pointers in that: `row`, then `image` of `image + h * W`."""
+    value = begun(file, name, place)
+    while value:
+        yield value
+        pointer = next((p.code for p in value.all("identifier") if p.code != name), "")
+        declared = file.variable_at(pointer, value.start)
+        name, value = pointer, begun(file, pointer, value.start) if declared and declared.pointer else None
+
+
+def begins_in(file: CudaText, access: Piece, array: str) -> bool:
+    """Whether an access is of an array, or behind a local pointer that begins in it."""
+    name = named(access)
+    return name == array or any(
+        p.code == array for value in pointer_values(file, name, access.start) for p in value.all("identifier")
+    )
+
+
+def addends_of(file: CudaText, access: Piece) -> list[Piece]:
+    """The expressions whose sum is the place in a parameter: of `row[w]`, `w` and, where `row` is `x + h * W`, `h * W`. Empty
+    where that cannot be told, as of a pointer that moves."""
+    index, base = index_of(access), access.indexed
+    found = [index] if index and access.kind == "subscript_expression" else []
+    while found and base:
+        match base.kind:
+            case "parenthesized_expression" if len(base.parts) == 1:
+                base = base.parts[0]
+            case "cast_expression":
+                base = base.part("value")
+            case "binary_expression" if base.part("operator").code == "+":
+                found.append(base.part("right"))
+                base = base.part("left")
+            case "pointer_expression" if base.code[0] == "&" and base.parts[0].kind == "subscript_expression":
+                inner = index_of(base.parts[0])
+                found = [*found, inner] if inner else []
+                base = base.parts[0].indexed
+            case "identifier":
+                declared = file.variable_at(base.code, access.start)
+                if not declared or not declared.pointer:
+                    return []
+                if not declared.value:
+                    return found
+                base = value_of(file, base.code, access.start)
+            case _:
+                return []
+    return []
 
 
 def _is_set(name: Piece) -> bool:

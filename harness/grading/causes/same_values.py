@@ -82,12 +82,16 @@ def rounded_down(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
 
 
 def divisions(body: Piece) -> Iterator[tuple[Piece, bool]]:
-    """(division by a name, whether it rounds up: `(n + d - 1) / d`)."""
+    """(division by a name, whether it rounds up: `(n + d - 1) / d` or `(n - 1) / d + 1`)."""
     for e in body.all("binary_expression"):
         right = e.part("right")
         if sign_of(e) == "/" and right.kind == "identifier":
             terms = products(e.part("left"), shown)
-            yield e, (1, (right.code,)) in terms and (-1, ("1",)) in terms
+            one_more = sign_of(e.outer) == "+" and "1" in (
+                e.outer.part("left").code,
+                e.outer.part("right").code,
+            )
+            yield e, ((1, (right.code,)) in terms or one_more) and (-1, ("1",)) in terms
 
 
 def other_scales(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:

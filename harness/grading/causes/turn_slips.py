@@ -66,9 +66,14 @@ def leaves_out_the_first(function: Function) -> Iterator[Slip]:
         name, end = counter(loop), without_zero(loop)
         for v in scalars(function, FLOAT) if end else ():
             sets = sets_of(v)
-            inside = [e for e in sets if loop.holds(e) and (adds(e, v) or keeps_the_larger(e, v))]
+            inside = [e for e in sets if loop.holds(e)]
+            inside = [e for e in inside if adds(e, v) or adds_to_a_multiple(e, v) or keeps_the_larger(e, v)]
             whole = inside and len(inside) == len(sets) and not loop.holds(v)
-            if not whole or any(adds(e, v) for e in inside) and not begins_at_zero(v, loop, inside):
+            if (
+                not whole
+                or not begins_at_zero(v, loop, inside)
+                and not all(keeps_the_larger(e, v) for e in inside)
+            ):
                 continue
             if begins_as_a_number(v) and any(depends(e, name, loop) for e in inside):
                 yield Slip(
@@ -186,6 +191,16 @@ def adds(e: Piece, v: Variable) -> bool:
     right = e.part("right")
     again = sign_of(right) == "+" and v.name in (right.part("left").code, right.part("right").code)
     return e.part("operator").code == "+=" or e.part("operator").code == "=" and again
+
+
+def adds_to_a_multiple(e: Piece, v: Variable) -> bool:
+    """`v = v * a + x`, as of a sum that is scaled when a larger element comes."""
+    right = e.part("right")
+    parts = [right.part(side) for side in ("left", "right")] if sign_of(right) == "+" else []
+    multiples = [
+        p for p in parts if sign_of(p) == "*" and v.name in (p.part("left").code, p.part("right").code)
+    ]
+    return e.part("operator").code == "=" and len(multiples) == 1
 
 
 def keeps_the_larger(e: Piece, v: Variable) -> bool:

@@ -88,15 +88,16 @@ def left_in_a_loop(kernel: Kernel, source: str) -> list[str]:
 
 def zeros_left_out(seen: Sequence[Observation]) -> list[str]:
     """Whether all elements that were never written should be 0, and most others should not."""
-    name = ""
+    name, nan = "", False
     for o, target in ((o, t) for o in seen for t in o.targets):
         got = o.results[target.array.name]
         left = untouched(target, got, o.before[target.array.name], o.written.get(target.array.name))
-        if target.array.is_input or target.values[left].any():
+        if target.array.is_input or np.nan_to_num(target.values[left]).any():
             return []
         if left.any() and 2 * np.count_nonzero(target.values[~left]) > np.count_nonzero(~left):
             name = target.array.name
-    says = f"Every element of {name} that was never written should be 0: that 0 has to be stored, too."
+        nan |= bool(np.isnan(target.values[left]).any())
+    says = f"Every element of {name} that was never written should be 0{' or nan' * nan}: that has to be stored, too."
     return [says] * bool(name)
 
 

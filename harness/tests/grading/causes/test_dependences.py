@@ -37,6 +37,18 @@ def test_a_maximum(wrong, says):
     assert told(kernel, DIMS, {"x": x}, largest(**wrong), Budget()) == says
 
 
+def test_what_changes_in_other_inputs_is_not_missing():
+    """The larger one of a sum and a bias changes with the sum here, and does not there."""
+
+    def run(a, d=DIMS, keep=np.add):
+        x = a["x"]
+        return {"y": np.stack([keep(np.abs(x[:, p * 2 : p * 2 + 2]).sum(1), 2.0) for p in (0, 1)], 1)}
+
+    kernel = Kernel("f", PARAMS, lambda d, t: Launch(1, 1), lambda a, d: run(a)["y"])
+    x = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
+    assert told(kernel, DIMS, {"x": x}, lambda a: run(a, keep=np.maximum), Budget()) == ""
+
+
 def test_a_share_of_nearly_one_changes_too():
     """Beside a far greater element, none of a softmax changes; beside one a little greater, all do."""
 

@@ -8,6 +8,7 @@ from harness.course.cuda_text import read
 from harness.grading.causes.digits import mixed_digits
 
 FIT = [
+    "int h = i / (g.H * g.W), n = i - h * (g.H * g.W), w = n - h * g.W;",
     "int w = i % W, h = i / W % H, c = i / (W * H) % C, b = i / (W * H * C);",
     "int place = i % (H * W), plane = i / (H * W), w = i % W, h = i / W % H;",
     "int taps = H * W, c = i / taps % C, s = i % W, r = i / W % H, b = i / (C * taps);",

@@ -238,3 +238,43 @@ def test_an_index_that_is_chosen_by_a_condition_is_taken_apart(said):
 def test_what_stands_before_and_is_a_guard(said):
     lines = said("04", ("i < n && data[i] < 0.0f", "i <= n && data[i] < 0.0f"))
     assert any(line.startswith("Line 27 lets it through: i <= n is ") for line in lines)
+
+
+OWN_NAMES = """extern "C" __global__ void conv2d_forward(const float* x, const float* w, const float* bias, float* y,
+    int batch, int C_in, int H, int W, int C_out, int F) {
+    int oh = H - F + 1, ow = W - F + 1, t = blockIdx.x * blockDim.x + threadIdx.x;
+    if (t >= batch * C_out * oh * ow) return;
+    int place = t % (oh * ow), k = t / (oh * ow) % C_out, n = t / (oh * ow) / C_out;
+    int i = place / ow, j = place % ow;
+    const float* image = x + (size_t)n * C_in * H * W;
+    float sum = bias[k];
+    for (int c = 0; c < C_in; c++) {
+        const float* plane = &image[c * H * W];
+        for (int r = 0; r < F; r++)
+            for (int s = 0; s < F; s++) sum += plane[(i + r) * W + j + s] * w[((k * C_in + c) * F + r) * F + s];
+    }
+    y[t] = sum;
+}
+"""
+
+
+def test_the_part_that_is_outside_behind_pointers_and_in_the_student_s_names(said, tmp_path, monkeypatch):
+    puzzle = COURSE.load("07")
+    path = tmp_path / "kernel.cu"
+    path.write_text(OWN_NAMES.replace("i = place / ow", "i = place / oh"), encoding="utf-8")
+    lines = grade_file(puzzle, path, Options("cpu", 0)).lines
+    assert "i + r is 3 + 2 = 5, but input has h = 0 to 4 (H = 5)." in lines
+    assert "Line 6: i = place / oh is 9 / 3 = 3." in lines
+
+
+def test_a_step_that_is_divided_is_no_place_along_the_last_axis(said):
+    lines = said(
+        "08", ("(plane * H_out + h / 2) * W_out + w / 2", "plane * H * W / 4 + h / 2 * W_out + w / 2")
+    )
+    assert not any("plane * H * W / 4" in line and "but argmax has" in line for line in lines), lines
+
+
+def test_the_guard_of_a_larger_array_is_not_blamed(said):
+    lines = said("08", ("grad = grad_output[window]", "grad = grad_output[idx]"))
+    assert "In line 68, idx is an index of grad_input, which has 20 elements." in lines, lines
+    assert not any("lets it through" in line for line in lines)

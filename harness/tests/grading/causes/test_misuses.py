@@ -229,6 +229,21 @@ OTHERS = {
         "13",
         [("if (down < 0 || down", "if (down"), ("if (p >= H_out", "if (p < 0 || p >= H_out")],
     ),
+    "a quotient that wraps": (
+        "29",
+        [
+            ("int down =", "unsigned down ="),
+            ("if (down < 0 || down", "if (down"),
+            ("int right =", "unsigned right ="),
+            ("if (right < 0 || right", "if (right"),
+        ],
+    ),
+    "other names of sizes": (
+        "14",
+        [("int C_in, int H", "int C, int H"), ("int channels = C_in / groups", "int all = C / groups")]
+        + [("c < channels", "c < all"), ("b * C_in + group * channels", "b * C + group * all")]
+        + [("k * channels + c", "k * all + c")],
+    ),
     "back by the product": ("29", [("down % stride_h != 0", "down / stride_h * stride_h != down")]),
 }
 

@@ -164,3 +164,30 @@ def test_what_is_compared_by_another_name():
         told(*edits, ("p < 0 || p >= H_out", "pp < 0 || pp >= H_out"), ("x[p * n + h]", "x[pp * n + h]"))
         == []
     )
+
+
+def test_a_loop_whose_variable_is_declared_before_it():
+    text = SOLUTION.replace("for (int s = 0", "int s;\n        for (s = 1")
+    begins = "The loop over s in line 6 begins at 1: does that leave anything out, or do anything twice?"
+    assert begins in [slip.says for slip in differences(read(text), read(SOLUTION), "k", ("n", "s"))]
+    assert not differences(read(text.replace("s = 1", "s = 0")), read(SOLUTION), "k", ("n", "s"))
+
+
+def test_a_loop_that_begins_at_the_same_in_other_words():
+    right = "__global__ void k(float* y, int n, int m) {{\n{}\nfor (int i = {}; i < n; i++) y[i] = 1; }}"
+    texts = [right.format(f"int {x} = n / m;", f"{x} * m") for x in ("first", "group")]
+    assert not differences(*map(read, texts), "k", ("n", "m"))
+
+
+def test_the_loops_of_a_function_count_what_it_is_given():
+    loop = "for (int i = 0; i < {}; i++) y[i] = 1;"
+    own = f"__device__ void f(float* y, int count) {{ {loop.format('count')} }}\n"
+    own += "__global__ void k(float* y, int n) { f(y, n * 2); }"
+    solution = f"__global__ void k(float* y, int n) {{ {loop.format('n * 2')} }}"
+    assert not differences(read(own), read(solution), "k", ("n",))
+
+
+def test_a_name_that_means_something_else_is_not_compared():
+    """Where p is twice the row, `p * n + h` is another place than in the solution."""
+    text = SOLUTION.replace("row - r * 2 + s", "2 * row").replace("x[p * n + h]", "x[p + n * h + 1]")
+    assert not [s for s in differences(read(text), read(SOLUTION), "k", ()) if "p + n * h" in s.says]

@@ -42,6 +42,7 @@ def test_a_limit_that_is_lost_under_another_name():
         ("int each = n / parts, other = (m + parts - 1) / parts;", ["n / parts"]),
         ("int each = (n - 1 + parts) / parts, other = (parts + m - 1) / parts;", []),
         ("int each = n / parts, other = m / parts;", []),
+        ("int each = (n - 1) / parts + 1, other = (m - 1) / parts + 1;", []),
     ],
 )
 def test_a_division_that_is_rounded_down(own, says):

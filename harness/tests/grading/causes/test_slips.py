@@ -90,6 +90,10 @@ def found(body):
             "The loop over i in line 3 ends at 1, and m is 0 before it: what belongs to i = 0 is left out",
         ),
         (
+            "float s = 0, m = a[0];\nfor (int i = 1; i < n; i++) { s = s * m + a[i]; m = a[i]; }\nc[0] = s;",
+            "The loop over i in line 3 begins at 1, and s is 0 before it: what belongs to i = 0 is left out",
+        ),
+        (
             "float s = 0, e = 0;\nfor (int i = 0; i < n; i++) e = c[i] = 2 + a[i];\ns += e;\nc[0] = s;",
             "Line 4 adds to s once, outside of every loop after line 2",
         ),
@@ -127,6 +131,7 @@ def test_a_slip_is_named(body, says):
         "int i = n; if (i + 1 >= n) return;\nc[i] = a[i + 1] - a[i];",
         "int i = n; if (i < n) c[i] = 1;\nif (i + 1 >= n) return;\nc[i + 1] = 1;",
         LOOP.format("q < F - r", "q += r"),
+        "float s = 1, m = a[0];\nfor (int i = 1; i < n; i++) { s = s * m + a[i]; m = a[i]; }\nc[0] = s;",
         "float s = 1;\nfor (int i = 1; i < n; i++) s += a[i] - a[0];\nc[0] = s;",
         "float s = 0;\nfor (int i = 1; i < n; i++) s += a[i];\nc[0] = s + a[0];",
         "float s = 0;\nfor (int i = 1; i < n; i++) s += a[i] - a[0];\nc[0] = 1 + s;",

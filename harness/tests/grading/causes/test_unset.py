@@ -84,8 +84,9 @@ def test_where_there_is_nothing_to_add_up_zero_is_stored():
         )
         return zeros_left_out([seen])
 
-    says = "Every element of c that was never written should be 0: that 0 has to be stored, too."
+    says = "Every element of c that was never written should be 0: that has to be stored, too."
     assert left([5, 0, 7, 0], [True, False, True, False]) == [says]
+    assert left([5, 0, 7, np.nan], [True, False, True, False]) == [says.replace("be 0:", "be 0 or nan:")]
     assert (
         left([5, 0, 7, 9], [True, False, True, False]) == left([0, 0, 0, 0], [True, True, False, False]) == []
     )
