@@ -57,9 +57,8 @@ def explain(
     of_text = partial(causes, puzzle, shown.kernel, source, failed) if told else lambda **_: []
     if isinstance(shown.error, KernelFault):
         verdict.fault = asdict(shown.error)
-        solution = puzzle.solution_path.read_text(encoding="utf-8") if puzzle.has_solution else None
         reasons = sentences.returned_early(shown.error, shown.kernel, source)
-        reasons += read_unset(shown.error, shown.kernel, source, solution)
+        reasons += read_unset(shown.error, shown.kernel, source)
         reasons += clashes(shown.error, shown.kernel, source) + of_text()
         short = reasons and shown.error.kind == "uninitialised-read"  # where it strays matters less than why
         lines = sentences.fault(replace(shown.error, other=None) if short else shown.error, source)

@@ -27,7 +27,7 @@ from ..devices import end_processes
 from ..devices.confine import supported
 from ..errors import CompileError, CourseError, DeviceError, LaunchError, Unsupported
 from . import compile_errors, gates, race_timeline, sentences
-from .causes import fault_values, naming, written
+from .causes import fault_values, left_out, naming, written
 from .causes.wrong_kernels import WrongKernels
 from .explain import added_up, again, clearest, explain
 from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
@@ -201,6 +201,7 @@ def on_device(
             )
             again = puzzle, source, shown, setups[0], options.seed
             values = fault_values.of_trial(*again) + written.of_trial(*again)
+            values += left_out.of_trial(*again, explained=bool(verdict.causes))
             verdict.lines = fault_values.insert(verdict.lines, shown.error, values)
             verdict.causes += [line for line in values if not line.startswith("There ")]
             if verdict.diagnosis == "race":

@@ -237,10 +237,17 @@ def start(trial: Trial, setup: Setup, schedule: int, handles: Mapping):
 def start_text(text: str, puzzle: Puzzle, trial: Trial, setup: Setup):
     """The same launch with another text of the file, on fresh memory. Errors: those of compiling and of
     `start`."""
-    own, kernel = Setup(setup.device, setup.schedules), trial.outcome.kernel
+    kernel = trial.outcome.kernel
+    own = prepared(text, puzzle, kernel, setup)
+    return start(trial, own, own.schedules[0], {p.name: place(own.device, p, trial) for p in kernel.passed})
+
+
+def prepared(text: str, puzzle: Puzzle, kernel: Kernel, setup: Setup) -> Setup:
+    """A setup on the same device with another text of the file. Errors: those of compiling."""
+    own = Setup(setup.device, setup.schedules)
     own.module = own.device.compile(text, name=setup.module.name, include_dirs=puzzle.include_dirs)
     own.kernels[kernel.name] = own.module.get_function(kernel.name)
-    return start(trial, own, own.schedules[0], {p.name: place(own.device, p, trial) for p in kernel.passed})
+    return own
 
 
 def scalar(p: Scalar, dims: dict[str, int]) -> np.generic:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...course.cuda_pieces import Piece
 from ...course.cuda_text import read
 from ...course.cuda_tree import LOOPS
 from ...course.declare import Kernel, Launch
@@ -22,13 +21,11 @@ if TYPE_CHECKING:
     from .naming import Observation
 
 
-def read_unset(found: KernelFault, kernel: Kernel, source: str, solution: str | None = "") -> list[str]:
-    """An output that is added to, or a tile that is filled only in part, which in the solution (None: not known) is
-    not."""
+def read_unset(found: KernelFault, kernel: Kernel, source: str) -> list[str]:
+    """An output that is read or added to before anything is stored in it."""
     if found.kind != "uninitialised-read" or not found.array:
         return []
     file = read(source)
-    own = file.function(kernel.name)
     if any(p.name == found.array and p.role == "out" for p in kernel.arrays):
         if any(access.is_updated for access in file.subscripts(found.array, found.line)):
             return [
@@ -40,16 +37,6 @@ def read_unset(found: KernelFault, kernel: Kernel, source: str, solution: str | 
             ]
         return [
             f"{found.array} comes without values: a kernel can read only what it has stored there before."
-        ]
-    if own is None or "__shared__" not in found.headline or solution is None:
-        return []
-    stores = [a for a in own.body.all("assignment_expression") if a.part("left").indexed.code == found.array]
-    tests = [test for test in map(governing_if, stores) if test]
-    if len(stores) == len(tests) == 1 and not fills_in_part(solution):
-        test = " ".join(tests[0].part("condition").code.split())[1:-1]
-        return [
-            f"Line {stores[0].line} stores into {found.array} only where {test}. If elements are read that it leaves out, "
-            "store a 0 there."
         ]
     return []
 
@@ -99,22 +86,3 @@ def zeros_left_out(seen: Sequence[Observation]) -> list[str]:
         nan |= bool(np.isnan(target.values[left]).any())
     says = f"Every element of {name} that was never written should be 0{' or nan' * nan}: that has to be stored, too."
     return [says] * bool(name)
-
-
-def fills_in_part(text: str) -> bool:
-    """Whether any shared array of a file is filled only where a condition holds."""
-    file = read(text)
-    shared = {v.name for v in file.variables if "__shared__" in v.words}
-    stores = (a for a in file.whole.all("assignment_expression") if a.part("left").indexed.code in shared)
-    return any(map(governing_if, stores))
-
-
-def governing_if(store: Piece) -> Piece | None:
-    """The `if` without `else` in which a store is everything."""
-    statement = store.outer
-    while (
-        statement.outer and statement.outer.kind == "compound_statement" and len(statement.outer.parts) == 1
-    ):
-        statement = statement.outer
-    test = statement.outer
-    return test if test and test.kind == "if_statement" and not test.part("alternative") else None

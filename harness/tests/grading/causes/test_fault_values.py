@@ -143,7 +143,7 @@ def test_an_element_that_was_never_written(said):
     lines = said("26", (load, "if (row < M && start + x < K) a[y][x] = A[row * K + start + x];"))
     assert "There k = 4, y = threadIdx.y = 0, start = 0." in lines
     assert any(
-        line.startswith("Line 29 stores into a only where row < M && start + x < K.") for line in lines
+        line.startswith("Line 29 stores into a only where row < M && start + x < K, and ") for line in lines
     )
 
 

@@ -12,12 +12,8 @@ from harness.grading.compare import Expected
 
 KERNEL = Kernel("k", (In("a", n="N"), Out("c", n="N")), lambda d, t: Launch(1, 1), lambda a, d: a["a"])
 TEXT = """extern "C" __global__ void k(const float* a, float* c) {
-    __shared__ float tile[32], full[32];
-    if (a[0] > 0) { tile[threadIdx.x] = a[1]; }
-    if (a[0] > 0) full[threadIdx.x] = a[1];
-    else full[threadIdx.x] = 0;
     c[0] += 1;
-    c[1] = c[2] + tile[3] + full[3];
+    c[1] = c[2];
     for (int i = 0; i < 9; i++) {
         if (a[i] < 0) return;
     }
@@ -31,7 +27,7 @@ def unset(array, line, headline="Uninitialized __global__ memory read"):
 
 
 def test_an_output_has_no_values_to_add_to():
-    assert "store the result with =" in unset("c", 6)[0]
+    assert "store the result with =" in unset("c", 2)[0]
     assert "only what it has stored there before" in unset("c", 7)[0]
     assert not unset("a", 7)
 
@@ -44,15 +40,9 @@ def test_an_atomic_adds_to_nothing():
     )
 
 
-def test_a_tile_that_is_filled_in_part():
-    shared = "Uninitialized __shared__ memory read"
-    assert unset("tile", 7, shared)[0].startswith("Line 3 stores into tile only where a[0] > 0. If elements")
-    assert not unset("full", 7, shared)
-
-
 def test_a_return_in_a_loop():
     assert left_in_a_loop(KERNEL, TEXT)[0].startswith(
-        "The return in line 9 leaves the kernel from inside a loop, before the store in line 11;"
+        "The return in line 5 leaves the kernel from inside a loop, before the store in line 7;"
     )
     assert not left_in_a_loop(KERNEL, TEXT.replace("return;", "continue;"))
     assert not left_in_a_loop(KERNEL, "")
