@@ -126,6 +126,7 @@ STEPPED = Operation("stepped", "the step of a pointer", 1.1)
 MOVED = Operation("moved", "where it stands", 1.2)  # out of a loop
 TURNED = Operation("turned", MOVED.says, 0.9)  # with a neighbour
 ZEROED = Operation("zeroed", "a first value", 0.95)
+ELSE_ZERO = Operation("zero", "a choice", 1.6)  # stored where a condition does not hold
 STORE = Operation("to[a] = b", "a store", 1.2)
 ADDED = tuple(
     Operation(f"to[a] {sign} {value}", STORE.says, cost)  # to what has been there

@@ -8,7 +8,7 @@ from os.path import commonprefix
 
 from ...course.cuda_pieces import Piece
 from .directions import are_counterparts, of_one_direction
-from .edits import ASSIGN, BINARY, EXCHANGE, FLOAT_BINARY, RELATION
+from .edits import ASSIGN, BINARY, ELSE_ZERO, EXCHANGE, FLOAT_BINARY, RELATION
 from .pool import Entry
 from .sites import MOST_TOGETHER, Choice, Site
 
@@ -18,6 +18,7 @@ RENAMED = 1.3
 STORED, GUARDED = 0.7, 3.0
 TURNED_NAME = 0.55
 TURNED_INDEX = 0.5
+ZEROED_TOO = 1.0
 STRIDED = 0.15
 TURNED = 0.35  # as much as two names exchanged in one index: which was meant, nobody knows
 NEAR = 2  # lines between two that are exchanged
@@ -187,6 +188,14 @@ def everywhere(named: Sequence[tuple[Site, int]]) -> Iterator[tuple[Choice, ...]
 
 def _of_one(pool, entries: tuple[int, int]) -> bool:
     return of_one_direction(*(pool[i].text for i in entries))
+
+
+def zeroed(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
+    """What stores nothing where a condition does not hold, in several lines: a 0 in each, as in the edges of two tiles."""
+    found = [Choice(s, 0, cost=ZEROED_TOO - s.suspect) for s in sites if s.operations[0] is ELSE_ZERO]
+    yield from combinations(found, 2)
+    if 2 < len(found) <= MOST_TOGETHER:
+        yield tuple(found)
 
 
 def stored_otherwise(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:

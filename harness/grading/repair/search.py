@@ -35,6 +35,7 @@ from .pairs import (
     strided,
     turned_index,
     turned_signs,
+    zeroed,
 )
 from .reach import is_one_place
 from .repair import Repair, rank
@@ -308,7 +309,7 @@ class Search:
         near = [s for s in sites if self.strays_in and s.may_stop(self.strays_in)]
         families, guards = cache(lambda: Families(sites)), Guards(near)
         pairs = (exchanged, turned_signs, turned_index, renamed, declared, redirected, strided, carried)
-        pairs = (*pairs, stored_otherwise)
+        pairs = (*pairs, stored_otherwise, zeroed)
         several = cache(lambda: [c for made in pairs for c in made(sites)])
         likely = cache(lambda: [c for site in sites for c in site.likely])
         steps = [*pairwise((-math.inf, *PLAUSIBLE, math.inf))]

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from ...course.cuda_pieces import Function, Piece, Variable
 from ...course.parameters import Array
-from .edits import ADDED, ASSIGN, ATOMIC, BARRIERS, EXCHANGE, GUARD, LEAVE, STORE, Edit, Operation
+from .edits import ADDED, ASSIGN, ATOMIC, BARRIERS, ELSE_ZERO, EXCHANGE, GUARD, LEAVE, STORE, Edit, Operation
 from .expressions import Expressions
 from .insertions import Insertions
 from .kinds import kind_of
@@ -184,7 +184,7 @@ class Writer(Moves, Insertions, Expressions):
         def made(choice: Choice) -> Edit:
             return Edit(p.start, p.end, f"{target.code} = {condition} ? {value.code} : {zero};", "a choice")
 
-        number = self.schemata.add(p, (Operation("zero", "a choice", 1.6),), made=made)
+        number = self.schemata.add(p, (ELSE_ZERO,), made=made)
         return "" if number is None else f" else if ({asked(number)}) {target.code} = {zero};"
 
     def _guarded(self, p: Piece, text: str, after: str = "") -> str:

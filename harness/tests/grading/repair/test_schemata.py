@@ -24,6 +24,7 @@ from harness.grading.repair.pairs import (
     strided,
     turned_index,
     turned_signs,
+    zeroed,
 )
 from harness.grading.repair.repair import Repair
 from harness.grading.repair.schemata import Schemata, rows
@@ -375,3 +376,13 @@ def test_rows_and_columns_of_an_index_are_exchanged_with_the_extent():
     body = "x[(c * K + k) * 4] = i;"
     sites = Schemata(f"{K}k(int* x, int i, int k, int c, int K, int C) {{\n{body}\n}}\n", "k").sites
     assert ("k", "c", "C") in {tuple(c.edit.after for c in some) for some in turned_index(sites)}
+
+
+def test_several_tiles_have_a_0_where_nothing_is_stored():
+    body = "if (i < n) x[i] = n;\n if (i < 4) { y[i] = 1; }\n if (i < 2) z[i] = 2;"
+    source = f"{K}k(int* x, int* y, int* z, int i, int n) {{\n{body}\n}}\n"
+    texts = [
+        Repair(tuple(c.edit for c in some), 0.0, source).text for some in zeroed(Schemata(source, "k").sites)
+    ]
+    lines = ["x[i] = i < n ? n : 0;", "y[i] = i < 4 ? 1 : 0;", "z[i] = i < 2 ? 2 : 0;"]
+    assert len(texts) == 4 and all(line in texts[-1] for line in lines)
