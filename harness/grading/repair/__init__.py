@@ -3,7 +3,7 @@
 from_solution.py tries first what the solution suggests, in the places where the kernel says something else.
 
 Then all edits are tried: edits.py says what can be changed and how that reads, sites.py where, pool.py, kinds.py and
-terms.py what can be put in, ranks.py how far-fetched that is, texts.py (with halves.py) what each needs a file of its own.
+terms.py what can be put in, ranks.py how far-fetched that is, texts.py (with halves.py and collectives.py) what each needs a file of its own.
 schemata.py (with statements.py, insertions.py, moves.py, neighbours.py, expressions.py and support.py) writes all other edits into
 one kernel that is compiled once; pairs.py, guards.py and directions.py say which belong together; variants.py runs them;
 search.py says in what order, and suspicion.py in which lines first.

@@ -19,7 +19,7 @@ from ...errors import CompileError, CourseError, DeviceError, LaunchError
 from .. import grade
 from ..runs import given
 from ..verdict import FAILED, PASSED, Verdict
-from . import from_solution, texts
+from . import collectives, from_solution, texts
 from .edits import joined
 from .guards import Guards, both_guards
 from .pairs import (
@@ -152,8 +152,9 @@ class Search:
     def changed(self) -> list[Repair]:
         """In the build with all checks where threads run in the wrong order, and then in the optimised one, where more
         edits can be tried."""
-        written = [*texts.edits(self.source, self.kernel.name)]
-        arrays = texts.of_shared_arrays(self.source, self.kernel.name, self.verdict.fault or {})
+        own = self.source, self.kernel.name
+        written = [*collectives.edits(*own, self.verdict.fault or {}), *texts.edits(*own)]
+        arrays = texts.of_shared_arrays(*own, self.verdict.fault or {})
         written += ((edit,) for edit in arrays)
         for repair in (Repair(edits, 0.5, self.source) for edits in written[:MOST_GRADED]):
             if self.passes(repair.text):

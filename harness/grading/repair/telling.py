@@ -44,6 +44,7 @@ KINDS = {
     "a size": "it is of another size",
     "a memory": "all threads of the block need it, not each thread its own",
     "a loop too many": "it is to be done once, not again and again",
+    "a loop that is missing": "it is to be done again and again, not once",
     "a bound": "it is to be kept at or below something, or at or above it",
     "a place in memory": "it is another place in the array",
     "a function": "another function belongs there, or none",

@@ -32,9 +32,6 @@ NARROW = (
 )
 
 
-ALL_LANES = "0xffffffff"
-
-
 def edits(source: str, kernel: str) -> Iterator[tuple[Edit, ...]]:
     """Of a kernel and of the functions of its file: slips first, which are hardly ever meant."""
     file = read(source)
@@ -42,7 +39,6 @@ def edits(source: str, kernel: str) -> Iterator[tuple[Edit, ...]]:
     functions = [f for f in file.functions if f.name not in others]
     for function in functions:
         yield from ((edit,) for edit in _slips(function))
-        yield from _masks(function)
     for function in functions:
         yield from as_floats(function)
         yield from ((edit,) for edit in _otherwise(function, Pool(file, function, [])))
@@ -52,6 +48,7 @@ def _otherwise(function: Function, pool: Pool) -> Iterator[Edit]:
     yield from _types(function, pool)
     yield from _casts(function, pool)
     yield from _loops(function, pool)
+    yield from _once(function)
     yield from _quotients(function, pool)
     yield from _unsigned(function, pool)
     yield from _fractions(function, pool)
@@ -80,20 +77,6 @@ def _is_followed(head: Piece) -> bool:
     if after is None:
         return False
     return after.kind == "compound_statement" or head.kind == "if_statement" or after.column > head.column
-
-
-def _masks(function: Function) -> Iterator[tuple[Edit, ...]]:
-    """Collective calls that do not name all lanes: with one mask together, and each alone."""
-    found: dict[str, list[Edit]] = {}
-    for name, call in function.body.calls():
-        mask = next(iter(call.part("arguments").parts), None)
-        if re.fullmatch(r"__\w+_sync|__syncwarp", name) and mask is not None:
-            if not re.fullmatch(r"0x[fF]{8}[uU]?|-1|~0[uU]?|\w*FULL\w*", mask.code):
-                edit = Edit(mask.start, mask.end, ALL_LANES, "another value")
-                found.setdefault(mask.code, []).append(edit)
-    for alike in found.values():
-        yield tuple(alike)
-        yield from ((edit,) for edit in alike if len(alike) > 1)
 
 
 def of_shared_arrays(source: str, kernel: str, fault: Mapping) -> Iterator[Edit]:
@@ -271,6 +254,18 @@ def _loops(function: Function, pool: Pool) -> Iterator[Edit]:
             end = loop.part("body").start
             place = pool.file.text.rindex(")", 0, end)
             yield Edit(place, place, step, "the step of a loop")
+
+
+def _once(function: Function) -> Iterator[Edit]:
+    """`if (w >= W) { w -= W; h++; }` in a loop, where it may have to be done several times."""
+    for p in (
+        p for loop in function.body.all("for_statement", "while_statement") for p in loop.part("body").parts
+    ):
+        if p.kind == "if_statement" and not p.part("alternative"):
+            names = {n.code for n in p.part("condition").all("identifier")}
+            leaves = next(p.all("return_statement", "break_statement", "continue_statement"), None)
+            if names & {*_changed(p.part("consequence"))} and not leaves:
+                yield Edit(p.start, p.start + len("if"), "while", "a loop that is missing")
 
 
 def _changed(loop: Piece) -> Iterator[str]:

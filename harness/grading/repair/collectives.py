@@ -1,0 +1,86 @@
+"""Edits of warp collectives and barriers, each a file of its own: masks, other shuffles, and conditions that keep away threads
+which have to take part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from ...course.cuda_pieces import Function, Piece
+from ...course.cuda_text import read
+from ...course.cuda_values import Values
+from .edits import Edit
+
+ALL_LANES = 0xFFFFFFFF
+WARP = "32"
+_OF_WARP = re.compile(r"__\w+_sync|__syncwarp")
+_COLLECTIVE = re.compile(r"__\w+_sync|__syncwarp|__syncthreads\w*")
+_ABSENT = ("shuffle-mask", "barrier-divergence")  # faults: some thread takes no part
+#: what may be meant by a shuffle
+_SHUFFLES = {
+    "__shfl_sync": ("__shfl_down_sync", "__shfl_xor_sync"),
+    "__shfl_up_sync": ("__shfl_down_sync",),
+    "__shfl_down_sync": ("__shfl_xor_sync", "__shfl_up_sync"),
+    "__shfl_xor_sync": ("__shfl_down_sync",),
+}
+
+
+def edits(source: str, kernel: str, fault: Mapping) -> Iterator[tuple[Edit, ...]]:
+    """Of a kernel and of the functions of its file. fault: the verdict's."""
+    file = read(source)
+    others = {k.name for k in file.kernels} - {kernel}
+    functions = [f for f in file.functions if f.name not in others]
+    joint = {f.name for f in functions if any(_COLLECTIVE.fullmatch(name) for name, _ in f.body.calls())}
+    for function in functions:
+        yield from _masks(function)
+    for function in functions if fault.get("kind") in _ABSENT else ():
+        yield from _everyone(function, joint)
+    for function in functions:
+        yield from _shuffles(function)
+
+
+def _masks(function: Function) -> Iterator[tuple[Edit, ...]]:
+    """Calls that do not name all lanes: those with one mask together, and each alone."""
+    found: dict[str, list[Edit]] = {}
+    values = Values(function.file)
+    for name, call in function.body.calls():
+        mask = next(iter(call.part("arguments").parts), None)
+        if _OF_WARP.fullmatch(name) and mask is not None:
+            if (value := values.integer(mask)) is None or value & ALL_LANES != ALL_LANES:
+                found.setdefault(mask.code, []).append(
+                    Edit(mask.start, mask.end, hex(ALL_LANES), "another value")
+                )
+    for alike in found.values():
+        yield tuple(alike)
+        yield from ((edit,) for edit in alike if len(alike) > 1)
+
+
+def _everyone(function: Function, joint: Collection[str]) -> Iterator[tuple[Edit, ...]]:
+    """`if (lane < n) x += __shfl_down_sync(…);` without its condition, or with one for the whole warp, in which the others
+    read nothing and have 0."""
+    for p in function.body.all("if_statement"):
+        body, test = p.part("consequence"), p.part("condition").part("value")
+        if p.part("alternative") or not any(_COLLECTIVE.fullmatch(n) or n in joint for n, _ in body.calls()):
+            continue
+        yield (Edit(p.start, body.start, "", "a condition"),)
+        bound = test.part("right") if test is not None and test.kind == "binary_expression" else None
+        if bound is not None and test.part("operator").code == "<" and bound.code != WARP:
+            read_by_some = [
+                Edit(value.start, value.end, f"{test.code} ? {value.code} : 0", "a choice")
+                for s in body.parts
+                if s.kind == "declaration"
+                for value in (d.part("value") for d in s.all("init_declarator"))
+                if _reads(value)
+            ]
+            yield (Edit(bound.start, bound.end, WARP, "a condition"), *read_by_some)
+
+
+def _reads(value: Piece | None) -> bool:
+    return value is not None and next(value.all("subscript_expression"), None) is not None
+
+
+def _shuffles(function: Function) -> Iterator[tuple[Edit, ...]]:
+    for name, call in function.body.calls():
+        own = call.part("function")
+        for other in _SHUFFLES.get(name, ()) if own.code == name else ():
+            yield (Edit(own.start, own.end, other, "a function"),)
