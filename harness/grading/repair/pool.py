@@ -53,6 +53,11 @@ def are_named_alike(index: str, extent: str) -> bool:
     return extent == index + "s" or len(index) == 1 and index.isalpha() and extent == index.upper() != index
 
 
+def is_shared(v: Variable) -> bool:
+    """Whether several threads set it: to keep its value up to date would be a race of its own."""
+    return "__shared__" in v.words
+
+
 class Entries(list):
     """By number; all of one type, or integers first: places. counterparts: of an entry, those that name the same of
     another direction. partners: of texts, those of their extents. factors: of texts, what they are multiplied by
@@ -173,7 +178,9 @@ class Pool(Kinds):
     @cached_property
     def floats(self) -> Entries:
         found = [
-            Entry(v.name, v, varies=True, rank=self._rank(v)) for v in self.locals if kind_of(v) == "float"
+            Entry(v.name, v, varies=True, rank=self._rank(v))
+            for v in self.locals
+            if kind_of(v) == "float" and not is_shared(v)
         ]
         constants = {"0.0f": 0.0, "1.0f": 1.0, "-1.0f": -1.0, "2.0f": 2.0, "0.5f": 0.5}
         if any(word in self.function.whole.code for word in ("max", ">", "INFINITY")):
@@ -198,7 +205,7 @@ class Pool(Kinds):
         found = [
             Entry(v.name, v, varies=v.node.id not in self._steady, rank=self._rank(v))
             for v in self.locals
-            if kind_of(v) == "integer" and "constexpr" not in v.words
+            if kind_of(v) == "integer" and "constexpr" not in v.words and not is_shared(v)
         ]
         if self.function.is_kernel:
             found += [

@@ -11,7 +11,7 @@ import pytest
 from harness.course.cuda_text import read
 from harness.devices.virtual.variants import FAULTS, RIGHT, WRONG, Wanted
 from harness.grading.repair.directions import are_akin, are_counterparts, of_one_direction, turned
-from harness.grading.repair.edits import BINARY, FLOAT, INTEGER, Edit, filled, joined, replaced
+from harness.grading.repair.edits import ATOMIC, BINARY, FLOAT, INTEGER, Edit, filled, joined, replaced
 from harness.grading.repair.guards import both_guards
 from harness.grading.repair.neighbours import setters
 from harness.grading.repair.pairs import (
@@ -386,3 +386,18 @@ def test_several_tiles_have_a_0_where_nothing_is_stored():
     ]
     lines = ["x[i] = i < n ? n : 0;", "y[i] = i < 4 ? 1 : 0;", "z[i] = i < 2 ? 2 : 0;"]
     assert len(texts) == 4 and all(line in texts[-1] for line in lines)
+
+
+def test_a_variable_of_the_block_is_not_read_beside_what_the_kernel_does():
+    body = (
+        "__shared__ float sum;\n if (threadIdx.x == 0) sum = 0;\n __syncthreads();\n sum += x[threadIdx.x];"
+    )
+    source = f"{K}k(float* x) {{\n{body}\n}}\n"
+    made = Schemata(source, "k", races={5})
+    c = next(c for s in made.sites for c in s.choices() if s.operations[c.operation] is ATOMIC)
+    dev = Quick("full")
+    x = dev.array(np.ones(64, np.float32))
+    module = dev.compile(made.text)
+    module.set_constant("backwarp", rows([(c,)], len(made.sites))[0])
+    module.get_function("k")(1, 64, (x,))  # without a fault
+    assert c.edit.apply(source) == source.replace("sum += x[threadIdx.x]", "atomicAdd(&sum, x[threadIdx.x])")
