@@ -43,6 +43,8 @@ _NO_EXPRESSION = re.compile(
 _WORD_OR_DIRECTIVE = re.compile(r"^[ \t]*+\#(?:\\\r?\n|[^\n])*+|\b[A-Za-z_]\w*+(?!\s*\()", re.MULTILINE)
 
 
+_JOINED, _MOST_ROUNDS = re.compile(r"&&|\|\|"), 8  # what stands in no template's arguments
+
 _SECONDS = 2.0  # seconds of processor time per text; the longest real file takes a tenth of one
 _CHUNK = 1 << 16  # bytes passed to the parser at a time
 _MOST_NODES, _DEEPEST = (
@@ -65,6 +67,27 @@ def parse(text: str) -> Node:
         if blanks:
             plain = _WORD_OR_DIRECTIVE.sub(lambda m: _blank(m[0]) if m[0] in blanks else m[0], plain)
             root = _root(plain)
+    return _compared(root, plain)
+
+
+def _compared(root: Node, text: str) -> Node:
+    """The root again, but where the grammar takes `y < H && x >` in `y < H && x >= 0` for a template's arguments: there it
+    gets a sign to read that compares as well and begins no arguments."""
+    for _ in range(_MOST_ROUNDS):
+        places = {
+            n.start_byte
+            for n in walk(root)
+            if n.type == "template_argument_list"
+            and n.parent.type == "template_function"
+            and _JOINED.search(text, n.start_byte, n.end_byte)
+        }
+        if not places:
+            break
+        text = "".join(">" if i in places else c for i, c in enumerate(text))
+        other = _root(text)
+        if other.has_error and not root.has_error:
+            break
+        root = other
     return root
 
 

@@ -147,6 +147,25 @@ def test_tokens_are_outside_of_comments_and_directives():
     assert 'R"(} tile[1] /* )"' in words and "'\"'" in words and words.count("{") == words.count("}")
 
 
+@pytest.mark.parametrize(
+    ("code", "compared"),
+    [
+        ("x[0] = (y >= 0 && y < H && x0 >= 0 && x0 < W) ? 1 : 0;", ["y >= 0", "y < H", "x0 >= 0", "x0 < W"]),
+        ("if (y < H || x0 > (W)) x[0] = 1;", ["y < H", "x0 > (W)"]),
+    ],
+)
+def test_comparisons_are_no_arguments_of_a_template(code, compared):
+    file = read(f"__global__ void k(int* x, int y, int x0, int H, int W) {{ {code} }}")
+    signs = ("<", ">", ">=")
+    found = [e for e in file.whole.all("binary_expression") if e.part("operator").code in signs]
+    assert [e.code for e in found] == compared
+
+
+def test_arguments_of_a_template_stay():
+    file = read("template <bool A, bool B> __device__ int f(); __device__ int g() { return f<1 && 2, 3>(); }")
+    assert [call.part("function").code for call in file.whole.all("call_expression")] == ["f<1 && 2, 3>"]
+
+
 def test_macros():
     file = CudaText("#define A 1 // one\n#define F(x, y) x \\\n + y\n#define EMPTY\nint a = F(A, 2);\n")
     assert [(m.name, m.value.split(), m.parameters) for m in file.macros] == [
