@@ -21,6 +21,7 @@ from ..course.declare import Puzzle
 from ..course.mistakes import Mistake
 from ..devices.child import Child
 from ..grading.grade import Options
+from ..grading.repair import telling
 from ..grading.repair.repair import Repair
 from ..grading.repair.search import repairs
 from .check import graded
@@ -64,7 +65,7 @@ def row_of(puzzle: Puzzle, mistake: Mistake, solution: str, aided: bool) -> Row 
     before = Child.spent_by_all()
     found = repairs(puzzle, wrong, verdict, slack=SLACK, aided=aided)
     seconds, lines = Child.spent_by_all() - before, changed_lines(solution, wrong)
-    right = any(lines & set(range(r.line, r.last_line + 1)) for r in found)
+    right = any(not lines.isdisjoint(telling.changed_lines(r.as_dict())) for r in found)
     return Row(
         mistake.name, verdict.diagnosis, "right" if right else "other" if found else "none", seconds, found
     )

@@ -16,6 +16,7 @@ WARP = "32"
 _OF_WARP = re.compile(r"__\w+_sync|__syncwarp")
 _COLLECTIVE = re.compile(r"__\w+_sync|__syncwarp|__syncthreads\w*")
 _ABSENT = ("shuffle-mask", "barrier-divergence")  # faults: some thread takes no part
+_OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 #: what may be meant by a shuffle
 _SHUFFLES = {
     "__shfl_sync": ("__shfl_down_sync", "__shfl_xor_sync"),
@@ -35,6 +36,8 @@ def edits(source: str, kernel: str, fault: Mapping) -> Iterator[tuple[Edit, ...]
         yield from _masks(function)
     for function in functions if fault.get("kind") in _ABSENT else ():
         yield from _everyone(function, joint)
+    for function in functions:
+        yield from _left_too_soon(function, joint)
     for function in functions:
         yield from _shuffles(function)
 
@@ -73,6 +76,51 @@ def _everyone(function: Function, joint: Collection[str]) -> Iterator[tuple[Edit
                 if _reads(value)
             ]
             yield (Edit(bound.start, bound.end, WARP, "a condition"), *read_by_some)
+
+
+def _left_too_soon(function: Function, joint: Collection[str]) -> Iterator[tuple[Edit, ...]]:
+    """`if (y >= H) return;` before a tile is loaded: these threads stay, and leave out what is stored at the end."""
+    parts = function.body.parts
+    meets = [
+        i for i, p in enumerate(parts) if any(_COLLECTIVE.fullmatch(n) or n in joint for n, _ in p.calls())
+    ]
+    for i, p in enumerate(parts):
+        leaves = p.part("consequence") if p.kind == "if_statement" else None
+        if (
+            leaves is None
+            or p.part("alternative")
+            or not re.fullmatch(r"return;|\{\s*return;\s*\}", leaves.code)
+        ):
+            continue
+        test, stores = (
+            p.part("condition").part("value"),
+            [s for s in parts[max(meets, default=0) + 1 :] if _stores(s)],
+        )
+        if test is not None and meets and i < meets[-1]:
+            guard = f"if ({opposite(test)}) "
+            yield (
+                Edit(p.start, p.end, "", "a return too soon"),
+                *(Edit(s.start, s.start, guard, "a guard") for s in stores),
+            )
+
+
+def _stores(statement: Piece) -> bool:
+    """Whether it stores into an array."""
+    if statement.kind == "declaration":
+        return False
+    targets = (e.part("left") for e in statement.all("assignment_expression"))
+    return any(t.kind in ("subscript_expression", "pointer_expression") for t in targets)
+
+
+def opposite(test: Piece) -> str:
+    """`y < H && x < W` for `y >= H || x >= W`."""
+    sign = test.part("operator").code if test.kind == "binary_expression" else ""
+    if sign == "||":
+        sides = (test.part(side) for side in ("left", "right"))
+        return " && ".join(opposite(side) for side in sides)
+    if sign in _OPPOSITE:
+        return f"{test.part('left').code} {_OPPOSITE[sign]} {test.part('right').code}"
+    return f"!({test.code})"
 
 
 def _reads(value: Piece | None) -> bool:

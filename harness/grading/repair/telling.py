@@ -29,6 +29,7 @@ KINDS = {
     "a condition": "the condition is another one",
     "a guard": "not every thread, or not every turn of the loop, may do it",
     "a return": "some threads must have left the kernel by then",
+    "a return too soon": "the threads that leave there are still needed, and only have nothing to store in the end",
     "a continue": "some turns of the loop must have ended by then",
     "a break": "the loop must sometimes have ended by then",
     "a statement too many": "this statement is too much",
@@ -119,18 +120,30 @@ def lines_named(sentence: str) -> set[int]:
 
 
 def _places(repairs: Sequence[Mapping]) -> str:
-    """`in line 37`, or `in line 37 or in lines 40 to 42`."""
-    ends = sorted({(lines[0], lines[-1]) for lines in map(_lines, repairs)})
-    places = [f"in line {a}" if a == b else f"in lines {a} to {b}" for a, b in ends]
+    """`in line 37`, or `in line 37 or in lines 40 to 42`, or `in lines 8 and 15`."""
+    places = [_place(lines) for lines in sorted(set(map(tuple, map(changed_lines, repairs))))]
     return f"{', '.join(places[:-1])} or {places[-1]}" if len(places) > 1 else places[0]
 
 
-def _lines(repair: Mapping) -> range:
-    return range(repair["line"], repair["line"] + repair["before"].count("\n") + 1)
+def _place(lines: Sequence[int]) -> str:
+    first, *others = lines
+    if not others:
+        return f"in line {first}"
+    if len(others) > 1 and others[-1] - first == len(others):
+        return f"in lines {first} to {others[-1]}"
+    return f"in lines {', '.join(map(str, lines[:-1]))} and {others[-1]}"
+
+
+def changed_lines(repair: Mapping) -> list[int]:
+    """The lines of the file in which a repair changes anything; all that it spans where it adds or removes some."""
+    before, after = repair["before"].split("\n"), repair["after"].split("\n")
+    alike = len(before) == len(after)
+    differ = [i for i in range(len(before)) if not (alike and before[i] == after[i])]
+    return [repair["line"] + i for i in differ]
 
 
 def _changed(repairs: Sequence[Mapping]) -> set[int]:
-    return {line for repair in repairs for line in _lines(repair)}
+    return {line for repair in repairs for line in changed_lines(repair)}
 
 
 def next_hint(puzzle: Puzzle, progress: Progress, path: Path) -> tuple[int, list[str]]:

@@ -7,7 +7,7 @@ semicolon before a block, a loop that takes no step.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 
 from ...course.cuda_pieces import Function, Piece, Variable
@@ -53,6 +53,7 @@ def _otherwise(function: Function, pool: Pool) -> Iterator[Edit]:
     yield from _unsigned(function, pool)
     yield from _fractions(function, pool)
     yield from _declared_again(function)
+    yield from _joint_sums(function)
 
 
 def _slips(function: Function) -> Iterator[Edit]:
@@ -84,9 +85,15 @@ def of_shared_arrays(source: str, kernel: str, fault: Mapping) -> Iterator[Edit]
     file = read(source)
     function = file.function(kernel)
     words = {token.code for token in function.whole.tokens}
+    words |= {e.code for e in function.body.all("field_expression")}
     lacks = "__syncthreads" in words and "__shared__" not in words
-    for v in (v for v in file.variables if v.extents and function.whole.holds(v)):
+    for v in (
+        v for v in file.variables if function.whole.holds(v) and (v.extents or "__shared__" in v.words)
+    ):
         own = "__shared__" not in v.words and v.outer and v.outer.kind == "declaration"
+        is_unset = fault.get("array") == v.name and fault.get("kind") == "uninitialised-read"
+        if is_unset and not own and v.outer and (text := _zeroed(v, words)):
+            yield Edit(v.outer.end, v.outer.end, text, "a first value")
         if own and (lacks or "__syncthreads" in words and fault.get("array") == v.name):
             yield Edit(v.outer.start, v.outer.start, "__shared__ ", "a memory")
         is_of_fault = fault.get("array") == v.name
@@ -97,6 +104,17 @@ def of_shared_arrays(source: str, kernel: str, fault: Mapping) -> Iterator[Edit]
         )
         if is_of_fault and fault.get("kind") in OUTSIDE or fault.get("kind") == "misaligned" or too_small:
             yield from _extents([e for e in v.extents if e])
+
+
+def _zeroed(v: Variable, words: Collection[str]) -> str:
+    """What sets a variable or a row that a block shares to 0 before anything else."""
+    axes = [axis for axis in "xyz" if axis == "x" or f"threadIdx.{axis}" in words]
+    first = " && ".join(f"threadIdx.{axis} == 0" for axis in axes)
+    if not v.extents:
+        return f" if ({first}) {v.name} = 0; __syncthreads();"
+    size = v.extents[0].code if len(v.extents) == 1 and v.extents[0] else ""
+    step = "i = threadIdx.x; i < {}; i += blockDim.x" if len(axes) == 1 else ""
+    return f" for (int {step.format(size)}) {v.name}[i] = 0; __syncthreads();" if size and step else ""
 
 
 def _extents(extents: Sequence[Piece]) -> Iterator[Edit]:
@@ -238,6 +256,16 @@ def _quotients(function: Function, pool: Pool) -> Iterator[Edit]:
             and all(pool.kind(n) == "integer" for n in inside.all("identifier"))
         ):
             yield Edit(e.start, e.end, f"({names[0]} / {names[1]})", "an operator")
+
+
+def _joint_sums(function: Function) -> Iterator[Edit]:
+    """`atomicAdd(&x[i], sum);` where nobody has set x[i] to 0, and nobody else adds to it."""
+    for name, call in function.body.calls():
+        arguments = call.part("arguments").parts
+        alone = call.outer is not None and call.outer.kind == "expression_statement"
+        if name == "atomicAdd" and alone and len(arguments) == 2 and arguments[0].code.startswith("&"):
+            target, value = (a.code for a in arguments)
+            yield Edit(call.start, call.end, f"{target[1:]} = {value}", "how it is stored")
 
 
 def _loops(function: Function, pool: Pool) -> Iterator[Edit]:

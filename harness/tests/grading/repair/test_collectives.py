@@ -35,6 +35,14 @@ def test_all_lanes_take_part(wrong, right):
     assert f"{HEAD}{right} }}\n" in texts(wrong, "shuffle-mask")
 
 
+def test_who_leaves_too_soon_stays_and_stores_nothing():
+    wrong = "if (t >= n || t == 7) return;\n x[n + t] = t; __syncthreads();\n x[t] = x[n]; t++;"
+    right = "\n x[n + t] = t; __syncthreads();\n if (t < n && t != 7) x[t] = x[n]; t++;"
+    assert f"{HEAD}{right} }}\n" in texts(wrong, "uninitialised-read")
+    assert not texts("if (t >= n) return; x[t] = 0;", "uninitialised-read")
+    assert not texts("__syncthreads(); if (t >= n) { return; } x[t] = 0;", "uninitialised-read")
+
+
 def test_nothing_is_changed_without_a_reason():
     body = "__syncwarp(); __syncwarp(ALL); __syncwarp(-1); if (t < n) __syncwarp(~0u);"
     assert not texts(body, "race")

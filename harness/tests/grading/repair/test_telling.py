@@ -65,3 +65,19 @@ def test_there_is_a_sentence_for_every_kind_of_edit(races):
     says = {o.says for schemata in made for site in schemata.sites for o in site.operations}
     assert len(says) > 20 or races and "a barrier" in says
     assert says <= KINDS.keys()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "place"),
+    [
+        ("a", "b", "in line 3"),
+        ("a\nb\nc", "x\nb\ny", "in lines 3 and 5"),
+        ("a\nb\nc", "x\ny\nz", "in lines 3 to 5"),
+        ("a\nb\nc\nd", "x\nb\ny\nz", "in lines 3, 5 and 6"),
+        ("a\nb", "x", "in lines 3 and 4"),
+    ],
+)
+def test_only_lines_that_change_are_named(before, after, place):
+    repair = {"line": 3, "column": 1, "before": before, "after": after, "kind": "a term"}
+    found = Verdict("01", "kernel.cu", case_total=4, repair=[repair])
+    assert told(found).says == f"One change {place} makes all 4 cases pass."

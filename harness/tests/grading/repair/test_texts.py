@@ -16,6 +16,7 @@ from harness.tests.devices.virtual.launches import K
         ("for (int i = 0; i < n;) { x[i] = 0.0f; }", "for (int i = 0; i < n; i++) { x[i] = 0.0f; }"),
         ("n = int(n * (1.0f / m)) * m;", "n = (n / m) * m;"),
         ("n = (int)(n * (1.0f / m));", "n = (n / m);"),
+        ("atomicAdd(&x[n], 1.0f);", "x[n] = 1.0f;"),
         ("while (n < 3) x[n] = 0.0f;", "if (n < 3) x[n] = 0.0f;"),
         ("while (m) { if (n < 3) { n++; } m--; }", "while (m) { while (n < 3) { n++; } m--; }"),
     ],
@@ -49,7 +50,7 @@ def test_slips(wrong, right):
 
 
 def test_nothing_is_changed_without_one():
-    body = "for (int i = 0; i < n; i++) x[i] = (float)i; int m = n; while (m > 0) m--; while (n < m++);\n"
+    body = "for (int i = 0; i < n; i++) x[i] = (float)i; int m = n; while (m > 0) m--; while (n < m++);\n __syncthreads();"
     body += "if (n == m) n = m; const half* h;"
     assert not list(edits(f"{K}k(float* x, int n) {{ {body} }}\n", "k"))
 
@@ -85,6 +86,21 @@ def test_arrays_of_a_block_and_what_they_hold():
     assert {e.apply(source) for e in of_shared_arrays(source, "k", unset)} == {
         source.replace("a[4]", "a[4] = {}")
     }
+
+
+@pytest.mark.parametrize(
+    ("declared", "first"),
+    [
+        ("float sum;", " if (threadIdx.x == 0) sum = 0; __syncthreads();"),
+        ("float sum[8];", " for (int i = threadIdx.x; i < 8; i += blockDim.x) sum[i] = 0; __syncthreads();"),
+    ],
+)
+def test_what_a_block_shares_is_set_to_0(declared, first):
+    fault = {"kind": "uninitialised-read", "array": "sum"}
+    source = f"{K}k(float* x) {{ __shared__ {declared} atomicAdd(&x[0], *&sum); }}\n"
+    found = {e.apply(source) for e in of_shared_arrays(source, "k", fault)}
+    assert found == {source.replace(declared, declared + first)}
+    assert not list(of_shared_arrays(source, "k", {"kind": "race", "array": "sum"}))
 
 
 SLOW = """constexpr int SIDE = 8;
