@@ -328,7 +328,7 @@ def _sign(site: Site) -> str:
 
 
 def _counterpart(c: Choice, site: Site) -> Choice | None:
-    """The same edit of another site, with the names of its direction."""
+    """The same edit of another site, with the names of its direction; with the same names where it says the same."""
     if c.site.pool is not site.pool:
         return None
     entries = [c.a, c.b, c.c]
@@ -337,7 +337,8 @@ def _counterpart(c: Choice, site: Site) -> Choice | None:
         for place, letter in enumerate("abc"):
             if letter in wanted:
                 own = entries[place]
-                found = [i for i in _counterparts(site, own) if i in site.is_here]
+                turned = [] if site.piece.code == c.site.piece.code else _counterparts(site, own)
+                found = [i for i in turned if i in site.is_here]
                 if not found and own not in site.is_here:
                     return None
                 alike = [i for i in found if of_one_direction(site.pool[i].text, site.piece.code)]

@@ -239,6 +239,16 @@ def test_names_are_exchanged_and_rows_have_columns_for_counterparts():
     assert ("p + pad_h", "q + pad_w") in {tuple(c.edit.after.strip("()") for c in pair) for pair in pairs}
 
 
+def test_one_name_in_several_places_becomes_one_other():
+    sites = Schemata(
+        f"{K}k(int* x, int i, int P, int Q) {{\nint p = i / P, q = i - p * P;\n x[p] = q;\n}}\n", "k"
+    ).sites
+    families = Families(sites)
+    chosen = [c for s in sites if s.piece.code == "P" for c in s.choices(0, 1.6)]
+    texts = [tuple(c.edit.after for c in pair) for one in chosen for pair in families.of(one)]
+    assert ("Q", "Q") in texts
+
+
 def test_names_are_exchanged_in_several_lines():
     body = "int h = down * pad_h + stride_h;\n int w = right * pad_w + stride_w;\n out[h] = w % stride_h;"
     names = "float* out, int down, int right, int stride_h, int stride_w, int pad_h, int pad_w"
