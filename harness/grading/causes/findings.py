@@ -51,3 +51,10 @@ def counter(loop: Piece) -> str:
     declared = start.part("declarator") if start and start.kind == "declaration" else None
     name = declared.part("declarator") if declared and declared.kind == "init_declarator" else None
     return name.code if name and name.kind == "identifier" else ""
+
+
+def start_of(loop: Piece) -> Piece | None:
+    """What its variable begins with, where its head says so: `int i = 0` or `i = 0`."""
+    head = loop.part("initializer")
+    first = next(head.all("init_declarator", "assignment_expression"), None) if head else None
+    return (first.part("value") or first.part("right")) if first else None

@@ -126,6 +126,8 @@ def as_slope(view: View, want: Terms, got: Terms, column: Column, rule: Linear) 
         return ""
     letter, now, right = found[0]
     index = f"{column.letter} of {want.arrays[column.array].name}"
+    if not now and right < 0:  # nobody thinks of `h - p` as of something that changes with p
+        return ""
     if not now:
         return f"{index} does not change with {letter}; it should."
     return f"a step along {letter} changes {index} by {now:g}; it should by {right}."

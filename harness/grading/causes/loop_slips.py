@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from ...course.cuda_pieces import Function, Piece
 from ...course.cuda_tree import LOOPS
 from ...course.cuda_types import FLOAT, kind_of
-from .findings import Slip, counter, shown, sign_of
-from .noting import index_of
+from .array_steps import products
+from .findings import Slip, counter, shown, sign_of, start_of
+from .noting import index_of, value_of
 
 COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
 BODIES = {"if_statement": "consequence", **dict.fromkeys(LOOPS, "body")}
@@ -54,6 +55,34 @@ def takes_all_from_its_own(function: Function) -> Iterator[Slip]:
                 f"The loop in line {loop.line} begins at {first.code} and steps by 1, so that the threads do each "
                 f"other's work again; where they share it, each steps by their number, blockDim.{at.code[-1]}.",
             )
+
+
+def steps_by_less_than_the_grid(function: Function) -> Iterator[Slip]:
+    """`for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x)`: other threads begin where this one goes
+    on."""
+    for loop in function.body.all("for_statement"):
+        first, update = start_of(loop), loop.part("update")
+        if first is not None and first.kind == "identifier":
+            first = value_of(first.file, first.code, loop.start)
+        adds = update and update.kind == "assignment_expression" and update.part("operator").code == "+="
+        step = update.part("right").code if adds else ""
+        if (
+            first is None
+            or step not in ("blockDim.x", "gridDim.x")
+            or {"threadIdx", "blockIdx"} - names_of(first)
+        ):
+            continue
+        terms = [tuple(sorted(names)) for _, names in products(first)]
+        if sorted(terms) == [("blockDim.x", "blockIdx.x"), ("threadIdx.x",)]:
+            yield Slip(
+                loop.line,
+                f"The loop in line {loop.line} begins at the thread's number in the whole launch and steps by {step}, so that "
+                "several threads take the same elements. There are gridDim.x * blockDim.x threads: step by that.",
+            )
+
+
+def names_of(e: Piece) -> set[str]:
+    return {p.code for p in e.all("identifier")}
 
 
 def begins_at_the_same(function: Function) -> Iterator[Slip]:
@@ -181,6 +210,7 @@ LOOP_DETECTORS = (
     steps_another,
     takes_all_from_its_own,
     begins_at_the_same,
+    steps_by_less_than_the_grid,
     outside_its_loop,
     shuffles_too_far,
     divides_too_early,

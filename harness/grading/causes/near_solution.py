@@ -15,7 +15,7 @@ from ...course.cuda_text import CudaText
 from ...course.cuda_tree import LOOPS
 from .array_steps import products
 from .expression_values import fingerprint
-from .findings import Slip, reached, shown
+from .findings import Slip, reached, shown, start_of
 from .noting import index_of, value_of
 from .same_values import (
     comparisons,
@@ -226,13 +226,6 @@ def strides(bodies: list[Piece]) -> Iterator[tuple[Piece, tuple[str, str], str]]
             yield loop, (update.part("argument").code, begins), "1"
         elif update and update.kind == "assignment_expression" and update.part("operator").code == "+=":
             yield loop, (update.part("left").code, begins), plain(update.part("right"))
-
-
-def start_of(loop: Piece) -> Piece | None:
-    """What its variable begins with, where its head says so: `int i = 0` or `i = 0`."""
-    head = loop.part("initializer")
-    first = next(head.all("init_declarator", "assignment_expression"), None) if head else None
-    return (first.part("value") or first.part("right")) if first else None
 
 
 def other_loops(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:

@@ -126,15 +126,26 @@ def plain(e: Piece, *sides: Piece) -> bool:
         for side in sides
         for p in side.all("update_expression", "assignment_expression", "lambda_expression")
     ]
-    return not changing and (e.kind == "init_declarator" or kind_of(sides[0]) == FLOAT)
+    return not changing and (e.kind == "init_declarator" or kind_of(sides[0]) == FLOAT or is_member(sides[0]))
+
+
+def is_member(e: Piece) -> bool:
+    """Whether it is a member of a structure of the file's own, whose type the text does not say."""
+    base = e.part("argument") if e.kind == "field_expression" else None
+    return (
+        bool(base)
+        and base.kind == "identifier"
+        and bool(e.file.variable_at(base.code, e.start))
+        and not kind_of(e)
+    )
 
 
 def operands(value: Piece) -> list[Piece]:
     """The variables and elements of floats in an expression, each once; no element that may not exist."""
     kinds = (
-        ("identifier",)
+        ("identifier", "field_expression")
         if any(value.all("conditional_expression"))
-        else ("identifier", "subscript_expression")
+        else ("identifier", "subscript_expression", "field_expression")
     )
     found: dict[str, Piece] = {}
     for p in (value, *value.all(*kinds)):
@@ -145,7 +156,8 @@ def operands(value: Piece) -> list[Piece]:
             "call_expression",
             "field_expression",
         )
-        if p.kind in kinds and kind_of(p) == FLOAT and not (inside and p != value):
+        float_ = kind_of(p) == FLOAT or is_member(p)
+        if p.kind in kinds and float_ and not (inside and p != value):
             found.setdefault(shown(p), p)
     return list(found.values())[:MOST]
 

@@ -16,7 +16,7 @@ from .findings import Slip, reached, shown, sign_of
 from .lane_slips import stored_by_others
 from .loop_slips import BODIES, COMPARISONS, LOOP_DETECTORS
 from .noting import index_of
-from .turn_slips import TURN_DETECTORS
+from .turn_slips import TURN_DETECTORS, uses
 
 
 def slips(source: str, kernel: str) -> list[Slip]:
@@ -349,17 +349,26 @@ def counts_in_integers(function: Function) -> Iterator[Slip]:
 
 
 def keeps_as_an_integer(function: Function) -> Iterator[Slip]:
-    """`int x = a[i]`, of an array of floats."""
+    """`int x = a[i]`, of an array of floats; `int x = 0.5f * a[i]` before `a[i] = x`."""
     for e in function.body.all("init_declarator"):
         value, name = e.part("value"), e.part("declarator").code
         known = next((v for v in e.file.variables if v.start == e.start and v.name == name), None)
         integer = known and of_type(known.type) == INTEGER and not known.pointer
-        if integer and value and value.kind == "subscript_expression" and kind_of(value) == FLOAT:
+        fraction = integer and value and kind_of(value) == FLOAT
+        if fraction and (value.kind == "subscript_expression" or any(map(is_taken_for_a_float, uses(known)))):
             yield Slip(
                 e.line,
                 f"Line {e.line} keeps {shown(value)} in {name}, which is declared as {known.type}: the fraction is dropped."
                 " Declare it as float.",
             )
+
+
+def is_taken_for_a_float(use: Piece) -> bool:
+    """Whether an integer is stored as a float, or multiplied by one."""
+    outer = use.outer
+    if outer.kind == "assignment_expression":
+        return outer.part("right") == use and kind_of(outer.part("left")) == FLOAT
+    return sign_of(outer) == "*" and FLOAT in (kind_of(outer.part("left")), kind_of(outer.part("right")))
 
 
 DETECTORS = (

@@ -366,3 +366,12 @@ def test_what_one_launch_tells_of_a_large_array():
 
     assert said(run, kernel, dims) == ["for k = 128, it uses bias's k = 0; it should be 128."]
     assert len(launches) == 2
+
+
+def test_what_is_too_small_to_be_seen_is_not_missing():
+    """An int drops a quarter of 1, and keeps one of 64."""
+    kernel = Kernel(
+        "f", (In("x", n="N"), Out("y", n="N")), lambda d, t: Launch(1, 1), lambda a, d: a["x"] / 4
+    )
+    assert said(lambda a: {"y": np.trunc(a["x"] / 4)}, kernel, {"N": 4}) == []
+    assert said(lambda a: {"y": 0 * a["x"]}, kernel, {"N": 4}) == ["nothing of x gets into y."]

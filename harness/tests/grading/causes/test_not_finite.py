@@ -29,6 +29,13 @@ extern "C" __global__ void grows(const float* x, float* y) {
         sum += expf(x[i]);
     y[0] = logf(sum);
 }
+struct Running { float top, sum; };
+__device__ Running scan(const float* x) {
+    Running r = {-INFINITY, 0.0f};
+    r.sum = r.sum * expf(1 - r.top) + x[0];
+    return r;
+}
+extern "C" __global__ void members(const float* x, float* y) { Running r = scan(x); y[0] = logf(r.sum) + x[1]; }
 __device__ float share(float part, float whole) {
     float quotient = part / whole;
     return quotient;
@@ -71,18 +78,23 @@ def device():
             "expf(x[i]) is the exponential of 300, which is too large for a float.",
         ),
         (
-            "divides",
-            "nan arises first in line 23: float quotient = part / whole, where part = 0, whole = 0. part / whole is 0 / 0.",
+            "members",
+            "nan arises first in line 25: r.sum = r.sum * expf(1 - r.top) + x[0], where r.sum = 0, r.top = -inf, x[0] = 1. "
+            "r.sum * expf(1 - r.top) is 0 * inf.",
         ),
-        ("given", "nan arises first in line 27: y[0] += NAN, where y[0] = 1."),
+        (
+            "divides",
+            "nan arises first in line 30: float quotient = part / whole, where part = 0, whole = 0. part / whole is 0 / 0.",
+        ),
+        ("given", "nan arises first in line 34: y[0] += NAN, where y[0] = 1."),
         (
             "roots",
-            "nan arises first in line 30 for i = 1: float root = logf(-2) * x[i] + sqrtf(x[i]), where x[i] = 2. "
+            "nan arises first in line 37 for i = 1: float root = logf(-2) * x[i] + sqrtf(x[i]), where x[i] = 2. "
             "logf(-2) is the logarithm of -2, a negative number.",
         ),
         (
             "cancels",
-            "nan arises first in line 36: y[0] = big - big * 2, where big = inf. big - big * 2 is inf - inf.",
+            "nan arises first in line 43: y[0] = big - big * 2, where big = inf. big - big * 2 is inf - inf.",
         ),
     ],
 )

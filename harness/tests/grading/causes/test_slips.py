@@ -94,6 +94,15 @@ def found(body):
             "The loop over i in line 3 begins at 1, and s is 0 before it: what belongs to i = 0 is left out",
         ),
         (
+            "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x) c[i] = 1;",
+            "begins at the thread's number in the whole launch and steps by gridDim.x",
+        ),
+        (
+            "int t = threadIdx.x + blockDim.x * blockIdx.x;\nfor (int i = t; i < n; i += blockDim.x) c[i] = 1;",
+            "The loop in line 3 begins at the thread's number in the whole launch and steps by blockDim.x",
+        ),
+        ("int v = 0.5f * a[0];\nc[0] = v;", "Line 2 keeps 0.5f * a[0] in v, which is declared as int"),
+        (
             "float s = 0, e = 0;\nfor (int i = 0; i < n; i++) e = c[i] = 2 + a[i];\ns += e;\nc[0] = s;",
             "Line 4 adds to s once, outside of every loop after line 2",
         ),
@@ -131,6 +140,8 @@ def test_a_slip_is_named(body, says):
         "int i = n; if (i + 1 >= n) return;\nc[i] = a[i + 1] - a[i];",
         "int i = n; if (i < n) c[i] = 1;\nif (i + 1 >= n) return;\nc[i + 1] = 1;",
         LOOP.format("q < F - r", "q += r"),
+        "for (int i = blockIdx.x * 32 + threadIdx.x; i < n; i += blockDim.x) c[i] = 1;",
+        "int at = 0.5f * n;\nc[at] = a[at];",
         "float s = 1, m = a[0];\nfor (int i = 1; i < n; i++) { s = s * m + a[i]; m = a[i]; }\nc[0] = s;",
         "float s = 1;\nfor (int i = 1; i < n; i++) s += a[i] - a[0];\nc[0] = s;",
         "float s = 0;\nfor (int i = 1; i < n; i++) s += a[i];\nc[0] = s + a[0];",
