@@ -18,6 +18,8 @@ FIT = [
     "for (int n = i; n < C; n += H) { int w = n % W, h = n / W; }",
     "int h = i / W, w = i - h * W;",
     "int c = i / (H * W), n = i - c * W * H, m = n - 2 * H;",
+    "int c = i / (g.R * g.S), tap = i - c * (g.R * g.S), r = tap / g.S, s = tap - r * g.S;",
+    "int h = i / g->in.W, w = i - h * g->in.W, c = i / g->HW, n = i - c * (H * W);",
 ]
 DO_NOT = [
     (
@@ -33,6 +35,8 @@ DO_NOT = [
     ),
     ("int h = i / W, w = i - h * H;", "Line 4 has i - h * H, where h is i / W: the remainder is i - h * W."),
     ("int c = i / (H * W), n = i - W * c;", "the remainder is i - c * (H * W)."),
+    ("int h = i / g.W, w = i - h * g.H;", "Line 4 has i - h * g.H, where h is i / g.W: the remainder is i - h * g.W."),
+    ("int c = i / (g.H * g.W), n = i - g.W * g.C * c;", "the remainder is i - c * (g.H * g.W)."),
     (
         "int rest = i; int w = rest % W; rest /= W; int h = rest % H; int c = rest % C;",
         "Line 4 has rest % C, and rest % H: two remainders of one number, by different sizes: must one",
