@@ -339,13 +339,25 @@ class Told:
     def _written(self, line: int) -> str:
         """The element that a line assigns, as written there."""
         named = self._named(self.shown, line)
-        sets = (p for p in named if p.outer.kind == "assignment_expression" and p.outer.part("left") == p)
-        return next((" ".join(p.code.split()) for p in sets), "")
+        return next((" ".join(p.code.split()) for p in named if self._is_set(p)), "")
+
+    @staticmethod
+    def _is_set(p: Piece) -> bool:
+        return p.outer.kind == "assignment_expression" and p.outer.part("left") == p
 
     def _subscripts(self, race: Race, line: int) -> set[str]:
         """The different elements of the array that a line names."""
         return {"".join(piece.code.split()) for piece in self._named(race, line)}
 
     def _named(self, race: Race, line: int) -> list[Piece]:
-        """The elements of the array that a line names."""
-        return read(self.diagnosis.run.module.source).subscripts(race.owner.name if race.owner else "", line)
+        """The elements of the array that a line names; a kernel may have another name for it."""
+        file = read(self.diagnosis.run.module.source)
+        if found := file.subscripts(race.owner.name if race.owner else "", line):
+            return found
+        here = [p for p in file.whole.all("subscript_expression") if p.line == line]
+        stored = {p.indexed.code for p in here if p.is_updated or self._is_set(p)}
+        others = {v for p in here if (v := p.indexed).code not in stored}
+        declared = [file.variable_at(v.code, v.start) for v in others]
+        if len(stored) != 1 or any(v is None or v.value for v in declared):  # may point into the same array
+            return []
+        return file.subscripts(stored.pop(), line)

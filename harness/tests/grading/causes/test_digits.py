@@ -35,7 +35,10 @@ DO_NOT = [
     ),
     ("int h = i / W, w = i - h * H;", "Line 4 has i - h * H, where h is i / W: the remainder is i - h * W."),
     ("int c = i / (H * W), n = i - W * c;", "the remainder is i - c * (H * W)."),
-    ("int h = i / g.W, w = i - h * g.H;", "Line 4 has i - h * g.H, where h is i / g.W: the remainder is i - h * g.W."),
+    (
+        "int h = i / g.W, w = i - h * g.H;",
+        "Line 4 has i - h * g.H, where h is i / g.W: the remainder is i - h * g.W.",
+    ),
     ("int c = i / (g.H * g.W), n = i - g.W * g.C * c;", "the remainder is i - c * (g.H * g.W)."),
     (
         "int rest = i; int w = rest % W; rest /= W; int h = rest % H; int c = rest % C;",

@@ -140,6 +140,15 @@ __device__ int flag;
 {K}of_a_scope(float* out) {{
     atomicAdd_block(out, 1.0f);
 }}
+{K}renamed(float* db) {{
+    if (threadIdx.x == 0) db[0] = 0;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) db[0] += threadIdx.x;
+}}
+{K}renamed_and_aliased(float* x) {{
+    float* half = x + 32;
+    x[threadIdx.x] += half[0];
+}}
 """
 FENCES = "a lock or flag orders them only with a __threadfence() before it is passed on and another after it is seen."
 ATOMIC = "An element that several threads update needs atomicAdd or another atomic, or a single thread that does it for all."
@@ -160,6 +169,12 @@ NONE = "there is no __syncthreads() between them"
         ("through_a_pointer", f"both update s[1]. {ATOMIC}", 1),
         ("in_a_function", f"both update s[0]. {ATOMIC}", 1),
         ("by_blocks", f"of block (1,0,0) both update out[0]. {ATOMIC}", 2),
+        ("renamed", f"both update out[0]. {ATOMIC}", 1),
+        (
+            "renamed_and_aliased",
+            "if it is meant to, read into a variable first, then __syncthreads(), then write.",
+            1,
+        ),
         ("split", OWNER, 1),
         ("stored", f"Threads (0,0,0) and (1,0,0) both write out[0]. {OWNER}", 1),
         ("on_branches", f"both write s[1] (lines 42 and 44). {OWNER}", 1),
