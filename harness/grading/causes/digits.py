@@ -121,12 +121,14 @@ def by_subtraction(function: Function) -> Iterator[Slip]:
                 p for p in rest.all("identifier", "field_expression") if p.code != name and not in_field(p)
             ]
             times = [factors(p) for p in sizes]
+            members = any(p.kind == "field_expression" for p in (value.part("right"), *sizes))
             if (
                 by
                 and times
                 and None not in times
                 and by != sum(times, Counter())
                 and len(sizes) == len(taken) - 1
+                and not (members and sum(by.values()) != len(sizes))  # a member may hold a product
             ):
                 yield Slip(
                     e.line,
