@@ -1,12 +1,15 @@
-"""Why a kernel is wrong, in the words of the puzzle. `grading/explain.py` asks, and decides what a verdict tells.
+"""Why a kernel is wrong, in the words of the puzzle. `grading/explain.py` calls this and decides what goes
+into the verdict.
 
-What a wrong output is, found by running kernels: naming.py compares it with what the declared mistakes write
-(wrong_kernels.py), other_inputs.py and combined.py with what the right kernel makes of other inputs, summed.py finds
-the terms it adds up and formulas.py tells them (rules.py, places.py, one_element.py), dependences.py does so where
-nothing is summed, shares.py where the threads of a block add up together. orders.py sorts the inputs; integers.py looks
-at integers; not_finite.py finds where a NaN arises.
+Found by running kernels: naming.py compares a wrong output with what the declared mistakes write
+(wrong_kernels.py); other_inputs.py and combined.py compare it with what the right kernel computes from other
+inputs; summed.py finds the terms that it sums and formulas.py describes them (rules.py, places.py,
+one_element.py); dependences.py does so for results that are not sums, shares.py for sums computed by a whole
+block. orders.py sorts the inputs; integers.py looks at integers; not_finite.py finds where a NaN first
+appears.
 
-What the text says: text_causes.py asks misuses.py and slips.py (near_solution.py, same_values.py, rows_columns.py,
-array_steps.py, guarded_axes.py, digits.py, remainders.py, loop_slips.py; findings.py is what they find), unset.py why
-there is no value. fault_values.py and noting.py give the values behind a bad access, written.py what was written before.
+Found in the source text: text_causes.py calls misuses.py and slips.py (near_solution.py, same_values.py,
+rows_columns.py, array_steps.py, guarded_axes.py, digits.py, remainders.py, loop_slips.py; findings.py holds
+what they return); unset.py says why an element has no value. fault_values.py and noting.py give the values
+behind a bad access, written.py what was written before it.
 """

@@ -1,7 +1,7 @@
-"""Indices whose steps are not those of their array: `B[k * K + n]`, where a row of B has N elements.
+"""Indices whose strides are not those of their array: `B[k * K + n]`, where a row of B has N elements.
 
-An index is multiplied out, so that each of its variables stands with the sizes that it is multiplied by. In every case
-this product must be how far apart the elements of one axis lie.
+An index is multiplied out, which gives each of its variables a stride, a product of sizes. In every case this
+product must be the stride of some axis.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .noting import index_of, value_of
 
 Product = tuple[int, tuple[str, ...]]  # 1 or -1, and names and numbers in order
 _MOST = 64  # products of one index
-Sizes = Mapping[str, Sequence[int]]  # what a name is in each case
+Sizes = Mapping[str, Sequence[int]]  # the value of a name in each case
 
 
 def wrong_steps(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> Iterator[Slip]:
-    """The first index or pointer with such a step. dims: of the cases."""
+    """The first index or pointer with a wrong stride. dims: of the cases."""
     sizes = sizes_of(kernel, own, dims)
     arrays = with_pointers(own, by_name(kernel, own))
     for place, array, index in places(own, arrays):
@@ -80,7 +80,7 @@ def other_rows(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]])
 
 
 def counts(number: Piece) -> Piece | None:
-    """How many values a variable has that is a remainder, or that a loop counts from 0."""
+    """How many values a variable takes, if it is a remainder or counts from 0 in a loop."""
     if number.kind != "identifier":
         return None
     value = value_of(number.file, number.code, number.start)
@@ -99,7 +99,7 @@ def counts(number: Piece) -> Piece | None:
 
 
 def places(own: Function, arrays: Mapping[str, Array]) -> Iterator[tuple[Piece, Array, Piece]]:
-    """(where, array, index or pointer into it) of all that the file computes of the kind."""
+    """(where, array, index or pointer into it) for every index and pointer that the file computes."""
     for access in own.body.all("subscript_expression"):
         array, index = arrays.get(access.parts[0].code), index_of(access)
         if index and index.kind == "identifier":
@@ -120,7 +120,7 @@ def places(own: Function, arrays: Mapping[str, Array]) -> Iterator[tuple[Piece, 
 def further_on(
     own: Function, arrays: Mapping[str, Array], sizes: Sizes
 ) -> Iterator[tuple[Piece, Array, list[str]]]:
-    """(sum, array, sizes) of `*(p + W)` and of casts of it: as far on from a pointer into an array."""
+    """(sum, array, sizes) of `*(p + W)` and of casts of it, where p points into an array."""
     for access in own.body.all("pointer_expression"):
         sums = access.all("binary_expression") if access.part("operator").code == "*" else ()
         for e in (e for e in sums if sign_of(e) == "+" and e.part("left").code in arrays):
@@ -131,7 +131,7 @@ def further_on(
 
 
 def index_variables(own: Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The variables that are the whole index of an array, always of the same one: `x[i]`, `x[i += step]`."""
+    """The variables that are used as the whole index of one array and of no other: `x[i]`, `x[i += step]`."""
     found: dict[str, list[Array]] = {}
     for access in own.body.all("subscript_expression"):
         array, index = arrays.get(access.parts[0].code), index_of(access)
@@ -143,7 +143,8 @@ def index_variables(own: Function, arrays: Mapping[str, Array]) -> dict[str, Arr
 
 
 def with_pointers(own: Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The local pointers, too, that begin in an array and are never set to another: `const float* row = A + m * K`."""
+    """The arrays, and the local pointers that point into one and never into another: `const float* row = A +
+    m * K`."""
     found = dict(arrays)
     for v in own.file.variables:
         if own.body.holds(v) and v.pointer and v.value and len(own.file.named(v.name, v.end)) == 1:
@@ -177,7 +178,7 @@ def by_name(kernel: Kernel, own: Function) -> dict[str, Array]:
 
 
 def sizes_of(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:
-    """The names that stand for sizes of arrays: parameters, and variables computed from nothing else."""
+    """The names that stand for sizes of arrays: parameters, and variables computed from these alone."""
     every = {p.name: [p.resolve(d) for d in dims] for p in kernel.params if isinstance(p, Scalar)}
     names = {size for a in kernel.arrays for _, size in (*a.axes, *a.apart.axes) if isinstance(size, str)}
     names |= {n for n in dims[0] if n not in every and n.endswith("_out") and all(n in d for d in dims)}
@@ -195,7 +196,7 @@ def sizes_of(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -
 
 
 def made_of(worth: Sequence[int], extents: Sequence[Sequence[int]]) -> bool:
-    """Whether it is a product of two extents or more in all cases."""
+    """Whether it is a product of two or more extents in all cases."""
     factors = [
         e
         for e in {tuple(e): e for e in extents}
@@ -209,7 +210,7 @@ def made_of(worth: Sequence[int], extents: Sequence[Sequence[int]]) -> bool:
 
 
 def evaluated(e: Piece, values: Mapping[str, int]) -> int | None:
-    """An expression of sizes; None with anything else in it."""
+    """The value of an expression of sizes; None if there is anything else in it."""
     match e.kind:
         case "number_literal":
             return int(e.code) if e.code.isdecimal() else None
@@ -234,13 +235,12 @@ def evaluated(e: Piece, values: Mapping[str, int]) -> int | None:
 
 
 def multiplied_out(e: Piece) -> list[Product]:
-    """The products of names and numbers that an expression is the sum of, without those that have anything else in
-    them."""
+    """The terms of an expression that are products of names and numbers; other terms are left out."""
     return [(sign, names) for sign, names in products(e) if "" not in names]
 
 
 def products(e: Piece, other: Callable[[Piece], str] = lambda e: "") -> list[Product]:
-    """All that an expression is the sum of. other: what stands for that which is no name, number, sum or product."""
+    """All terms of an expression. other: replaces whatever is not a name, number, sum or product."""
     match e.kind:
         case "identifier":
             return [(1, (e.code,))]
@@ -263,7 +263,8 @@ def products(e: Piece, other: Callable[[Piece], str] = lambda e: "") -> list[Pro
 
 
 def fits(array: Array, scale: Sequence[Sequence[int]], dims: Sequence[Mapping[str, int]]) -> bool:
-    """Whether a step is one along some axis in all cases; a multiple of it, if the axis is made of several."""
+    """Whether this is the stride of some axis in all cases, or a multiple of it if the axis merges
+    several."""
     steps = [math.prod(s) for s in zip(*scale, strict=True)]
     for axis in range(len(array.axes)):
         one = [math.prod(array.shape(d)[axis + 1 :]) for d in dims]
@@ -277,7 +278,7 @@ def fits(array: Array, scale: Sequence[Sequence[int]], dims: Sequence[Mapping[st
 
 
 def is_made_of(array: Array, axis: int, dims: Sequence[Mapping[str, int]]) -> bool:
-    """Whether an axis runs over several sizes at once, as the rows of im2col's matrix do."""
+    """Whether an axis merges several sizes, like the rows of the im2col matrix."""
     size = array.axes[axis][1]
     others = [[d[n] for d in dims] for n in dims[0] if n != size and all(n in d for d in dims)]
     return made_of([array.shape(d)[axis] for d in dims], others)

@@ -1,4 +1,5 @@
-"""Slips of kernels whose threads work together: places of blocks, places in shared memory, and who adds what to what."""
+"""Slips in kernels whose threads cooperate: where blocks begin, indices of shared memory, and which thread
+adds what."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ AXES = "xyz"
 def block_slips(
     kernel: Kernel, own: Function, solution: Function, failed: Sequence[tuple[Mapping[str, int], Launch]]
 ) -> Iterator[Slip]:
-    """Those that the solution does not have. failed: the sizes and launches of the cases that go wrong."""
+    """The slips that the solution does not have. failed: the sizes and launches of the failing cases."""
     yield from overlapping_blocks(kernel, own, solution, failed)
     if not any(places_in_the_grid(solution)):
         for e, name, index in places_in_the_grid(own):
@@ -45,7 +46,7 @@ def block_slips(
 def overlapping_blocks(
     kernel: Kernel, own: Function, solution: Function, failed: Sequence[tuple[Mapping[str, int], Launch]]
 ) -> Iterator[Slip]:
-    """`blockIdx.x + threadIdx.x`, where blocks lie side by side, with several threads in x."""
+    """`blockIdx.x + threadIdx.x`, where blocks have several threads in x and should not overlap."""
     known = {axis for _, axis in sums_without_a_factor(solution)}
     for e, axis in sums_without_a_factor(own):
         i = AXES.index(axis)
@@ -66,7 +67,7 @@ def overlapping_blocks(
 
 
 def extents(kernel: Kernel, dims: Mapping[str, int]) -> set[int]:
-    """How many elements the outputs have along neighbouring axes."""
+    """The extents of the outputs, also of neighbouring axes together."""
     found = set()
     for shape in (a.shape(dims) for a in kernel.outputs):
         found |= {math.prod(shape[i:j]) for j in range(len(shape) + 1) for i in range(j)}
@@ -74,7 +75,7 @@ def extents(kernel: Kernel, dims: Mapping[str, int]) -> set[int]:
 
 
 def sums_without_a_factor(function: Function) -> Iterator[tuple[Piece, str]]:
-    """(sum, axis) of those of blockIdx and threadIdx of one axis, both as they are."""
+    """(sum, axis) of the sums of blockIdx and threadIdx of one axis, neither multiplied."""
     for e in function.body.all("binary_expression"):
         if sign_of(e) != "+" or e.outer.kind == "binary_expression" and sign_of(e.outer) in ("+", "-"):
             continue
@@ -85,7 +86,8 @@ def sums_without_a_factor(function: Function) -> Iterator[tuple[Piece, str]]:
 
 
 def expanded(e: Piece, depth: int = 3) -> list[tuple[int, tuple[str, ...]]]:
-    """The products that an expression is the sum of, with what its variables stand for; "" for what is no sum of them."""
+    """The products that an expression is the sum of, with its variables substituted; "" if it is no such
+    sum."""
     found = []
     for sign, names in products(e):
         terms: list[tuple[int, tuple[str, ...]]] = [(sign, ())]
@@ -98,7 +100,8 @@ def expanded(e: Piece, depth: int = 3) -> list[tuple[int, tuple[str, ...]]]:
     return found
 
 
-# -- places in shared memory -----------------------------------------------------------------------------------
+# -- indices of shared memory
+# ----------------------------------------------------------------------------------
 
 
 def shared_accesses(function: Function) -> Iterator[tuple[Piece, Variable, Piece]]:
@@ -110,18 +113,18 @@ def shared_accesses(function: Function) -> Iterator[tuple[Piece, Variable, Piece
 
 
 def places_in_the_grid(function: Function) -> Iterator[tuple[Piece, str, Piece]]:
-    """(access, array, index) of those with blockIdx in the index."""
+    """(access, array, index) of the accesses with blockIdx in the index."""
     for access, array, index in shared_accesses(function):
         terms: Counter = Counter()
         for sign, names in expanded(index):
             terms[tuple(sorted(names))] += sign
         of_blocks = [n for names, n in terms.items() if n and any(x.startswith("blockIdx") for x in names)]
-        if of_blocks and min(of_blocks) > 0:  # what is subtracted is where the block begins
+        if of_blocks and min(of_blocks) > 0:  # the start of the block is subtracted
             yield access, array.name, index
 
 
 def other_rows(function: Function) -> Iterator[Slip]:
-    """An array in shared memory that is written in rows of one length, and read in rows of another."""
+    """An array in shared memory that is written with one row length and read with another."""
     rows: dict[str, dict[bool, list[tuple[Piece, Piece]]]] = defaultdict(lambda: {True: [], False: []})
     for access, array, index in shared_accesses(function):
         if len(array.extents) == 1 and (length := row_length(index) or taken_apart_by(index)):
@@ -142,7 +145,8 @@ def other_rows(function: Function) -> Iterator[Slip]:
 
 
 def mixed_on_one_side(function: Function) -> Iterator[Slip]:
-    """An array in shared memory whose elements are put at places with an exclusive or, and taken from others."""
+    """An array in shared memory that is written with an XOR swizzle and read without it, or the other way
+    round."""
     found: dict[str, dict[bool, list[Piece]]] = defaultdict(lambda: {True: [], False: []})
     for access, array, index in shared_accesses(function):
         outer = access.outer
@@ -188,7 +192,7 @@ def row_length(index: Piece) -> Piece | None:
 
 
 def taken_apart_by(index: Piece) -> Piece | None:
-    """`W` of an index `i` of which the kernel takes `i / W` and `i % W`, and nothing else."""
+    """`W` of an index `i` that the kernel splits into `i / W` and `i % W`, and in no other way."""
     function = index.file.function_at(index.line)
     if index.kind != "identifier" or not function:
         return None
@@ -211,7 +215,7 @@ def same_number(e: Piece, sign: str, index: Piece) -> bool:
 
 
 def is_the_same(e: Piece) -> bool:
-    """Whether all threads have the same value for it, all the time."""
+    """Whether its value is the same in all threads and never changes."""
     for p in e.all("identifier"):
         if p.code in ("threadIdx", "blockIdx"):
             return False
@@ -226,17 +230,20 @@ def is_the_same(e: Piece) -> bool:
 
 
 def worth_of(e: Piece) -> int | None:
-    """A number that is the same for expressions that always are; None where it cannot be computed, as a block's size."""
+    """A fingerprint, equal for expressions that always have equal values; None if it cannot be computed, as
+    for a block's size."""
     names = {p.code for p in e.file.whole.all("identifier")}
     known = {name: random.Random(name).randint(1, 1 << 20) for name in names}
     return computed(e, defaultdict(lambda: None, known))
 
 
-# -- who adds what to what -------------------------------------------------------------------------------------
+# -- which thread adds what
+# ------------------------------------------------------------------------------------
 
 
 def takes_what_changes(fault: KernelFault, own: Function) -> str:
-    """Of a race within `part[i] += part[j]`, in a loop whose turns wait for one another: who adds must be chosen better."""
+    """For a race within `part[i] += part[j]` in a loop with a barrier per iteration: the wrong threads do the
+    adding."""
     if fault.kind != "race" or fault.other is None or fault.other.line != fault.line:
         return ""
     for e in own.body.all("assignment_expression"):
@@ -266,8 +273,8 @@ def takes_what_changes(fault: KernelFault, own: Function) -> str:
 
 
 def stores_meet(fault: KernelFault, own: Function, outputs: Sequence[str]) -> str:
-    """Of a race between two different stores: no barrier is missing, the places are wrong. outputs: the arrays of which
-    each element belongs to one thread."""
+    """For a race between two different stores: the indices are wrong, not a barrier missing. outputs: the
+    arrays in which each element belongs to one thread."""
     other = fault.other and fault.other.line
     if fault.kind != "race" or not other or other == fault.line or "Write access" not in fault.headline:
         return ""
@@ -294,7 +301,8 @@ def stores_meet(fault: KernelFault, own: Function, outputs: Sequence[str]) -> st
 
 
 def same_slot(fault: KernelFault, own: Function) -> str:
-    """Of a race between a copy and a read in one turn of a loop: both are in one slot, which counts around."""
+    """For a race between a copy and a read in one iteration of a loop: both use the same slot of a ring
+    buffer."""
     lines = sorted({fault.line, fault.other.line}) if fault.other else []
     if fault.kind != "race" or len(lines) != 2:
         return ""
@@ -319,7 +327,7 @@ def goes_round(slot: Piece) -> bool:
 
 
 def stores_in(function: Function, line: int) -> list[Piece]:
-    """The elements that a line sets."""
+    """The elements that a line stores to."""
     assigned = [e.part("left") for e in function.body.all("assignment_expression") if e.line == line]
     return [left for left in assigned if left.kind == "subscript_expression"]
 
@@ -329,7 +337,7 @@ def named(thread: Sequence[int]) -> str:
 
 
 def waits(loop: Piece) -> bool:
-    """Whether every turn of a loop ends, or begins, with a barrier."""
+    """Whether every iteration of a loop begins or ends with a barrier."""
     body = loop.part("body")
     parts = body.parts if body and body.kind == "compound_statement" else []
     return any(p.kind == "expression_statement" and p.code.startswith("__syncthreads") for p in parts)

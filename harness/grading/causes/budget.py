@@ -1,23 +1,24 @@
-"""How much is tried to find a cause. It is counted, so that a verdict is the same on every machine."""
+"""How much work goes into finding a cause. It is counted, not timed, so that a verdict is the same on every
+machine."""
 
 from __future__ import annotations
 
 from ...devices.child import Child
 
 MOST = 5000
-LAUNCH, RIGHT = 4, 1  # what a launch of the kernel counts, and a computation of the right result
-ACCESSES = 4000  # of a launch, that count 1 more
-FAILED = 250  # what a launch that fails counts: it tells nothing, and takes long
-SECONDS = 20.0  # of processor time: far more than MOST takes, but for kernels that are very slow
-OFTEN = 16  # launches and computations between two looks at the time
+LAUNCH, RIGHT = 4, 1  # cost of a launch of the kernel, or of computing the right result
+ACCESSES = 4000  # of a launch, that cost 1 more
+FAILED = 250  # cost of a launch that fails: it takes long and shows nothing
+SECONDS = 20.0  # of CPU time: far more than MOST takes, except for very slow kernels
+OFTEN = 16  # launches and computations between two checks of the time
 
 
 class Spent(Exception):
-    """Nothing more is tried."""
+    """The budget is used up."""
 
 
 class Budget:
-    """What is left of it. Errors, of `spend`: Spent."""
+    """The work that is left. `spend` raises Spent."""
 
     def __init__(self, most: int | None = None):
         self.left, self.steps = MOST if most is None else most, 0

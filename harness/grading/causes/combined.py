@@ -1,6 +1,6 @@
-"""A wrong output that is a sum of the right quantities, but with another sign, without one, or with one too many.
+"""A wrong output that is a sum of the right quantities with a wrong sign, one missing, or one too many.
 
-Where a result is no sum of its inputs, a puzzle may say what it is the sum of: `Kernel.parts`.
+If a result is not a sum of its inputs, a puzzle may declare its summands: `Kernel.parts`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..compare import either, reference_arrays
 if TYPE_CHECKING:
     from .naming import Observation
 
-WHOLE = 1e-3  # how near to a whole number a factor must be
+WHOLE = 1e-3  # how near a factor must be to an integer
 CLOSE = 1e-5
 
 
 def explain(kernel: Kernel, observations: Sequence[Observation]) -> str:
-    """Which quantities are not added as they should; "" where the output is no such sum."""
+    """Which quantities are not added as they should be; "" if the output is no such sum."""
     if kernel.parts is None or len(kernel.outputs) > 1 or not any(o.failed for o in observations):
         return ""
     name, rows, right, got = kernel.outputs[0].name, [], [], []
@@ -50,7 +50,7 @@ def explain(kernel: Kernel, observations: Sequence[Observation]) -> str:
 
 
 def exchanged(parts: list[str], right: list[int], now: list[int]) -> tuple[str, str] | None:
-    """(the part that is added, the one that should be), where these are all that differ."""
+    """(the part that is added, the part that should be), if nothing else differs."""
     differ = [i for i, (a, b) in enumerate(zip(right, now, strict=True)) if a != b]
     for i, j in (differ, differ[::-1]) if len(differ) == 2 else ():
         if (right[i], right[j]) == (now[j], now[i]) == (0, 1):
@@ -59,7 +59,7 @@ def exchanged(parts: list[str], right: list[int], now: list[int]) -> tuple[str, 
 
 
 def whole_factors(table: np.ndarray, values: np.ndarray) -> list[int] | None:
-    """The only whole numbers of times that the columns add up to the values."""
+    """The integer factors with which the columns sum to the values, if they are unique."""
     if len(table) < 2 * table.shape[1]:
         return None
     factors, _, rank, _ = np.linalg.lstsq(table, values, rcond=None)

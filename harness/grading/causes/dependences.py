@@ -1,7 +1,7 @@
-"""Which elements of the inputs every element of an output changes with, found by changing them one by one.
+"""Which elements of the inputs every element of an output depends on, found by changing them one by one.
 
-Where a right result is no sum, such as a maximum or a softmax, this still tells which elements a wrong kernel reads for
-what, however it is written.
+This shows which elements a wrong kernel reads for what, however it is written, even if the right result is
+not a sum but, say, a maximum or a softmax.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .one_element import elements
 from .summed import Arrays, Run, Terms, located, right_results
 
 LARGEST = 1000  # elements of an input
-UP, DOWN = 2.0, -2.0  # by so many times the largest element
+UP, DOWN = 2.0, -2.0  # in multiples of the largest element
 OTHERS = (3, 4)  # seeds of other inputs
 MOVES = (UP, DOWN, 0.1, -0.1, 0.5)
 
 
 def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, budget: Budget) -> str:
-    """Where an output changes with other elements than it should; "" if it does not. Errors: Spent."""
+    """Where an output depends on other elements than it should; "" if it does not. Errors: Spent."""
     right, arrays = right_results(kernel, dims, budget), with_no_zeros(kernel, arrays)
     first = run(arrays)
     if first is None:
@@ -57,7 +57,7 @@ def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, budg
 
 
 def with_no_zeros(kernel: Kernel, arrays: Arrays, seed: int = 2) -> Arrays:
-    """The inputs with other numbers, so that none is lost in a product with 0, or beside a greater one."""
+    """The inputs with other numbers, none of which is lost in a product with 0 or beside a larger one."""
     rng = np.random.default_rng(seed)
     floats = [a.name for a in kernel.arrays if a.role == "in" and a.dtype == "float32"]
     return {**arrays, **{n: rng.normal(size=arrays[n].shape).astype(np.float32) for n in floats}}
@@ -71,7 +71,8 @@ def changing(
     moves: Sequence[float],
     which: Iterable[int],
 ) -> Terms | None:
-    """The pairs of elements of which one changes where the other, one of `which`, is moved by any of these."""
+    """The pairs (output element, element of `which`) where the first changes when the second is moved by any
+    of these."""
     x, name = arrays[array.name], output.name
     size = np.float32(np.abs(x).max() + 1)
     first, found = run(arrays), set()
@@ -90,13 +91,14 @@ def changing(
 
 
 def changed(want: Terms, got: Terms) -> list[int]:
-    """The elements of the input that are in only one of them."""
+    """The elements of the input that occur in only one of the two."""
     alone = [a.only(~np.isin(a.keys(), b.keys())).flat(1).tolist() for a, b in ((want, got), (got, want))]
     return alone[0] + alone[1]
 
 
 def merged(known: Terms, more: Terms | None) -> Terms | None:
-    """Both together: what does not change by a long way, such as a share of 1, may by a little."""
+    """The union: an output that a large change leaves as it is, such as a share of 1, may react to a small
+    one."""
     if more is None:
         return None
     both = np.unique(np.concatenate([known.at, more.at]), axis=0)

@@ -1,7 +1,7 @@
-"""A number that is taken apart by sizes that do not fit together: `x = i % W` and `y = i / H`.
+"""A number that is decomposed by sizes that do not fit together: `x = i % W` and `y = i / H`.
 
-After the remainder by W, what is left of a number is its quotient by W. A quotient by something else, of which W is no
-factor, is seldom meant. Only sizes that a launch decides are looked at: tiles are taken apart in many ways.
+After the remainder by W comes the quotient by W. A quotient by something that is not a multiple of W is
+rarely meant. Only sizes that a launch decides are looked at: tiles are decomposed in many ways.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEAVES = {"continue_statement", "return_statement"}
 
 @dataclass(frozen=True)
 class Digit:
-    """`number / divisor % count`; count: None where there is no remainder."""
+    """`number / divisor % count`; count: None if there is no remainder."""
 
     number: str
     divisor: Counter
@@ -143,7 +143,7 @@ def in_field(e: Piece) -> bool:
 
 
 def counted_twice(function: Function) -> Iterator[Slip]:
-    """`y[n * C * P + c * P + i]`, where `n = i / P`: what n counts is in i as well."""
+    """`y[n * C * P + c * P + i]`, where `n = i / P`: n is counted again in i."""
     for access in function.body.all("subscript_expression"):
         array, index = function.file.variable_at(access.indexed.code, access.start), index_of(access)
         terms = products(index) if array and array.pointer and index else []
@@ -164,7 +164,8 @@ def counted_twice(function: Function) -> Iterator[Slip]:
 
 
 def asked_for_a_remainder(function: Function) -> Iterator[Slip]:
-    """`if (d % s == 0) continue;` before `d / s`; and `if (d % s) continue;` where nothing takes `d / s`."""
+    """`if (d % s == 0) continue;` before `d / s`; and `if (d % s) continue;` where `d / s` is never
+    computed."""
     given = {v.name for v in function.parameters}
     for e in function.body.all("binary_expression"):
         tests = function.file.around(e.start, "condition_clause")
@@ -194,7 +195,7 @@ def asked_for_a_remainder(function: Function) -> Iterator[Slip]:
 
 
 def divided(function: Function) -> Iterator[Piece]:
-    """The divisions that are no part of a condition."""
+    """The divisions that are not part of a condition."""
     for e in function.body.all("binary_expression", "assignment_expression"):
         if e.part("operator").code in ("/", "/=") and not function.file.around(e.start, "condition_clause"):
             yield e
@@ -213,7 +214,7 @@ def digits_of(function: Function) -> Iterator[Digit]:
 
 
 def digit_of(e: Piece) -> Digit | None:
-    """Of a quotient or a remainder; None where it is not that of a variable by sizes."""
+    """Of a quotient or a remainder; None if it is not a variable divided by sizes."""
     remainder = sign_of(e) == "%"
     inner, count = (e.part("left"), factors(e.part("right"))) if remainder else (e, Counter())
     divisors = []
@@ -227,7 +228,7 @@ def digit_of(e: Piece) -> Digit | None:
 
 
 def factors(size: Piece) -> Counter | None:
-    """The factors of a product of sizes, each as it was computed; None where one is a number or a constant."""
+    """The factors of a product of sizes, each as it was computed; None if one is a number or a constant."""
     size = within(size)
     if sign_of(size) == "*":
         both = [factors(size.part(side)) for side in ("left", "right")]
@@ -246,7 +247,7 @@ def factors(size: Piece) -> Counter | None:
 
 
 def set_again(function: Function) -> set[str]:
-    """The names that get another value, but for a loop's step."""
+    """The names that are assigned again, except by a loop's step."""
     assigned = (e for e in function.body.all("assignment_expression") if e.outer.kind != "for_statement")
     return {e.part("left").code for e in assigned if e.part("operator").code not in ("+=", "-=")}
 

@@ -32,8 +32,8 @@ SIGNS: Mapping[str, Callable[[int, int], int]] = {
 
 
 class Given(dict):
-    """An arbitrary value for each name: the same one whenever it is asked for. whole: names of which it is not asked what they
-    are computed from."""
+    """An arbitrary but fixed value for each name. whole: names that are not replaced by what they are
+    computed from."""
 
     def __init__(self, seed: int, whole: frozenset[str] = frozenset()):
         super().__init__()
@@ -45,13 +45,14 @@ class Given(dict):
 
 @remembered
 def fingerprint(e: Piece, whole: frozenset[str] = frozenset()) -> tuple[int | None, ...]:
-    """The values of an expression for arbitrary values of what is given: those of expressions that say the same, however
-    they are written, are equal. Some are None where it is no integer expression. whole: see `Given`."""
+    """The values of an expression for arbitrary values of its names: equal for equivalent expressions,
+    however they are written. Some are None if it is not an integer expression. whole: see `Given`."""
     return tuple(computed(e, Given(seed, whole)) for seed in range(3))
 
 
 def computed(e: Piece, known: Mapping[str, int | None]) -> int | None:
-    """The value of an integer expression, or the place that a pointer points to. known: of what is not computed here."""
+    """The value of an integer expression, or where a pointer points. known: gives the values that are not
+    computed here."""
     if e.kind in ("identifier", "field_expression"):
         plain = e.kind == "identifier" and e.code not in getattr(known, "whole", ())
         value = value_of(e.file, e.code, e.start) if plain else None
@@ -78,7 +79,7 @@ def computed(e: Piece, known: Mapping[str, int | None]) -> int | None:
 
 
 def integer_of(file: CudaText, values: dict[str, int]) -> Callable[[Piece], int | None]:
-    """What an expression of these variables and of constants is worth."""
+    """The value of an expression of these variables and constants."""
     return Values(file, {name: str(value) for name, value in values.items()}).integer
 
 
@@ -88,7 +89,8 @@ def plain(piece: Piece) -> str:
 
 
 def substituted(piece: Piece, values: dict[str, int], integer: Callable[[Piece], int | None]) -> str:
-    """An expression with values for its variables; constants keep their names. "" if the value of one is not known."""
+    """An expression with its variables replaced by values; constants keep their names. "" if a value is
+    unknown."""
     start, text = piece.start, piece.code
     for name in reversed(list(piece.all("identifier", "field_expression"))):
         if name.code in values:

@@ -1,7 +1,8 @@
 """The values that led to a bad access: `row = 4, k = 5, K = 5`, the guards, and who called.
 
-The kernel runs once more with its accesses on that line written so that the thread that failed notes its variables
-first (`noting.py`). What stands there when the thread is stopped are the values of the access that failed.
+The kernel runs once more with the accesses of that line rewritten so that the faulting thread records its
+variables first (`noting.py`). The record left when the thread stops holds the values of the access that
+faulted.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from .outside_axis import axes_of, outside_of_axis, quotients, varies
 
 MOST_VALUES = 8  # shown
 MOST_OF_BOTH = 3  # of two threads
-FEW_VALUES, LONGEST_VALUE = 5, 40  # so many with the expressions that gave them, of so many characters
+FEW_VALUES, LONGEST_VALUE = 5, 40  # values shown with their expressions; longest expression in characters
 NOTED = {*ENDS, "uninitialised-read", "race"}
 
 
 def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[str]:
-    """What is told of the fault in an outcome; nothing of a case of great sizes, which takes long."""
+    """What to say about the fault in an outcome; nothing for large cases, which would take long."""
     trial = Trial(Outcome(failed.case, failed.kernel), Pace())
     if failed.case.stress:
         return []
@@ -57,7 +58,7 @@ def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: i
 
 
 def insert(lines: list[str], fault: KernelFault, more: list[str]) -> list[str]:
-    """The lines on a fault with more after what they explain."""
+    """The lines of a fault message with more lines inserted after those that they explain."""
     after = lines.index(fault.explanation) + 1
     while lines[after : after + 1] and lines[after].startswith("    "):  # the other line of the fault
         after += 1
@@ -75,7 +76,7 @@ def told(
     called: str = "",
     elements: Mapping[str, int] | None = None,
 ) -> list[str]:
-    """What to say of the values behind a fault; nothing if it does not happen again as it was, or has no index.
+    """What to say about the values behind a fault; nothing if it does not reproduce or has no index.
 
     launch(source): compiles this text in place of the file and runs it as before. sizes: the names of the sizes of the
     array's axes, by letter. called: the array's name in the file, if it is another.
@@ -90,7 +91,7 @@ def told(
         run = partial(_run, fault, source, device=device, launch=launch)
         return _strays(file, fault, mine, run, (grid, block), sizes or {})
     probe = probe_of(file, fault.line, mine.array)
-    if probe and fault.kind not in ENDS:  # the thread goes on: which of its accesses was it?
+    if probe and fault.kind not in ENDS:  # the thread goes on: which access was it?
         probe = replace(probe, element=element_of(file, mine))
         probe = probe if probe.element else None
     if probe is None:
@@ -117,8 +118,8 @@ def told(
 def _run(
     fault: KernelFault, source: str, side: KernelFault, probe: Probe, *, device, launch: Callable
 ) -> tuple[dict[str, int], int]:
-    """(the variables' values, the line of the call); nothing if the fault does not happen again. side: of a race, else
-    the fault."""
+    """(the variables' values, the line of the call); nothing if the fault does not reproduce. side: of a
+    race, else the fault."""
     notes = device.array(np.zeros(2 + len(probe.names), np.int64), name="notes")
     try:
         launch(noting(source, probe, notes.pointer, side))
@@ -126,7 +127,7 @@ def _run(
         if _same(again, fault):
             seen, call, *values = map(int, notes.get())
             return (dict(zip(probe.names, values, strict=True)) if seen else {}), call
-    except BackwarpError:  # where a note cannot be made, as in a constant expression
+    except BackwarpError:  # no values can be recorded there, as in a constant expression
         pass
     return {}, 0
 
@@ -139,8 +140,8 @@ def _strays(
     shape: tuple,
     sizes: Mapping[str, str],
 ) -> list[str]:
-    """Of two threads that write one element, the first that has no element of its own: part of its index is outside of
-    its axis. mine: the fault, with the file's name for the array."""
+    """The first of two threads that write the same element which has none of its own: part of its index is
+    outside its axis. mine: the fault, with the file's name for the array."""
     lines = fault.line, fault.other and fault.other.line
     if lines[0] != lines[1] or not re.search(
         "between (Write|Atomic) access.* and (Write|Atomic) access", fault.headline
@@ -163,7 +164,7 @@ def _strays(
 
 
 def _of_both(file: CudaText, probe: Probe, fault: KernelFault, both: Sequence[dict[str, int]]) -> list[str]:
-    """How two threads come to one element: `t / 32 is 0 / 32 and 1 / 32`."""
+    """How two threads arrive at the same element: `t / 32 is 0 / 32 and 1 / 32`."""
     place, access = probe.indices[0].start, access_of(file, fault)
     indices = [index for index in all_indices(access) if index.kind != "identifier"]
     names = list(dict.fromkeys(p.code for index in all_indices(access) for p in index.all("identifier")))
@@ -203,7 +204,8 @@ def _same(a: KernelFault, b: KernelFault) -> bool:
 
 
 def _where(file: CudaText, probe: Probe, values: dict[str, int], call: int) -> list[str]:
-    """`There idx = 12 = blockIdx.x * blockDim.x + threadIdx.x.` What varies comes first, sizes where there is room."""
+    """`There idx = 12 = blockIdx.x * blockDim.x + threadIdx.x.` Values that vary come first, sizes if there
+    is room."""
     place = probe.indices[0].start
     mine = [name for name in (*probe.own, *probe.behind) if name in values]
     loops = [name for name in probe.others if name in values and _is_of_loop(file, name, place)]
@@ -227,8 +229,8 @@ def _is_of_loop(file: CudaText, name: str, place: int) -> bool:
 
 
 def _differences(file: CudaText, probe: Probe, values: dict[str, int], outside: set[str]) -> list[str]:
-    """The differences in an index that are negative: `q - s is 0 - 1 = -1`. outside: its variables of which more is
-    told, but not where they came from."""
+    """The differences in an index that are negative: `q - s is 0 - 1 = -1`. outside: its variables that are
+    explained further, but whose origin is not shown."""
     place, found, integer = probe.indices[0].start, {}, integer_of(file, values)
     origins = [v for name in probe.own if values.get(name, 0) < 0 and (v := value_of(file, name, place))]
     for piece in (*([] if outside else probe.indices), *origins):
@@ -246,11 +248,12 @@ def _differences(file: CudaText, probe: Probe, values: dict[str, int], outside: 
 def _guard(
     file: CudaText, probe: Probe, values: dict[str, int], outside: set[str], flat: bool = False
 ) -> list[str]:
-    """The guard that should have stopped it, with values for its variables: one of which a part says that this is outside,
-    one that stops an element too late, or one that looks at the part of the index that is outside of its axis.
+    """The guard that should have stopped it, with values for its variables: one with a part that detects
+    this, one that stops an element too late, or one that tests the part of the index that is outside its
+    axis.
 
-    Where the index is wrong, a guard may be right all the same: then there is nothing to say of it. outside: the only
-    variables to look at, if there are any. flat: whether the index is a number of an element.
+    If the index is wrong, the guard may still be right; then nothing is said about it. outside: the only
+    variables to look at, if there are any. flat: see `is_flat`.
     """
     ranked, place, integer = [], probe.indices[0].start, integer_of(file, values)
     own, behind = (
@@ -260,7 +263,7 @@ def _guard(
     looked = outside | {
         p.code
         for n in outside
-        if (v := value_of(file, n, place)) and sign_of(v) != "%"  # which ends where its size does
+        if (v := value_of(file, n, place)) and sign_of(v) != "%"  # a remainder stays below its size anyway
         for p in v.all("identifier")
         if p.code in ("threadIdx", "blockIdx") or varies(file, probe.function, p.code, place)
     }
@@ -298,17 +301,17 @@ def _index_of_a_larger(
 
 
 def is_flat(fault: KernelFault, probe: Probe) -> bool:
-    """Whether the array has one axis, or its elements are counted through all axes by one variable."""
+    """Whether the array has one axis, or is indexed by one variable that counts all its elements."""
     return len(axes_of(fault)[1]) < 2 or [index.kind for index in probe.indices] == ["identifier"]
 
 
 def _points(piece: Piece) -> Iterator[str]:
-    """Which of threadIdx and blockIdx an expression reads."""
+    """The components of threadIdx and blockIdx that an expression reads."""
     return (p.code for p in piece.all("identifier") if p.code in ("threadIdx", "blockIdx"))
 
 
 def _is_late(comparison: Piece, integer: Callable[[Piece], int | None]) -> bool:
-    """Whether it compares two equal values, and takes the one for inside the other."""
+    """Whether it compares two equal values and lets them pass: off by one."""
     if comparison.part("operator").code not in ("<=", ">", ">=", "<"):
         return False
     left, right = (integer(comparison.part(side)) for side in ("left", "right"))
@@ -316,7 +319,7 @@ def _is_late(comparison: Piece, integer: Callable[[Piece], int | None]) -> bool:
 
 
 def _is_half(both: Piece, integer: Callable[[Piece], int | None]) -> bool:
-    """Whether it joins two conditions of which only one holds."""
+    """Whether it combines two conditions and only one of them holds."""
     if both.part("operator").code not in ("&&", "||"):
         return False
     left, right = (integer(both.part(side)) for side in ("left", "right"))

@@ -1,4 +1,4 @@
-"""What the text of a kernel is found to say, and where it is looked for."""
+"""What is found in the text of a kernel, and where to look for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ...course.cuda_text import CudaText
 
 @dataclass(frozen=True)
 class Slip:
-    """A sentence about a line. guess: it is told only where nothing else explains the kernel, which may well do without."""
+    """A sentence about a line. guess: it is told only if nothing else explains the kernel, as the line may
+    well be right."""
 
     line: int
     says: str
@@ -36,7 +37,7 @@ def reached(file: CudaText, kernel: str) -> list[Function]:
 
 
 def shown(piece: Piece) -> str:
-    """Its text in one line, without the parentheses of a condition."""
+    """Its text on one line, without the parentheses of a condition."""
     text = " ".join(piece.code.split())
     return text[1:-1].strip() if piece.kind in ("condition_clause", "parenthesized_expression") else text
 
@@ -54,7 +55,7 @@ def counter(loop: Piece) -> str:
 
 
 def start_of(loop: Piece) -> Piece | None:
-    """What its variable begins with, where its head says so: `int i = 0` or `i = 0`."""
+    """The first value of its variable, if its head gives it: `int i = 0` or `i = 0`."""
     head = loop.part("initializer")
     first = next(head.all("init_declarator", "assignment_expression"), None) if head else None
     return (first.part("value") or first.part("right")) if first else None

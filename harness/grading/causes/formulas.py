@@ -1,9 +1,10 @@
-"""What to say of the terms that a wrong kernel adds up, in the letters of the arrays' axes: that it reads
+"""What to say about the terms that a wrong kernel sums, in the letters of the arrays' axes: that it reads
 `input[b,c,p + r,q]` for `input[b,c,p + r,q + s]`.
 
-The terms of both sums are known, see `summed.py`. The places of the elements in one array follow from those in the others
-by a rule, a sum of multiples or a table; where the kernel's terms follow another rule, that is told. Where they follow the
-right one, some are missing, or are added too often. What fits no rule is told of one element. All this is true of one case.
+The terms of both sums are known, see `summed.py`. The places of the elements in one array follow from those
+in the others by a rule, an affine function or a table. If the kernel's terms follow another rule, the
+sentence states it. If they follow the right one, some are missing or are added too often. If no rule fits,
+one element serves as an example. All this holds for one case.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .places import as_table, beyond_an_axis, brought_inside, other_split
 from .rules import EXACT, Column, Linear, View, columns_of, nearest, table, views, views_of_parts
 from .summed import Terms
 
-LEAST_STEPS = 4  # that are as long, to be told
+LEAST_STEPS = 4  # equal steps that are needed before anything is said about them
 
 
 def told(want: Terms, got: Terms) -> str:
@@ -31,8 +32,9 @@ def told(want: Terms, got: Terms) -> str:
 
 
 def general(want: Terms, got: Terms, raced: bool = False) -> str:
-    """What is different in all that is; "" if nothing is, or if it takes an example to tell. raced: whether threads store over
-    one another's results: then what is looked up in a table is arbitrary."""
+    """What all wrong elements have in common; "" if nothing is wrong, or if it takes an example to say.
+    raced: whether threads store over one another's results: then what is looked up in a table is
+    arbitrary."""
     if not len(got.at):
         out, *factors = (a.name for a in want.arrays)
         return f"nothing of {factors[0]} gets into {out}." if not factors[1:] else ""
@@ -43,7 +45,7 @@ def general(want: Terms, got: Terms, raced: bool = False) -> str:
         return other_range(want, got) or beginnings(want, got) or by_number(want, got)
     if not lacks.any():
         return brought_inside(want, got.only(more)) or beyond_an_axis(want, got.only(more))
-    rules = len(got.at) * 4 >= len(want.at)  # a few terms follow many rules
+    rules = len(got.at) * 4 >= len(want.at)  # a few terms fit many rules
     return (other_rule(want, got, raced) or other_split(want, got)) if rules else ""
 
 
@@ -58,7 +60,7 @@ def alike(want: Terms, got: Terms) -> bool:
 
 
 def other_rule(want: Terms, got: Terms, raced: bool) -> str:
-    """The simplest that some view of the terms shows."""
+    """The simplest other rule that some view of the terms shows."""
     found = [
         (cost, says) for view in views(want) for cost, says in [in_view(view, want, got, not raced)] if says
     ]
@@ -67,7 +69,7 @@ def other_rule(want: Terms, got: Terms, raced: bool) -> str:
 
 
 def in_view(view: View, want: Terms, got: Terms, tables: bool = True) -> tuple[float, str]:
-    """(how many factors are different, the sentence); more where few would think of the places in this way."""
+    """(how many factors differ, the sentence); the number is higher for rules that are unusual."""
     base = view.of(got)
     wrong = [
         (c, rule)
@@ -102,14 +104,15 @@ def in_view(view: View, want: Terms, got: Terms, tables: bool = True) -> tuple[f
 
 
 def is_turned(view: View, column: Column, right: Linear, new: Linear) -> bool:
-    """Whether one of them is `c - k`, where a c is meant: rather, another array has `c + k`."""
+    """Whether one of them is `c - k` where c is meant: `c + k` in another array describes it better."""
     factors = list(zip(view.letters, right.factors, new.factors, strict=False))
     same = any(a for letter, a, _ in factors if letter == column.letter)
     return same and any(min(a, b) < 0 for letter, a, b in factors if letter != column.letter)
 
 
 def as_slope(view: View, want: Terms, got: Terms, column: Column, rule: Linear) -> str:
-    """By how much an index moves with one letter, all others kept; "" where it does not move by as much everywhere."""
+    """By how much an index moves with one letter while all others are constant; "" if that is not the same
+    everywhere."""
     base, values = view.of(got), got.at[:, column.number]
     places, first, each = np.unique(base, axis=0, return_index=True, return_inverse=True)
     if (values[first][each.ravel()] != values).any():  # several for one place
@@ -182,7 +185,8 @@ def as_own_steps(view: View, want: Terms, got: Terms) -> str:
 def told_steps(
     want: Terms, index: int, letters: Sequence[str], whole: Linear, new: Linear
 ) -> tuple[int, str]:
-    """(how many steps are different, the sentence). whole, new: the right place in an array, and that which is used."""
+    """(how many steps differ, the sentence). whole, new: the right place in an array and the one that is
+    used."""
     own = [c for c in columns_of(want) if c.array == index]
     name, forwards, inverse = want.arrays[index].name, [], []
     turned = any(factor < 0 for factor in whole.factors[:-1])  # as weights[w - p], where w itself is computed
@@ -196,22 +200,23 @@ def told_steps(
             (inverse if a < 0 else forwards).append(text)
         elif a != b:
             forwards.append(f"the elements of {name} are {abs(b - a)} too far {'on' if b > a else 'back'}")
-    cost, changes = 1 + len(forwards) + len(inverse), forwards or inverse  # of w - p, w tells enough
+    cost, changes = 1 + len(forwards) + len(inverse), forwards or inverse  # of `w - p`, the w alone is enough
     if len(changes) < 3:
         return cost, f"{'; '.join(changes)}."
-    if inverse and not index:  # nobody computes it from there
+    if inverse and not index:  # nobody computes it in this direction
         return 0, ""
     return cost, f"the place in {name} is {new.text(letters)}; it should be {whole.text(letters)}."
 
 
 def of_another(want: Terms, letter: str, index: int) -> str:
-    """` of input`, of the only array with this letter, if it is another input."""
+    """` of input`: the only array with this letter, if it is another input."""
     arrays = {c.array for c in columns_of(want) if c.letter == letter}
     return f" of {want.arrays[min(arrays)].name}" if len(arrays) == 1 and not arrays & {0, index} else ""
 
 
 def as_elsewhere(want: Terms, letter: str, step: Fraction, index: int) -> str:
-    """`, as in output (W_out)`, where a step along this letter is as long in another array, and no other axis is."""
+    """`, as in output (W_out)`, if a step along this letter is as long in another array, and along no other
+    axis."""
     columns = columns_of(want)
     for c in columns:
         if c.letter == letter and c.array != index and c.step == step and c.steps.isidentifier():
@@ -222,7 +227,7 @@ def as_elsewhere(want: Terms, letter: str, step: Fraction, index: int) -> str:
 
 
 def in_axes(columns: Sequence[Column]) -> Iterator[tuple[Column, int]]:
-    """Every column, and which axis of its array it is."""
+    """Every column with the number of its axis."""
     for c in columns:
         yield c, sum(o.array == c.array and o.number < c.number for o in columns)
 
@@ -231,7 +236,7 @@ def in_axes(columns: Sequence[Column]) -> Iterator[tuple[Column, int]]:
 
 
 def other_range(want: Terms, got: Terms) -> str:
-    """Terms that are missing, or that are added too often, where all others are right."""
+    """Terms that are missing or added too often while all others are right."""
     if not np.isin(got.keys(), want.keys()).all():
         return ""
     things = "products" if len(want.arrays) > 2 else f"elements of {want.arrays[1].name}"
@@ -261,7 +266,7 @@ def other_range(want: Terms, got: Terms) -> str:
 
 
 def an_end(want: Terms, missing: np.ndarray) -> str:
-    """What each sum lacks: the terms with its own largest, or smallest, place along one axis."""
+    """Each sum lacks the terms with its largest, or smallest, place along one axis."""
     sums, output, found = want.flat(0), want.arrays[0].letters, []
     for c in columns_of(want):
         at = want.at[:, c.number]
@@ -274,7 +279,7 @@ def an_end(want: Terms, missing: np.ndarray) -> str:
 
 
 def times_of(want: Terms, got: Terms) -> str:
-    """`added 2 times`, of terms that are there, but not as often as they should; "" where they are."""
+    """`added 2 times`, for terms that are there, but not as often as they should be; "" if they are."""
     order = np.argsort(want.keys())
     right = want.times[order][np.searchsorted(want.keys()[order], got.keys())]
     ratios = np.unique(np.round(got.times / right, 4))
@@ -284,7 +289,8 @@ def times_of(want: Terms, got: Terms) -> str:
 
 
 def beginnings(want: Terms, got: Terms) -> str:
-    """Sums that stop early, each somewhere else: in some order of the axes, what is there comes before what is missing."""
+    """Sums that stop early, each at a different term: in some order of the axes, the missing terms come
+    last."""
     there = np.isin(want.keys(), got.keys())
     places, output = want.flat(0), set(want.arrays[0].letters)
     columns = [c for c in columns_of(want) if c.array == 1 and c.letter not in output and c.size > 1]
@@ -307,7 +313,8 @@ def beginnings(want: Terms, got: Terms) -> str:
 
 
 def by_number(want: Terms, got: Terms) -> str:
-    """Terms that are missing by their place in the sum, in the order of an array's axes: every 16th, as of a tile."""
+    """Terms that are missing by their position in the sum, in the order of an array's axes: every 16th, as in
+    a tile."""
     chosen, output = ~np.isin(want.keys(), got.keys()), want.arrays[0]
     if times_of(want, got):
         return ""
@@ -330,7 +337,7 @@ def by_number(want: Terms, got: Terms) -> str:
 
 
 def against_rules(want: Terms, got: Terms) -> str:
-    """Terms too many, of which some index is not what it should be."""
+    """Extra terms with an index that is not what it should be."""
     if not np.isin(want.keys(), got.keys()).all():
         return ""
     extra = got.only(~np.isin(got.keys(), want.keys()))
@@ -348,7 +355,7 @@ def against_rules(want: Terms, got: Terms) -> str:
 
 
 def described(whole: Terms, chosen: np.ndarray) -> str:
-    """`r=2 (the last)`, if one or two letters say exactly which terms are chosen."""
+    """`r=2 (the last)`, if one or two letters determine exactly the chosen terms."""
     columns = [c for c in columns_of(whole) if c.size > 1]
     output = set(whole.arrays[0].letters)
     columns.sort(key=lambda c: (c.letter in output, -c.array))
@@ -357,7 +364,7 @@ def described(whole: Terms, chosen: np.ndarray) -> str:
         values = whole.at[:, c.number]
         touched = np.unique(values[chosen])
         others = [whole.at[:, o.number] for o in columns if o.letter == c.letter]
-        apart = any((o != values).any() for o in others)  # one letter for two things
+        apart = any((o != values).any() for o in others)  # one letter names two things
         says = axis_pattern(
             f"{whole.arrays[c.array].name}'s {c.letter}" if apart else c.letter, touched, c.size
         )

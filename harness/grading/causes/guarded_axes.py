@@ -1,6 +1,7 @@
 """A guard that compares a place along one axis with the size of another: `k < N ? B[k * N + n] : 0`, where B is [K, N].
 
-Only sizes of which now the one, now the other is larger are told of: a place may be kept within a smaller part of its axis.
+Only reported for sizes that are each the larger one in some case: a place may be limited to a smaller part of
+its axis on purpose.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def wrong_guards(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]
 
 
 def limits_of(e: Piece, bound: Piece, sizes: Mapping[str, Worth]) -> Iterator[tuple[Worth, Piece]]:
-    """(how many places a comparison leaves in each case, the size that it does so with): `i < n`, `i <= n - 1`, and
-    `i <= last`, where last is min(x, n - 1)."""
+    """(how many places pass a comparison in each case, the size that is compared with): `i < n`, `i <= n -
+    1`, and `i <= last`, where last is min(x, n - 1)."""
     value = value_of(bound.file, bound.code, bound.start) if bound.kind == "identifier" else None
     called = next((name for name, call in value.calls() if call == value), "") if value else ""
     taken = value.part("arguments").parts if called == "min" else [bound]
@@ -71,7 +72,8 @@ def limits_of(e: Piece, bound: Piece, sizes: Mapping[str, Worth]) -> Iterator[tu
 def asks_another(
     own: Function, access: Piece, array: Array, of_axes: Sequence[tuple[str, int]], around: Iterable[Piece]
 ) -> Slip | None:
-    """`c < N ? A[r * K + k] : 0`: the condition of a read asks for what its index does not have, and not for what it has."""
+    """`c < N ? A[r * K + k] : 0`: the condition of a read tests a variable that is not in the index, and not
+    the one that is."""
     branches = own.file.around(access.start, "conditional_expression", "if_statement")
     test = branches[0].part("condition") if branches else None
     if not test or test.holds(access) or len(of_axes) != len(array.axes):
@@ -104,7 +106,8 @@ def asks_another(
 
 
 def by_a_size(access: Piece, name: str, sizes: Mapping[str, Worth]) -> Piece | None:
-    """The loop around an access that steps a variable by a size: then it is no place along one axis."""
+    """The loop around an access that steps a variable by a size: then the variable is not a place along one
+    axis."""
     for loop in access.file.around(access.start, "for_statement"):
         update = loop.part("update")
         if update and update.kind == "assignment_expression" and update.part("left").code == name:
@@ -136,8 +139,9 @@ def axes_of(
     dims: Sequence[Mapping[str, int]],
     arrays: Collection[str] = (),
 ) -> Iterator[tuple[str, int]]:
-    """(variable, axis) for each axis along which an index moves by one variable alone; none where a step is that of no axis:
-    then the index is wrong, and its guard may be right. arrays: what is no part of a place, as in `grad_output + k`."""
+    """(variable, axis) for each axis along which an index moves by one variable alone; none if a stride
+    belongs to no axis: then the index is wrong, and its guard may be right. arrays: names that are not part
+    of an index, as in `grad_output + k`."""
     found: dict[int, list[str]] = {}
     steps = [[math.prod(array.shape(d)[axis + 1 :]) for d in dims] for axis in range(len(array.axes))]
     for _, product in multiplied_out(index):
@@ -155,7 +159,7 @@ def axes_of(
 
 
 def bound_of(e: Piece, name: str) -> Piece | None:
-    """What a comparison compares a variable with."""
+    """The other side of a comparison of a variable."""
     ordered = e.kind == "binary_expression" and e.part("operator").code in ("<", ">", "<=", ">=")
     for side, other in (("left", "right"), ("right", "left")) if ordered else ():
         if shown(e.part(side)) == name and e.part(other).kind != "number_literal":

@@ -1,5 +1,5 @@
-"""Wrong integers: places in an input that follow another formula, or that hold an equal value; numbers that are all too
-large, or too small, by the same."""
+"""Wrong integers: places in an input that follow another formula, or that hold an equal value; numbers that
+are all too large, or too small, by the same amount."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .rules import EXACT, Linear, nearest
 if TYPE_CHECKING:
     from .naming import Observation
 
-LEAST = 4  # elements that tell anything
+LEAST = 4  # elements needed for a conclusion
 
 
 def explain(kernel: Kernel, observations: Sequence[Observation]) -> str:
-    """The sentence on the only output that is wrong, if it holds integers; "" where there is none."""
+    """The sentence on the only wrong output, if it holds integers; "" if there is none."""
     failed = [o for o in observations if o.failed]
     wrong = {t.array.name for o in failed for t in o.targets if not t.right(o.results[t.array.name]).all()}
     if len(wrong) != 1:
@@ -46,7 +46,7 @@ def left_out(o: Observation, target: Expected) -> bool:
 
 
 def counted(kernel: Kernel, o: Observation, target: Expected) -> Array | None:
-    """The input in whose planes all the right integers are places; the output has its leading axes."""
+    """The input whose planes the right integers are indices into; the output has its leading axes."""
     if len(target.array.letters) < 4:
         return None
     for a in (a for a in kernel.arrays if a.role == "in" and a.dtype == "float32"):
@@ -64,7 +64,7 @@ def plane(a: Array, o: Observation) -> int:
 
 
 def of_equals(kernel: Kernel, a: Array, seen: Sequence[tuple[Observation, Expected]]) -> str:
-    """Which of several equal elements counts; or that the one that is kept has no say in this output at all."""
+    """Which of several equal elements counts; or that the one chosen is not in the window of this output."""
     signs, first = set(), ""
     for o, target in seen:
         got, want = o.results[target.array.name].astype(np.int64), target.values.astype(np.int64)
@@ -92,7 +92,7 @@ def of_equals(kernel: Kernel, a: Array, seen: Sequence[tuple[Observation, Expect
 
 
 def may_be(kernel: Kernel, a: Array, o: Observation, target: Expected, at: tuple[int, ...]) -> bool:
-    """Whether an output would be the place that it holds, if the element there were the largest by far."""
+    """Whether the place that an output holds would be right if the element there were by far the largest."""
     arrays, place = reference_arrays(o.arrays), int(o.results[target.array.name][at])
     x = np.zeros_like(arrays[a.name])
     x[at[:-2]].flat[place] = 1
@@ -103,8 +103,8 @@ def may_be(kernel: Kernel, a: Array, o: Observation, target: Expected, at: tuple
 
 
 def other_formula(kernel: Kernel, a: Array, seen: Sequence[tuple[Observation, Expected]]) -> str:
-    """The places as sums of multiples of the row, the column and the output's own place, in every case of plain numbers;
-    the formula of most cases is told, as small ones follow simpler ones as well."""
+    """The places as affine functions of the row, the column and the output's own place, in every case of
+    plain numbers; the formula of most cases is told, as small ones fit simpler ones as well."""
     letters, found = [*a.letters[-2:], *seen[0][1].array.letters], []
     for o, target in seen:
         if o.case.special:
@@ -146,7 +146,7 @@ def sized(kernel: Kernel, dims: Mapping[str, int], value: int) -> str:
 
 
 def by_a_constant(seen: Sequence[tuple[Observation, Expected]], those_wrong: bool = False) -> str:
-    """All elements differ from the expected ones by the same; or all that are wrong."""
+    """All elements, or all wrong ones, differ from the expected ones by the same amount."""
     apart = [o.results[t.array.name].astype(np.int64) - t.values.astype(np.int64) for o, t in seen]
     apart = np.concatenate([x.ravel() for x in apart])
     which = "Every wrong element" if those_wrong and not apart.all() else "Every element"

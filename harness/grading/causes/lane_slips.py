@@ -1,4 +1,4 @@
-"""Slips of kernels whose lanes add up with shuffles: who has the sum afterwards, and who stores it."""
+"""Slips in warp reductions by shuffles: which lane has the sum afterwards, and which stores it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from .expression_values import computed
 from .findings import Slip
 from .noting import value_of
 
-WARPS = 2  # that are looked at
+WARPS = 2  # examined
 DOWN = "__shfl_down_sync"
 
 
 def stored_by_others(function: Function) -> Iterator[Slip]:
-    """`sum = warp_sum(sum); if (t < 32) slot[t] = sum;`: after shuffling down, only lane 0 has the sum of its warp."""
+    """`sum = warp_sum(sum); if (t < 32) slot[t] = sum;`: after shuffles down, only lane 0 has the sum of its
+    warp."""
     for e in function.body.all("assignment_expression"):
         left, name = e.part("left"), e.part("right")
         added = list(added_up(function, name)) if name.kind == "identifier" else []
@@ -41,7 +42,8 @@ def stored_by_others(function: Function) -> Iterator[Slip]:
 
 
 def added_up(function: Function, name: Piece) -> Iterator[int]:
-    """Where a variable becomes what a warp adds up by shuffling down: in a loop, or in a function that does."""
+    """Where a variable becomes the sum of a warp by shuffles down: in a loop, or by a call of a function that
+    has one."""
     variable = function.file.variable_at(name.code, name.start)
     for e in function.body.all("assignment_expression", "init_declarator"):
         to, value = (e.part(a) or e.part(b) for a, b in (("left", "declarator"), ("right", "value")))
@@ -74,7 +76,7 @@ def conjuncts(test: Piece) -> Iterator[Piece]:
 
 
 def holds(test: Piece, thread: int) -> bool:
-    """Whether it does for a thread; what cannot be known, does."""
+    """Whether a condition holds for a thread; if that cannot be known, yes."""
     known = defaultdict(
         lambda: None, {"threadIdx.x": thread, "threadIdx.y": 0, "blockIdx.x": 0, "blockDim.x": 32 * WARPS}
     )
@@ -86,7 +88,7 @@ def holds(test: Piece, thread: int) -> bool:
 
 
 def test_names(test: Piece) -> set[str]:
-    """The names in a condition, and in what its variables are computed from."""
+    """The names in a condition and in the values of its variables."""
     names, pending = set(), [test]
     while pending:
         for p in pending.pop().all("identifier"):

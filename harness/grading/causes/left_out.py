@@ -47,7 +47,7 @@ def of_trial(
 
 
 def governing_if(store: Piece) -> Piece | None:
-    """The `if` without `else` in which a store is everything."""
+    """The `if` without `else` whose body is just a store."""
     statement = store.outer
     while (
         statement.outer and statement.outer.kind == "compound_statement" and len(statement.outer.parts) == 1

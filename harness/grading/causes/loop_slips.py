@@ -1,4 +1,4 @@
-"""Slips of the pen in loops: one that steps or tests another's variable, shares that overlap, a missing brace.
+"""Slips in loops: one that steps or tests the variable of another, overlapping shares, a missing brace.
 
 See `slips.py`.
 """
@@ -86,7 +86,8 @@ def names_of(e: Piece) -> set[str]:
 
 
 def begins_at_the_same(function: Function) -> Iterator[Slip]:
-    """`for (int i = 0; i < n; i += blockDim.x)`, in which nothing depends on the thread: all threads do the same."""
+    """`for (int i = 0; i < n; i += blockDim.x)`, in which nothing depends on the thread: all threads do the
+    same work."""
     for loop in function.body.all("for_statement"):
         start, update = loop.part("initializer"), loop.part("update")
         declared = start.part("declarator") if start and start.kind == "declaration" else None
@@ -113,7 +114,7 @@ def begins_at_the_same(function: Function) -> Iterator[Slip]:
 
 
 def outside_its_loop(function: Function) -> Iterator[Slip]:
-    """A statement indented like the only one that a loop or an `if` without braces governs."""
+    """A statement indented like the single body statement of a loop or an `if` without braces."""
     for statement in function.body.all(*BODIES):
         body = statement.part(BODIES[statement.kind])
         after = statement.node.next_named_sibling
@@ -132,7 +133,7 @@ def outside_its_loop(function: Function) -> Iterator[Slip]:
 
 
 def shuffles_too_far(function: Function) -> Iterator[Slip]:
-    """A shuffle by as many lanes as a warp has, or as its last argument says, or by more."""
+    """A shuffle by at least the width of a warp, or of its last argument."""
     for name, call in function.body.calls():
         arguments = call.part("arguments").parts
         if name not in ("__shfl_down_sync", "__shfl_up_sync", "__shfl_xor_sync") or len(arguments) < 3:
@@ -159,7 +160,7 @@ def shuffles_too_far(function: Function) -> Iterator[Slip]:
 
 
 def divides_too_early(function: Function) -> Iterator[Slip]:
-    """`total += x[k]; y[k] = x[k] / total;` in one loop: what is divided by is not complete yet."""
+    """`total += x[k]; y[k] = x[k] / total;` in one loop: the divisor is not complete yet."""
     for loop in function.body.all("for_statement"):
         added = {}
         for e in loop.part("body").all("assignment_expression"):
@@ -180,7 +181,7 @@ def divides_too_early(function: Function) -> Iterator[Slip]:
 
 
 def sets_again_what_comes_round(function: Function) -> Iterator[Slip]:
-    """`part[b & 3] = x[b]` in a loop over b: the next time around, what was there is lost."""
+    """`part[b & 3] = x[b]` in a loop over b: when the slot is used again, its value is lost."""
     for e in function.body.all("assignment_expression"):
         left, loops = e.part("left"), function.file.around(e.start, "for_statement")
         array = function.file.variable_at(left.indexed.code, e.start)
@@ -201,7 +202,7 @@ def sets_again_what_comes_round(function: Function) -> Iterator[Slip]:
 
 
 def _indent(piece: Piece) -> int:
-    """Of the line that it begins in."""
+    """Of the line that a piece begins in."""
     text = piece.file.lines[piece.line - 1].expandtabs(4)
     return len(text) - len(text.lstrip())
 

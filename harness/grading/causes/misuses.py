@@ -1,5 +1,6 @@
-"""How a wrong kernel uses what the puzzle gives it: parameters in another order or left unused, rows taken for columns,
-an index with the steps of another array. Facts about its text beside the puzzle's declaration, like `slips.py`.
+"""How a wrong kernel misuses what the puzzle gives it: parameters in another order or unused, rows taken for
+columns, an index with the strides of another array. Found by comparing its text with the puzzle's
+declaration; see also `slips.py`.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def misuses(
 
 
 def beside_the_solution(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> list[Slip]:
-    """What the solution does, and this file does not."""
+    """What the solution does and this file does not."""
     names = {p.name for p in kernel.params}
     own = {v.name for v in mine.function.parameters}
     known = {v.name for v in stub.file.variables} | {letter for a in kernel.arrays for letter in a.letters}
@@ -95,7 +96,7 @@ def other_order(kernel: Kernel, own: Function) -> list[Slip]:
 
 
 class Use:
-    """How often a kernel of a file, with the functions that it calls, names something."""
+    """How often the names of a file occur in a kernel and the functions that it calls."""
 
     def __init__(self, file: CudaText, kernel: str):
         self.file, self.function = file, file.function(kernel)
@@ -107,7 +108,7 @@ class Use:
 
     @cached_property
     def lines(self) -> dict[str, list[str]]:
-        """The names that every line has, by its text; macros with the names in what they stand for."""
+        """The names on every line, by its text; those of a macro's replacement are included."""
         macros: dict[str, list[str]] = {}
         for m in self.file.macros:
             macros.setdefault(m.name, []).extend(_NAME.findall(m.value))
@@ -122,7 +123,7 @@ class Use:
         return found
 
     def beside(self, other: Use) -> set[str]:
-        """The names in the lines that the other file does not have."""
+        """The names on lines that the other file does not have."""
         return {name for text, names in self.lines.items() if text not in other.lines for name in names}
 
     @cached_property
@@ -141,7 +142,7 @@ class Use:
         return self.counts.get(name, 0)
 
     def by(self, sign: str, name: str) -> list[Piece]:
-        """The expressions whose right side is a name, behind this sign."""
+        """The expressions with this operator whose right operand is a name."""
         return self._by.get((sign, name), [])
 
     @cached_property
@@ -153,7 +154,7 @@ class Use:
         return found
 
     def asks_elsewhere(self, name: str) -> bool:
-        """Whether a name is passed to a function of the file that takes a remainder."""
+        """Whether a name is passed to a function of the file that computes a remainder."""
         calls = ((self.file.function(f), call) for body in self.bodies for f, call in body.calls())
         passed = [f for f, call in calls if f and name in [p.code for p in call.part("arguments").parts]]
         return any(sign_of(e) == "%" for f in passed for e in f.body.all("binary_expression"))
@@ -165,7 +166,7 @@ class Use:
 
 
 def never_used(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
-    """What the solution's own lines use, and this file's own do not."""
+    """Names that the solution's own lines use and this file's own do not."""
     names = [p.name for p in kernel.params] + [p.name for p in kernel.constants] + ["threadIdx", "blockIdx"]
     own = mine.beside(stub)
     missing = [n for n in names if solution.of(n) > stub.of(n) >= mine.of(n) and n not in own]
@@ -179,7 +180,7 @@ def never_used(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[
 
 
 def unused_axes(kernel: Kernel, mine: Use, launches: Sequence[Launch]) -> Iterator[Slip]:
-    """An axis of the launch that no thread asks for its place in."""
+    """An axis of the launch in which no thread reads its index."""
     asked = [
         p.outer for body in mine.bodies for p in body.all("identifier") if p.code in ("threadIdx", "blockIdx")
     ]
@@ -200,7 +201,7 @@ def unused_axes(kernel: Kernel, mine: Use, launches: Sequence[Launch]) -> Iterat
 
 
 def made_from(stub: Use, name: str) -> set[str]:
-    """The stub's variables that come from a name: who uses `lane` uses threadIdx."""
+    """The stub's variables that are computed from a name: using `lane` is using threadIdx."""
     found: set[str] = set()
     for declared in (e for body in stub.bodies for e in body.all("init_declarator")):
         value = declared.part("value")
@@ -210,7 +211,7 @@ def made_from(stub: Use, name: str) -> set[str]:
 
 
 def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
-    """No division by a parameter, or one of which the remainder is not looked at, where the solution does both."""
+    """No division by a parameter, or one whose remainder is not tested, where the solution does both."""
     for name in (p.name for p in kernel.params if isinstance(p, Scalar)):
         asks = mine.by("%", name) or mine.times(name) > stub.times(name)
         if not any(_is_tested(e) for e in solution.by("%", name)) or stub.by("%", name):
@@ -235,7 +236,7 @@ def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterato
 
 
 def no_negative(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
-    """A difference that is divided, of which nobody asks whether it is negative, nor its quotient."""
+    """A difference that is divided although neither it nor its quotient is tested for being negative."""
     for name in (p.name for p in kernel.params if isinstance(p, Scalar)):
         if stub.by("%", name) or not any(map(_is_tested, solution.by("%", name))):
             continue
@@ -264,7 +265,8 @@ def no_negative(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator
 
 
 def changed_lines(stub: Use, mine: Use) -> list[Slip]:
-    """The only variable of the stub's that has another value in the file; a text of one's own is not compared."""
+    """The only variable of the stub that has another value in the file; a file not based on the stub is not
+    compared."""
     own, given = declared(mine), declared(stub)
     if not given.keys() <= own.keys():
         return []
@@ -277,7 +279,7 @@ def changed_lines(stub: Use, mine: Use) -> list[Slip]:
 
 
 def says_the_same(a: Variable, b: Variable) -> bool:
-    """Whether two declarations have the same type and always the same value, as far as that can be computed."""
+    """Whether two declarations have the same type and provably the same value."""
     if a.type != b.type:
         return False
     numbers = random.Random(1)
@@ -300,7 +302,7 @@ def declared(use: Use) -> dict[str, Variable]:
 
 
 def words(piece: Piece) -> list[str]:
-    """`& 31` and `>> 5` are other words for `% 32` and `/ 32`, of what is not negative."""
+    """`& 31` and `>> 5` are the same as `% 32` and `/ 32` if the left side is not negative."""
     found = [token.code for token in piece.tokens]
     for i, (sign, number) in enumerate(pairwise(found)):
         if sign in ("&", ">>") and number.isdecimal():
@@ -311,6 +313,6 @@ def words(piece: Piece) -> list[str]:
 
 
 def _is_tested(remainder: Piece) -> bool:
-    """Whether it is compared, or a condition itself."""
+    """Whether it is compared, or is itself a condition."""
     outer = remainder.outer
     return outer.kind == "binary_expression" and outer.part("operator").code in ("==", "!=", "||", "&&")

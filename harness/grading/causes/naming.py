@@ -18,7 +18,7 @@ from ..compare import ATOL, HALF, RTOL, Expected, untouched
 from . import combined, other_inputs
 
 LARGE = 1 << 18  # elements; larger outputs are not searched for other orders
-LEAST = 4  # elements that tell anything
+LEAST = 4  # elements needed for a conclusion
 MAGNIFY = 4.0  # a wrong kernel may sum more terms than the right one
 
 
@@ -45,26 +45,26 @@ class Observation:
 
 @dataclass(frozen=True)
 class Claim:
-    """A named explanation. name: the mistake's, or "factor", "order", "half" ..., or "" for one that is
-    told but has no name; hint: 0 for none."""
+    """An explanation. name: the mistake's, or "factor", "order", "half" ..., or "" for one that is told but
+    has no name; hint: 0 for none."""
 
     name: str
     says: str
     hint: int = 0
 
 
-#: What a mistake writes in a case: values by output, NaN where it leaves an element as it was; None where that
-#: cannot be known.
+#: What a mistake writes in a case: values by output, NaN for elements that it leaves as they were; None if
+#: unknown.
 Foresee = Callable[[Mistake, Observation], Mapping[str, np.ndarray] | None]
 
 
 def explain(
     puzzle: Puzzle, kernel: Kernel, observations: Sequence[Observation], foresee: Foresee, told: bool = True
 ) -> Claim | None:
-    """The one explanation of a kernel's wrong outputs, or None.
+    """The only explanation of a kernel's wrong outputs, or None.
 
-    observations: every completed case of `kernel`, the one to be explained first. foresee: see Foresee. told: those without
-    a name as well.
+    observations: every completed case of `kernel`, the one to be explained first. foresee: see Foresee. told:
+    also explanations without a name.
     """
     if matches := declared(puzzle, kernel, observations, foresee):
         return the_only(matches)
@@ -87,21 +87,22 @@ def declared(
 ) -> list[Mistake]:
     """The mistakes of the puzzle that explain the outputs."""
     matches = [m for m in puzzle.mistakes_of(kernel) if m.says]
-    for seen in observations:  # one case after the other: few mistakes are left after the first
+    for seen in observations:  # case by case: few mistakes are left after the first
         matches = [m for m in matches if predicts(foresee(m, seen), seen)]
     failed = [o for o in observations if o.failed]
     return [m for m in matches if any(differs(foresee(m, o) or {}, o) for o in failed)]
 
 
 def the_only(matches: Sequence[Mistake]) -> Claim | None:
-    """The claim of these mistakes; None if they say different things, or there are none."""
-    if len({m.says for m in matches}) != 1:  # several kernels may make one mistake
+    """The claim of these mistakes; None if they disagree or there are none."""
+    if len({m.says for m in matches}) != 1:  # several wrong kernels may stand for one mistake
         return None
     return Claim(matches[0].name, matches[0].says, matches[0].hint)
 
 
 def limited(failed: Sequence[Observation], name: str) -> str:
-    """Every element of an output that should be below some number is that number, and no other element is wrong; or above."""
+    """An output is clamped: every element that should be below (or above) some number is that number, and no
+    other is wrong."""
     found = []
     for o in failed:
         target = next(t for t in o.targets if t.array.name == name)
@@ -121,7 +122,7 @@ def limited(failed: Sequence[Observation], name: str) -> str:
 
 
 def offset(failed: Sequence[Observation]) -> str:
-    """Every element of the only output is the expected one and a number, the same in all of a case."""
+    """Every element of the only output is off by a number that is the same throughout a case."""
     found = []
     for o in failed:
         target = o.targets[0]
@@ -162,7 +163,7 @@ def is_size(by: float, dim: str, says: str, o: Observation) -> bool:
 
 
 def predicts(values: Mapping[str, np.ndarray] | None, seen: Observation) -> bool:
-    """Is that what was written? Where a value is not finite, or nothing was written, the same must be true."""
+    """Whether this is what was written, including elements that are not finite or were not written."""
     if values is None:
         return False
     for target in seen.targets:
@@ -175,7 +176,7 @@ def predicts(values: Mapping[str, np.ndarray] | None, seen: Observation) -> bool
 
 
 def differs(values: Mapping[str, np.ndarray], seen: Observation) -> bool:
-    """Does what a mistake writes differ here from the right answer?"""
+    """Whether what a mistake writes differs from the right answer here."""
     for target in seen.targets:
         if target.array.name in values:
             foreseen = values[target.array.name]
@@ -187,14 +188,14 @@ def differs(values: Mapping[str, np.ndarray], seen: Observation) -> bool:
 
 
 def unset(target: Expected, seen: Observation) -> np.ndarray:
-    """The elements that hold no number, or nothing but what was there before the kernel ran."""
+    """The elements that are not finite or were not written by the kernel."""
     name = target.array.name
     got, written = seen.results[name], seen.written.get(name)
     return untouched(target, got, seen.before[name], written) | ~np.isfinite(got)
 
 
 def slack(target: Expected, values: np.ndarray) -> float:
-    """The error allowed between a prediction and an output: that of the largest element, with some slack."""
+    """The error allowed between a prediction and an output: the tolerance of the largest element, widened."""
     sizes = (np.abs(a[np.isfinite(a)]) for a in (target.magnitude, values))
     largest = max(a.max(initial=0.0) for a in sizes)
     exact = not target.array.dtype.startswith("float")
@@ -203,7 +204,7 @@ def slack(target: Expected, values: np.ndarray) -> float:
 
 
 def agree(values: np.ndarray, got: np.ndarray, tolerance: float) -> bool:
-    """Are all finite values those that were got?"""
+    """Whether all finite values agree with the output."""
     known = np.isfinite(values)
     values, got = values[known], got[known].astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -215,7 +216,7 @@ GENERIC = {"zero", "sign", "factor", "divided", "multiplied", "order", "half"}
 
 
 def generic(failed: Sequence[Observation]) -> Claim | None:
-    """Explanations that need no declaration; each is tried on all failing cases."""
+    """Explanations that need no declared mistake; each is tried on all failing cases."""
     pairs = [(o, o.targets[0], o.results[o.targets[0].array.name]) for o in failed]
     if not pairs or not all(np.isfinite(got).all() for _, _, got in pairs):
         return None
@@ -264,7 +265,7 @@ def telling(target: Expected) -> int:
 
 
 def common_ratio(target: Expected, got: np.ndarray) -> float | None:
-    """r such that got = r * expected within the tolerance; None if there is no such r."""
+    """The r with got = r * expected within the tolerance; None if there is none."""
     if not got.any():
         return 0.0
     ratio = float((got * target.values).sum() / (target.values**2).sum())
@@ -308,7 +309,8 @@ def reordered(target: Expected) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def half(pairs: list) -> Claim | None:
-    """Errors of the size of half-precision rounding, or values that all are half-precision numbers."""
+    """Errors of the size of half-precision rounding, or values that are all representable in half
+    precision."""
     pairs = [(seen, target, got) for seen, target, got in pairs if seen.case.values != "integers"]
     if not pairs or any(target.array.dtype not in ("float32", "float64") for _, target, _ in pairs):
         return None
@@ -329,7 +331,7 @@ def half(pairs: list) -> Claim | None:
 
 
 def whole(pairs: list) -> Claim | None:
-    """Integers, where fractions are expected."""
+    """Integers where fractions are expected."""
     pairs = [(target, got) for seen, target, got in pairs if seen.case.values != "integers"]
     if sum(map(np.count_nonzero, (got for _, got in pairs))) < 4 or any(
         (got != np.round(got)).any() for _, got in pairs
@@ -346,6 +348,6 @@ def whole(pairs: list) -> Claim | None:
 
 
 def is_half(values: np.ndarray) -> bool:
-    """Are all these float values exactly representable in half precision?"""
+    """Whether all these float values are exactly representable in half precision."""
     with np.errstate(over="ignore"):
         return bool(np.all(values.astype(np.float16).astype(values.dtype) == values))

@@ -1,7 +1,7 @@
-"""Where a wrong kernel says almost what the solution says: the same terms with another sign, two variables that have each
-other's value, a bound that is another size, `break` for `continue`.
+"""Where a wrong kernel almost agrees with the solution: the same terms with another sign, the values of two
+variables swapped, another size as a bound, `break` for `continue`.
 
-Expressions are compared by what they add up, not by how they are written. What the solution says is not told.
+Expressions are compared by their terms, not by their spelling. The solution's text is never shown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Sum = frozenset  # of (sign, names in alphabetical order)
 
 
 def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable[str]) -> list[Slip]:
-    """given: the names that mean the same in both: of sizes, of what the stub has, of the axes of arrays."""
+    """given: the names that mean the same in both: sizes, the stub's variables, the axes of arrays."""
     both = [[f.body for f in reached(file, kernel)] for file in (mine, solution)]
     compared = [*other_bounds(*both, set(given)), *other_ends(*both)]
     found = [
@@ -54,7 +54,8 @@ def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable
 
 
 def other_signs(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """A sum of the solution's terms in which some have another sign, but not all; the innermost of nested sums."""
+    """A sum of the solution's terms in which some, but not all, have another sign; the innermost of nested
+    sums."""
     known, strange = {s for body in solution for _, s in sums(body)}, strangers(mine, solution)
     plain = {frozenset(names for _, names in s): s for s in known}
     found = []
@@ -78,7 +79,7 @@ def other_signs(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
 
 
 def other_factors(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """A sum of the solution's names in which one is multiplied by another number, or by none."""
+    """A sum of the solution's names in which one has another numeric factor, or none."""
 
     def plain(s: Sum) -> Sum:
         return frozenset((sign, tuple(n for n in names if not n.isdecimal())) for sign, names in s)
@@ -94,8 +95,8 @@ def other_factors(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
 
 
 def other_constants(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """A sum of the solution's terms, and of one more with a number in it: `(b * H + h + 1) * W + w`; not beside that sum
-    itself, where both places are meant."""
+    """A sum of the solution's terms and one more with a number in it: `(b * H + h + 1) * W + w`; not if the
+    sum without it occurs as well: then both places are meant."""
     known, own = ({s for body in some for _, s in sums(body, True)} for some in (solution, mine))
     strange = strangers(mine, solution)
     for body in mine:
@@ -121,7 +122,7 @@ def has(s: Sum, names: set[str]) -> bool:
 
 
 def begins_later(e: Piece, name: str) -> bool:
-    """Whether a variable is that of a loop around, or of this one, which counts from another number than 0."""
+    """Whether a variable is the counter of an enclosing loop that starts at a number other than 0."""
     for loop in e.file.around(e.start, "for_statement"):
         start = loop.part("initializer")
         for d in start.all("init_declarator") if start else ():
@@ -132,7 +133,7 @@ def begins_later(e: Piece, name: str) -> bool:
 
 
 def sums(body: Piece, numbers: bool = False) -> Iterator[tuple[Piece, Sum]]:
-    """The sums of two terms or more that are nothing but names and products of names; with numbers or without."""
+    """The sums of two or more terms that are names or products of names, optionally with numbers."""
     for e in body.all("binary_expression"):
         inner = e.outer.kind == "binary_expression" and e.outer.part("operator").code in ("+", "-")
         if inner or e.part("operator").code not in ("+", "-"):
@@ -144,12 +145,12 @@ def sums(body: Piece, numbers: bool = False) -> Iterator[tuple[Piece, Sum]]:
 
 
 def written(names: Iterable[str]) -> str:
-    """A product of names and numbers, in which no 1 needs to stand."""
+    """A product of names and numbers, without factors of 1."""
     return " * ".join(name for name in names if name != "1") or "1"
 
 
 def exchanged(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """Two variables of which each has the value that the other has in the solution."""
+    """Two variables whose values are swapped compared with the solution."""
     own, right = values(mine), values(solution)
     for a, piece in own.items():
         for b, other in own.items():
@@ -165,7 +166,7 @@ def exchanged(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
 
 
 def other_bounds(mine: list[Piece], solution: list[Piece], given: set[str]) -> Iterator[Slip]:
-    """A comparison with another size than the solution has for the same thing, which is less often compared with that."""
+    """A comparison of something with a size, where the solution compares it with another size more often."""
     own, right = list(comparisons(mine)), list(comparisons(solution))
     counts = [Counter((left, bound) for _, left, bound in found) for found in (own, right)]
     known = {(left, bound) for _, left, bound in right}
@@ -174,7 +175,7 @@ def other_bounds(mine: list[Piece], solution: list[Piece], given: set[str]) -> I
         sizes = given.issuperset(re.findall(r"\w+", bound))
         if not bounds or (left, bound) in known or left not in given or not sizes:
             continue
-        named = {a for a, b in known if b == bound} - {a for _, a, _ in own}  # by another name here
+        named = {a for a, b in known if b == bound} - {a for _, a, _ in own}  # under another name here
         if named or any(b in bounds and a not in given and (a, b) not in known for _, a, b in own):
             continue
         if any(counts[0][left, b] < counts[1][left, b] for b in bounds):
@@ -186,7 +187,7 @@ def other_bounds(mine: list[Piece], solution: list[Piece], given: set[str]) -> I
 
 
 def other_ends(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """`i > n` for `i >= n`: only where both are equal does it make a difference."""
+    """`i > n` for `i >= n`: they differ only if both sides are equal."""
     known: dict[tuple[str, str], set[tuple[bool, bool]]] = {}
     for e, left, bound in comparisons(solution):
         known.setdefault((left, bound), set()).add((_takes_equal(e), begins_later(e, left)))
@@ -200,12 +201,12 @@ def other_ends(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
 
 
 def _takes_equal(e: Piece) -> bool:
-    """Whether equal values count with the smaller ones: for `<=` and `>`."""
+    """Whether equal values are treated like smaller ones: for `<=` and `>`."""
     return e.part("operator").code in ("<=", ">")
 
 
 def other_strides(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """A loop over the same variable, from the same start, with another step."""
+    """A loop over the same variable from the same start with another step."""
     known: dict[tuple[str, str], set[str]] = {}
     for _, loop, step in strides(solution):
         known.setdefault(loop, set()).add(step)
@@ -229,7 +230,7 @@ def strides(bodies: list[Piece]) -> Iterator[tuple[Piece, tuple[str, str], str]]
 
 
 def other_loops(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """A loop of the solution's that begins elsewhere, or ends elsewhere."""
+    """A loop of the solution that begins or ends elsewhere here."""
     own, right = (
         [(loop, ends_of(loop, key, step)) for loop, key, step in strides(x)] for x in (mine, solution)
     )
@@ -264,20 +265,21 @@ def ends_of(loop: Piece, key: tuple[str, str], step: str) -> tuple[str, str, str
 
 
 def said(e: Piece) -> str:
-    """The same for expressions that always have the same value, however they are written."""
+    """A key that is equal for expressions that always have the same value, however they are written."""
     known = fingerprint(e)
     return plain(e) if None in known else str(known)
 
 
 def plain(e: Piece) -> str:
-    """An expression; for a variable that is never changed, its value."""
+    """An expression, with a variable that is never changed replaced by its value."""
     while e.kind == "identifier" and (value := value_of(e.file, e.code, e.start)):
         e = value
     return " ".join(e.code.split())
 
 
 def other_names(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """One name for another, in the value of a variable or in the whole index of an array; not a name of one's own."""
+    """One name for another, in the value of a variable or as the whole index of an array; not for names that
+    only this file has."""
     right, own = values(solution), values(mine)
     of_one = names_of(mine) ^ names_of(solution)
     for name, value in own.items():
@@ -297,7 +299,8 @@ def other_names(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
 
 
 def another(mine: Piece | None, solution: Piece | None) -> bool:
-    """Whether a name stands for something else in the solution: values of the variables, where they have one."""
+    """Whether a name stands for something else in the solution, by the values of the variables, if they have
+    any."""
     if mine is None or solution is None:
         return mine is not solution
     return fingerprint(mine) != fingerprint(solution)
@@ -309,7 +312,7 @@ def names_of(bodies: list[Piece]) -> set[str]:
 
 
 def one_name(mine: Piece, solution: Piece) -> tuple[str, str]:
-    """The only words in which two expressions differ, if they are names."""
+    """The only tokens in which two expressions differ, if they are names."""
     both = [p.tokens for p in (mine, solution)]
     if len(both[0]) != len(both[1]):
         return "", ""
@@ -348,7 +351,7 @@ def accesses(body: Piece) -> Iterator[tuple[Piece, list[str]]]:
 
 
 def indices(body: Piece) -> Iterator[tuple[Piece, str, str]]:
-    """(access, array, index) where the index is one name."""
+    """(access, array, index) of the accesses whose index is a single name."""
     for access in body.all("subscript_expression"):
         index = index_of(access)
         if index and index.kind == "identifier" and access.parts[0].kind == "identifier":
@@ -356,7 +359,7 @@ def indices(body: Piece) -> Iterator[tuple[Piece, str, str]]:
 
 
 def leaves(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """A loop that is left where the solution only skips one turn."""
+    """A `break` where the solution has `continue`."""
 
     kinds = {p.kind for body in solution for p in body.all("break_statement", "continue_statement")}
     if kinds != {"continue_statement"}:

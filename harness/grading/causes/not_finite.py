@@ -1,4 +1,4 @@
-"""Where a NaN or an infinity arises first, by which operation, and from which values.
+"""Where a NaN or an infinity first appears, by which operation, and from which values.
 
 The kernel runs again with every assignment of a float followed by a test: which is the first thread that has a result that
 is not a number, or too large for one, while nothing that it was computed from is? Then once more: that thread notes the line,
@@ -19,8 +19,8 @@ from ...errors import BackwarpError
 from .findings import reached, shown, sign_of
 from .noting import index_of, names_in
 
-MOST = 6  # values that are noted
-MOST_PLACES = 3  # integers of the indices, beside them
+MOST = 6  # values that are recorded
+MOST_PLACES = 3  # index integers recorded with them
 NOBODY = np.iinfo(np.uint64).max
 ARISES = "arises first in line"
 PLACES = (
@@ -50,8 +50,8 @@ THREAD = (  # its number in the launch
 
 @dataclass(frozen=True)
 class Result:
-    """A statement that gives a variable or element a value. operands: what it is computed from; places: the integers of its
-    indices; steps: its operations, the inner ones first."""
+    """A statement that assigns a variable or element. operands: what the value is computed from; places: the
+    integers of its indices; steps: its operations, inner ones first."""
 
     statement: Piece
     name: Piece
@@ -64,7 +64,8 @@ class Result:
 
 @dataclass(frozen=True)
 class Step:
-    """One operation. text: of what it makes; sign: of the operator, or the function's name; from_: texts of what it takes."""
+    """One operation. text: of its result; sign: the operator or the function's name; from_: texts of its
+    operands."""
 
     text: str
     sign: str
@@ -72,7 +73,8 @@ class Step:
 
 
 def told(source: str, kernel: str, device, launch: Callable[[str], object]) -> str:
-    """The sentence; "" where nothing of the kind happens. launch(source): runs this text in place of the file."""
+    """The sentence; "" if nothing of the kind happens. launch(source): runs this text in place of the
+    file."""
     file = read(source)
     results = [
         r for function in reached(file, kernel) for r in results_of(function.body) if r.operands
@@ -87,7 +89,7 @@ def told(source: str, kernel: str, device, launch: Callable[[str], object]) -> s
             launch(edited(source, edits))
             if notes.get()[0] == NOBODY:
                 return ""
-    except BackwarpError:  # the noted text may not compile, where a value has an unusual type
+    except BackwarpError:  # the instrumented text may not compile if a value has an unusual type
         return ""
     found = notes.get()
     number = found[1]
@@ -120,7 +122,7 @@ def results_of(body: Piece) -> Iterator[Result]:
 
 
 def plain(e: Piece, *sides: Piece) -> bool:
-    """Whether a value may be computed twice, and is of floats."""
+    """Whether a value is of floats and can be computed twice without side effects."""
     changing = [
         p
         for side in sides
@@ -141,7 +143,7 @@ def is_member(e: Piece) -> bool:
 
 
 def operands(value: Piece) -> list[Piece]:
-    """The variables and elements of floats in an expression, each once; no element that may not exist."""
+    """The float variables and elements in an expression, each once; no element that may not exist."""
     kinds = (
         ("identifier", "field_expression")
         if any(value.all("conditional_expression"))
@@ -170,8 +172,8 @@ def places(statement: Piece) -> list[str]:
 
 
 def steps(e: Piece, value: Piece) -> list[Step]:
-    """The operations of a value, and of the assignment that changes what is there; none of a value with choices, of which
-    one may not be computable."""
+    """The operations of a value, and of the compound assignment around it; none if the value has a
+    conditional, as one of its sides may not be computable."""
     if any(value.all("conditional_expression", "lambda_expression")):
         return []
     found = []
@@ -186,7 +188,7 @@ def steps(e: Piece, value: Piece) -> list[Step]:
             found.append((p.end - p.start, step))
     found = [
         step for _, step in sorted(dict.fromkeys(found), key=lambda f: f[0])
-    ]  # what is inside is shorter
+    ]  # inner operations are shorter
     if e.kind == "assignment_expression" and (sign := e.part("operator").code.rstrip("=")) in SIGNS:
         name = e.part("left")
         found.append(Step(f"{shown(name)} {sign} {shown(value)}", sign, (name.code, value.code)))
@@ -194,9 +196,8 @@ def steps(e: Piece, value: Piece) -> list[Step]:
 
 
 def noting(r: Result, number: int, address: int, seek: bool) -> str:
-    """The statement and, behind it, the test. At the address: the first thread that it finds, and then, of that thread, the
-    number of the result, its value, its places, its operands, and two values and a result for each step. seek: the
-    thread."""
+    """The statement followed by the test. At the address: the first thread found; then that thread's result
+    number, value, places, operands, and two operands and a result for each step. seek: the thread."""
     at, word = f"((volatile double*){address}ull)", f"((unsigned long long*){address}ull)"
     before = [f"double was_{i} = ({p.code});" for i, p in enumerate(r.operands)]
     known = "".join(f" && was_{i} == was_{i}" for i in range(len(r.operands)))

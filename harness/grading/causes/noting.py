@@ -1,4 +1,5 @@
-"""Which variables stand behind an access of a kernel, and the kernel's text with a note of their values before it.
+"""Which variables determine an access of a kernel, and the kernel's text with code that records their values
+before it.
 
 `A[row * K + k]` becomes `A[(at[1] = row, at[2] = K, at[3] = k, row * K + k)]`, for one thread only.
 """
@@ -26,9 +27,9 @@ _AROUND = (*LOOPS, "if_statement", "conditional_expression")
 
 @dataclass(frozen=True)
 class Probe:
-    """What is noted where. indices: pieces of the line before which it is done. own: the integer variables of the
-    index; behind: those from which they were computed; others: of loops and guards around. calls: of the function, if
-    it is no kernel."""
+    """What is recorded where. indices: the pieces of the line that are instrumented. own: the integer
+    variables of the index; behind: those that they were computed from; others: those of enclosing loops and
+    guards. calls: of the function, if it is not a kernel."""
 
     function: Function
     indices: list[Piece]
@@ -93,7 +94,7 @@ def index_of(access: Piece) -> Piece | None:
 
 
 def element_of(file: CudaText, fault: KernelFault) -> str:
-    """The condition that an access is of the element of a fault; "" where it cannot be said."""
+    """The condition that an access is to the element of a fault; "" if it cannot be written."""
     access, at = access_of(file, fault), re.findall(r"\d+", fault.index)
     shape = [int(n) for n in re.findall(r"\d+", fault.shape)]
     flat = (
@@ -104,7 +105,7 @@ def element_of(file: CudaText, fault: KernelFault) -> str:
     indices = all_indices(access)
     if access.indexed.code != fault.array:
         return f"&{access.code} == &{fault.array}[{flat[0]}]" if flat and not _changes(access) else ""
-    if len(indices) == 1 < len(at):  # of an array of several axes, in memory
+    if len(indices) == 1 < len(at):  # of a multidimensional array, in memory
         at = flat
     if len(indices) != len(at) or not all(indices) or any(_changes(index) for index in indices):
         return ""
@@ -112,7 +113,8 @@ def element_of(file: CudaText, fault: KernelFault) -> str:
 
 
 def access_of(file: CudaText, fault: KernelFault) -> Piece | None:
-    """The only element of its line that a fault can be about: of the array, or behind a pointer into a parameter."""
+    """The only access on its line that a fault can be about: to the array, or through a pointer into a
+    parameter."""
     if found := file.subscripts(fault.array, fault.line):
         return found[0] if len(found) == 1 else None
     function = file.function_at(fault.line)
@@ -162,7 +164,7 @@ def _is_integer(variable: Variable) -> bool:
 
 
 def value_of(file: CudaText, name: str, place: int) -> Piece | None:
-    """What a local variable was set to where it is declared; not for one that is changed later."""
+    """The initializer of a local variable; None if it is changed later."""
     declared = file.variable_at(name, place)
     if not declared or not declared.value or declared.scope.type == "for_statement":
         return None
@@ -171,12 +173,12 @@ def value_of(file: CudaText, name: str, place: int) -> Piece | None:
 
 @remembered
 def is_set(scope: Piece, name: str) -> bool:
-    """Whether a name is set anywhere in a scope, after its declaration."""
+    """Whether a name is assigned anywhere in a scope after its declaration."""
     return any(p.code == name and _is_set(p) for p in scope.all("identifier"))
 
 
 def begun(file: CudaText, name: str, place: int) -> Piece | None:
-    """What a local pointer was set to where it is declared, even if it has moved on since."""
+    """The initializer of a local pointer, even if it has moved since."""
     declared = file.variable_at(name, place)
     return declared.value if declared and declared.pointer else value_of(file, name, place)
 
@@ -237,8 +239,8 @@ def _is_set(name: Piece) -> bool:
 
 
 def guards(file: CudaText, function: Function, access: Piece) -> Iterator[Piece]:
-    """The conditions that let an access happen, the nearest first: of the loops and `if`s around it, of the `&&` before
-    it, and of the `if`s before it that leave."""
+    """The conditions that guard an access, nearest first: of the enclosing loops and `if`s, of `&&` before
+    it, and of earlier `if`s that leave."""
     inner = access
     while (outer := inner.outer) and inner.start > function.start:
         if outer.kind in _AROUND and (condition := outer.part("condition")) and not condition.holds(inner):
@@ -271,8 +273,8 @@ def _leaves(statement: Piece) -> bool:
 
 
 def noting(source: str, probe: Probe, address: int, fault: KernelFault) -> str:
-    """The source with the notes. address: of an array of 64-bit integers: whether there are notes, the line of the
-    call, the values."""
+    """The instrumented source. address: of an array of 64-bit integers: whether anything was recorded, the
+    line of the call, the values."""
     here = " && ".join(
         f"{builtin}.{axis} == {at}"
         for builtin, point in (("threadIdx", fault.thread), ("blockIdx", fault.block))
@@ -294,7 +296,7 @@ def noting(source: str, probe: Probe, address: int, fault: KernelFault) -> str:
 
 
 def outermost(pieces: Iterable[Piece]) -> list[Piece]:
-    """Those that lie in no other: edits must not overlap."""
+    """The pieces that lie in no other: edits must not overlap."""
     found: list[Piece] = []
     for piece in sorted(pieces, key=lambda p: (p.start, -p.end)):
         if not found or piece.start >= found[-1].end:

@@ -1,4 +1,4 @@
-"""What is different in one element of the output, where no rule tells what is in all: two terms of it at most, or how often
+"""What is wrong in one element of the output, if no rule covers all: at most two of its terms, or how often
 one is added.
 """
 
@@ -10,12 +10,12 @@ from ..compare import axis_index, either
 from .summed import Terms
 
 MOST_SHOWN = 6  # elements that are listed one by one
-LEAST_TERMS = 4  # of which a common factor is told
+LEAST_TERMS = 4  # needed for a common factor
 _ONE = 1 - 1e-6
 
 
 def one_element(want: Terms, got: Terms) -> str:
-    """Two terms at most of an element that is wrong."""
+    """At most two terms of a wrong element."""
     places = want.flat(0), got.flat(0)
     lacking, surplus = (t.only(~np.isin(t.keys(), other.keys())) for t, other in ((want, got), (got, want)))
     wrong = sorted(set(lacking.flat(0)) & set(surplus.flat(0))) or sorted(
@@ -75,7 +75,7 @@ def product(terms: Terms) -> str:
 
 
 def elements(terms: Terms) -> str:
-    """`input[b=0,c=0,h=0 to 1,w={0,3}]` where they are all of such a grid, else one by one; "" for too many."""
+    """`input[b=0,c=0,h=0 to 1,w={0,3}]` if they form such a grid, else one by one; "" for too many."""
     array, at = terms.arrays[1], np.unique(terms.at[:, terms.columns(1)], axis=0)
     if not len(at):
         return f"nothing of {array.name}"

@@ -1,6 +1,6 @@
-"""The one place at which the text of a wrong kernel differs from the solution's: nothing else has to change.
+"""The only place where the text of a wrong kernel differs from the solution: nothing else has to change.
 
-What the solution says there is not told.
+The solution's text is not shown.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from ...course.cuda_text import CudaText
 from ..differences import differences
 from .findings import Slip, reached, shown
 
-MOST = 24  # words of the place, in either text
+MOST = 24  # tokens of the place, in either text
 LONGEST = 90  # characters that are shown
 STATEMENTS = ("declaration", "expression_statement", "return_statement", "for_statement", "condition_clause")
 
 
 def only_change(mine: CudaText, solution: CudaText, kernel: str) -> Iterator[Slip]:
-    """Of files that have constants, and kernels that call functions, of the same names."""
+    """For files whose constants, and functions called by the kernels, have the same names."""
     found = differences(mine, solution, kernel)
     if not found or names(mine, kernel) != names(solution, kernel):
         return
@@ -44,7 +44,7 @@ def names(file: CudaText, kernel: str) -> tuple[set, ...]:
 
 
 def around(first: Piece, last: Piece) -> Piece | None:
-    """The innermost statement or condition that has both in it; None if that is a block."""
+    """The innermost statement or condition that contains both; None if that is a block."""
     for e in first.file.around(first.start, *STATEMENTS, "compound_statement"):
         if e.end >= last.end:
             return e if e.kind in STATEMENTS else None

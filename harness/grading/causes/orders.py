@@ -1,6 +1,6 @@
-"""Whether a kernel is right only where its inputs rise, or only where they fall.
+"""Whether a kernel is right only if its inputs rise, or only if they fall.
 
-A running maximum, and all that is kept together with it, must stay right when a larger element comes later: where the
+A running maximum, and everything kept with it, must stay right when a larger element comes later; if the
 inputs fall along an axis, none does.
 """
 
@@ -19,7 +19,7 @@ CLOSE = 1e-3
 
 
 def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, budget: Budget) -> str:
-    """The sentence; "" where the order of the elements makes no such difference. Errors: Spent."""
+    """The sentence; "" if the order of the elements makes no such difference. Errors: Spent."""
     right, arrays = right_results(kernel, dims, budget), with_no_zeros(kernel, arrays)
     outputs = [a.name for a in kernel.outputs if a.role == "out"]
     for a in (a for a in kernel.arrays if a.role == "in" and a.dtype == "float32"):
@@ -40,7 +40,7 @@ def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, budg
 
 
 def wrong_output(done: Arrays | None, right: Arrays, outputs: list[str]) -> str | None:
-    """The first output that is wrong; "" if none is, None where that is not known."""
+    """The first wrong output; "" if none is, None if that is not known."""
     if done is None:
         return None
     for name in outputs:

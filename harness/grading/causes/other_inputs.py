@@ -1,8 +1,8 @@
-"""Naming a wrong output by what goes into it: it is what the right kernel computes from other inputs.
+"""Explaining a wrong output by its inputs: it is what the right kernel computes from other inputs.
 
-From `bias` as 0, `b` in the place of `a`, the last image alone, a filter laid out in another order: the reference tells
-what comes out then. Where it is linear in an array, each of its elements is one term of the sums, and an output may be
-the last of its terms alone. As in naming.py, only the one explanation of all that was seen is told.
+With `bias` 0, `b` in place of `a`, only the last image, a filter in another layout: the reference gives the
+result. If it is linear in an array, each element is one term of the sums, and an output may be only its last
+term. As in naming.py, an explanation is told only if it is the only one for everything that was seen.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 Inputs = Mapping[str, np.ndarray]
 LARGE = 1 << 15  # elements of all arrays of a case
 MOST_TERMS = 256
-MOST_TRIED = 3000  # results, those of large cases counted as several
+MOST_TRIED = 3000  # results; those of large cases count as several
 EACH = 2000  # elements of a case, that count as one more
 
 
 @dataclass(frozen=True)
 class Other:
-    """Other inputs. key: the same for those that mean the same; change: what they are made of; scalars: other parameters."""
+    """Other inputs. key: equal for equivalent ones; change: what to make of each array; scalars: other
+    parameters."""
 
     key: tuple
     says: str
@@ -47,7 +48,8 @@ def explain(
     fits: Callable[[Mapping, Observation], bool],
     differs: Callable[[Mapping, Observation], bool],
 ) -> str:
-    """The sentence; "" where there is none, or several. fits, differs: see naming.predicts and naming.differs."""
+    """The sentence; "" if there is none or more than one. fits, differs: see naming.predicts and
+    naming.differs."""
     seen = [o for o in observations if sum(a.size for a in o.arrays.values()) <= LARGE]
     wrong = [t.array for o in seen for t in o.targets if not t.right(o.results[t.array.name]).all()]
     if not wrong:
@@ -66,14 +68,14 @@ def explain(
         for o in sorted((o for o in seen if o is not first), key=lambda o: not o.failed):
             left = [other for other in left if explains(other, o)]
     if budget.left < 0:
-        return ""  # what is left might not explain the rest, and others might explain all
+        return ""  # what is left might not explain the other cases, and others might explain all
     left = [other for other in left if differs(computed(kernel, first, other), first)]
     if any("and" not in other.key for other in left):
         left = [other for other in left if "and" not in other.key]
     if len({other.key for other in left}) == 1:
         rest = [a.name for a in kernel.outputs if a not in wrong]
         return left[0].says + f" {' and '.join(rest)} {'is' if len(rest) == 1 else 'are'} right." * bool(rest)
-    if left and all(other.key[0] == 0 for other in left):  # each is a factor of the same products
+    if left and all(other.key[0] == 0 for other in left):  # both are factors of the same products
         names = [other.key[1] for other in left]
         return f"{', '.join(names[:-1])} and {names[-1]} play no part in {out}: nothing of them gets there."
     if left or len(kernel.outputs) > 1:
@@ -85,7 +87,7 @@ def computed(kernel: Kernel, seen: Observation, other: Other) -> Mapping[str, np
     try:
         with np.errstate(all="ignore"):
             return reference(kernel, other.change(reference_arrays(seen.arrays)), other.scalars(seen.dims))
-    except (ValueError, IndexError, KeyError, ArithmeticError, CourseError):  # no such inputs here
+    except (ValueError, IndexError, KeyError, ArithmeticError, CourseError):  # there are no such inputs here
         return None
 
 
@@ -141,7 +143,7 @@ def candidates(kernel: Kernel, seen: Observation, out: str) -> Iterator[Other]:
 
 
 def other_scalars(kernel: Kernel, out: str) -> Iterator[Other]:
-    """Two parameters exchanged, or one in the place of another; a fraction as 0 or 1. Not those that are sizes of arrays."""
+    """Two parameters swapped, or one in place of another; a fraction as 0 or 1. Not sizes of arrays."""
     sizes = {size for a in kernel.arrays for _, size in a.axes}
     known = [p for p in kernel.params if isinstance(p, Scalar) and p.value is None and p.name not in sizes]
 
@@ -212,7 +214,7 @@ def kept(x: np.ndarray, axes: tuple[int, ...], place: int) -> np.ndarray:
 
 
 def layouts(a: Array, out: str) -> Iterator[Other]:
-    """Reversed along axes, or its elements taken for those of another order of axes."""
+    """Reversed along axes, or read as if the axes were in another order."""
     axes = range(len(a.letters))
     for count in range(1, len(a.letters) + 1):
         for chosen in combinations(axes, count):
@@ -240,7 +242,8 @@ def laid_out(x: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
 
 
 def times(kernel: Kernel, failed: Sequence[Observation]) -> str:
-    """An array that counts several times, such as a bias that every lane adds: `expected + (n - 1) * bias`."""
+    """An array that is added several times, such as a bias that every lane adds: `expected + (n - 1) *
+    bias`."""
     name = kernel.outputs[0].name
     for a in kernel.arrays:
         if a.role not in ("in", "constant") or not a.dtype.startswith("float"):
@@ -267,7 +270,7 @@ def times(kernel: Kernel, failed: Sequence[Observation]) -> str:
 
 
 def terms_of(kernel: Kernel, seen: Sequence[Observation], fits: Callable, differs: Callable) -> str:
-    """Whether every output is the last or first of its terms alone, or all but these."""
+    """Whether every output is only its first or last term, or all but these."""
     failed = [o for o in seen if o.failed]
     for a in kernel.arrays:
         if a.role not in ("in", "constant") or not a.dtype.startswith("float"):
@@ -285,14 +288,14 @@ def terms_of(kernel: Kernel, seen: Sequence[Observation], fits: Callable, differ
 
 @dataclass
 class Terms:
-    """What every element of one array adds to every output, where the outputs are linear in it."""
+    """What every element of one array adds to every output, if the outputs are linear in it."""
 
     kernel: Kernel
     array: Array
     seen: Observation
 
     def ways(self) -> dict[str, dict[str, np.ndarray]]:
-        """Values of the output by the way of getting them; {} where there are no terms."""
+        """Values of the output by how they were computed; {} if there are no terms."""
         name, base, each, exists = self._each()
         if each is None or (exists.sum(0) < 1).all():
             return {}
@@ -313,7 +316,7 @@ class Terms:
         return found
 
     def _each(self):
-        """(output, its value without the array, each element's term, whether there is such a term)."""
+        """(output, its value without the array, each element's term, whether the element has one)."""
         arrays, dims = reference_arrays(self.seen.arrays), self.seen.dims
         name = self.kernel.outputs[0].name
 

@@ -21,9 +21,10 @@ Scale = tuple[str, ...]
 def outside_of_axis(
     file: CudaText, probe: Probe, values: dict[str, int], fault: KernelFault, sizes: Mapping[str, str]
 ) -> tuple[list[str], set[str]]:
-    """(which part of the index is outside of its axis, its variables): `p + r = 5, but input has h = 0 to 4 (H = 5).`
+    """(which part of the index is outside its axis, its variables): `p + r = 5, but input has h = 0 to 4 (H =
+    5).`
 
-    Nothing where the index does not have the steps of the array's axes.
+    Nothing if the index does not have the strides of the array.
     """
     letters, shape = axes_of(fault)
     if fault.kind not in (*ENDS, "race") or len(probe.indices) != 1 or not letters:
@@ -66,7 +67,7 @@ def outside_of_axis(
     parts, worth = split([index, *addends_of(file, probe.indices[0].outer.outer)[1:]])
     if not parts:
         parts, worth = split([index])
-    if 0 < (merged := len(shape) - len(parts)) < len(shape):  # such as the number of a plane in all images
+    if 0 < (merged := len(shape) - len(parts)) < len(shape):  # such as the index of a plane across all images
         letters, shape = ["", *letters[merged + 1 :]], [math.prod(shape[: merged + 1]), *shape[merged + 1 :]]
     steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
     scales = sorted(parts, key=lambda scale: (worth[scale], len(scale)), reverse=True)
@@ -92,7 +93,7 @@ def is_product(e: Piece) -> bool:
 
 
 def quotients(file: CudaText, probe: Probe, values: dict[str, int], names: set[str]) -> list[str]:
-    """Where a variable that is outside of its axis was divided: `Line 31: oy = i / OH is 15 / 3 = 5.`"""
+    """The division that gave a variable outside its axis: `Line 31: oy = i / OH is 15 / 3 = 5.`"""
     for name in sorted(names & values.keys(), key=lambda name: -abs(values[name])):
         value = value_of(file, name, probe.indices[0].start)
         parts = value.all("binary_expression") if value else ()
@@ -114,7 +115,7 @@ def axes_of(fault: KernelFault) -> tuple[list[str], list[int]]:
 
 
 def varies(file: CudaText, function: Function, name: str, place: int) -> bool:
-    """Whether a variable is not the same in all threads all the time, as a kernel's parameters are."""
+    """Whether a variable differs between threads or over time, unlike a kernel's parameters."""
     declared = file.variable_at(name, place)
     if declared is None or declared.scope.type == "translation_unit":
         return False

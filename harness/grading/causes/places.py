@@ -1,5 +1,5 @@
-"""Places in memory that a wrong kernel takes for those of other elements: a number that is taken apart by other sizes, an
-index beyond its axis, or brought inside. Terms, rules and views: `summed.py`, `rules.py`.
+"""Places in memory that a wrong kernel mistakes for other elements: a number decomposed by the wrong sizes,
+an index beyond its axis, or one that is clamped or wrapped. Terms, rules and views: `summed.py`, `rules.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LISTED = 4  # values of a table
 
 
 def other_split(want: Terms, got: Terms) -> str:
-    """The number of an element of the output, taken apart by the sizes of its axes in another order."""
+    """The number of an output element, decomposed by the sizes of its axes in another order."""
     shape = want.shapes[0]
     output = want.arrays[0]
     few = got.only(some(len(got.at)))
@@ -45,14 +45,14 @@ def other_split(want: Terms, got: Terms) -> str:
 
 
 def moved(terms: Terms, sizes: tuple[int, ...], how: str, order: tuple[int, ...]) -> Terms:
-    """The terms, if the places in the output are counted by these sizes."""
+    """The terms, if places in the output are numbered by these sizes."""
     split, at = np.stack(np.unravel_index(terms.flat(0), sizes), 1), terms.at.copy()
     at[:, terms.columns(0)] = split if how == "sizes" else split[:, np.argsort(order)]
     return replace(terms, at=at)
 
 
 def follows(view: View, terms: Terms) -> bool:
-    """Whether all terms follow the rules, and those of one array follow them as places in the whole array."""
+    """Whether all terms follow the rules; for one array, as places in the flat array."""
     base, wrong = view.of(terms), set()
     for c, rule in zip(view.rest, view.rules, strict=True):
         if not rule.fits(base, terms.at[:, c.number]):
@@ -67,7 +67,8 @@ def follows(view: View, terms: Terms) -> bool:
 
 
 def brought_inside(want: Terms, extra: Terms) -> str:
-    """Terms with an index outside of its axis, for which an element inside is taken: the nearest, or from the other end."""
+    """Terms with an index outside its axis that is clamped to the nearest element or wrapped to the other
+    end."""
     for view in (*views_of_parts(want), *views(want)):
         if not view.dependent or not all(isinstance(rule, Linear) for rule in view.rules):
             continue
@@ -110,7 +111,7 @@ def span(values: np.ndarray) -> str:
 
 
 def beyond_an_axis(want: Terms, extra: Terms) -> str:
-    """Terms, most of them with an index outside of its axis, which in memory is another element's."""
+    """Terms mostly with an index outside its axis, which in memory is another element."""
     for view in sorted((*views_of_parts(want), *views(want)), key=lambda v: v.dependent == 0):
         base, ruled = view.of(extra), list(zip(view.rest, view.rules, strict=True))
         if not all(isinstance(rule, Linear) for _, rule in ruled):
@@ -140,7 +141,7 @@ def beyond_an_axis(want: Terms, extra: Terms) -> str:
 
 
 def as_table(view: View, want: Terms, column: Column, rule: Linear | Table, found: Table) -> str:
-    """Of the first values that are different; "" where the right ones depend on more."""
+    """The sentence on the first values that differ; "" if the right ones depend on more letters."""
     array, letters = want.arrays[column.array].name, [view.letters[i] for i in found.by]
     needs = rule.by if isinstance(rule, Table) else [i for i, f in enumerate(rule.factors[:-1]) if f]
     base = np.zeros((len(found.values), len(view.base)), int)
@@ -157,7 +158,7 @@ def as_table(view: View, want: Terms, column: Column, rule: Linear | Table, foun
         if not column.array:
             to = "nowhere" if value is None else f"to {column.letter}={value}"
             return f"what has {where} goes into {array} at {column.letter}={got}; it should go {to}."
-        right = "use none" if value is None else f"be {value}"  # none where a remainder is left
+        right = "use none" if value is None else f"be {value}"  # none if a remainder is left
         return f"for {where}, it uses {array} at {column.letter}={got}; it should {right}."
     listed = len(rows) <= 2 * LISTED and all((*at, value) in real for at, _, value in rows)
     shown = sorted(rows) if listed else [(at, got, value)]

@@ -20,7 +20,8 @@ def dropped_remainders(
     every: Sequence[Mapping[str, int]],
     t: Tunables,
 ) -> Iterator[Slip]:
-    """The only such division that the solution does not have. failed, every: the dimensions of the cases."""
+    """The only such division that the solution does not have. failed, every: the dimensions of the failing
+    and of all cases."""
     others = [d for d in every if d not in failed]
     known = {fingerprint(e) for e in solution.body.all("binary_expression") if sign_of(e) == "/"}
     found = []

@@ -19,11 +19,12 @@ _OTHER = {"rows": "columns", "columns": "rows"}
 
 @dataclass
 class Rows:
-    """Which names of a kernel go with rows and which with columns: pairs of parameters `stride_h`, `stride_w`, variables
-    that are named and used like the letters of the arrays' last two axes, and what is computed from one kind only.
+    """Which names of a kernel belong to rows and which to columns: pairs of parameters `stride_h`,
+    `stride_w`, variables that are named and used like the letters of the arrays' last two axes, and what is
+    computed from one kind only.
 
-    failed: the dimensions of the cases that go wrong. Where the parameters of every pair are equal in one of them, one in
-    the place of the other is not why."""
+    failed: the dimensions of the failing cases. If the parameters of every pair are equal in one of them,
+    confusing them is not the cause."""
 
     kernel: Kernel
     function: Function
@@ -51,7 +52,7 @@ class Rows:
                     return
 
     def _explains(self, sides: Mapping[str, str]) -> bool:
-        """Whether another parameter of the same pairs would make a difference in every case that goes wrong."""
+        """Whether the other parameter of a pair would make a difference in every failing case."""
         letters = {side for name, side in sides.items() if name not in self.pairs}
         if len(letters) > 1:
             return True
@@ -98,8 +99,8 @@ class Rows:
         return found
 
     def _of_letter(self, name: str, place: int) -> str:
-        """The side of a variable called like an axis, where it is a remainder of a size of that side, or compared with
-        one; "" where it is something else."""
+        """The side of a variable named like an axis, if it is a remainder by a size of that side or compared
+        with one; else ""."""
         side, seen = self.letters.get(name, ""), set()
         known = self.function.file.variable_at(name, place)
         if not side or known is None or known.extents or known.pointer:
@@ -119,7 +120,7 @@ class Rows:
                 yield e
 
     def _of_sum(self, e: Piece) -> dict[str, str]:
-        """The side of every name in the plain terms of a sum that has a parameter of a pair in it."""
+        """The side of every name in the plain terms of a sum that contains a parameter of a pair."""
         terms, names = list(_terms(e)), []
         for term in terms:
             parts = (
@@ -140,8 +141,8 @@ class Rows:
         return {n: side for n in names if (side := self.pairs.get(n) or self._of_letter(n, e.end))}
 
     def _of_arguments(self, e: Piece) -> dict[str, str]:
-        """The sides of a call's arguments that are names, where one is a parameter of a pair, and none is there for both
-        sides, as in `f(H, W)`."""
+        """The sides of a call's arguments that are names, if one is a parameter of a pair and the call is not
+        about both sides, as `f(H, W)` is."""
         inside = e.part("arguments")
         names = [p.code for p in inside.parts if p.kind == "identifier"] if inside else []
         sides = {
@@ -184,7 +185,7 @@ def _terms(e: Piece) -> Iterator[Piece]:
 
 
 def _is_scaled(e: Piece) -> bool:
-    """Whether a sum is in parentheses that are multiplied: then it is a part of a flat index, or of a size."""
+    """Whether a sum is in parentheses that are multiplied: then it is part of a flat index or of a size."""
     outer = e.outer
     return outer.kind == "parenthesized_expression" and bool(
         re.search(r"^\s*[*%/]", e.file.text[outer.end : outer.end + 4])

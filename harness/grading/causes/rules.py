@@ -1,6 +1,6 @@
-"""How the places of the elements in one array follow from those in the others, in the terms of a sum: rules of letters.
+"""How the places of the elements in one array follow from those in the others, in the terms of a sum.
 
-`h` of the input is `2 * p + r - 1`, a sum of multiples, or `c` is looked up by `k` in a table.
+`h` of the input is `2 * p + r - 1`, an affine function, or `c` is looked up by `k` in a table.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .summed import Terms
 
 EXACT = 1e-6
 LARGEST = 12  # denominator of a factor
-SOME = 500  # terms that a rule is found from; then it is tried on all
+SOME = 500  # terms from which a rule is derived; then it is checked on all
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Linear:
-    """A sum of multiples of the base's columns, and a constant at the end; the multiples may be halves or thirds."""
+    """An affine function of the base's columns, with the constant last; factors may be halves or thirds."""
 
     factors: tuple[Fraction, ...]
 
@@ -63,7 +63,7 @@ def multiple(factor: Fraction, letter: str) -> str:
 
 
 def fractions(numbers: np.ndarray) -> list[Fraction]:
-    """The nearest with small denominators."""
+    """The nearest fractions with small denominators."""
     return [Fraction(float(x)).limit_denominator(LARGEST) for x in numbers]
 
 
@@ -78,7 +78,7 @@ class Table:
         return bool((self.of(base) == values).all())
 
     def of(self, base: np.ndarray) -> np.ndarray:
-        """-1 where there is none."""
+        """-1 if there is none."""
         return np.array([self.values.get(tuple(row), -1) for row in base[:, self.by].tolist()], int)
 
 
@@ -94,13 +94,13 @@ def columns_of(terms: Terms) -> list[Column]:
 
 @dataclass(frozen=True)
 class View:
-    """One way to look at the terms: the places in one array, and the axes that two others share, as they follow from the
+    """One view of the terms: the places in one array, and the axes that the others share, as functions of the
     rest, the base."""
 
     dependent: int
     base: tuple[Column, ...]
     rest: tuple[Column, ...]
-    rules: tuple  # of the right terms, one for each of the rest
+    rules: tuple  # of the right terms, one for each column of `rest`
 
     @property
     def letters(self) -> list[str]:
@@ -112,7 +112,8 @@ class View:
 
 @lru_cache(1)
 def views(want: Terms) -> list[View]:
-    """Those first in which the largest input depends on the others, those last in which the output does."""
+    """Views in which the largest input depends on the others come first, those in which the output does come
+    last."""
     columns = columns_of(want)
     arrays = [[c for c in columns if c.array == i] for i in reversed(range(len(want.arrays)))]
     found = [view for own in arrays if (view := view_of(want, columns, own))]
@@ -121,7 +122,7 @@ def views(want: Terms) -> list[View]:
 
 @lru_cache(1)
 def views_of_parts(want: Terms) -> list[View]:
-    """Those in which the axes that a merged axis counts through depend on the others."""
+    """The views in which the axes combined in a merged axis depend on the others."""
     columns = columns_of(want)
     parts = [[columns[i] for i in numbers] for numbers in want.parts]
     return [view for own in parts if (view := view_of(want, columns, own))]
@@ -139,14 +140,15 @@ def view_of(want: Terms, columns: Sequence[Column], dependent: Sequence[Column])
 
 
 def rule_of(base: np.ndarray, values: np.ndarray, same: list[bool]) -> Linear | Table | None:
-    """How these values follow from the base. same: which of its columns has the same letter."""
+    """The rule by which these values follow from the base. same: the column of the base with the same
+    letter."""
     if True in same and (base[:, same.index(True)] == values).all():
         return Linear((*map(Fraction, map(int, same)), Fraction(0)))
     return linear(base, values) or table(base, values)
 
 
 def linear(base: np.ndarray, values: np.ndarray) -> Linear | None:
-    """The only one, in the columns that change."""
+    """The only affine rule in the columns that change."""
     moving = [i for i in range(base.shape[1]) if len(base) and np.ptp(base[:, i])]
     places = np.column_stack([base[:, moving], np.ones(len(base))])
     if len(base) <= len(moving) + 1:
@@ -161,7 +163,7 @@ def linear(base: np.ndarray, values: np.ndarray) -> Linear | None:
 
 
 def table(base: np.ndarray, values: np.ndarray) -> Table | None:
-    """By one or two columns."""
+    """A table over one or two columns."""
     for count in (1, 2):
         for by in combinations(range(base.shape[1]), count):
             rows, first, each = np.unique(base[:, by], axis=0, return_index=True, return_inverse=True)
@@ -171,12 +173,13 @@ def table(base: np.ndarray, values: np.ndarray) -> Table | None:
 
 
 def some(count: int) -> np.ndarray:
-    """Numbers of terms, in no order that any axis has."""
+    """Numbers of some terms, chosen at random."""
     return np.random.default_rng(0).permutation(count)[:SOME]
 
 
 def nearest(rule: Linear, base: np.ndarray, values: np.ndarray) -> Linear | None:
-    """The rule that these values follow, with the fewest factors that are not those of another; None if several do."""
+    """The rule that fits these values with the fewest factors different from a given one; None if several
+    do."""
     places = np.column_stack([base, np.ones(len(base), int)])
     left, few = values - rule.of(base), some(len(base))
     moving = [i for i in range(places.shape[1]) if i == base.shape[1] or np.ptp(places[:, i])]

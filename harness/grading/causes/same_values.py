@@ -1,5 +1,5 @@
-"""What a wrong kernel computes otherwise than the solution, compared by its value, not by how it is written or named: a limit
-that is lost, a division that is rounded down, parts that are multiplied by something else. See `near_solution.py`.
+"""What a wrong kernel computes differently from the solution, compared by value, not by spelling or name: a
+missing limit, a division rounded down, terms multiplied by something else. See `near_solution.py`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from .noting import value_of
 
 
 def lost_limits(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """`last = first + count`, where the solution takes the smaller one of that and something else that nothing here is
-    limited by or compared with."""
+    """`last = first + count`, where the solution takes the minimum of that and something that this kernel
+    never compares or limits anything with."""
     own, right = values(mine), values(solution)
     used, named = ({fingerprint(e) for e in some} for some in (bounds(mine), right.values()))
     for value in right.values():
@@ -39,7 +39,7 @@ def lost_limits(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
 
 
 def ends_at_a_thread(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """`for (k = 0; k < b; k++)`, where b is the number of the thread; where no loop of the solution ends so."""
+    """`for (k = 0; k < b; k++)`, where b is the thread's index and no loop of the solution ends like that."""
     if not any(numbers_of_threads(solution)):
         for loop, bound in list(numbers_of_threads(mine))[:1]:
             yield Slip(
@@ -49,7 +49,7 @@ def ends_at_a_thread(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]
 
 
 def numbers_of_threads(bodies: list[Piece]) -> Iterator[tuple[Piece, str]]:
-    """(loop, its end) of those that end at a variable that is computed from threadIdx and blockIdx."""
+    """(loop, its end) of the loops that end at a variable computed from threadIdx and blockIdx."""
     for loop in (loop for body in bodies for loop in body.all("for_statement")):
         test = loop.part("condition")
         bound = test.part("right") if test and sign_of(test) in ("<", "<=") else None
@@ -59,7 +59,7 @@ def numbers_of_threads(bodies: list[Piece]) -> Iterator[tuple[Piece, str]]:
 
 
 def bounds(bodies: list[Piece]) -> Iterator[Piece]:
-    """What min and max choose from, and what is compared."""
+    """The arguments of min and max, and the operands of comparisons."""
     for body in bodies:
         for called, call in body.calls():
             if called in ("min", "max") and (inside := call.part("arguments")):
@@ -69,7 +69,7 @@ def bounds(bodies: list[Piece]) -> Iterator[Piece]:
 
 
 def rounded_down(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """`n / d` of sizes, where the solution rounds more divisions up than this file does."""
+    """`n / d` of sizes, if the solution rounds up more divisions than this file does."""
     own, right = ([d for body in bodies for d in divisions(body)] for bodies in (mine, solution))
     known = {fingerprint(e) for e, up in right if not up}
     down = [e for e, up in own if not up and is_the_same(e) and fingerprint(e) not in known]
@@ -95,7 +95,8 @@ def divisions(body: Piece) -> Iterator[tuple[Piece, bool]]:
 
 
 def other_scales(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """`w = block * width + thread` for `w = thread * blocks + block`: the same parts, each multiplied by something else."""
+    """`w = block * width + thread` for `w = thread * blocks + block`: the same terms, each multiplied by
+    something else."""
     own, right = values(mine), values(solution)
     for name in [n for n in own if n in right]:
         terms = [products(e, shown) for e in (own[name], right[name])]
@@ -122,7 +123,7 @@ FAMILIES = (
 
 
 def other_functions(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """`exp2f(x)`, where the solution has `expf`, and no such call."""
+    """`exp2f(x)`, where the solution has `expf` and never this call."""
     own, right = (
         {family(name): None for body in some for name, _ in body.calls()} for some in (mine, solution)
     )
@@ -138,13 +139,14 @@ def other_functions(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
 
 
 def family(name: str) -> tuple[int, str] | None:
-    """(number of the family, its member) of a function, for float or double alike."""
+    """(number of the family, the member) of a function, the same for float and double."""
     plain = name.removeprefix("__").removesuffix("f")
     return next(((i, plain) for i, names in enumerate(FAMILIES) if plain in names), None)
 
 
 def stores_the_same(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """`y[i] = tile[n]` in a loop over i, in which nothing of `tile[n]` changes; where the solution does no such thing."""
+    """`y[i] = tile[n]` in a loop over i that leaves `tile[n]` unchanged; if the solution does no such
+    thing."""
     if not any(map(any, map(unchanging, solution))):
         for body in mine:
             for store, loop in list(unchanging(body))[:1]:
@@ -157,7 +159,8 @@ def stores_the_same(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
 
 
 def unchanging(body: Piece) -> Iterator[tuple[Piece, Piece]]:
-    """(store, loop): of an element of an array into different places, in every turn of a loop the same."""
+    """(store, loop): stores of the same element of an array to different places in every iteration of a
+    loop."""
     for e in body.all("assignment_expression"):
         left, right = e.part("left"), e.part("right")
         loops = e.file.around(e.start, "for_statement")
@@ -175,7 +178,7 @@ def unchanging(body: Piece) -> Iterator[tuple[Piece, Piece]]:
 
 
 def set_in(loop: Piece) -> set[str]:
-    """The variables that a loop declares or sets, and the arrays that it stores into."""
+    """The variables that a loop declares or sets, and the arrays that it stores to."""
     found = {d.part("declarator").code.strip("* &") for d in loop.all("init_declarator")}
     found |= {e.part("left").indexed.code for e in loop.all("assignment_expression")}
     return found | {p.code for e in loop.all("update_expression") for p in e.all("identifier")}
@@ -193,7 +196,7 @@ def values(bodies: list[Piece]) -> dict[str, Piece]:
 
 
 def comparisons(bodies: list[Piece]) -> Iterator[tuple[Piece, str, str]]:
-    """(comparison, what is compared, with what) of all that ask for more or less."""
+    """(comparison, left side, right side) of all ordering comparisons."""
     for body in bodies:
         for e in body.all("binary_expression"):
             if e.part("operator").code in ("<", ">", "<=", ">="):

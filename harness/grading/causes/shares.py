@@ -1,7 +1,8 @@
-"""What becomes of each thread's share where the threads of a block add up together: lost on the way, or added too often.
+"""What becomes of each thread's share when the threads of a block compute a sum together: lost, or added too
+often.
 
-A launch whose accesses are noted tells which thread reads which element. Then a single element is 1 and all others are 0:
-what arrives in the output is what becomes of the share of the thread that reads it.
+A launch with recorded accesses shows which thread reads which element. Then a single element is set to 1 and
+all others to 0: the output shows what becomes of the share of the thread that reads it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from .budget import Budget
 from .summed import MOST_STEPS, Arrays, Run, launches, noted
 
 WARP = 32
-MOST_RANGES = 6  # of threads, that are told one by one
+MOST_RANGES = 6  # of threads that are listed one by one
 
 
 def told(trial: Trial, setup: Setup, budget: Budget) -> tuple[int, str]:
-    """(of how many threads something is known, the sentence); "" where all shares arrive, or nothing is known of them.
+    """(the number of threads that something is known about, the sentence); "" if all shares arrive or nothing
+    is known.
     Errors: Spent."""
     kernel, block = trial.outcome.kernel, triple(trial.launch.block, "block")
     if block[0] == 1 or block[1:] != (1, 1) and block[0] % WARP:
@@ -40,14 +42,14 @@ def told(trial: Trial, setup: Setup, budget: Budget) -> tuple[int, str]:
 
 
 def adds_together(kernel: Kernel, source: str) -> bool:
-    """Whether the threads of a block may: they wait for one another."""
+    """Whether the threads of a block may: they synchronize."""
     own = read(source).function(kernel.name)
     calls = own.file.whole.calls() if own else ()
     return len(kernel.outputs) == 1 and any(is_barrier(name) for name, _ in calls)
 
 
 def shares_of(array: Array, trial: Trial, setup: Setup) -> dict[int, list[int]]:
-    """The elements that one thread reads, in block 0 and perhaps in others, by thread; {} where that is not known."""
+    """The elements that one thread reads, in block 0 and perhaps in others, by thread; {} if unknown."""
     kernel, device = trial.outcome.kernel, setup.device
     handles = {p.name: place(device, p, trial) for p in kernel.passed}
     handles[array.name] = device.array(trial.arrays[array.name], name=array.name, axes=array.letters)
@@ -74,8 +76,8 @@ def arrivals(
     shares: Mapping[int, list[int]],
     run: Run,
 ) -> dict[int, float]:
-    """How often the share of a thread is added, by thread; {} where the right result is no sum, or no thread's share is
-    treated as one."""
+    """How often the share of a thread is added, by thread; {} if the right result is not a sum, or no
+    thread's elements are all added equally often."""
     name = kernel.outputs[0].name
 
     def right(inputs: Arrays) -> np.ndarray:
@@ -111,18 +113,18 @@ def arrivals(
 
 
 def tried(threads: list[int]) -> list[int]:
-    """All, or in large blocks those of the first warp, and one of each other."""
+    """All threads; in large blocks those of the first warp and one of every other."""
     return threads if len(threads) <= 3 * WARP else [t for t in threads if t < WARP or t % WARP == 0]
 
 
 def is_whole(threads: Iterable[int]) -> bool:
-    """Whether these are all threads that read something, not those that are `tried` of a large block."""
+    """Whether these are all threads that read something, not only those that are `tried` in a large block."""
     later = [t for t in threads if t > WARP]
     return not later or any(t % WARP for t in later)
 
 
 def described(arrived: Mapping[int, float], output: str) -> str:
-    """`what lanes 16 to 31 of a warp read is lost`, where all shares that are treated wrongly are treated alike."""
+    """`what lanes 16 to 31 of a warp read is lost`, if all wrong shares are wrong in the same way."""
     often = {n for n in arrived.values() if n != 1}
     if len(often) > 1:
         return one_by_one(arrived, output)
@@ -158,7 +160,8 @@ def described(arrived: Mapping[int, float], output: str) -> str:
 
 
 def one_by_one(arrived: Mapping[int, float], output: str) -> str:
-    """How often what each thread reads is added, in a large block those of warp 0; "" for too many different ones."""
+    """How often what each thread reads is added, in a large block for warp 0; "" if there are too many
+    different numbers."""
     of = "" if is_whole(arrived) else " of warp 0"
     arrived = {t: n for t, n in arrived.items() if t < WARP or not of}
     known, found = np.array(sorted(arrived)), []
@@ -178,12 +181,12 @@ def one_by_one(arrived: Mapping[int, float], output: str) -> str:
 
 
 def repeats(threads: np.ndarray, chosen: np.ndarray, period: int) -> bool:
-    """Whether a thread is chosen wherever the one a period before it is."""
+    """Whether the chosen threads repeat with this period."""
     return all(len(set(chosen[threads % period == i].tolist())) < 2 for i in range(period))
 
 
 def every(threads: np.ndarray, bad: np.ndarray) -> str:
-    """`threads 1, 3, 5 ...`, or all but these."""
+    """`threads 1, 3, 5 ...`, or all others."""
     for step in (2, 4, 8, 16):
         for chosen, but in ((bad, ""), (~bad, "all threads but ")):
             first = threads[chosen][:3]
@@ -193,7 +196,7 @@ def every(threads: np.ndarray, bad: np.ndarray) -> str:
 
 
 def runs_of(touched: np.ndarray, known: np.ndarray) -> list[str]:
-    """`4 to 7`: neighbours among the known numbers."""
+    """`4 to 7`: runs of consecutive known numbers."""
     places = np.searchsorted(known, touched)
     runs = np.split(touched, np.flatnonzero(np.diff(places) > 1) + 1)
     return [f"{r[0]} to {r[-1]}" if len(r) > 1 else str(r[0]) for r in runs]

@@ -1,7 +1,7 @@
-"""Slips of the pen: code that compiles and cannot be meant, found in the text of a wrong kernel.
+"""Slips: code that compiles but cannot be meant, found in the text of a wrong kernel.
 
-Each is a fact about the file that holds whatever else is wrong: `if (i = n)`, `if (...);`, `1 / n`, a loop that steps
-another loop's variable. None occurs in a right kernel that anybody has written for this course or its tests.
+Each is a fact about the file, whatever else is wrong: `if (i = n)`, `if (...);`, `1 / n`, a loop that steps
+another loop's variable. None occurs in any right kernel written for this course or its tests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .turn_slips import TURN_DETECTORS, uses
 
 
 def slips(source: str, kernel: str) -> list[Slip]:
-    """Those in a kernel and in the functions that it calls, in the order of the text."""
+    """The slips in a kernel and in the functions that it calls, in source order."""
     file = read(source)
     found = [slip for function in reached(file, kernel) for detect in DETECTORS for slip in detect(function)]
     return sorted(dict.fromkeys(found), key=lambda slip: slip.line)
@@ -30,7 +30,7 @@ def slips(source: str, kernel: str) -> list[Slip]:
 
 
 def assigns_in_condition(function: Function) -> Iterator[Slip]:
-    """`if (i = n)`; a second pair of parentheses says that it is meant."""
+    """`if (i = n)`; a second pair of parentheses says that it is intended."""
     for statement in function.body.all("if_statement", "while_statement", "for_statement"):
         inside = statement.part("condition")
         if inside and inside.kind == "condition_clause":
@@ -86,7 +86,8 @@ def compares_with_itself(function: Function) -> Iterator[Slip]:
 
 
 def leaves_too_early(function: Function) -> Iterator[Slip]:
-    """`if (i + 1 >= n) return;` before `c[i] = ...` and `c[i + 1] = ...`: the last of an odd number is stored by nobody."""
+    """`if (i + 1 >= n) return;` before `c[i] = ...` and `c[i + 1] = ...`: the last of an odd number of
+    elements is never stored."""
     stores = [e.part("left") for e in function.body.all("assignment_expression")]
     stores = [(store, index) for store in stores if (index := index_of(store))]
     for statement in function.body.all("if_statement"):
@@ -109,7 +110,8 @@ def leaves_too_early(function: Function) -> Iterator[Slip]:
 
 
 def hides_the_sum(function: Function) -> Iterator[Slip]:
-    """A variable declared anew in a loop or block, where that of the same name outside is read afterwards."""
+    """A variable declared again in a loop or block, when the outer one of the same name is read
+    afterwards."""
     local = [v for v in function.file.variables if function.body.holds(v) and not v.extents]
     for inner in local:
         hidden = [
@@ -131,7 +133,7 @@ def hides_the_sum(function: Function) -> Iterator[Slip]:
 
 
 def _set_later(v: Variable) -> bool:
-    """Whether anything but its declaration gives a variable a value."""
+    """Whether a variable is set anywhere but in its declaration."""
     for p in v.file.piece(v.scope).all("identifier"):
         if p.code == v.name and p.start > v.end and v in v.file.named(v.name, p.start):
             outer = p.outer
@@ -143,7 +145,7 @@ def _set_later(v: Variable) -> bool:
 
 
 def keeps_only_the_last(function: Function) -> Iterator[Slip]:
-    """`sum = a * b` in every turn of a loop, where `sum` begins with 0 and is used after the loop."""
+    """`sum = a * b` in every iteration of a loop, where `sum` begins with 0 and is used after the loop."""
     for e in function.body.all("assignment_expression"):
         name, value, sign = e.part("left"), e.part("right"), e.part("operator").code
         loop = e.outer.outer
@@ -169,7 +171,7 @@ def keeps_only_the_last(function: Function) -> Iterator[Slip]:
 
 
 def stores_what_it_began_with(function: Function) -> Iterator[Slip]:
-    """`float sum = 0;` that nothing is added to, and that is stored."""
+    """`float sum = 0;` that is stored although nothing was added to it."""
     for e in function.body.all("assignment_expression"):
         value = e.part("right")
         if e.part("left").kind != "subscript_expression" or value.kind != "identifier":
@@ -196,7 +198,7 @@ def stores_what_it_began_with(function: Function) -> Iterator[Slip]:
 
 
 def tile_of_its_own(function: Function) -> Iterator[Slip]:
-    """An array without __shared__ that is indexed by threadIdx, in a kernel whose threads wait for one another."""
+    """An array without __shared__ that is indexed by threadIdx, in a kernel with barriers."""
     if not any(name == "__syncthreads" for name, _ in function.body.calls()):
         return
     for v in function.file.variables:
@@ -219,7 +221,7 @@ def _is_set(access: Piece) -> bool:
 
 
 def _by_thread(access: Piece, base: Piece) -> bool:
-    """Whether threadIdx, or a variable that is nothing but it, stands in an index."""
+    """Whether an index contains threadIdx or a variable set to it alone."""
     names = {p.code: p for p in access.all("identifier") if p.start > base.end}
     known = access.file.names_at(access.start)
     values = [known[name].value for name in names if name in known and known[name].value]
@@ -248,7 +250,8 @@ def keeps_the_index(function: Function) -> Iterator[Slip]:
 
 
 def keeps_another_place(function: Function) -> Iterator[Slip]:
-    """`int best = y * W + x; ... v = img[at]; if (v > most) { most = v; best = j; }`: best begins as a place, and becomes none."""
+    """`int best = y * W + x; ... v = img[at]; if (v > most) { most = v; best = j; }`: best starts as a place
+    in the array and is then set to something else."""
     for e in function.body.all("assignment_expression"):
         name, value = e.part("left"), e.part("right")
         known = (
@@ -313,7 +316,7 @@ def drops_the_fraction(function: Function) -> Iterator[Slip]:
 
 
 def _among_floats(e: Piece) -> bool:
-    """Whether an expression becomes part of a calculation with floats as it is."""
+    """Whether an expression becomes an operand of float arithmetic unconverted."""
     outer = e.outer
     while outer.kind == "parenthesized_expression":
         e, outer = outer, outer.outer
@@ -330,7 +333,7 @@ def _among_floats(e: Piece) -> bool:
 
 
 def counts_in_integers(function: Function) -> Iterator[Slip]:
-    """`int sum`, to which floats are added."""
+    """`int sum` to which floats are added."""
     told = set()
     for e in function.body.all("assignment_expression"):
         left, right = e.part("left"), e.part("right")

@@ -1,9 +1,9 @@
-"""What a wrong kernel adds up: the terms of every element of its output, found by running it.
+"""What a wrong kernel sums: the terms of every element of its output, found by running it.
 
-A right result is a sum of products of the elements of two arrays, or of the elements of one. Where one of them is 0 but for
-a single 1, a kernel stores, in every element of the output, what this 1 is multiplied by; and the numbers of the other array
-are all different, so that each is known by its value. However a kernel is written, this tells which elements it multiplies
-with which, and where it adds the product.
+A right result is a sum of products of the elements of two arrays, or of the elements of one. If one array is
+0 except for a single 1, every element of the output holds what this 1 is multiplied by; the numbers of the
+other array are all different, so that each can be recognized. However a kernel is written, this shows which
+elements it multiplies and where it adds the product.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .budget import ACCESSES, FAILED, LAUNCH, RIGHT, Budget
 
 MOST = 240  # launches
 MOST_TERMS = 40000
-MOST_STEPS = 1 << 18  # of a launch whose accesses are noted
-LEAST = 1 << 20  # the numbers of the other array: whole, and twice that at most
-SHORT = 1 << 10  # the same, for numbers of 11 bits, which half and TF32 have
-OFTEN = (1, 2, -1, 3, 4, 5, 6, 7, 8, 16, 32)  # so many times such a number are exact
-SHORT_OFTEN = (1, 2, -1, 4, 8)  # the same, for short ones: no two products are equal
+MOST_STEPS = 1 << 18  # of a launch with recorded accesses
+LEAST = 1 << 20  # the numbers of the other array: integers from here to twice this
+SHORT = 1 << 10  # the same for numbers of 11 bits, as in half and TF32
+OFTEN = (1, 2, -1, 3, 4, 5, 6, 7, 8, 16, 32)  # these multiples of such a number are exact
+SHORT_OFTEN = (1, 2, -1, 4, 8)  # the same for short ones: no two products are equal
 HEAVY = 8000  # elements of all arrays of a case, above which a launch takes long
 FLOATS = ("float32", "float16")
 
@@ -38,10 +38,10 @@ Run = Callable[[Arrays], Arrays | None]  # inputs -> outputs
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """arrays: the output, then one or two whose elements are multiplied. at: the place of the element of each in each
-    term, [terms, axes of all arrays]. times: how often a term is added, or what an element is multiplied by. stopped: the
-    elements of the output, counted through it, of threads that leave an array; nothing is known of them. parts: the
-    columns of `at` that one axis of an array counts through."""
+    """arrays: the output, then one or two whose elements are multiplied. at: the indices into each array in
+    each term, [terms, axes of all arrays]. times: how often a term is added, or what an element is multiplied
+    by. stopped: the flat indices of output elements whose threads left an array; nothing is known about them.
+    parts: the columns of `at` that one merged axis of an array is made of."""
 
     arrays: tuple[Array, ...]
     shapes: tuple[tuple[int, ...], ...]
@@ -56,7 +56,7 @@ class Terms:
         return slice(start, start + len(self.shapes[i]))
 
     def flat(self, i: int) -> np.ndarray:
-        """The places in one array, counted through its elements."""
+        """The flat indices into one array."""
         shape = self.shapes[i]
         return self.at[:, self.columns(i)] @ np.array(
             [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))], int
@@ -70,7 +70,7 @@ class Terms:
         return key
 
     def apart(self, dims: Mapping[str, int]) -> Terms:
-        """The same, in the axes that merged axes count through."""
+        """The same terms with merged axes split into their parts."""
         arrays = tuple(a.apart for a in self.arrays)
         shapes = tuple(
             a.shape(dims) if a.axes != old.axes else shape
@@ -95,9 +95,9 @@ def sums_of(
     budget: Budget,
     alone: bool = False,
 ) -> Iterator[tuple[Terms, Terms]]:
-    """(what the right kernel adds up, what this one does) for every pair of arrays that are multiplied, and every array
-    that is added; nothing where the right result is no such sum, or this one is not. run: one launch. alone: where the
-    elements of two arrays cannot be told apart, those of one. Errors: Spent."""
+    """(terms of the right kernel, terms of this one) for every pair of arrays that are multiplied, and every
+    array that is added; nothing if either result is not such a sum. run: one launch. alone: for the elements
+    of one array, if those of two cannot be told apart. Errors: Spent."""
     right = right_results(kernel, dims, budget)
 
     floats = [a for a in kernel.arrays if a.is_input and a.dtype in FLOATS]
@@ -133,7 +133,7 @@ def sums_of(
 
 
 def numbered(rng: np.random.Generator, array: np.ndarray, least: int = LEAST) -> np.ndarray:
-    """Different whole numbers; of a small array, no two pairs have the same sum, if they are long enough."""
+    """Different integers; in a small array no two pairs have the same sum, if the numbers are long enough."""
     if least == SHORT:
         numbers = (least + rng.permutation(least)[np.arange(array.size) % least]).tolist()
     else:
@@ -153,8 +153,8 @@ def numbered(rng: np.random.Generator, array: np.ndarray, least: int = LEAST) ->
 def parts_of(
     right: Run, zeros: Arrays, numbers: Arrays, floats: list[Array], name: str
 ) -> list[tuple[Array, ...]]:
-    """The pairs of arrays whose products are added up, and the arrays that are added; [] where the result is something
-    else."""
+    """The pairs of arrays whose products are summed, and the arrays that are added; [] if the result is
+    something else."""
 
     def out(*chosen: Array, times: int = 1) -> np.ndarray:
         return right({**zeros, **{a.name: times * numbers[a.name] for a in chosen}})[name]
@@ -173,8 +173,8 @@ def parts_of(
 
 
 def terms(output: Array, chosen: list[Array], inputs: Arrays, run: Run) -> Terms | None:
-    """What a kernel adds up; None where it is something else. chosen: the array of the single 1, and
-    the one, if any, that has the numbers."""
+    """What a kernel sums; None if its result is not a sum. chosen: the array with the single 1 and the one,
+    if any, with the numbers."""
     one, *others = chosen
     if not others and (copied := elements_of(output, one, inputs, run)):
         return copied
@@ -210,7 +210,8 @@ def terms(output: Array, chosen: list[Array], inputs: Arrays, run: Run) -> Terms
 
 
 def elements_of(output: Array, one: Array, inputs: Arrays, run: Run) -> Terms | None:
-    """The terms of a kernel that adds up one array, from one launch, if no element of its output has more than two."""
+    """The terms of a kernel that sums one array, from one launch, if no element of its output has more than
+    two."""
     if inputs[one.name].size > MOST_TERMS:
         return None
     numbers = numbered(np.random.default_rng(3), inputs[one.name])
@@ -228,7 +229,7 @@ def elements_of(output: Array, one: Array, inputs: Arrays, run: Run) -> Terms | 
 
 
 def is_sum(found: Terms, inputs: Arrays, run: Run) -> bool:
-    """Whether a kernel adds up these terms for other numbers, too."""
+    """Whether a kernel sums the same terms for other numbers too."""
     one, *others = (a.name for a in found.arrays[1:])
     numbers = np.arange(inputs[one].size).reshape(inputs[one].shape) % 8 - 3
     if not len(found.at):  # are they too small to be seen, as fractions are in an int?
@@ -265,7 +266,8 @@ class Numbers:
         self.pairs: dict[int, tuple[int, int] | None] = {}
 
     def made_of(self, number: float) -> list[tuple[int, int]]:
-        """(place of the element, how often) for one or two; [] where there are none, or several ways."""
+        """(place of the element, how often) for one or two elements; [] if there is no way or more than
+        one."""
         if number != int(number):
             return []
         if int(number) in self.single:
@@ -292,14 +294,14 @@ def right_results(kernel: Kernel, dims: Mapping[str, int], budget: Budget) -> Ru
 
 
 def launches(trial: Trial, setup: Setup, budget: Budget) -> Run:
-    """How the kernel of a trial is launched on other inputs; a launch that fails gives None. Where all that is wrong is
-    that threads are stopped because they leave an array, there are the results of the others, and STOPPED.
-    Errors, of the function: Spent."""
+    """Launches the kernel of a trial on other inputs; a launch that fails gives None. If the only fault is
+    that some threads leave an array, the result has what the others wrote, and STOPPED. Errors, of the
+    function: Spent."""
     kernel, worth = trial.outcome.kernel, LAUNCH + len(noted(trial, setup)) // ACCESSES
 
     def run(arrays: Arrays) -> Arrays | None:
         budget.spend(worth)
-        with np.errstate(over="ignore"):  # of numbers that half has no room for
+        with np.errstate(over="ignore"):  # numbers that half cannot represent
             own = {n: np.ascontiguousarray(x, trial.arrays[n].dtype) for n, x in arrays.items()}
         own = replace(trial, arrays=own)
         handles = {p.name: place(setup.device, p, own) for p in kernel.passed}
@@ -307,7 +309,7 @@ def launches(trial: Trial, setup: Setup, budget: Budget) -> Run:
         try:
             start(own, setup, setup.schedules[0], handles)
         except KernelFault as fault:
-            fault.__traceback__ = fault.__context__ = None  # they would keep the arrays
+            fault.__traceback__ = fault.__context__ = None  # or they would keep the arrays alive
             kinds = {f.kind for f in (fault, *fault.more) if f.severity != "note"}
             if kinds != {"out-of-bounds"} or any(p.is_input for p in kernel.outputs):
                 budget.spend(FAILED)
@@ -321,7 +323,7 @@ def launches(trial: Trial, setup: Setup, budget: Budget) -> Run:
 
 
 def noted(trial: Trial, setup: Setup, handles: Mapping | None = None) -> np.ndarray:
-    """The accesses of a launch, as the virtual GPU notes them; none where it cannot. handles: of the arrays."""
+    """The accesses of a launch as recorded by the virtual GPU; none if it cannot. handles: of the arrays."""
     device = setup.device
     handles = handles or {p.name: place(device, p, trial) for p in trial.outcome.kernel.passed}
     device.keep_steps = MOST_STEPS
@@ -336,7 +338,8 @@ def noted(trial: Trial, setup: Setup, handles: Mapping | None = None) -> np.ndar
 
 
 def most_telling(puzzle: Puzzle, kernel: Kernel, most: int = MOST) -> list[Case]:
-    """Small cases, light ones first, and of these those whose axes are long enough to be told apart. most: elements of the smallest input."""
+    """Small cases: light ones first, then those whose axes are easiest to tell apart. most: elements of the
+    smallest input."""
     found = []
     for case in puzzle.cases:
         if kernel in puzzle.kernels_of(case) and not case.stress and not case.special:
@@ -351,7 +354,7 @@ def most_telling(puzzle: Puzzle, kernel: Kernel, most: int = MOST) -> list[Case]
 
 
 def long_axes(kernel: Kernel, dims: Mapping[str, int]) -> int:
-    """How many axes have more than one element, and how many different lengths and parameters there are."""
+    """The number of axes with more than one element plus the number of different lengths and parameters."""
     sizes = {
         (letter, size)
         for a in kernel.arrays

@@ -1,4 +1,4 @@
-"""What the text of a wrong kernel tells of the cause, where nothing that it computed does."""
+"""What the text of a wrong kernel says about the cause, if nothing that it computed does."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ def causes(
     explained: bool = False,
     named: bool = False,
 ) -> list[str]:
-    """Sentences: slips of the pen first, then how the kernel uses what it is given. failed: see misuses; explained: whether
-    something that it computes tells of the cause; named: whether that is all that has to be said. Nothing is asked about a line of which a fact is told."""
+    """Sentences: slips first, then misuses. failed: see misuses; explained: whether what it computes already
+    shows the cause; named: whether that is the whole explanation. No question is asked about a line that a
+    fact is stated about."""
     found = [*slips(source, kernel.name), *misuses(puzzle, kernel, source, failed)]
     if not found and not named and puzzle.has_solution and not puzzle.repair:
         solution = puzzle.solution_path.read_text(encoding="utf-8")

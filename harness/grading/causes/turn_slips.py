@@ -1,5 +1,5 @@
-"""Slips in what a variable holds from turn to turn of a loop: a value of an earlier turn, a pointer that stays behind, a first
-element that nothing takes, a sum that is one term.
+"""Slips in what a variable carries between iterations of a loop: a stale value, a pointer that is not
+advanced, a first element that is left out, a sum of only one term.
 
 See `slips.py`.
 """
@@ -18,7 +18,7 @@ LARGER = ("max", "fmax", "fmaxf")
 
 
 def keeps_the_turn_before(function: Function) -> Iterator[Slip]:
-    """`if (inside) v = x[i];` and then `tile[t] = v;`, in a loop in which v is not set anew in every turn."""
+    """`if (inside) v = x[i];` and then `tile[t] = v;`, in a loop that does not set v in every iteration."""
     for v in scalars(function, FLOAT):
         sets = sets_of(v)
         loop = loop_around(v, sets[0]) if sets else None
@@ -119,7 +119,7 @@ def largest_from_zero(function: Function) -> Iterator[Slip]:
 
 
 def scalars(function: Function, kind: str) -> Iterator[Variable]:
-    """The variables of a function that are no arrays, of a kind, and that hide none of the same name."""
+    """The scalar variables of a function, of this kind, that do not hide another one."""
     for v in function.file.variables:
         plain = function.body.holds(v) and not v.pointer and not v.extents and "__shared__" not in v.words
         if plain and of_type(v.type) == kind and v.scope.type != "for_statement":
@@ -127,7 +127,7 @@ def scalars(function: Function, kind: str) -> Iterator[Variable]:
 
 
 def uses(v: Variable) -> list[Piece]:
-    """Where a variable is named after its declaration."""
+    """The uses of a variable after its declaration."""
     names = v.file.piece(v.scope).all("identifier")
     return [
         p for p in names if p.code == v.name and p.start > v.end and v in v.file.named(v.name, p.start)[-1:]
@@ -144,12 +144,12 @@ def sets_of(v: Variable) -> list[Piece]:
 
 
 def loop_around(v: Variable, e: Piece) -> Piece | None:
-    """The innermost loop around an expression that begins after a variable is declared."""
+    """The innermost loop around an expression that begins after the declaration of a variable."""
     return next((loop for loop in v.file.around(e.start, *LOOPS) if loop.start > v.start), None)
 
 
 def without_zero(loop: Piece) -> str:
-    """`begins at 1`, of a `for` that its variable never reaches 0 in, and that does not use it as the number behind."""
+    """`begins at 1`, for a `for` whose variable is never 0, unless its body uses the previous index."""
     name, test, update = counter(loop), loop.part("condition"), loop.part("update")
     first = next(loop.part("initializer").all("init_declarator"), None) if name else None
     if not first or not test or not update or update.kind != "update_expression":
@@ -165,7 +165,7 @@ def without_zero(loop: Piece) -> str:
 
 
 def branch_in(loop: Piece, e: Piece) -> Piece | None:
-    """The outermost `if` in a loop whose first branch an expression is in."""
+    """The outermost `if` of a loop with an expression in its first branch."""
     branches = [b for b in e.file.around(e.start, "if_statement") if loop.holds(b)]
     return branches[-1] if branches and branches[-1].part("consequence").holds(e) else None
 
@@ -226,7 +226,8 @@ def begins_as_a_number(v: Variable) -> bool:
 
 
 def begins_at_zero(v: Variable, loop: Piece, inside: list[Piece]) -> bool:
-    """Whether a sum is 0 before its loop, and nothing like its terms, nor a number, is added to it afterwards."""
+    """Whether a sum is 0 before its loop, and neither a number nor anything like its terms is added to it
+    afterwards."""
     arrays = {access.indexed.code for e in inside for access in e.all("subscript_expression")}
     for e in (p.outer for p in uses(v) if not loop.holds(p)):
         for side in ("left", "right") if sign_of(e) == "+" else ():
@@ -238,7 +239,7 @@ def begins_at_zero(v: Variable, loop: Piece, inside: list[Piece]) -> bool:
 
 
 def depends(e: Piece, name: str, loop: Piece) -> bool:
-    """Whether what is added has something to do with the loop's variable."""
+    """Whether what is added depends on the loop's variable."""
     names, inside = (
         {p.code for p in e.all("identifier")},
         [v for v in e.file.variables if loop.holds(v) and v.value],

@@ -1,4 +1,4 @@
-"""Why an element has no value when it is read, or none at the end: what the kernel's text tells of it."""
+"""Why an element has no value when it is read, or none at the end, according to the kernel's text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read_unset(found: KernelFault, kernel: Kernel, source: str) -> list[str]:
 
 
 def too_few_threads(seen: Observation, launch: Launch) -> list[str]:
-    """The first elements have a value, as many as there are threads, and no other."""
+    """Only the first elements have a value, as many as there are threads."""
     threads = prod(triple(launch.block, "block")) * prod(triple(launch.grid, "grid"))
     for target in seen.targets:
         name = target.array.name
@@ -74,7 +74,7 @@ def left_in_a_loop(kernel: Kernel, source: str) -> list[str]:
 
 
 def zeros_left_out(seen: Sequence[Observation]) -> list[str]:
-    """Whether all elements that were never written should be 0, and most others should not."""
+    """Whether all elements that were never written should be 0 and most others should not."""
     name, nan = "", False
     for o, target in ((o, t) for o in seen for t in o.targets):
         got = o.results[target.array.name]

@@ -1,4 +1,4 @@
-"""Which elements of a tile in shared memory were written before one was read that was not."""
+"""Which elements of a shared-memory tile had been written before one was read that had not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ORDINALS = "first", "second", "third", "fourth"
 
 
 def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[str]:
-    """What is told of the fault in an outcome, which happens again while all accesses are noted."""
+    """What to say about the fault in an outcome, which is reproduced with all accesses recorded."""
     fault = failed.error
     if fault.kind != "uninitialised-read" or "__shared__" not in fault.headline or failed.case.stress:
         return []
@@ -57,7 +57,7 @@ def told(
 
 
 def stored_in(name: Piece) -> int:
-    """The line in which an element of an array is set; 0 where it is not, here."""
+    """The line in which an element of an array is set; 0 if it is not set in this file."""
     access = name
     while access.outer.kind == "subscript_expression" and access.outer.parts[0] == access:
         access = access.outer
@@ -68,7 +68,7 @@ def stored_in(name: Piece) -> int:
 
 
 def handed_on(name: Piece) -> bool:
-    """Whether an array, or the place of an element, is given to something else, which may fill it."""
+    """Whether an array or the address of an element is passed to something that may fill it."""
     access = name
     while access.outer.kind == "subscript_expression" and access.outer.parts[0] == access:
         access = access.outer
@@ -77,7 +77,8 @@ def handed_on(name: Piece) -> bool:
 
 
 def alone(file: CudaText, array: str, lines: set[int]) -> bool:
-    """Whether these lines name no other array in shared memory: nobody knows which of two an access is of."""
+    """Whether these lines name no other shared array; with two it would be unknown which one an access is
+    to."""
     shared = {v.name for v in file.variables if "__shared__" in v.words}
     pointers = {v.name for v in file.variables if v.pointer and v.value and v.file.function_at(v.line)}
     named = {p.code for p in file.whole.all("identifier") if p.line in lines}
@@ -87,7 +88,7 @@ def alone(file: CudaText, array: str, lines: set[int]) -> bool:
 def described(
     array: str, at: Sequence[int], places: Sequence[int], shape: Sequence[int], lines: Sequence[int]
 ) -> list[str]:
-    """at: the element that was read; places: those that were written. shape: [0] for one axis of any length."""
+    """at: the element read; places: those written. shape: [0] for one axis of any length."""
     if not places:
         return [f"By then, nothing of {array} has been written."]
     who = (

@@ -1,4 +1,4 @@
-"""What the mistakes of a kernel write: they are compiled together, when first asked for, and run one by one."""
+"""What the mistakes of a kernel write: they are compiled together on first use and run one by one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..compare import Expected, untouched
 from ..runs import LaunchResult, Outcome, Pace, Setup, Trial, run_once
 from .naming import Foresee, Observation
 
-SECONDS = 10.0  # of a launch, on a machine that is very busy: STEPS ends a mistake that takes long
+SECONDS = 10.0  # of a launch, even on a very busy machine: STEPS ends a mistake that takes long
 STEPS = 1 << 22  # of a thread
 
 
@@ -28,7 +28,7 @@ class Variant:
     module: object
     space: str
     quick: bool = False
-    warnings: tuple = ()  # they would be those of all
+    warnings: tuple = ()  # they would be those of all mistakes
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ class Variant:
 
 @dataclass
 class Brief(Pace):
-    """However large its arrays, no launch may take longer."""
+    """No launch may take longer, however large its arrays are."""
 
     def limit(self, nbytes: int) -> float:
         return SECONDS
@@ -57,18 +57,18 @@ class Brief(Pace):
 class WrongKernels:
     """The mistakes of one kernel that have something to say, on a device of their own.
 
-    source: the file that is graded, with whose tunables they run.
+    source: the graded file; the mistakes run with its tunables.
     """
 
     puzzle: Puzzle
     kernel: Kernel
     source: str
     seed: int = 0
-    texts: dict[str, str] = field(default_factory=dict)  # by mistake, once they are compiled
-    tunables: dict[str, Tunables] = field(default_factory=dict)  # by mistake: each text is read once
+    texts: dict[str, str] = field(default_factory=dict)  # by mistake, after compilation
+    tunables: dict[str, Tunables] = field(default_factory=dict)  # by mistake, as each text is read once
     module: object = None
     device: object = None
-    known: dict = field(default_factory=dict)  # what has been computed
+    known: dict = field(default_factory=dict)  # results so far
 
     def __enter__(self) -> Foresee:
         return self.outputs
@@ -78,7 +78,8 @@ class WrongKernels:
             self.device.close()
 
     def outputs(self, mistake: Mistake, seen: Observation) -> dict[str, np.ndarray] | None:
-        """What the mistake writes in a case, NaN where nothing; None where it faults or takes too long."""
+        """What the mistake writes in a case, NaN where it writes nothing; None if it faults or takes too
+        long."""
         key = mistake.name, seen.case.name
         if key not in self.known or self.known[key][0] is not seen.arrays:
             self.known[key] = seen.arrays, self._run(mistake, seen)
@@ -97,12 +98,12 @@ class WrongKernels:
             setup = Setup(self.device, (schedule,), module=variant)
             setup.kernels[self.kernel.name] = variant.get_function(self.kernel.name)
             run = run_once(trial, setup, schedule)
-        except (CourseError, ArithmeticError, ValueError, TypeError, LaunchError):  # no such launch
+        except (CourseError, ArithmeticError, ValueError, TypeError, LaunchError):  # no such launch exists
             return None
         return run and {t.array.name: written(t, run) for t in trial.targets}
 
     def variant(self, name: str) -> Variant | None:
-        """A mistake, compiled with all others; None where that fails."""
+        """A mistake, compiled with all others; None if that fails."""
         if not self.texts:
             self._compile()
         return self.module and Variant(self.module, f"m{list(self.texts).index(name)}")
@@ -117,13 +118,13 @@ class WrongKernels:
                 self.texts[m.name] = with_tunables(m.apply(solution), solution, own)
         self.device = open_device("cpu", checks="draft", seed=self.seed)
         self.device.step_budget = STEPS
-        # with the student's tunables some may not compile
+        # some may not compile with the student's tunables
         with suppress(CompileError, DeviceError):
             self.module = compiled(together(list(self.texts.values()))[0], self.device, self.puzzle)
 
 
 def compiled(text: str, device: object, puzzle: Puzzle) -> object:
-    """A module of many kernels: compiled in little time, and not once more when one of them takes long."""
+    """A module of many kernels: compiled quickly, and not compiled again when one of them takes long."""
     device.quick = True
     module = device.compile(text, include_dirs=puzzle.include_dirs)
     module.quick = False
@@ -131,7 +132,7 @@ def compiled(text: str, device: object, puzzle: Puzzle) -> object:
 
 
 def with_tunables(text: str, solution: str, values: Mapping[str, int]) -> str:
-    """The text of a mistake, with a student's tunables in place of those that it leaves as the solution has them."""
+    """The text of a mistake with the student's tunables, except for those that the mistake itself changes."""
     declared = tunables(solution)
     for name, value in tunables(text).items():
         if declared.get(name) == value != values.get(name, value):
@@ -141,7 +142,7 @@ def with_tunables(text: str, solution: str, values: Mapping[str, int]) -> str:
 
 
 def written(target: Expected, run: LaunchResult) -> np.ndarray:
-    """An output as numbers; NaN where nothing was written to it."""
+    """An output as numbers; NaN where nothing was written."""
     name = target.array.name
     values = run.results[name].astype(np.float64)
     if not target.array.is_input:
