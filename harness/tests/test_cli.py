@@ -95,7 +95,7 @@ def test_a_solved_puzzle_passes_and_the_next_is_named(course, backwarp):
     assert "Next: read puzzles/02_again/README.md" in out
     solve(course, "02_again")
     assert backwarp("grade")[:1] == (0,)
-    assert "all of them" in backwarp()[1]
+    assert "solved them all" in backwarp()[1]
     assert "every puzzle is solved" in backwarp("grade")[2]
 
 
@@ -202,8 +202,8 @@ def test_json_to_a_file_comes_beside_the_text(course, backwarp, tmp_path):
 def test_each_call_shows_the_next_hint_and_the_last_is_repeated(backwarp):
     shown = [backwarp("hint", "1")[1] for _ in range(3)]
     assert "first hint" in shown[0] and "1 of 2" in shown[0]
-    assert "second hint" in shown[1] and "no more" not in shown[1]
-    assert "second hint" in shown[2] and "no more" in shown[2]
+    assert "second hint" in shown[1] and "the last hint" not in shown[1]
+    assert "second hint" in shown[2] and "the last hint" in shown[2]
     assert "first hint" in backwarp("hint", "2")[1]
     assert "first hint" in backwarp("hint", "1", "1")[1]
 

@@ -372,7 +372,7 @@ class Context:
         if name in FAULTS:
             return fault_of(name, str(error), self.output.take()), True
         if name == "MemoryAllocation":
-            return DeviceError("this array does not fit into the GPU's memory"), False
+            return DeviceError("this array does not fit in the GPU's memory"), False
         if hasattr(error, "status"):
             return DeviceError(f"CUDA reports an error: {_first_line(error)}"), True
         return DeviceError(f"the GPU process failed: {type(error).__name__}: {_first_line(error)}"), True

@@ -42,7 +42,7 @@ def test_a_variable_that_is_missing_or_too_small_is_refused():
     module = device().compile(SOURCE)
     with pytest.raises(LaunchError, match="there is no variable weights"):
         module.set_constant("weights", np.zeros(2, np.float32))
-    with pytest.raises(LaunchError, match="table has 24 bytes; 28 are"):
+    with pytest.raises(LaunchError, match="table has 24 bytes; 28 do not fit"):
         module.set_constant("table", np.zeros(7, np.float32))
 
 
