@@ -280,7 +280,9 @@ def test_a_run_is_shown_with_its_lines_and_the_solutions_without(magics, monkeyp
     assert "threadIdx" not in course and '"steps":{"0.0":[[0,0,0,1,0],[0,1,1,1,0]]}' in course
     magics.kernel("01", SOLUTION.replace("x[threadIdx.x]", "x[threadIdx.x + 99]"))
     assert "must run to be seen" in html_of(monkeypatch, magics.explore, "01")
-    assert "no case small enough to show by that name" in html_of(monkeypatch, magics.explore, "01 --case huge")
+    assert "no case small enough to show by that name" in html_of(
+        monkeypatch, magics.explore, "01 --case huge"
+    )
 
 
 @pytest.mark.parametrize(

@@ -253,9 +253,7 @@ class Diagnosis:
 
     def _stack(self, record) -> dict:
         if record["extra"] == FRAMES_FULL:
-            what = (
-                "What the threads of a block keep while they wait for one another does not fit in memory."
-            )
+            what = "What the threads of a block keep while they wait for one another does not fit in memory."
         elif record["extra"]:
             what = f"Calls are nested more than {int(record['extra']) - 1} deep: does the recursion end?"
         else:
