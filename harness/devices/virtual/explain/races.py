@@ -265,6 +265,11 @@ class Told:
     def _owner(self) -> str:
         """The remedy for an element that several threads write at one place."""
         race = self.shown
+        if self.between_passes and race.owner and race.owner.space == "global":
+            return (
+                "Each element must belong to one thread, in all iterations of the loop: does the loop's step pass over the elements of "
+                f"the other threads? If one iteration passes the element on to the next, put a {self._barrier()} between them."
+            )
         if self.between_passes:
             return (
                 "If they do so in the same iteration of a loop, leave it to one thread or use an atomic; if in different iterations,"

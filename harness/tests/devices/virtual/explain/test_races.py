@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from harness.errors import KernelFault
@@ -256,3 +257,22 @@ def test_races_for_one_array_are_one_message():
         f"{len(pairs) - 1} further pairs of lines race for s.",
         "Also: a race for t in line 6.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("if (threadIdx.x % 32 == 0) own[0] += 1;", f"both update grad_bias[0]. {ATOMIC}"),
+        (
+            "for (int i = threadIdx.x; i < 128; i += 2) {\n float x = own[i];\n own[i] = x + 1;\n}",
+            "does the loop's step pass over the elements of the other threads? If one iteration passes the element on to the "
+            "next, put a __syncthreads() between them.",
+        ),
+    ],
+)
+def test_an_array_that_the_file_calls_something_else(body, says):
+    dev = device("full")
+    kernel = dev.compile(f"{K}k(float* own) {{\n    {body}\n}}").get_function("k")
+    with pytest.raises(KernelFault) as caught:
+        kernel(1, 64, (dev.array(np.zeros(128, np.float32), name="grad_bias"),))
+    assert caught.value.explanation.endswith(says), caught.value.explanation
