@@ -9,7 +9,7 @@ from ...course.cuda_pieces import Function, Piece
 from ...course.cuda_tree import LOOPS
 from ...course.cuda_types import FLOAT, kind_of
 from .expression_values import computed
-from .findings import Slip
+from .findings import Slip, shown
 from .noting import value_of
 
 WARPS = 2  # examined
@@ -39,6 +39,33 @@ def stored_by_others(function: Function) -> Iterator[Slip]:
                 "warp.",
             )
             return
+
+
+def lane_for_a_distance(function: Function) -> Iterator[Slip]:
+    """`for (m = 16; m > 0; m /= 2) v += __shfl_sync(ALL, v, m)`: the third argument is a lane, not how far away it is."""
+    for name, call in function.body.calls():
+        arguments = call.part("arguments").parts
+        loops = function.file.around(call.start, "for_statement")
+        update = loops[0].part("update") if loops and name == "__shfl_sync" and len(arguments) > 2 else None
+        if (
+            not update
+            or update.kind != "assignment_expression"
+            or update.part("left").code != arguments[2].code
+        ):
+            continue
+        by = update.part("operator").code
+        if (
+            by in ("<<=", ">>=", "*=", "/=")
+            or by == "="
+            and any(s in update.code for s in ("<<", ">>", "*", "/"))
+        ):
+            distance = arguments[2].code
+            yield Slip(
+                call.line,
+                f"Line {call.line}: the third argument of __shfl_sync is the number of a lane, so every lane gets "
+                f"{shown(arguments[1])} of lane {distance}. From the lane {distance} further on, take it with "
+                f"__shfl_down_sync or __shfl_xor_sync.",
+            )
 
 
 def added_up(function: Function, name: Piece) -> Iterator[int]:
