@@ -1,4 +1,4 @@
-"""Rows and columns: names that say the same of another direction, as `pad_h` and `pad_w`."""
+"""Rows and columns: names that mean the same in different directions, as `pad_h` and `pad_w`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _words(name: str) -> frozenset[str]:
 
 
 def of_one_direction(one: str, other: str) -> bool:
-    """`p` and `stride_h`: names with parts that stand for the same direction."""
+    """`p` and `stride_h`: names with parts that denote the same direction."""
     return bool(_of(one) & _of(other))
 
 
@@ -56,7 +56,7 @@ def _of(name: str) -> frozenset[int]:
 
 
 def turned(text: str, names: Collection[str]) -> Iterator[str]:
-    """The text with the names of one direction for those of another, where there are such."""
+    """The texts with the names of one direction replaced by those of another, if there are such names."""
     words = re.split(r"((?<![.\w])\w+)", text)  # not the members of a vector
     for pair in ((1, 2), (0, 1), (0, 2)):
         new = list(words)

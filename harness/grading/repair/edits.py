@@ -1,7 +1,7 @@
-"""What a repair may change, and how the change reads in the file.
+"""What a repair may change, and how the change looks in the file.
 
-An operation is a C++ expression over the operands of the place that is changed: `e`, what stands there, or its
-two sides `l` and `r`, and the variables `a` and `b` that are put in. The same text is compiled (schemata.py) and
+An operation is a C++ expression over the operands of the edited place: `e`, the original expression, or its
+two sides `l` and `r`, and the inserted variables `a` and `b`. The same text is compiled (schemata.py) and
 shown.
 """
 
@@ -26,7 +26,7 @@ _WORD = re.compile(r"\b[eabclr]\b")
 
 @dataclass(frozen=True)
 class Operation:
-    """code: see above. says: what kind of change it is. cost: the smaller, the sooner it is tried. is_text: the code is
+    """code: see above. says: the kind of change. cost: smaller ones are tried sooner. is_text: the code is
     text of the file, in which `a` is a variable of that name."""
 
     code: str
@@ -43,7 +43,7 @@ def _operations(says: str, *pairs: tuple[str, float]) -> tuple[Operation, ...]:
     return tuple(Operation(code, says, cost) for code, cost in pairs)
 
 
-IF_GIVEN = "a ? a : e"  # of what is nowhere used
+IF_GIVEN = "a ? a : e"  # with a parameter that is never used
 INTEGER = (
     *_operations("another value", ("a", 1.0)),
     *_operations("a term", ("e + a", 1.5), ("e - a", 1.5), ("a - e", 2.2)),
@@ -129,7 +129,7 @@ ZEROED = Operation("zeroed", "a first value", 0.95)
 ELSE_ZERO = Operation("zero", "a choice", 1.6)  # stored where a condition does not hold
 STORE = Operation("to[a] = b", "a store", 1.2)
 ADDED = tuple(
-    Operation(f"to[a] {sign} {value}", STORE.says, cost)  # to what has been there
+    Operation(f"to[a] {sign} {value}", STORE.says, cost)  # combined with the old value
     for value, cost in (("b", 1.3), ("b * c", 1.5))
     for sign in ("+=", "-=")
 )
@@ -141,7 +141,7 @@ BARRIERS = (Operation("__syncthreads();", "a barrier", 1.0), Operation("__syncwa
 
 @dataclass(frozen=True)
 class Edit:
-    """`text[start:end]` replaced by `after`. says: what kind of change it is."""
+    """`text[start:end]` replaced by `after`. says: the kind of change."""
 
     start: int
     end: int
@@ -153,7 +153,8 @@ class Edit:
 
 
 def joined(edits: Sequence[Edit]) -> tuple[Edit, ...]:
-    """Two guards at one place are one, `if (row < M && col < N)`, and so is what a condition has more."""
+    """Two guards at one place become one, `if (row < M && col < N)`, and so do two additions to a
+    condition."""
     if len(edits) < 2 or len({(e.start, e.end) for e in edits}) > 1:
         return tuple(edits)
     found = [_GUARD.fullmatch(e.after) for e in edits]
@@ -169,13 +170,13 @@ def joined(edits: Sequence[Edit]) -> tuple[Edit, ...]:
 
 
 def replaced(piece: Piece, operation: Operation, *names: str) -> Edit:
-    """The edit that puts an operation in the place of an expression. names: what a, b and c are."""
+    """The edit that replaces an expression by an operation. names: what a, b and c are."""
     operands = {letter: (name, strength_of(name)) for letter, name in zip("abc", names)}
     operands["e"] = _operand(piece)
     if sides := sides_of(piece):
         operands |= dict(zip("lr", map(_operand, sides)))
     text, strength = filled(operation.code, operands)
-    if operation.code == "-e" and piece.kind == "unary_expression":  # the sign was too much
+    if operation.code == "-e" and piece.kind == "unary_expression":  # the sign was superfluous
         text, strength = _operand(piece.part("argument"))
     doubled = text[0] in "-+" and piece.file.text[: piece.start].endswith(text[0])
     if strength < _needed(piece) or doubled:
@@ -184,7 +185,7 @@ def replaced(piece: Piece, operation: Operation, *names: str) -> Edit:
 
 
 def filled(code: str, operands: dict[str, tuple[str, int]]) -> tuple[str, int]:
-    """(the code with its operands, in parentheses where needed; how strongly it binds)."""
+    """(the code with its operands, in parentheses if needed; its precedence)."""
     parts = re.split(r"(\b[eabclr]\b)", code)
     strengths = [PRECEDENCE[sign] for sign in code.split() if sign in PRECEDENCE]
     for i in range(1, len(parts), 2):
@@ -200,7 +201,7 @@ def filled(code: str, operands: dict[str, tuple[str, int]]) -> tuple[str, int]:
 
 
 def sides_of(piece: Piece) -> tuple[Piece, ...]:
-    """The two operands of a sign, or the arguments of a call."""
+    """The two operands of an operator, or the arguments of a call."""
     if left := piece.part("left"):
         return left, piece.part("right")
     arguments = piece.part("arguments")
@@ -209,7 +210,7 @@ def sides_of(piece: Piece) -> tuple[Piece, ...]:
 
 @cache
 def strength_of(text: str) -> float:
-    """How strongly what is put in binds, as far as its signs outside of all brackets tell."""
+    """The precedence of inserted code, by its operators outside all brackets."""
     depth, strength = 0, UNARY if text.startswith("-") else ATOM
     for word in re.findall(r"[\[\](){}]|\s\S+\s", text):
         depth += word in "([{"
@@ -224,7 +225,7 @@ def _operand(piece: Piece) -> tuple[str, int]:
 
 
 def _strength(piece: Piece) -> int:
-    """How strongly an expression binds: what binds more needs parentheses around it."""
+    """The precedence of an expression."""
     if piece.kind == "binary_expression":
         return PRECEDENCE.get(piece.part("operator").code, 0)
     if piece.kind in ("conditional_expression", "assignment_expression", "comma_expression"):
@@ -233,7 +234,7 @@ def _strength(piece: Piece) -> int:
 
 
 def _needed(piece: Piece) -> int:
-    """How strongly an expression must bind to stand where this one stands without parentheses."""
+    """The precedence that an expression needs to replace this one without parentheses."""
     outer = piece.outer
     if outer is None:
         return 0

@@ -1,4 +1,4 @@
-"""The sites of expressions: values, signs, conditions, arrays, and what is stored."""
+"""The sites of expressions: values, operators, conditions, arrays, and what is stored."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Expressions:
         return text if number is None else f"backwarp_condition({number}, {text}, backwarp_p)"
 
     def _value(self, p: Piece, text: str) -> str:
-        """An expression in whose place another value may stand."""
+        """An expression that another value may replace."""
         kind = self.pool.kind(p)
         if kind not in ("integer", "float"):
             return text
@@ -95,7 +95,7 @@ class Expressions:
         return f"({asked(number)} ? ({text}) : {p.code})"
 
     def _offset(self, p: Piece) -> str:
-        """What a variable is set to: of a pointer, perhaps some elements further on."""
+        """The value that a variable is set to: a pointer may need to point some elements further on."""
         text = self.write(p)
         if self.pool.kind(p) != "pointer" or p.code in ("nullptr", "NULL"):
             return text
@@ -114,7 +114,7 @@ class Expressions:
         return same and const and seen and own.type == other.type and own.pointer == other.pointer
 
     def _target(self, p: Piece) -> str:
-        """What is assigned to, or whose address is taken: only what is inside of it may be changed."""
+        """The target of an assignment or of `&`: only the expressions inside it may be changed."""
         match p.kind:
             case "subscript_expression":
                 array = p.part("argument")
@@ -176,7 +176,8 @@ class Expressions:
         return self._value(p, text) if known else text
 
     def _called_with(self, count: int, name: str) -> list[str]:
-        """Other functions that the function calls with so many arguments: the file's own, and those of unknown types."""
+        """Other functions that the function calls with this many arguments: the file's own, and those of
+        unknown types."""
         found = {}
         for call in self.function.body.all("call_expression"):
             called = call.part("function")
@@ -207,7 +208,7 @@ class Expressions:
         return made
 
     def _update_expression(self, p: Piece) -> str:
-        """`i++` where its value is not used: the step may be another."""
+        """`i++` whose value is not used: the step may be another."""
         argument, sign = p.part("argument"), p.part("operator").code
         unused = p.outer and p.outer.kind in ("for_statement", "expression_statement")
         if not unused or argument.kind != "identifier" or self.pool.kind(argument) != "integer":
@@ -255,7 +256,7 @@ class Expressions:
         return self._value(p, self._regrouped(p, plain))
 
     def _regrouped(self, p: Piece, plain: str) -> str:
-        """`(x + y) * z` or `x + y * z`, with the parentheses elsewhere."""
+        """`(x + y) * z` or `x + y * z` with the parentheses elsewhere."""
         if not (texts := _other_groups(p)):
             return plain
         operations = [Operation(text, "an order of operations", 1.1, is_text=True) for text in texts]

@@ -1,6 +1,6 @@
-"""Edits that the solution suggests: where a kernel says something else than the solution, it is made to say the same.
+"""Edits that the solution suggests: where a kernel differs from the solution, it is made to agree.
 
-A kernel that is built in another way has too many differences, and is left to the search for edits of its own.
+A kernel with another structure has too many differences and is left to the search.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ..differences import Difference, differences
 from .edits import Edit
 from .repair import Repair
 
-MOST = 12  # places in which the texts differ
+MOST = 12  # places where the texts differ
 SMALL, LARGEST = (
     20,
     50,
-)  # words that come or go: what is told at once, and what where nothing likelier is found
-MOST_NEW = 2  # statements: what is not written yet is not given away
+)  # tokens added or removed: what is told at once, and what if nothing likelier is found
+MOST_NEW = 2  # statements: what is not written yet must not be given away
 STATEMENTS = ("declaration", "expression_statement", "return_statement", "condition_clause", "for_statement")
-WIDE = ("compound_statement", "for_statement")  # more than is shown
+WIDE = ("compound_statement", "for_statement")  # more than are shown
 EXPRESSIONS = """
     binary_expression unary_expression call_expression subscript_expression field_expression assignment_expression
     conditional_expression parenthesized_expression update_expression cast_expression init_declarator
@@ -57,8 +57,8 @@ Change = tuple[Edit, ...]
 
 
 def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], bool]) -> Iterator[Repair]:
-    """The fewest changes with which the text is right, if they are not too large. The cost is their size in words;
-    1 if there is one, which only adds or removes."""
+    """The fewest changes that make the text right, if they are not too large. The cost is their size in
+    tokens; 1 for a single change that only adds or removes."""
 
     def tried(edits: Change) -> bool:
         return is_right(Repair(edits, 0.0, source).text)
@@ -72,12 +72,13 @@ def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], b
 
 
 def size_of(edits: Change, source: str) -> int:
-    """In words that come or go."""
+    """In tokens added or removed."""
     return sum(len(_WORD.findall(f"{source[e.start : e.end]} {e.after}")) for e in edits)
 
 
 def _whole(edits: Change, source: str) -> Iterator[Edit]:
-    """The same, with the expression around what changes, or the statement where several do: as it is shown."""
+    """The same edit widened to the whole expression, or to the statement if several places change: as it is
+    shown."""
     file = read(source)
     parts = [tuple(part) for _, part in groupby(edits, key=lambda e: _statement(file, e.start))]
     for part in parts:
@@ -100,7 +101,7 @@ def _whole(edits: Change, source: str) -> Iterator[Edit]:
 
 
 def changes(source: str, solution: str, kernel: str) -> list[Change]:
-    """One for every statement that differs, unless it is too large; none where too many do."""
+    """One for every statement that differs, unless it is too large; none if too many do."""
     mine = read(source)
     found = differences(mine, read(solution), kernel)
     statements = [
@@ -118,7 +119,7 @@ def _called(some: Sequence[Difference], source: str) -> Change:
 
 
 def smallest(parts: Sequence[Change], is_right: Callable[[Change], bool]) -> Change:
-    """As few of the changes as make the kernel right, as all together are expected to; () where they do not (delta
+    """A minimal subset of the changes that makes the kernel right; () if even all of them do not (delta
     debugging: Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002)."""
     parts, pieces = list(parts), 2
     right = cache(lambda some: is_right(tuple(edit for change in some for edit in change)))
@@ -137,7 +138,7 @@ def smallest(parts: Sequence[Change], is_right: Callable[[Change], bool]) -> Cha
 
 
 def kind_of(before: Sequence[str], after: Sequence[str]) -> str:
-    """What kind of change it is, as telling.py calls it."""
+    """The kind of change, as telling.py calls it."""
     words = [w for w in (*before, *after) if w not in (";", ",")]
     if sorted(before) == sorted(after) and len(before) > 1:
         return "two that are exchanged"
@@ -157,6 +158,6 @@ def kind_of(before: Sequence[str], after: Sequence[str]) -> str:
 
 
 def _statement(file: CudaText, place: int) -> int:
-    """Where the innermost statement around a place begins; the place itself between statements."""
+    """The start of the innermost statement around a place; the place itself if it is between statements."""
     inner = next(iter(file.around(place, *STATEMENTS, "compound_statement")), None)
     return inner.start if inner and inner.kind != "compound_statement" else place

@@ -1,4 +1,4 @@
-"""Guards: what keeps threads, or turns of a loop, from a statement."""
+"""Guards: conditions that keep threads or iterations from executing a statement."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def both_guards(c: Choice) -> Iterator[tuple[Choice, Choice]]:
 
 
 class Guards:
-    """What keeps a thread from an access outside of an array. sites: where a guard may stand."""
+    """Guards against an access outside an array. sites: where a guard may go."""
 
     PLAUSIBLE = (-math.inf, 1.6, 2.1, 2.6, 3.0)
 

@@ -1,4 +1,4 @@
-"""Sums and values kept in half precision, made float."""
+"""Sums and values kept in half precision, changed to float."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COMPUTES = {
 
 
 def as_floats(function: Function) -> Iterator[tuple[Edit, ...]]:
-    """Of every local variable of a half type: its type, and what is computed with it, in float."""
+    """For every local variable of a half type: its type and what is computed with it, in float."""
     for v in (v for v in function.file.variables if function.body.holds(v)):
         type_ = v.outer.part("type") if v.outer else None
         if type_ is not None and re.fullmatch(_HALF, type_.code) and not v.pointer:
@@ -35,7 +35,7 @@ def as_floats(function: Function) -> Iterator[tuple[Edit, ...]]:
 
 
 def _outermost(function: Function, v: Variable) -> Iterator[Piece]:
-    """What is computed in half in the statements that name a variable, without what is inside of other such things."""
+    """The outermost half-precision expressions in the statements that name a variable."""
     end = 0
     for e in function.body.all("call_expression", "cast_expression"):
         around = e.file.around(e.start, "expression_statement", "declaration", "return_statement")
@@ -46,7 +46,7 @@ def _outermost(function: Function, v: Variable) -> Iterator[Piece]:
 
 
 def in_float(e: Piece) -> str:
-    """An expression without conversions, with the signs of float."""
+    """An expression without conversions, with float operators."""
     if inner := _converted(e):
         return in_float(inner)
     if plain := _computed(e):
@@ -60,7 +60,7 @@ def in_float(e: Piece) -> str:
 
 
 def _converted(e: Piece) -> Piece | None:
-    """What is converted, if it is a conversion."""
+    """The operand, if it is a conversion."""
     if e.kind == "cast_expression":
         return e.part("value") if re.fullmatch(_HALF, e.part("type").code) else None
     name = e.part("function") if e.kind == "call_expression" else None
@@ -69,6 +69,6 @@ def _converted(e: Piece) -> Piece | None:
 
 
 def _computed(e: Piece) -> str:
-    """How the same is written in float; "" where it is no sum, product ... of halves."""
+    """The same in float; "" if it is not a sum, product ... of halves."""
     plain = _COMPUTES.get(e.part("function").code, "") if e.kind == "call_expression" else ""
     return plain if plain and len(e.part("arguments").parts) == plain.count("{}") else ""

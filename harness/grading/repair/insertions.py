@@ -1,5 +1,5 @@
-"""The sites of what may be missing: a variable that is to get another value, the 0 beside an element that need not be there,
-and the other forms of a call."""
+"""The sites of what may be missing: an assignment, the 0 instead of an element that may not exist, and other
+forms of a call."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .pool import Entries, are_named_alike
 from .sites import Choice
 from .support import asked
 
-TEMPLATE = 0.7  # the cost of a template's argument, of which there are few
-MOST_TARGETS = 8  # variables that may get a value at one place
-LONGEST = 160  # characters of a statement that is added
+TEMPLATE = 0.7  # the cost of a template argument, as there are few
+MOST_TARGETS = 8  # variables that may be assigned at one place
+LONGEST = 160  # characters of an added statement
 #: a digit that has grown too large
 _CARRY = re.compile(r"if \((\w+) >= (\w+)\) \{? ?\1 -= \2[,;] ?(\w+)\+\+; ?\}?")
 _ADDED = ("expression_statement", "if_statement")
@@ -29,7 +29,7 @@ class Insertions:
     """Writes what may be inserted; statements.py writes what is there."""
 
     def _assigned_before(self, p: Piece, block: Piece) -> str:
-        """In a loop or a branch: what a variable gets before a statement, or at the end, `}`."""
+        """In a loop or a branch: assignments to a variable before a statement or at the end, `}`."""
         inside = block.outer is not None and block.outer.kind in _INSIDE
         if not inside or p.kind == "comment" or p.code == "{" or p == block.parts[0]:
             return ""
@@ -66,8 +66,8 @@ class Insertions:
         return f"if ({asked(number)}) {{ {text}{self._stores(targets)}}} "
 
     def _added_before(self, p: Piece, block: Piece) -> str:
-        """Statements that may be missing before another: the same for columns as there is for rows beside it, and what
-        changes a variable that is used there and is changed so elsewhere."""
+        """Statements that may be missing before another: the counterpart for columns of one for rows, and the
+        update of a variable that is used there and is updated that way elsewhere."""
         if p.kind == "comment" or p.code == "{" or p.line in self.schemata.plain:
             return ""
         before = next((s for s in reversed(block.parts) if s.end <= p.start and s.kind != "comment"), None)
@@ -93,7 +93,8 @@ class Insertions:
         return f"if ({asked(number)}) {{ {added} }} "
 
     def _carries(self, code: str, names: set[str]) -> dict[str, str]:
-        """`if (s >= S) s -= S, r++;` before `if (r >= R) r -= R, c++;`, and what keeps the pool up to date."""
+        """`if (s >= S) s -= S, r++;` before `if (r >= R) r -= R, c++;`, and the code that keeps the pool up
+        to date."""
         if not (carry := _CARRY.fullmatch(code)):
             return {}
         own, extent, _ = carry.groups()
@@ -108,7 +109,7 @@ class Insertions:
         return found
 
     def _next_of_series(self, p: Piece, block: Piece) -> Iterator[str]:
-        """After `v.x = p[0]; v.y = p[1];`, or where it is left out of the middle or the start, the one that goes on."""
+        """The next of `v.x = p[0]; v.y = p[1];`, or the one missing from the middle or the start."""
         parts = [s for s in block.parts if s.kind != "comment"]
         at = next((i for i, s in enumerate(parts) if s.start >= p.start), len(parts))
         for first, second, which in ((at - 2, at - 1, 2), (at - 1, at, 0.5), (at, at + 1, -1)):
@@ -126,7 +127,8 @@ class Insertions:
         return self.schemata.add(p, operations, made=made)
 
     def _visible(self, place: int) -> set[str]:
-        """The variables that may be named there, but for arrays that cannot be changed: `x` and `y` are no directions then."""
+        """The variables that may be named there, except for arrays that cannot be changed: then `x` and `y`
+        are not directions."""
         named = (v for v in self.pool.locals if self._is_named(v, place))
         return {v.name for v in named if not (v.pointer and "const" in v.words)}
 
@@ -135,13 +137,14 @@ class Insertions:
         return all(named(n.code, n.start) == named(n.code, place) for n in s.all("identifier"))
 
     def _is_there(self, code: str) -> bool:
-        """Whether a statement stands in the function, or an `if` that names nothing else, and lacks a part perhaps."""
+        """Whether the function has this statement, or an `if` that names nothing else, perhaps with a part
+        missing."""
         alike = (words for other, words in self._statements.items() if other.startswith("if"))
         return code in self._statements or code.startswith("if") and any(w <= _words(code) for w in alike)
 
     @cached_property
     def _statements(self) -> dict[str, frozenset[str]]:
-        """Those of the function, in one line each, and what they name."""
+        """The statements of the function, on one line each, and the names in them."""
         return {_flat(s): _words(_flat(s)) for s in self.function.body.all(*_ADDED)}
 
     @cached_property
@@ -158,7 +161,7 @@ class Insertions:
 
     @cached_property
     def _changing(self) -> list[Variable]:
-        """Variables that may get another value: those that do, and those that begin with one like it."""
+        """Variables that may be assigned: those that are, and those with a similar first value."""
         return [
             v
             for v in self.pool.locals
@@ -171,12 +174,12 @@ class Insertions:
         ]
 
     def _begins(self, v: Variable) -> bool:
-        """Whether a variable's first value is a number, or not the same for all threads all the time."""
+        """Whether a variable's first value is a number, or differs between threads or over time."""
         return v.value.kind == "number_literal" or v.node.id not in self.pool._steady
 
     @cached_property
     def _kept_as_it_is(self) -> list[Variable]:
-        """Those of them that get no value after their first one, which is no number."""
+        """Those that are never assigned after their first value, which is not a number."""
         return [
             v
             for v in self._changing
@@ -192,11 +195,11 @@ class Insertions:
         return found | {e.part("argument").code for e in body.all("update_expression")}
 
     def _is_named(self, v: Variable, place: int) -> bool:
-        """Whether its name stands for it at a place, where it has been declared."""
+        """Whether its name refers to it at a place after its declaration."""
         return v.end <= place and self.schemata.file.named(v.name, place) == [v]
 
     def _or_zero(self, p: Piece, text: str) -> str:
-        """An element that is read, where some threads should have 0 instead."""
+        """A read of an element where some threads should use 0 instead."""
         outer = p.outer
         if outer is None or outer.kind not in ("assignment_expression", "init_declarator"):
             return text
@@ -216,7 +219,7 @@ class Insertions:
         return f"({asked(number)} && !backwarp_chosen({number}, backwarp_p) ? {zero} : {text})"
 
     def _called_otherwise(self, p: Piece, text: str) -> str:
-        """`f(x, y);` where another function, or another part of an array, is meant."""
+        """`f(x, y);` where another function or another part of an array is meant."""
         call = p.parts[0] if len(p.parts) == 1 else None
         if call is None or call.kind != "call_expression":
             return text
@@ -242,7 +245,7 @@ class Insertions:
         return text
 
     def _other_functions(self, call: Piece) -> tuple[Piece, list[str], str]:
-        """Those that are called with as many arguments; for fragments, the transposed ones as well."""
+        """Functions called with as many arguments; for fragments, the transposed ones as well."""
         own = call.part("function")
         codes = self._called_with(len(call.part("arguments").parts), own.code)
         if own.code.startswith("ldmatrix_"):
@@ -273,7 +276,7 @@ class Insertions:
         return None, [], ""
 
     def _other_numbers(self, call: Piece) -> tuple[Piece | None, list[str], str]:
-        """Of a template's argument: one more, and one less."""
+        """For a template argument: one more and one less."""
         arguments = call.part("function").part("arguments")
         own = arguments.parts[0] if arguments is not None and len(arguments.parts) == 1 else None
         if own is None or not re.fullmatch(r"[\w\s+-]+", own.code):
@@ -301,7 +304,8 @@ def _words(code: str) -> frozenset[str]:
 
 
 def in_series(one: str, other: str, which: float) -> Iterator[str]:
-    """What stands at a place of the series in which two statements are at 0 and 1: numbers go up, and `x y z w`."""
+    """The statement at a position of the series that two statements begin (0 and 1): numbers increase, and so
+    do `x y z w`."""
     parts = [re.split(r"(\b(?:\d+|[xyzw])\b)", text) for text in (one, other)]
     if len(parts[0]) != len(parts[1]) or parts[0] == parts[1]:
         return

@@ -1,4 +1,4 @@
-"""What the expressions of a file are: "integer", "float", "bool", "pointer" or ""."""
+"""The kinds of the expressions of a file: "integer", "float", "bool", "pointer" or ""."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Kinds:
 
 
 def kind_of(v: Variable) -> str:
-    """Of a plain variable; "" for arrays, pointers and other types."""
+    """The kind of a plain variable; "" for arrays, pointers and other types."""
     return "" if v.pointer or v.extents else kind_of_type(v.type)
 
 

@@ -1,4 +1,4 @@
-"""The sites of statements that should perhaps stand elsewhere: before a neighbour, in a loop, or out of one."""
+"""The sites of statements that may belong elsewhere: before a neighbour, into a loop, or out of one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .edits import MOVED, TURNED, ZEROED, Edit
 from .sites import Choice
 from .support import asked
 
-LONGEST = 240  # characters of a statement that is moved, as it is compiled twice
+LONGEST = 240  # characters of a moved statement, as it is compiled twice
 _LOOPS = ("for_statement", "while_statement", "do_statement")
 _MOVED = ("expression_statement", "if_statement", *_LOOPS)
 _LEAVES = ("return_statement", "continue_statement", "break_statement")
@@ -21,17 +21,15 @@ class Moves:
     """Writes what stands around statements; statements.py writes the statements themselves."""
 
     def __init__(self):
-        self.moved: dict[int, list[int]] = defaultdict(list)  # by node: the sites by which it is left out
-        self.into: dict[
-            int, list[str]
-        ] = {}  # by the body of a loop: what is run at its start, and at its end
+        self.moved: dict[int, list[int]] = defaultdict(list)  # by node: the sites that leave it out
+        self.into: dict[int, list[str]] = {}  # by the body of a loop: what runs at its start and at its end
 
     def _unless_moved(self, p: Piece, text: str) -> str:
         unless = " && ".join(f"!{asked(number)}" for number in self.moved.get(p.node.id, ()))
         return f"if ({unless}) {{ {text} }}" if unless else text
 
     def _moved_to(self, p: Piece, operation, places: list[tuple[int, str]]) -> list[str]:
-        """What runs a statement at each of these places of the text instead of its own, where it is written in this form."""
+        """Code that runs a statement, written in this form, at each of these places instead of its own."""
 
         def made(choice: Choice) -> tuple[Edit, ...]:
             place, form = places[choice.operation]
@@ -46,7 +44,8 @@ class Moves:
         return [f"if ({which} {i}) {{ {code} }} " for i in range(len(places))]
 
     def _around(self, loop: Piece) -> tuple[str, str]:
-        """What is run before a loop, or after it: what is in it and should perhaps be run once, and sums set to 0."""
+        """Code before or after a loop: statements from inside it that may have to run only once, and sums set
+        to 0."""
         body, before, after = loop.part("body"), self._zeroed(loop), ""
         for p in body.parts if body.kind == "compound_statement" else ():
             if p.kind in ("expression_statement", "if_statement") and self._fits(p, loop.start):
@@ -56,7 +55,7 @@ class Moves:
         return before, after
 
     def _out_of(self, p: Piece) -> str:
-        """What is run after an `if`: its last statement, which should perhaps be run in any case."""
+        """Code after an `if`: its last statement, which may have to run in any case."""
         body = p.part("consequence")
         last = body.parts[-1] if body.kind == "compound_statement" and len(body.parts) > 1 else None
         if last is None or p.part("alternative") or last.kind != "expression_statement":
@@ -65,8 +64,8 @@ class Moves:
         return "".join(self._moved_to(last, MOVED, [(p.end, " %s")])) if fits else ""
 
     def _turned(self, block: Piece) -> tuple[dict[int, str], dict[int, str]]:
-        """Of a block, by node: what is run before a statement, or after it, if it changes places with a neighbour. A
-        statement beside a loop should perhaps be run in every turn."""
+        """For a block, by node: code before or after a statement that swaps places with a neighbour. A
+        statement next to a loop may have to run in every iteration."""
         before: dict[int, str] = defaultdict(str)
         after: dict[int, str] = defaultdict(str)
         for one, other in pairwise(p for p in block.parts if p.kind != "comment"):
@@ -94,7 +93,7 @@ class Moves:
         return before, after
 
     def _zeroed(self, loop: Piece) -> str:
-        """`x[i] += …` in a loop should perhaps begin with 0."""
+        """`x[i] += …` in a loop may have to begin with 0."""
         if loop.outer is None or loop.outer.kind != "compound_statement":
             return ""
         return "".join(self._zero(target, loop) for target in dict.fromkeys(self._sums(loop)))
@@ -115,12 +114,12 @@ class Moves:
         return "" if number is None else f"if ({asked(number)}) {{ {text}}} "
 
     def _fits(self, p: Piece, place: int) -> bool:
-        """Whether a statement may be run at another place."""
+        """Whether a statement may run at another place."""
         plain = p.kind in _MOVED and len(p.code) <= LONGEST and "__sync" not in p.code and "#" not in p.code
         return plain and self._means_the_same(p, place)
 
     def _means_the_same(self, p: Piece, place: int) -> bool:
-        """Whether every name in a statement stands for the same at another place."""
+        """Whether every name in a statement means the same at another place."""
         names = [n for n in p.all("identifier") if self.schemata.file.named(n.code, n.start)]
         return all(
             self.schemata.file.named(n.code, n.start) == self.schemata.file.named(n.code, place)
@@ -139,7 +138,8 @@ def _is_named_in(one: Piece, other: Piece) -> bool:
 
 
 def _matters(one: Piece, other: Piece) -> bool:
-    """Whether their order does: one sets what the other names, calls a function for what it does, or leaves."""
+    """Whether the order of two statements matters: one sets what the other names, calls a function for its
+    effect, or leaves."""
     if any(next(p.all(*_LEAVES), None) or _calls(p) for p in (one, other)):
         return True
     names = [{n.code for n in p.all("identifier")} for p in (one, other)]
@@ -157,7 +157,7 @@ def _statements(p: Piece) -> Iterator[Piece]:
 
 
 def _set_in(p: Piece) -> set[str]:
-    """Names of variables and arrays that get a value."""
+    """Names of variables and arrays that are assigned."""
     targets = [
         e.part("left") or e.part("argument") for e in p.all("assignment_expression", "update_expression")
     ]

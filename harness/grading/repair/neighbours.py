@@ -1,4 +1,4 @@
-"""Statements and the declarations beside them: what may change places, and where something may stand."""
+"""Statements and neighbouring declarations: what may swap places, and where something may be inserted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def may_be_exchanged(one: Variable, other: Variable) -> bool:
 
 
 def as_soon_as_known(p: Piece, condition: str) -> int:
-    """Where a thread may leave before a statement: before declarations that read no memory and say nothing of it."""
+    """Where a thread may leave before a statement: ahead of declarations that read no memory and are
+    unrelated to it."""
     place, before = p.start, p.node.prev_named_sibling
     names = set(re.findall(r"\w+", condition))
     while before is not None and before.type == "declaration":
@@ -33,7 +34,7 @@ def as_soon_as_known(p: Piece, condition: str) -> int:
 
 
 def sets(statement: Piece, variable: Variable | None) -> bool:
-    """Whether a variable gets a value in a statement."""
+    """Whether a statement assigns a variable."""
     changed = (
         e.part("left") or e.part("argument")
         for e in statement.all("assignment_expression", "update_expression")
@@ -42,7 +43,7 @@ def sets(statement: Piece, variable: Variable | None) -> bool:
 
 
 def setters(source: str, line: int, most: float) -> dict[int, float]:
-    """A line, and those that set what is used in it, and what is used in these: half as much each time."""
+    """A line, and those that set what it uses, transitively: half as much at each step."""
     file = read(source)
     function = next(
         (f for f in file.functions if f.whole.node.start_point[0] < line <= f.whole.node.end_point[0] + 1),
@@ -59,7 +60,7 @@ def setters(source: str, line: int, most: float) -> dict[int, float]:
 
 
 def users(source: str, line: int, most: float) -> dict[int, float]:
-    """The lines that use what is set in a line, or filled by a call of it, and what is set in those: half as much each time."""
+    """The lines that use what a line sets, or fills by a call, transitively: half as much at each step."""
     file = read(source)
     function = next(
         (f for f in file.functions if f.body.node.start_point[0] < line <= f.body.node.end_point[0] + 1), None
@@ -79,7 +80,7 @@ def _setting(body: Piece) -> list[Piece]:
 
 
 def _targets(p: Piece) -> list[Piece]:
-    """What gets a value: the left side, or the first argument of a call that is a statement."""
+    """The targets: the left side, or the first argument of a call that is a statement."""
     if p.kind == "call_expression":
         is_statement = p.outer is not None and p.outer.kind == "expression_statement"
         return p.part("arguments").parts[:1] if is_statement else []

@@ -1,4 +1,4 @@
-"""Two edits that belong together: names that were exchanged, and the same slip for rows and for columns."""
+"""Two edits that belong together: swapped names, and the same slip for rows and for columns."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ TURNED_NAME = 0.55
 TURNED_INDEX = 0.5
 ZEROED_TOO = 1.0
 STRIDED = 0.15
-TURNED = 0.35  # as much as two names exchanged in one index: which was meant, nobody knows
-NEAR = 2  # lines between two that are exchanged
+TURNED = 0.35  # as much as two names swapped in one index: which one was meant is unknown
+NEAR = 2  # lines between two swapped names
 ALIKE = 8  # lines between two edits of one kind, or of one factor
 
 
 def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
-    """Every two names of a statement or of neighbouring lines, each in the other's place."""
+    """Every two names of a statement or of neighbouring lines, swapped."""
     named = [(s, s.entry_of(s.piece.code)) for s in sites if s.replaces]
     named = [(s, entry) for s, entry in named if entry is not None and not s.pool[entry].text.isdigit()]
     turned: list[tuple[Choice, Choice]] = []
@@ -61,7 +61,7 @@ def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
 
 
 def turned_signs(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
-    """`i / 2` and `i % 2` in one line, each in the other's place."""
+    """`i / 2` and `i % 2` in one line, swapped."""
     signs = [(s, s.piece.part("operator").code) for s in sites if s.operations is BINARY]
     for (first, one), (second, other) in combinations([(s, sign) for s, sign in signs if sign in "/%"], 2):
         if one != other and first.piece.line == second.piece.line and _sides(first) == _sides(second):
@@ -70,7 +70,7 @@ def turned_signs(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
 
 
 def turned_index(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
-    """`c * K + k` for `k * C + c`, with any extent."""
+    """`k * C + c` turned into `c * K + k`, with any extent."""
     named = {s.piece.node.id: s for s in sites if s.own is not None}
     for e in (s.piece for s in sites if s.operations is BINARY and s.piece.part("operator").code == "+"):
         product, right = _plain(e.part("left")), named.get(e.part("right").node.id)
@@ -115,7 +115,7 @@ def _difference(one: str, other: str) -> tuple[str, str]:
 
 
 def strided(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
-    """`for (int i = 0; i < n; i++)` of which each thread should take its share: where it starts, and its step."""
+    """`for (int i = 0; i < n; i++)` that should be shared among threads: its start and its step."""
     steps = [s for s in sites if s.piece.kind == "update_expression" and s.operations[0].code == "+= a"]
     starts = {s.piece.outer.outer.outer.start: s for s in sites if s.replaces and _is_start(s.piece)}
     for step in steps:
@@ -131,14 +131,14 @@ def strided(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
 
 
 def _is_start(e: Piece) -> bool:
-    """Whether it is the 0 that a loop's own variable begins with."""
+    """Whether it is the 0 that the loop's own variable begins with."""
     declared = e.outer is not None and e.outer.kind == "init_declarator" and e.code == "0"
     loop = e.outer.outer.outer if declared and e.outer.outer is not None else None
     return loop is not None and loop.kind == "for_statement"
 
 
 def _of_thread(entry: Entry) -> bool:
-    """Whether it is a thread's number, or made of it alone."""
+    """Whether it is a thread index or computed from it alone."""
     value = entry.variable.value.code if entry.variable and entry.variable.value else entry.text
     return value.startswith("threadIdx") and " / " not in value
 
@@ -148,7 +148,7 @@ def _sides(site: Site) -> tuple[str, str]:
 
 
 def _apart(one: Site, other: Site) -> float:
-    """What it costs that their names are exchanged: those of one index or one call are mistaken sooner."""
+    """The cost of swapping their names: those of one index or one call are confused more easily."""
     a, b = one.piece, other.piece
     if one.is_index and other.is_index and b.outer.outer.part("argument") == a.outer.outer:
         return 0.1  # `tile[x][y]`
@@ -160,7 +160,7 @@ def _apart(one: Site, other: Site) -> float:
 
 
 def _statement(e: Piece) -> int:
-    """The place of the term, argument or comparison that a name stands in, which is one of several."""
+    """The place of the term, argument or comparison, one of several, that a name occurs in."""
     while e.outer is not None and e.outer.kind in ("binary_expression", "parenthesized_expression"):
         e = e.outer
     e = e.outer or e
@@ -168,7 +168,7 @@ def _statement(e: Piece) -> int:
 
 
 def everywhere(named: Sequence[tuple[Site, int]]) -> Iterator[tuple[Choice, ...]]:
-    """Two names exchanged in all lines of a stretch, each alone or as that of rows and that of columns: `h * stride_w`
+    """Two names swapped in a run of lines, each alone or as those of rows and of columns: `h * stride_w`
     and `w * stride_h`, `p * dilation_h + r * stride_h` and the same for columns."""
     named = [(s, own) for s, own in named if not s.pool[own].of]
     for i, (site, own) in enumerate(named):
@@ -199,7 +199,7 @@ def zeroed(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
 
 
 def stored_otherwise(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
-    """`x[i] *= y;` that should be `x[i] = z;`, or be stored by some threads."""
+    """`x[i] *= y;` that should be `x[i] = z;`, or be stored by some threads only."""
     for old in sites:
         sign = old.piece.part("operator") if old.piece.kind == "assignment_expression" else None
         if sign is None or sign.code == "=" or old.operations[: len(ASSIGN)] != ASSIGN:
@@ -213,7 +213,7 @@ def stored_otherwise(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
 
 
 def renamed(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
-    """A name that stands several times in a line, with another in all these places."""
+    """A name that occurs several times in a line, replaced everywhere in it."""
     alike: dict[tuple[int, str], list[Site]] = {}
     for site in sites:
         if site.own is not None:
@@ -226,7 +226,7 @@ def renamed(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
 
 
 def carried(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
-    """A factor or term that belongs to another expression near by."""
+    """A factor or term that belongs to another expression nearby."""
     for old in sites:
         sign = old.piece.part("operator")
         if old.operations not in (BINARY, FLOAT_BINARY) or sign.code not in "*+":
@@ -249,7 +249,7 @@ def _number(site: Site, code: str) -> int:
 
 
 def moved(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
-    """A barrier that stands in the wrong place, and every place for it."""
+    """A barrier in the wrong place, moved to every other one."""
     for old in sites:
         if old.piece.code.startswith("__sync"):
             for new in sites:
@@ -258,8 +258,8 @@ def moved(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
 
 
 def declared(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
-    """The names of two declarations exchanged, alone or with an extent that is then another one, or those of rows for
-    those of columns."""
+    """The names of two declarations swapped, alone or along with an extent, or those of rows with those of
+    columns."""
     for swap in sites:
         if swap.operations[0] is not EXCHANGE:
             continue
@@ -288,7 +288,7 @@ def declared(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
 
 
 class Families:
-    """An edit and its counterparts near by: `p` becomes `p * stride_h`, and `q` becomes `q * stride_w`."""
+    """An edit and its counterparts nearby: `p` becomes `p * stride_h`, and `q` becomes `q * stride_w`."""
 
     def __init__(self, sites: Sequence[Site]):
         self.near: dict[int, list[Site]] = {}
@@ -297,7 +297,7 @@ class Families:
             self.near[first.number] = [s for s in within if _alike(first, s)]
 
     def of(self, c: Choice) -> Iterator[tuple[Choice, ...]]:
-        """With one of them, and with several: those near by, those of the same text, all."""
+        """With one of them, and with several: those nearby, those with the same text, all."""
         found = [counterpart for s in self.near[c.site.number] if (counterpart := _counterpart(c, s))]
         yield from ((c, other) for other in found)
         near = [o for o in found if o.site.piece.line - c.site.piece.line <= NEAR]
@@ -315,7 +315,7 @@ def _alike(one: Site, other: Site) -> bool:
 
 
 def _is_value(one: Site, other: Site) -> bool:
-    """Whether they are what is declared for rows and for columns: `int p = …; int q = …;`."""
+    """Whether they are declarations for rows and for columns: `int p = …; int q = …;`."""
     outer = one.piece.outer, other.piece.outer
     if any(o is None or o.kind != "init_declarator" for o in outer):
         return False
@@ -349,7 +349,7 @@ def _counterpart(c: Choice, site: Site) -> Choice | None:
 
 
 def _counterparts(site: Site, entry: int) -> list[int]:
-    """Entries of its pool that name the same of another direction."""
+    """Entries of its pool that mean the same in another direction."""
     known = site.pool.counterparts
     if entry not in known:
         text = site.pool[entry].text
