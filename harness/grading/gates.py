@@ -37,7 +37,8 @@ def names(gate: Gate, puzzle: Puzzle) -> tuple[str, ...]:
 
 @dataclass
 class Measure:
-    """The result of a gate. line: the line of the file that costs most, 0 if none stands out.
+    """The result of a gate. line: the line of the file that costs most, 0 if none stands out; line_share: its share,
+    of what is called `of`.
 
     idea: the puzzle is about this gate, which has its own sentence. larger: counted with larger sizes than
     the case's.
@@ -56,6 +57,7 @@ class Measure:
     hint: int
     idea: bool = True
     larger: bool = False
+    of: str = "it"
 
     @property
     def passed(self) -> bool:
@@ -148,7 +150,10 @@ def weigh(gate: Gate, puzzle: Puzzle, case: Case, t: Tunables, counters: dict, t
     value, most = what.value(counters), gate.limit(puzzle.full_dims(case), t)
     if isinstance(value, int) and not callable(gate.most):  # a count, not a ratio
         most *= times
-    costs = {line: what.of_line(counts) for line, counts in counters["lines"].items()}
+    # where what is wasted decides, the line that wastes most
+    wasteful = what.waste and value > most >= value - what.waste(counters)
+    cost, of = (what.waste, what.of_waste) if wasteful else (what.of_line, what.of)
+    costs = {line: cost(counts) for line, counts in counters["lines"].items()}
     worst = max(filter(None, costs), key=costs.get, default=0)
     share = costs[worst] / sum(costs.values()) if worst and costs[worst] > 0 else 0.0
     return Measure(
@@ -164,6 +169,7 @@ def weigh(gate: Gate, puzzle: Puzzle, case: Case, t: Tunables, counters: dict, t
         gate.says or what.says,
         gate.hint,
         bool(gate.says),
+        of=of,
     )
 
 
@@ -192,7 +198,7 @@ def explain(m: Measure, source: str) -> list[str]:
     """What costs most, where, and what to do about it."""
     lines = [sentence(m)]
     if m.line:
-        lines.append(f"Line {m.line} costs the most, {per_cent(m.line_share)} of {quantity(m.quantity).of}:")
+        lines.append(f"Line {m.line} costs the most, {per_cent(m.line_share)} of {m.of}:")
         rows = source.splitlines()
         lines += source_line(m.line, rows[m.line - 1])[:1] if m.line <= len(rows) else []
         if m.quantity == "local_bytes" and m.line <= len(rows) and "printf" in rows[m.line - 1]:

@@ -15,7 +15,7 @@ class Quantity:
     value.
 
     says: the usual cause of too much of it, and the remedy. of: what a line's cost is a share of, if not of
-    the quantity itself.
+    the quantity itself. waste: the part of it that a kernel need not have, of which `of_waste` is the name.
     """
 
     noun: str
@@ -23,6 +23,8 @@ class Quantity:
     cost: Callable[[dict], float] | None = None
     says: str = ""
     of: str = "it"
+    waste: Callable[[dict], float] | None = None
+    of_waste: str = ""
 
     def of_line(self, counts: dict) -> float:
         return (self.cost or self.value)(counts)
@@ -127,6 +129,8 @@ QUANTITIES = {
         _wavefronts,
         says="A request takes one pass for every 128 bytes, and one more for every bank conflict. Load a number that "
         "is used several times into a register, and let the lanes of a warp use different banks.",
+        waste=c.shared_conflicts,
+        of_waste="all bank conflicts",
     ),
     "sectors_per_request": Quantity("sectors per request", _sectors, _excess("load", "store")),
     "sectors_per_load": Quantity("sectors per load", c.sectors_per_request, _excess("load")),

@@ -13,7 +13,6 @@ from rich.text import Text
 from ..devices.nvrtc import ptxas
 from ..devices.virtual.explain import metrics as c
 from ..grading.gates import Measure, per_cent, sentence
-from ..grading.quantities import quantity
 from ..measure.profile import KernelProfile, Profile
 from .text import printable, terminal_width, wants_colour
 from .text import wrap as wrap_text
@@ -64,7 +63,7 @@ def worst_line(measure: Measure) -> str:
     """The line that contributes most to a count that is too high."""
     if measure.passed or not measure.line:
         return ""
-    return f"; line {measure.line} has {percent(measure.line_share)} of {quantity(measure.quantity).of}"
+    return f"; line {measure.line} has {percent(measure.line_share)} of {measure.of}"
 
 
 def kernel_parts(kernel: KernelProfile, source: str, width: int) -> list:

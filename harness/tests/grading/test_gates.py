@@ -130,6 +130,29 @@ NOT_NEEDED = {
 }
 
 
+#: 320 passes, 124 of them by the conflicts of line 7; most are in line 5, which has none
+COLUMN = """extern "C" __global__ void vector_add(const float* a, const float* b, float* c, int n) {
+    __shared__ float tile[32][32], next[256];
+    int i = blockIdx.x * blockDim.x + threadIdx.x, t = threadIdx.x;
+    for (int k = t; k < 1024; k += blockDim.x)
+        tile[k / 32][k % 32] = t, next[t] = k;
+    __syncthreads();
+    float x = t < 32 ? tile[t][0] : 0.0f;
+    if (i < n) c[i] = a[i] + b[i] + (x + next[t] > 1e9f);
+}
+"""
+
+
+@pytest.mark.parametrize(("most", "line"), [(250, 7), (100, 5)])
+def test_the_line_with_the_conflicts_is_named_where_it_would_pass_without(tmp_path, most, line):
+    verdict = graded(tmp_path, COLUMN, gate("shared_wavefronts", most))
+    of = "all bank conflicts" if line == 7 else "it"
+    assert any(
+        text.startswith(f"Line {line} costs the most") and text.endswith(f"of {of}:")
+        for text in verdict.lines
+    )
+
+
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", NOT_NEEDED)
 def test_what_no_kernel_needs_has_a_gate_wherever_something_is_counted(tmp_path, name):
