@@ -2,11 +2,12 @@
 
 from_solution.py first tries what the solution suggests, where the kernel differs from it.
 
-Then all edits are tried: edits.py says what can be changed and how that reads, sites.py where, pool.py, kinds.py and
-terms.py what can be put in, ranks.py how far-fetched that is, texts.py (with halves.py and collectives.py) what each needs a file of its own.
-schemata.py (with statements.py, insertions.py, moves.py, neighbours.py, expressions.py and support.py) writes all other edits into
-one kernel that is compiled once; pairs.py, guards.py and directions.py say which belong together; variants.py runs them;
-search.py says in what order, and suspicion.py in which lines first.
+Then all edits are tried: edits.py defines the operations and how they read, sites.py where they apply,
+pool.py, kinds.py and terms.py which values they insert, ranks.py how likely those are, texts.py (with
+halves.py and collectives.py) the edits that each need a file of their own. schemata.py (with statements.py,
+insertions.py, moves.py, neighbours.py, expressions.py and support.py) writes all other edits into one kernel
+that is compiled once; pairs.py, guards.py and directions.py say which edits belong together; variants.py runs
+them; search.py decides their order, and suspicion.py which lines come first.
 
 repair.py represents a repair, telling.py explains it to the student.
 """

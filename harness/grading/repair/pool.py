@@ -1,4 +1,5 @@
-"""The values that a repair may put in: variables, thread and block coordinates, and constants of a function."""
+"""The values that a repair may insert: variables, thread and block coordinates, and constants of a
+function."""
 
 from __future__ import annotations
 
@@ -16,18 +17,19 @@ from .kinds import BUILTINS, Kinds, kind_of, kind_of_type
 
 TERMS = 1000  # the code of the first term
 MOST_TERMS = 60
-UNUSED = -0.6  # the rank of what is nowhere used
-FAR_FETCHED = 9.0  # the rank of what stands only for a number like it
-MOST_DIVIDED = 3  # names of which quotients are taken
-MOST_INDICES = 8  # names that places of elements are made of
+UNUSED = -0.6  # the rank of what is never used
+FAR_FETCHED = 9.0  # the rank of a value that may only replace a similar number
+MOST_DIVIDED = 3  # names to form quotients of
+MOST_INDICES = 8  # names to form element indices from
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One value. variable: None for what can be named everywhere. known: its value where it never changes.
+    """One value. variable: None if it can be named everywhere. known: its value if it never changes.
 
-    varies: it differs between threads or iterations, as an index does, and an extent does not. code: its number when
-    it is computed. of: the entries that a term is made of; empty for names and numbers. rank: how far-fetched it is.
+    varies: it differs between threads or iterations, like an index and unlike an extent. code: its number in
+    compiled code. of: the entries that a term consists of; empty for names and numbers. rank: how far-fetched
+    it is.
     """
 
     text: str
@@ -43,13 +45,13 @@ class Entry:
 
 
 def numbers_near(text: str) -> set[int]:
-    """What may be meant by a number: twice as many, the next one."""
+    """Numbers that may be meant instead: the double, the next one."""
     n = int(text) if text.isdecimal() else 0
     return {2 * n, 4 * n, n // 2, n // 4, n - 1, n + 1} if n > 1 else set()
 
 
 def are_named_alike(index: str, extent: str) -> bool:
-    """`row` and `rows`, `k` and `K`: an index, and how many there are."""
+    """`row` and `rows`, `k` and `K`: an index and its extent."""
     return extent == index + "s" or len(index) == 1 and index.isalpha() and extent == index.upper() != index
 
 
@@ -59,9 +61,9 @@ def is_shared(v: Variable) -> bool:
 
 
 class Entries(list):
-    """By number; all of one type, or integers first: places. counterparts: of an entry, those that name the same of
-    another direction. partners: of texts, those of their extents. factors: of texts, what they are multiplied by
-    somewhere. divisors: what they are divided by. moduli: what stands in remainders."""
+    """By number; all of one type, or integers first: indices. counterparts: of an entry, those that mean the
+    same in another direction. partners: of texts, those of their extents. factors: of texts, what they are
+    multiplied by somewhere. divisors: what they are divided by. moduli: divisors of remainders."""
 
     def __init__(self, entries: Iterable[Entry] = (), places: int = 0):
         super().__init__(entries)
@@ -78,7 +80,7 @@ class Entries(list):
 
 
 class Pool(Kinds):
-    """The values of one function, and what its expressions are: "integer", "float", "pointer" or "".
+    """The values of one function, and the kind of its expressions: "integer", "float", "pointer" or "".
 
     programs: of the terms of all functions of the file. arrays: as the puzzle declares a kernel's."""
 
@@ -102,7 +104,7 @@ class Pool(Kinds):
 
     @cached_property
     def integers(self) -> Entries:
-        """Names and numbers, and then terms of them."""
+        """Names and numbers, followed by terms made of them."""
         texts = [
             (text, 0.5, False) for text in terms.in_text(self.function.body, set(self._names[0]))[:MOST_TERMS]
         ]
@@ -145,7 +147,7 @@ class Pool(Kinds):
 
     @cached_property
     def _partners(self) -> dict[str, set[str]]:
-        """Names, and what they stay below: by the arrays' axes, by conditions, remainders and places in rows."""
+        """Names and their bounds: from the arrays' axes, conditions, remainders and row-major indices."""
         found: dict[str, set[str]] = {}
         for array in self.arrays:
             for letter, size in array.axes:
@@ -163,9 +165,7 @@ class Pool(Kinds):
         }
         for v in self.locals:
             if v.value and {"blockIdx.x", "blockDim.x"} <= set(re.findall(r"[\w.]+", v.value.code)):
-                found.setdefault(v.name, set()).update(
-                    numbers
-                )  # the number of a thread, and so of an element
+                found.setdefault(v.name, set()).update(numbers)  # the index of a thread, and so of an element
         for text in [f"{index} < {e}" for index, extents in found.items() for e in extents if " " in index]:
             for other in turned(text, {v.name for v in self.locals}):  # of `left + j < W`: `top + i < H`
                 index, _, extent = other.partition(" < ")
@@ -220,7 +220,7 @@ class Pool(Kinds):
 
     @cached_property
     def _names(self) -> list[dict[str, int]]:
-        """The numbers of names; several where there are several variables of one name."""
+        """The numbers of names; several if several variables have the same name."""
         found: list[dict[str, int]] = [{}]
         for i, e in enumerate(self._direct):
             layer = next((names for names in found if e.text not in names), None)
@@ -231,14 +231,14 @@ class Pool(Kinds):
 
     @cached_property
     def _indices(self) -> tuple[list[str], list[str]]:
-        """Names, and those of them that vary, which an element's place may be made of."""
+        """Names, and those that vary, from which an element's index may be formed."""
         own = [e for e in self._direct if e.variable]
         varying = [e.text for e in own if e.varies]
         return list(dict.fromkeys(e.text for e in own)), list(dict.fromkeys(varying))[:MOST_INDICES]
 
     @cached_property
     def kept(self) -> list[Variable]:
-        """Pointers of which elements may be put in."""
+        """Pointers whose elements may be inserted."""
         plain = [v for v in self.pointers if kind_of_type(v.type) in ("integer", "float")]
         return [v for v in plain if v.pointer and not v.extents and "volatile" not in v.words]
 
@@ -267,7 +267,7 @@ class Pool(Kinds):
         return (e for e in self.function.body.all("subscript_expression") if self.kind(e) == kind)
 
     def _rank(self, v: Variable) -> float:
-        """What is nowhere used is likely to be missing."""
+        """What is never used is likely to be missing."""
         return UNUSED if self._uses(v.name) < 2 else 0.0
 
     def _uses(self, name: str) -> int:
@@ -280,7 +280,7 @@ class Pool(Kinds):
 
     @cached_property
     def _steady(self) -> set[int]:
-        """Variables that are the same for all threads and all the time: made of parameters, and never set again."""
+        """Variables that are uniform and constant: computed from parameters and never set again."""
         changed = {e.part("left").code for e in self.function.body.all("assignment_expression")}
         changed |= {e.part("argument").code for e in self.function.body.all("update_expression")}
         own = [v for v in self.function.parameters if self.function.is_kernel or self._is_bound(v.name)]
@@ -303,13 +303,13 @@ class Pool(Kinds):
         return steady
 
     def _is_bound(self, name: str) -> bool:
-        """Whether a parameter of a function that is no kernel says how large something is."""
+        """Whether a parameter of a function other than a kernel is a size."""
         bounds = set().union(*self._partners.values())
         return name in bounds or any(are_named_alike(v.name, name) for v in self.function.parameters)
 
     @cached_property
     def pointers(self) -> list[Variable]:
-        """Pointers and arrays of one element type: one may have been named for another."""
+        """Pointers and arrays of one element type: one may have been confused with another."""
         return [
             v
             for v in self.locals

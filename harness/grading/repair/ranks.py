@@ -1,4 +1,4 @@
-"""How far-fetched it is that a value is put in at a place."""
+"""How far-fetched it is to insert a value at a place."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from .edits import CONDITION, IF_GIVEN, INTEGER, STORE, Operation
 from .pool import FAR_FETCHED, UNUSED, Entries, Entry, are_named_alike, numbers_near
 
 UNLIKE = 0.3
-NUMBER = 0.2  # by which 0 and 1 are less likely than names, and other numbers twice as much
-PARTNERS = 0.8  # by which an index and its extent are
-STEP = 0.4  # by which a stride, dilation or padding is
-NEXT = 0.6  # by which what is one more or one less is more likely
-FACTOR = 0.5  # and a number that is a factor of others
-REMAINDER = 1.6  # by which a remainder is of what others are taken of
-MISSING = 0.5  # by which what an index lacks is more likely
-QUOTIENT = 0.1  # by which a multiple of a quotient is less likely
-SHORT = 200  # characters of a statement in which not everything is named
+NUMBER = 0.2  # penalty of 0 and 1 against names; twice as much for other numbers
+PARTNERS = 0.8  # the same for an index and its extent
+STEP = 0.4  # the same for a stride, dilation or padding
+NEXT = 0.6  # bonus of one more and one less
+FACTOR = 0.5  # bonus of a number that is a factor of others
+REMAINDER = 1.6  # bonus of a remainder of something that has other remainders
+MISSING = 0.5  # bonus of what an index lacks
+QUOTIENT = 0.1  # penalty of a multiple of a quotient
+SHORT = 200  # characters of a statement short enough not to name everything
 SIGNS = (" < ", " >= ", " == ", " != ")
 _TERMS = ("e + a", "e - a")
 _STEPS = (*_TERMS, "e * a")
-_ANY = ("a", "e + a", "e - a", "e * a", "e / a")  # where a may be a term
+_ANY = ("a", "e + a", "e - a", "e * a", "e / a")  # operations in which a may be a term
 
 
 class Ranks:
-    """Of a Site, which adds what may be done there."""
+    """The ranking part of a Site, which adds the operations."""
 
     piece: Piece
     operations: tuple[Operation, ...]
@@ -42,7 +42,7 @@ class Ranks:
     _ranked: dict
 
     def by_rank(self, number: int, o: Operation) -> list[tuple[float, Callable[[], Iterable]]]:
-        """What an operation puts in, by how far-fetched it is; the entries are listed when they are asked for."""
+        """What an operation inserts, by how far-fetched it is; entries are listed on demand."""
         if number not in self._ranked:
             self._ranked[number] = self._by_rank(number, o)
         return self._ranked[number]
@@ -71,7 +71,7 @@ class Ranks:
         return []
 
     def _put_in(self, o: Operation) -> Iterator[tuple[float, tuple[int]]]:
-        """By rank: what an operation puts in alone."""
+        """By rank: what an operation inserts alone."""
         here, far = self.here if o.code in _ANY or self.made else self.plain, self._far
         here = [a for a in here if not self.pool[a].is_size]
         if o.code == "a" and self.operations is INTEGER:
@@ -94,7 +94,8 @@ class Ranks:
                 yield rank, (a,)
 
     def _as_elsewhere(self, code: str, entry: Entry) -> float:
-        """By how much likelier an operation is that stands elsewhere too: `x * 4`, a remainder of as many; or the next one."""
+        """How much likelier an operation is that also occurs elsewhere: `x * 4`, a remainder by the same
+        number; or the next one."""
         if code in _TERMS:
             return NEXT * (entry.known == 1)
         if code == "e * a":
@@ -105,19 +106,19 @@ class Ranks:
         return REMAINDER * (code == "e % a" and entry.text in divisors)
 
     def _turned(self, entry: Entry) -> bool:
-        """Whether it is for this direction what the factor of another one is: `2` of `p` beside `2 * q`."""
+        """Whether it is the counterpart of another direction's factor: `2` for `p` next to `2 * q`."""
         fixed = entry.known is not None
         return any(entry.text == f and fixed or are_counterparts(entry.text, f) for f in self._factors_beside)
 
     @cached_property
     def _factors_beside(self) -> set[str]:
-        """What the same of another direction is multiplied by."""
+        """The factors of the counterparts in other directions."""
         code = self.piece.code
         alike = (factors for text, factors in self.pool.factors.items() if are_counterparts(text, code))
         return set().union(*alike)
 
     def _set_to(self, o: Operation, v: Variable) -> Iterator[tuple[float, tuple[int]]]:
-        """By rank: what a variable may get, or get more; a sum that is like its first value."""
+        """By rank: what may be assigned or added to a variable; a sum similar to its first value."""
         first = _words(v.value.code) if v.value else frozenset()
         for a in self.here:
             entry = self.pool[a]
@@ -131,13 +132,13 @@ class Ranks:
                 yield entry.rank, (a,)
 
     def _is_step(self, entry: Entry) -> bool:
-        """Whether it is a stride, a dilation or a padding of the direction that is spoken of."""
+        """Whether it is a stride, a dilation or a padding of the direction concerned."""
         steady = entry.variable is not None and not entry.varies and entry.text not in self._sizes
         return steady and of_one_direction(entry.text, self.piece.code)
 
     def _unlike(self, a: int) -> float:
-        """How much the kinds of a value and of what stands there speak against it: extents stand for extents, indices for
-        indices, and a place in an array for one that is made of the same."""
+        """The penalty for the kinds of the new and the old value: extents replace extents, indices replace
+        indices, and an array index one that is made of the same names."""
         entry, found = self.pool[a], 0.0
         if self.own is not None:
             found += UNLIKE * (entry.varies != self.pool[self.own].varies)
@@ -155,7 +156,7 @@ class Ranks:
         return set().union(*self.pool.partners.values())
 
     def _fitting(self, code: str) -> Collection[str]:
-        """What is likely to be put in by an operation."""
+        """What an operation is likely to insert."""
         own = self.pool.partners.get(self.piece.code, ())
         least = {*own, *(self.pool[i].text for i in self.sizes_here)} if self.is_end else own
         fitting = {"a - 1 - e": own, "e % a": self.extents, "max(e, a)": ("0",), "min(e, a)": least}
@@ -163,7 +164,7 @@ class Ranks:
 
     @cached_property
     def is_end(self) -> bool:
-        """Whether it is the value of a name that indices stay below."""
+        """Whether it is the value of a name that bounds an index."""
         outer = self.piece.outer
         return (
             outer is not None
@@ -174,7 +175,7 @@ class Ranks:
 
     @cached_property
     def _of_block(self) -> set[str]:
-        """Of a block's number, or of how many blocks there are: how many threads or elements a block may have."""
+        """For blockIdx or gridDim: how many threads or elements a block may have."""
         if not self.piece.code.startswith(("blockIdx", "gridDim")):
             return set()
         fixed = {e.text for e in self.pool if e.variable and e.known is not None}
@@ -182,7 +183,7 @@ class Ranks:
 
     @cached_property
     def _of_bound(self) -> set[str]:
-        """Of what a loop starts at: the factors of its bound, `last * H_out * W_out`."""
+        """For the start of a loop: the factors of its bound, `last * H_out * W_out`."""
         outer = self.piece.outer
         while outer is not None and outer.kind != "for_statement":
             outer = outer.outer
@@ -200,8 +201,8 @@ class Ranks:
 
     @cached_property
     def _multiplied(self) -> list[tuple[float, Callable[[], Iterable]]]:
-        """By rank: what varies, and the extents and, for what an index lacks, the sizes of arrays that it may be a
-        multiple of."""
+        """By rank: what varies, with the extents that may be its factor; for what an index lacks, also sizes
+        of arrays."""
         named = (i for i in self.plain if self.pool[i].varies)
         varying = [i for i in named if self.pool[i].variable or "Idx" in self.pool[i].text]
         own = self.pool.partners.get(self.piece.code, ())
@@ -222,7 +223,7 @@ class Ranks:
 
     @cached_property
     def _stored(self) -> list[tuple[float, Callable[[], Iterable]]]:
-        """By rank: places of an array, and the variables that may be stored there."""
+        """By rank: elements of an array, and the variables that may be stored there."""
         pool = self.pool
         places = [i for i in self.here if i < pool.places and (pool[i].varies or pool[i].known == 0)]
         values = [b for b in self.here if b >= pool.places and pool[b].variable]
@@ -230,7 +231,7 @@ class Ranks:
 
     @cached_property
     def _added(self) -> list[tuple[float, Callable[[], Iterable]]]:
-        """By rank: places of an array, and two variables of which the product may be added there."""
+        """By rank: elements of an array, and two variables whose product may be added there."""
         by_place: dict[int, list[tuple[float, int]]] = {}
         for rank, stored in self._stored:
             for a, b in stored():
@@ -267,7 +268,8 @@ class Ranks:
 
     @cached_property
     def _guarded(self) -> frozenset[str]:
-        """The names in the short statement that a condition, or a guard that is put in, lets some threads run."""
+        """The names in the short statement that a condition or an inserted guard lets some threads
+        execute."""
         statement = self.piece
         if self.operations is CONDITION:
             outer = statement.outer
@@ -284,7 +286,7 @@ class Ranks:
 
     @cached_property
     def bounds(self) -> list[tuple[int, int]]:
-        """Indices, each with what it stays below."""
+        """Indices, each with its bound."""
         own = [i for i in self.plain if self.pool[i].varies and self.pool[i].variable]
         return [(a, b) for a in own for b in self.sizes_here if self.pool.are_partners(a, b)]
 
@@ -313,12 +315,12 @@ class Ranks:
 
     @cached_property
     def _far(self) -> dict[int, float]:
-        """How far-fetched it is that an entry is put in."""
+        """How far-fetched it is to insert an entry."""
         return {a: self._far_fetched(a) for a in self.here}
 
     def _far_fetched(self, a: int) -> float:
-        """Literals that occur elsewhere are less likely than variables, 0 and 1; what is used nowhere, and what is of
-        the same direction, is more likely."""
+        """Literals that occur elsewhere are less likely than variables, 0 and 1; what is never used, or
+        belongs to the same direction, is more likely."""
         entry = self.pool[a]
         near = 0.5 if entry.variable and of_one_direction(entry.text, self.piece.code) else 0.0
         near += MISSING * self._is_missing(a)
@@ -339,8 +341,8 @@ class Ranks:
         return entry.rank - near + NUMBER * (more + 2 * (self.piece.kind == "field_expression"))
 
     def _akin(self, text: str) -> float:
-        """By how much likelier it is that a name is meant where another stands: `w` for `h`, `C_in` for `C_out`, and what
-        rows of the index beside it hold: `(…) * W + w`."""
+        """How much likelier one name is to be meant for another: `w` for `h`, `C_in` for `C_out`, and the row
+        length that goes with the neighbouring index: `(…) * W + w`."""
         own = self.piece.code
         if not text.isdigit() and are_counterparts(own, text):
             return 0.3
@@ -371,7 +373,7 @@ class Ranks:
 
     @cached_property
     def extents(self) -> set[str]:
-        """Of what a variable is set to: those that the variable stays below."""
+        """For the value of a variable: the extents that bound the variable."""
         outer = self.piece.outer
         declared = outer is not None and outer.kind == "init_declarator"
         return self.pool.partners.get(outer.part("declarator").code, set()) if declared else set()

@@ -1,4 +1,4 @@
-"""Which kernels one change can reach."""
+"""Which kernels a single change can affect."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ...course.cuda_text import read
 
 
 def is_one_place(source: str, kernels: Collection[str]) -> bool:
-    """Whether there is a place where one change can alter what each of these kernels does: there is one of them, or
-    something that all of them use, directly or through others, is declared outside of kernels."""
+    """Whether a single change can affect all of these kernels: there is only one, or all use something,
+    directly or not, that is declared outside the kernels."""
     if len(kernels) < 2:
         return True
     file = read(source)
@@ -25,7 +25,7 @@ def is_one_place(source: str, kernels: Collection[str]) -> bool:
 
 
 def _used(code: str, helpers: dict[str, str]) -> set[str]:
-    """The names in a text, and in what it uses."""
+    """The names in a text, and in the declarations that it uses."""
     names, new = set(), _names(code)
     while new:
         names |= new

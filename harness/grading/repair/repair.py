@@ -1,4 +1,4 @@
-"""A repair: what it changes, and which of several is told first."""
+"""A repair: what it changes, and which of several comes first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .edits import Edit
 
 @dataclass
 class Repair:
-    """One change that makes every case right. edits: of the text, in its order."""
+    """One change that makes every case right. edits: of the text, in source order."""
 
     edits: tuple[Edit, ...]
     cost: float
@@ -28,7 +28,7 @@ class Repair:
 
     @property
     def overlaps(self) -> bool:
-        """Whether one edit is in another, so that they do not fit together."""
+        """Whether one edit lies in another, so that they cannot be combined."""
         return any(
             one.end > other.start for one, other in pairwise(sorted(self.edits, key=lambda e: e.start))
         )
@@ -56,9 +56,9 @@ class Repair:
 
 
 def rank(repair: Repair, kernel: str) -> tuple:
-    """Several edits close to each other. Barriers in the kernel, before some threads leave it, after what it waits for, or
-    else late rather than early, in the outermost block: at the end of a loop; one that stood elsewhere near there. A
-    `return` early."""
+    """Preferences: several edits close together. Barriers in the kernel itself, before some threads leave it,
+    after what they wait for, otherwise late rather than early, in the outermost block: at the end of a loop;
+    a moved one close to its old place. An early `return`."""
     start, says = repair.edits[0].start, repair.edits[0].says
     length, before = sum(len(e.after) for e in repair.edits), repair.source[:start]
     others = [e.start for e in repair.edits[1:] if e.says == "a barrier"]

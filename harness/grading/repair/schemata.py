@@ -1,13 +1,14 @@
-"""One kernel that is all its own variants: a constant says at run time which changes are made (mutant schemata).
+"""One kernel that contains all its variants: a constant selects at run time which changes are made (mutant
+schemata).
 
     sum += x[i + 1];          the file
     sum += x[backwarp_value(7, backwarp_add(5, backwarp_value(4, i, ...), backwarp_value(6, 1, ...)), ...)];
 
-Every expression, condition and statement that may be changed is a numbered site, and passes through a function that
-returns what it was given unless `backwarp` names the site: then it computes the operation asked for. What
-could be put in, variables and constants, lies in small arrays that the kernel keeps up to date, and terms (terms.py)
-are computed from those; so an edit costs no code of its own, and a file grows by a call for each site, however many
-edits there are.
+Every expression, condition and statement that may be changed is a numbered site and passes through a function
+that returns its argument unless `backwarp` names the site: then it computes the selected operation. The
+variables and constants that may be inserted are kept in small arrays that the kernel updates, and terms
+(terms.py) are computed from those; so an edit needs no code of its own, and a file grows by one call per
+site, however many edits there are.
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ NONE = Entries()
 
 
 def rows(combinations: Sequence[Sequence[Choice]], sites: int) -> np.ndarray:
-    """What `backwarp` holds for each, in a file of so many sites."""
+    """What `backwarp` holds for each variant, in a file of this many sites."""
     edits = np.zeros((len(combinations), MOST_TOGETHER, 5), np.int32)
     for row, choices in zip(edits, combinations):
         row[: len(choices)] = [choice.row for choice in choices] or 0
     asked = np.zeros((len(edits), sites + 1), np.uint8)
     np.put_along_axis(asked, edits[:, :, 0], 1, axis=1)
-    asked[:, 0] = 0  # of edits that are not there
+    asked[:, 0] = 0  # for unused edits
     return np.hstack([edits.reshape(len(edits), -1).view(np.uint8), asked])
 
 
 class Schemata:
-    """The text of a file with all its edits. without: lines that are left as they are; plain: those before
-    which no statement is added. only: lines that alone are changed, None for all.
+    """The text of a file with all its edits. without: lines that are left unchanged; plain: lines before
+    which no statement is added. only: the only lines that are changed, None for all.
 
-    races: of what to do about threads in the wrong order; then these lines are changed, and in others only barriers.
-    sites: the places that may be changed. text: what to compile; its lines are `before` later than the file's.
+    races: for repairing races; then these lines are changed, and only barriers in others. sites: the places
+    that may be changed. text: what to compile; its lines are shifted by `before` against the file's.
     """
 
     def __init__(
@@ -109,7 +110,8 @@ class Schemata:
     def add(
         self, piece: Piece, operations, pool=NONE, here=(), made=None, others=(), order=False, targets=()
     ) -> int | None:
-        """The number of a new site; None where the line is to be left alone. order: it concerns the order of threads."""
+        """The number of a new site; None if the line must not be changed. order: whether it affects the order
+        of threads."""
         if (
             piece.line in self.without
             or self.only is not None
@@ -125,7 +127,8 @@ class Schemata:
 
 
 def _rolled(text: str) -> str:
-    """Loops are not unrolled, as every copy of a site would take its time; places in the text stay."""
+    """The text without `#pragma unroll`, as every copy of a site takes time to compile; offsets stay the
+    same."""
     return re.sub(
         r"^[ \t]*#[ \t]*pragma[ \t]+unroll[^\n]*|_Pragma\([^)]*\)", _blank, text, flags=re.MULTILINE
     )
@@ -136,7 +139,7 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def _fixed_names(file: CudaText) -> set[str]:
-    """Names whose values the compiler must know."""
+    """Names whose values must be known at compile time."""
     places: list[Piece] = [p for v in file.variables for p in v.extents if p]
     places += [v.value for v in file.variables if v.value and "constexpr" in v.words]
     places += file.whole.all("template_argument_list", "case_statement", "static_assert_declaration")

@@ -1,5 +1,6 @@
-"""Finding the edits that make a kernel right: likely ones first, all on the smallest failing case (variants.py), what is
-left on the others, and what is left then is applied to the text and graded like any file."""
+"""Finding the edits that make a kernel right: likely ones first, all on the smallest failing case
+(variants.py), the survivors on the other cases; what remains is applied to the text and graded like any
+file."""
 
 from __future__ import annotations
 
@@ -43,23 +44,23 @@ from .sites import Choice, Site
 from .suspicion import alone, stretches, suspected
 from .variants import FEW_LARGE, Combination, Devices, Variants, has_barriers, with_small_blocks
 
-SECONDS = 8.0  # of the processor, of all processes: on a busy machine as much is tried as on an idle one
-PATIENCE = 2.5  # times as many seconds may pass by the clock
-CHUNK = 512  # edits tried before those are graded that are right in small cases; then twice as many
-MOST = 3  # repairs that are looked for, each in a line of its own
-AS_LIKELY = 0.3  # what a repair may cost more than the best and is said as well
+SECONDS = 8.0  # CPU time of all processes, so that as much is tried on a busy machine as on an idle one
+PATIENCE = 2.5  # times as many seconds may pass in wall-clock time
+CHUNK = 512  # edits tried before those that are right in small cases are graded; doubled each time
+MOST = 3  # repairs to find, each in a different line
+AS_LIKELY = 0.3  # how much more than the best a repair may cost and still be told
 MOST_GRADED = 8
 #: costs of edits that are tried together: nothing dearer is tried where a cheaper one is found
 TIERS = (-9.0, 0.45, 0.65, 0.85, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3.2, 3.5, 4.0, 9.0)
-GUARDS = 3  # the tier after which those that would stop a fault are tried
-PLAUSIBLE = (1.75, 2.25, 2.65)  # operations that cost less are all tried before the others
-FIRST = 1.1  # what edits may cost of lines that are changed first
-FIRST_BUILD = 0.4  # of the time is for these
-LATER = 0.35  # by which they wait longer
+GUARDS = 3  # the tier after which edits that would stop a fault are tried
+PLAUSIBLE = (1.75, 2.25, 2.65)  # cheaper operations are all tried before the others
+FIRST = 1.1  # what edits may cost in lines that are tried first
+FIRST_BUILD = 0.4  # share of the time for these
+LATER = 0.35  # how much later others come
 PAIRS_LATER = 0.25  # and those of several edits
-LIKELY = 1.4  # what edits cost at most that are told in place of a large suggestion
-SUGGESTED = 0.5  # of the time is for what the solution suggests
-LAST_BUILD = 0.4  # of the time is kept for it, in which more edits can be tried
+LIKELY = 1.4  # the highest cost of edits that are preferred to a large suggestion
+SUGGESTED = 0.5  # share of the time for what the solution suggests
+LAST_BUILD = 0.4  # share of the time reserved for it, as more edits can be tried in it
 
 
 def repairs(
@@ -74,9 +75,10 @@ def repairs(
     slack: float = PATIENCE,
     aided: bool = True,
 ) -> list[Repair]:
-    """Single changes that make the kernel right which the verdict calls wrong, best first; none where there is none,
-    or not enough time. opener: as for grade_file. tell: called with what is being done. seconds: of `clock`; by the time of
-    day, `slack` times as many may pass. aided: whether the solution may suggest some, where the course has it."""
+    """Single changes that correct the kernel that the verdict calls wrong, best first; empty if there are
+    none or time runs out. opener: as for grade_file. tell: called with progress messages. seconds: of
+    `clock`; `slack` times as many may pass in wall-clock time. aided: whether the solution, if the course has
+    it, may suggest some."""
     failed = {case.kernel for case in verdict.cases if case.status == FAILED}
     if not verdict.is_repairable or puzzle.program or not is_one_place(source, failed):
         return []
@@ -103,7 +105,8 @@ def repairs(
 
 
 def look(puzzle: Puzzle, path: Path, verdict: Verdict, **how) -> None:
-    """Fills in the `repair` of the verdict on a file, if that is still the one that was graded. how: of `repairs`."""
+    """Fills in the `repair` of the verdict on a file, if the file has not changed since it was graded. how:
+    arguments of `repairs`."""
     try:
         source = read_source(path)
     except CourseError:
@@ -125,7 +128,7 @@ class Search:
     until: float = math.inf  # of time.monotonic
     clock: Callable[[], float] = Child.spent_by_all
     slack: float = PATIENCE  # seconds that may pass in one of the clock
-    turn: float = math.inf  # of the clock: when the edits that are tried now have had their share
+    turn: float = math.inf  # of the clock: when the current edits have had their share
     most: float = math.inf  # what edits may cost
     aided: bool = False
 
@@ -135,11 +138,11 @@ class Search:
 
     @property
     def left(self) -> float:
-        """Seconds for trying edits; those that are right by then are still graded until the end."""
+        """Seconds left for trying edits; those found right by then are still graded until the end."""
         return min(min(self.turn, self.end) - self.clock(), self.until - time.monotonic())
 
     def run(self) -> list[Repair]:
-        """What the solution suggests, unless that is large and a search finds something likelier."""
+        """What the solution suggests, unless that is large and the search finds something likelier."""
         slow = self.verdict.kind == "slow"
         self.tell(f"looking for one change that makes it {'fast enough' if slow else 'right'}")
         suggested = [*self.suggested(slow)] if self.aided else []
@@ -150,8 +153,8 @@ class Search:
         return suggested if suggested and (not found or found[0].cost > LIKELY) else found
 
     def changed(self) -> list[Repair]:
-        """In the build with all checks where threads run in the wrong order, and then in the optimised one, where more
-        edits can be tried."""
+        """For races, first in the build with all checks, then in the optimised one, in which more edits can
+        be tried."""
         own = self.source, self.kernel.name
         written = [*collectives.edits(*own, self.verdict.fault or {}), *texts.edits(*own)]
         arrays = texts.of_shared_arrays(*own, self.verdict.fault or {})
@@ -181,7 +184,7 @@ class Search:
         return []
 
     def suggested(self, slow: bool) -> Iterator[Repair]:
-        """The fewest of the differences from the solution that make it right."""
+        """The fewest differences from the solution whose removal makes it right."""
         solution = self.puzzle.solution_path.read_text(encoding="utf-8")
         end = self.clock() + SUGGESTED * self.left
 
@@ -192,7 +195,7 @@ class Search:
         yield from from_solution.repairs(self.source, solution, self.kernel.name, is_right)
 
     def faster(self) -> list[Repair]:
-        """Of a right kernel: the first change with which it meets the gates and stays right."""
+        """For a right kernel: the first change that makes it meet the gates and keeps it right."""
         for edits in texts.of_speed(self.source, self.kernel.name):
             repair = Repair(edits, 0.5, self.source)
             if self.left < 0:
@@ -213,20 +216,22 @@ class Search:
 
     @property
     def builds(self) -> tuple[str, ...]:
-        """What shows the fault soonest: what is unset or lacks threads gives wrong results as well."""
+        """The builds, in the order in which they show the fault soonest: unset memory and missing threads
+        also give wrong results."""
         if not self.disordered:
             return ("memory",)
         late = self.verdict.fault["kind"] in ("race", "barrier-divergence")
         return ("full", "memory") if late else ("memory", "full")
 
     def _checks_of(self, build: str) -> str:
-        """Without barriers it pays off to compile hastily."""
+        """Without barriers, fast compilation pays off."""
         hasty = build == "memory" and not has_barriers(self.source, self.kernel.name)
         return "draft" if hasty else build
 
     def found_in(self, make: Callable[..., Variants], groups: Sequence[list[int] | None]) -> list[Repair]:
-        """By the first edits that make it right: of each group of lines the likely ones, then all others of all groups.
-        Blocks of few threads are fast, where the file sets them; what is right in them is tried as it is."""
+        """Repairs by the first edits that make it right: the likely ones of each group of lines, then all
+        others of all groups. If the file sets the block size, small blocks are tried first as they are fast;
+        what is right in them is tried with the real size."""
         text, last, parts = self._in_small_blocks(make), self.turn, []
         for number, only in enumerate(groups):
             if self.left < 0:
@@ -255,7 +260,7 @@ class Search:
         return []
 
     def _in_small_blocks(self, make: Callable[..., Variants]) -> str:
-        """The text with blocks of few threads, if it can be and is wrong then too."""
+        """The text with small blocks, if that is possible and it is wrong then too."""
         cases = [c for c in self.puzzle.cases if self.kernel in self.puzzle.kernels_of(c)]
         smallest = min(cases, key=lambda c: sum(self.puzzle.full_dims(c).values()))
         text = with_small_blocks(self.source, self.kernel, self.puzzle.full_dims(smallest))
@@ -264,7 +269,8 @@ class Search:
     def found_among(
         self, made: Callable[[], Iterable[list[Combination]]], variants: Variants, whole: Callable | None
     ) -> list[Repair]:
-        """The repairs among the first edits of which some are. whole: gives further variants to try what is right."""
+        """The repairs in the first batch of edits that has any. whole: gives further variants to test those
+        that are right."""
         for tier in made() if self.left > 0 else ():
             first, size = 0, CHUNK
             while first < len(tier) and self.left > 0:
@@ -278,7 +284,7 @@ class Search:
 
     @property
     def disordered(self) -> set[int]:
-        """The lines that the verdict names of threads in the wrong order."""
+        """The lines of a race that the verdict names."""
         fault = self.verdict.fault or {}
         if fault.get("kind") not in ("race", "barrier-divergence", "uninitialised-read", "shuffle-mask"):
             return set()
@@ -286,25 +292,26 @@ class Search:
 
     @property
     def strays_in(self) -> int:
-        """The line of an access outside of an array, which a guard would stop; 0 where there is none."""
+        """The line of an out-of-bounds access, which a guard would stop; 0 if there is none."""
         fault = self.verdict.fault or {}
         return fault["line"] if fault.get("kind") in ("out-of-bounds", "invalid-address") else 0
 
     @cached_property
     def suspected(self) -> dict[int, float]:
-        """By which edits of a line are likelier."""
+        """How much likelier edits of a line are."""
         return suspected(self.source, self.kernel.name, self.verdict)
 
     @cached_property
     def groups(self) -> list[list[int] | None]:
-        """Lines that are changed together, the most suspected first: compiling takes long. None where they are few."""
+        """Lines that are changed together, the most suspected first, as compiling takes long. None if there
+        are few lines."""
         first = alone(self.source, self.kernel.name, self.suspected)
         found = [first, *stretches(self.source, self.kernel.name, first)]
         return [lines for lines in found if lines] if len(found) > 2 or first else [None]
 
     def tiers(self, sites: Sequence[Site]) -> list[tuple[float, Callable[[], Iterable[list[Combination]]]]]:
-        """What is tried together, by cost; nothing dearer is tried where something cheaper is found. The choices of
-        operations that cost more are not made before they are needed."""
+        """What is tried together, by cost; nothing more expensive is tried once something cheaper is found.
+        The choices of expensive operations are generated only when needed."""
         for site in sites:
             site.suspect = 0.0 if site.orders else self.suspected.get(site.piece.line, 0.0)
         near = [s for s in sites if self.strays_in and s.may_stop(self.strays_in)]
@@ -322,7 +329,8 @@ class Search:
 
         @cache
         def alone(step: int, i: int) -> list[Choice]:
-            """The choices of a tier, of operations that cost so much; first with those that are likely, whatever they cost."""
+            """The choices of a tier, for operations of this cost; the first tier also has those that are
+            likely at any cost."""
             low, high = TIERS[i : i + 2]
             early = () if step else (c for c in likely() if low <= c.cost < high)
             found = chain(early, *(site.choices(*steps[step], low, high) for site in sites))
@@ -333,7 +341,7 @@ class Search:
             found = [] if step else [c for c in several() if low <= cost_of(c) < high]
             for c in chain(
                 *(alone(step, j) for j in range(max(i - 2, 0), i + 1))
-            ):  # MORE is two tiers at most
+            ):  # MORE is at most two tiers
                 if low <= c.cost + MORE < high:
                     found += [*families().of(c), *both_guards(c)]
             return sorted(found, key=cost_of)
@@ -355,16 +363,16 @@ class Search:
         return [(-math.inf, ordering), *tiers, *others]
 
     def given(self, puzzle: Puzzle, case: Case, kernel: Kernel, seed: int):
-        """As runs.given; every case is made once."""
+        """As runs.given, but every case is generated only once."""
         key = case.name, kernel.name
         if key not in self.known:
             self.known[key] = given(puzzle, case, kernel, seed)
         return self.known[key]
 
-    # -- what is left ---------------------------------------------------------------------------------
+    # -- what remains ---------------------------------------------------------------------------------
 
     def graded(self, choices: Sequence[Combination]) -> list[Repair]:
-        """The cheapest of every line, those of them that pass as files do."""
+        """The cheapest edit of every line, if the edited file passes."""
         found: list[Repair] = []
         tried = 0
         all_ = (
