@@ -14,18 +14,18 @@ from .edits import BARRIERS, CHOSEN, CONDITION, FLOAT, GUARD, INTEGER, Edit, Ope
 from .pool import UNUSED, Entries
 from .ranks import SIGNS, Ranks
 
-NAMED = 0.5  # by which what is nowhere used is likelier to be missing in a sum or a product
-SIZES = 1.2  # what it costs that a product is one of two other extents
-PLAIN = 0.15  # by which edits that put nothing in, which are few, are tried sooner
-CONFUSED = 0.3  # by which a sign that is often mistaken for another is likelier
-#: what it costs that some threads should have 0 instead of what a line reads that is suspected more than this
+NAMED = 0.5  # bonus of what is never used, in a sum or a product
+SIZES = 1.2  # cost of replacing a product by one of two other extents
+PLAIN = 0.15  # bonus of edits that insert nothing, as there are few
+CONFUSED = 0.3  # bonus of an operator that is often confused with the present one
+#: cost of some threads using 0 instead of a value read in a line that is suspected more than this
 ZERO, SUSPECT = 0.9, 0.09
-#: what it costs that an end is no more than an extent, or a remainder is taken of what is divided
+#: cost of limiting an end to an extent, or of taking a remainder of a dividend
 BOUNDED = 0.8
-NUMBERED = 0.6  # what it costs that a block's or a thread's number is the one among all threads
-BACKWARDS = 0.6  # by which a loop goes the other way less likely
-LOOP = 0.3  # by which what the condition of a loop has more is less likely
-NEAR = 6  # lines between a condition and what it keeps from running
+NUMBERED = 0.6  # cost of replacing blockIdx or threadIdx by the global thread index
+BACKWARDS = 0.6  # penalty of reversing a loop
+LOOP = 0.3  # penalty of an addition to the condition of a loop
+NEAR = 6  # lines between a condition and what it guards
 MOST_TOGETHER = 8  # edits of one variant
 ROUNDED_UP = "(l + r - 1) / r"
 _MISTAKEN = {
@@ -44,7 +44,8 @@ _MISTAKEN |= {"&&": "||", "||": "&&", "==": "!=", "!=": "=="}
 
 
 class Choice(NamedTuple):
-    """One edit of a site: the operation's number, and the pool's entries a, b and c. cost: see Operation."""
+    """One edit of a site: the number of the operation and the pool entries a, b and c. cost: see
+    Operation."""
 
     site: Site
     operation: int
@@ -64,7 +65,7 @@ class Choice(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is put in."""
+        """Whether nothing is inserted."""
         return not self.site.operations[self.operation].operands & {"a", "b", "c"}
 
     @property
@@ -93,19 +94,20 @@ class Site(Ranks):
     pool: Entries = field(default_factory=Entries, repr=False)
     here: list[int] = field(default_factory=list, repr=False)
     made: Callable[[Choice], Edit | tuple[Edit, ...]] | None = None
-    others: tuple[str, ...] = ()  # arrays that may be named in its place
+    others: tuple[str, ...] = ()  # arrays that may replace it
     missing: frozenset[str] = frozenset()  # names of an array's axes and sizes that its index does not have
-    targets: tuple[Variable, ...] = ()  # by operation, what gets a value
-    suspect: float = 0.0  # by which its edits are likelier
+    targets: tuple[Variable, ...] = ()  # by operation, what is assigned
+    suspect: float = 0.0  # how much likelier its edits are
     _ranked: dict = field(default_factory=dict, repr=False)
 
     @property
     def replaces(self) -> bool:
-        """Whether another value may stand in its place."""
+        """Whether another value may replace it."""
         return self.made is None and bool(self.pool) and self.operations[0].code == "a"
 
     def may_stop(self, line: int) -> bool:
-        """Whether it is a condition that a line comes after, or a statement that might be left out before it is reached."""
+        """Whether it is a condition that decides whether a line is reached, or a statement that may be left
+        out before it."""
         if self.is_guard:
             outermost = self.piece.outer.outer.kind == "function_definition"
             return self.piece.line == line or outermost and self.piece.line < line
@@ -113,20 +115,21 @@ class Site(Ranks):
 
     @cached_property
     def _mistaken_for(self) -> tuple[str, ...]:
-        """The operations that are most often meant where its own sign stands; quotients are rounded up as well as down."""
+        """The operations that are most often meant instead of its operator; quotients are rounded up as well
+        as down."""
         sign = self.piece.part("operator")
         meant = (f"l {_MISTAKEN.get(sign.code, '')} r",) if sign else ()
         return (*meant, ROUNDED_UP) if sign and sign.code == "/" else meant
 
     @property
     def orders(self) -> bool:
-        """Whether it is a barrier, a place for one, or what decides on one."""
+        """Whether it is a barrier, a place for one, or a condition that decides on one."""
         return (
             self.operations is BARRIERS or self.piece.code.startswith("__sync") or is_of_barrier(self.piece)
         )
 
     def _turns_loop(self, o: Operation) -> bool:
-        """Whether a loop that goes up would have to go down, or the other way round: mostly it never runs then."""
+        """Whether the edit would reverse the direction of a loop: then it usually never runs."""
         sign, outer = self.piece.part("operator"), self.piece.outer
         relation = self.made is None and sign is not None and sign.code in ("<", "<=", ">", ">=")
         of_loop = relation and outer is not None and outer.kind == "for_statement"
@@ -134,13 +137,13 @@ class Site(Ranks):
 
     @cached_property
     def is_of_loop(self) -> bool:
-        """Whether it is the whole condition of a `for`, which seldom is more than one comparison."""
+        """Whether it is the whole condition of a `for`, which is rarely more than one comparison."""
         outer = self.piece.outer
         return self.operations is CONDITION and outer is not None and outer.kind == "for_statement"
 
     @property
     def is_guard(self) -> bool:
-        """Whether it is a statement that some threads, or turns of a loop, may have to leave out."""
+        """Whether it is a statement that some threads or iterations may have to skip."""
         return self.made is not None and self.operations[0].code == GUARD[0].code
 
     def entry_of(self, text: str) -> int | None:
@@ -156,8 +159,8 @@ class Site(Ranks):
     def choices(
         self, least: float = -math.inf, most: float = math.inf, low: float = -math.inf, high: float = math.inf
     ) -> Iterator[Choice]:
-        """Its edits by operations that cost at least `least` and less than `most`, those of them that cost from `low` to
-        less than `high` themselves."""
+        """Its edits by operations with a cost from `least` up to `most`, if their own cost is from `low` up
+        to `high` (exclusive)."""
         for number, o in enumerate(self.operations):
             if least <= o.cost < most:
                 yield from self._choices(number, o, low + self.suspect, high + self.suspect)
@@ -178,16 +181,16 @@ class Site(Ranks):
                         yield Choice(self, number, a, b, cost - self.suspect, c)
 
     def _changes(self, number: int, o: Operation) -> bool:
-        """Whether the text is another one then."""
+        """Whether the edit changes the text."""
         if self.made is None and (sign := self.piece.part("operator")):
             return o.code != f"l {sign.code} r"
         return Choice(self, number).edit.after != self.piece.code
 
     @property
     def likely(self) -> Iterator[Choice]:
-        """Of a condition, what compares something that it speaks of already, or asks for a remainder; of an extent times
-        another, other extents; of an index, the one that counts from the other end; of a
-        number, what is nowhere used; of what is read, a choice between it and 0."""
+        """Likely edits: for a condition, comparisons of names that it already has, or tests of a remainder;
+        for a product of extents, other extents; for an index, counting from the other end; for a number,
+        values that are never used; for a value read, a choice between it and 0."""
         if self.replaces and self.operations is INTEGER:
             yield from self._with("a - 1 - e", self.pool.partners.get(self.piece.code, ()))
             yield from self._with("e % a", self.pool.divisors.get(self.piece.code, ()), BOUNDED)
@@ -211,7 +214,7 @@ class Site(Ranks):
 
     @property
     def _numbered(self) -> Iterator[Choice]:
-        """Of a block's or a thread's number, the thread's number among all: `blockIdx.x * blockDim.x + threadIdx.x`."""
+        """For blockIdx or threadIdx, the global thread index: `blockIdx.x * blockDim.x + threadIdx.x`."""
         which, _, axis = self.piece.code.partition(".")
         if which not in ("blockIdx", "threadIdx"):
             return
@@ -226,7 +229,7 @@ class Site(Ranks):
             yield Choice(self, number, *entries, NUMBERED - self.suspect)
 
     def _with(self, code: str, texts: Collection[str], cost: float | None = None) -> Iterator[Choice]:
-        """The choices of an operation that put one of these in."""
+        """The choices of an operation that insert one of these."""
         number = next(i for i, o in enumerate(INTEGER) if o.code == code)
         for c in self._choices(number, INTEGER[number]) if texts else ():
             if self.pool[c.a].text in texts:

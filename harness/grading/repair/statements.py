@@ -1,4 +1,5 @@
-"""The sites of statements: guards, barriers, first values; and the pool that is kept up to date between them."""
+"""The sites of statements: guards, barriers, first values; and the code between them that updates the
+pool."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _HEADS = ("if_statement", "for_statement", "while_statement", "do_statement", "f
 
 
 class Writer(Moves, Insertions, Expressions):
-    """Writes one function. schemata: the Schemata that it belongs to."""
+    """Writes one function. schemata: the owner."""
 
     def __init__(self, schemata, function: Function):
         super().__init__()
@@ -45,7 +46,7 @@ class Writer(Moves, Insertions, Expressions):
         self.leaves = function.part("type") is not None and function.part("type").code == "void"
 
     def body(self) -> str:
-        """The function's body, which begins with the values that do not change."""
+        """The function's body, beginning with the constant values."""
         plain = {
             letter: [e for e in entries if not e.of]
             for letter, entries in (("i", self.integers), ("f", self.floats))
@@ -64,14 +65,14 @@ class Writer(Moves, Insertions, Expressions):
         return "{ " + " ".join(first) + text[1:]
 
     def write(self, p: Piece) -> str:
-        """A statement or an expression with its sites; what is not known stays as it is."""
+        """A statement or an expression with its sites; unknown syntax stays as it is."""
         return getattr(self, f"_{p.kind}", self._leave)(p)
 
     def _leave(self, p: Piece) -> str:
         return p.code
 
     def _inside(self, p: Piece, **written: Callable[[Piece], str]) -> str:
-        """The text of a piece with its children written; fields named in `written` their own way."""
+        """The text of a piece with its children written; `written` gives the text of some fields."""
         ways = {self._id(p, name): way for name, way in written.items()}
         text, at = "", p.start
         for node in p.node.children:
@@ -87,7 +88,7 @@ class Writer(Moves, Insertions, Expressions):
     # -- statements -----------------------------------------------------------------------------------
 
     def _compound_statement(self, p: Piece) -> str:
-        """With the barriers that may stand before its statements and at its end."""
+        """A block, with the barriers that may be inserted before its statements and at its end."""
         text, at = "", p.start
         before, after = self._turned(p)
         for node in p.node.children:
@@ -111,7 +112,7 @@ class Writer(Moves, Insertions, Expressions):
         return f"if ({asked(number)}) {{ {which} }} "
 
     def _stores_before(self, end: Piece) -> str:
-        """What may be stored into the kernel's outputs at the end of a block."""
+        """Stores to the kernel's outputs that may be missing at the end of a block."""
         return "".join(self._store(array, end) for array in self.pool.arrays if array.is_output)
 
     def _store(self, to: Array, end: Piece) -> str:
@@ -164,7 +165,7 @@ class Writer(Moves, Insertions, Expressions):
         return self._guarded(p, text + self._else_zero(p), after)
 
     def _else_zero(self, p: Piece) -> str:
-        """`if (c) x[i] = v;` should perhaps store 0 where c does not hold."""
+        """`if (c) x[i] = v;` may have to store 0 if c does not hold."""
         body = p.part("consequence")
         if body.kind == "compound_statement" and len(body.parts) == 1:
             body = body.parts[0]
@@ -188,7 +189,7 @@ class Writer(Moves, Insertions, Expressions):
         return "" if number is None else f" else if ({asked(number)}) {target.code} = {zero};"
 
     def _guarded(self, p: Piece, text: str, after: str = "") -> str:
-        """A statement that may be left out, guarded, or left before."""
+        """A statement that may be left out, guarded, or preceded by a return."""
         outer = p.outer
         if outer is None or outer.kind not in ("compound_statement", *_HEADS, "else_clause"):
             return text
@@ -199,7 +200,7 @@ class Writer(Moves, Insertions, Expressions):
         return f"{{ {self._leaves(number)}if (!backwarp_skips) {{ {text} }} {after}}}"
 
     def _left_before(self, p: Piece) -> str:
-        """What leaves the kernel or the loop before a declaration that reads memory."""
+        """An early exit from the kernel or the loop before a declaration that reads memory."""
         reads = next(p.all("subscript_expression", "pointer_expression"), None)
         if reads is None or not self._ways() or not p.outer or p.outer.kind != "compound_statement":
             return ""
@@ -207,7 +208,7 @@ class Writer(Moves, Insertions, Expressions):
         return "" if number is None else f"{{ {self._leaves(number)}}} "
 
     def _leaves(self, number: int) -> str:
-        """Asks whether the statement is run, and leaves the kernel or the loop if so asked."""
+        """Code that decides whether the statement runs, or leaves the kernel or the loop."""
         text = f"const int backwarp_way = {asked(number)} ? backwarp_guarded({number}, backwarp_p) : 0, backwarp_skips = backwarp_way == 1; "
         ways = [name for name, _ in self._ways()]
         for i, name in enumerate(ways, 2):
@@ -275,7 +276,7 @@ class Writer(Moves, Insertions, Expressions):
         return "" if number is None else f"if ({asked(number)}) backwarp_exchange({one.name}, {other.name}); "
 
     def _first_value(self, v: Variable) -> str:
-        """`float sum;` should perhaps begin with a value."""
+        """`float sum;` may need an initial value."""
         kind = kind_of(v)
         if not kind:
             return ""
@@ -307,7 +308,7 @@ class Writer(Moves, Insertions, Expressions):
         )
 
     def _kept_after(self, p: Piece) -> str:
-        """Keeps the pool up to date with what an expression assigns."""
+        """Updates the pool with what an expression assigns."""
         targets = [e.part("left") for e in p.all("assignment_expression")]
         targets += [e.part("argument") for e in p.all("update_expression")]
         found = {}
@@ -349,7 +350,7 @@ class Writer(Moves, Insertions, Expressions):
         return body
 
     def _resets(self, p: Piece) -> str:
-        """A sum that should start again in every turn of a loop."""
+        """A sum that may have to be reset in every iteration of a loop."""
         place = p.start + (p.kind == "compound_statement")
         variables = [
             v

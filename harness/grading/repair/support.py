@@ -1,5 +1,5 @@
-"""What a file with all its edits is compiled with, in CUDA: one function for each sign, which asks whether its site is
-to be changed. The operations are those of edits.py, by their numbers."""
+"""The CUDA code that a file with all its edits is compiled with: one function for each operator, which checks
+whether its site is edited. The operations are those of edits.py, by number."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TYPES = ("int", "unsigned", "long", "unsigned long", "long long", "unsigned lon
 
 
 POOL = "const BackwarpPool& p"
-#: the pool's values, and what a term (terms.py) computes: beside the number, an array of which it is the place
+#: the pool's values, and what a term (terms.py) computes: a number, or an index and its array
 _POOL = """
 struct BackwarpEdit { int site, operation, a, b, c; };
 struct BackwarpPool { const int* i; const float* f; const void* const* q; };
@@ -75,12 +75,12 @@ _SLOW, _QUICK = "static __device__ __noinline__", "static __device__ __forceinli
 
 
 def asked(site: str | int) -> str:
-    """Whether a site is to be changed, in CUDA."""
+    """CUDA code that tests whether a site is edited."""
     return f"backwarp.asked[{site}]"
 
 
 def pool_text(programs: Sequence[Sequence[int]], sites: int) -> str:
-    """What holds the edits of a file of so many sites, and the pool of each function."""
+    """The storage for the edits of a file with this many sites, and for the pool of each function."""
     rows = ", ".join("{" + ", ".join(map(str, (*program, END))) + "}" for program in programs) or "{0}"
     values = {"MOST": MOST_TOGETHER, "SITES": sites + 1, "LONGEST": LONGEST + 1, "FIRST": TERMS, "END": END}
     values |= {
@@ -99,9 +99,10 @@ def _switch(operations: Iterable[Operation], made: str = "{}") -> str:
 
 @cache
 def support(atomic: bool) -> str:
-    """What stands before a file with its edits. One slow function for each type, and quick ones that are inlined.
+    """The code before a file with its edits: one slow function for each type, and fast ones that are inlined.
 
-    atomic: sums may become atomic, which makes all loops slower, as their threads may then wait for one another.
+    atomic: sums may become atomic, which makes all loops slower, as their threads may then have to yield to
+    one another.
     """
     slow, quick = _SLOW, _QUICK
     edit = "const BackwarpEdit edit = backwarp_edit(s);"
@@ -156,7 +157,7 @@ def support(atomic: bool) -> str:
         " if (backwarp.edits[i].site == s) e = backwarp_decision(backwarp.edits[i], e, p); return e; }",
         f"{quick} bool backwarp_condition(int s, bool e, {POOL}) {{"
         " return backwarp.asked[s] ? backwarp_decided(s, e, p) : e; }",
-        # 0: the statement is run, 1: not, from 2: the kernel or the loop is left
+        # 0: the statement runs, 1: it does not, from 2: the kernel or the loop is left
         f"{slow} int backwarp_guarded(int s, {POOL}) {{ for (int i = 0; i < {MOST_TOGETHER}; i++) {{"
         " const BackwarpEdit edit = backwarp.edits[i]; if (edit.site != s) continue;"
         f" const int n = {len(GUARD) - 1}; if (edit.operation == 0) return 1; {pair}"
@@ -182,7 +183,7 @@ def support(atomic: bool) -> str:
 
 
 def _calls() -> Iterator[str]:
-    """Functions that may be others, or none."""
+    """Calls whose function may be replaced or dropped."""
     edit = "const BackwarpEdit edit = backwarp_edit(s);"
     for type_, operations in (("int", CALL), ("float", FLOAT_CALL)):
         yield f"{_SLOW} {type_} backwarp_called(int s, {type_} l, {type_} r) {{ {edit} {_switch(operations)} return l; }}"

@@ -1,4 +1,4 @@
-"""The lines in which a mistake is likely to be, by what the verdict says of it."""
+"""The lines that are likely to have the mistake, according to the verdict."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..verdict import Verdict
 from .directions import are_counterparts
 from .neighbours import setters, users
 
-NAMED = 0.2  # by which edits of a line that the verdict names are likelier
-ALIKE = 0.15  # and of one that speaks of the same as its sentences do
-AS_MUCH = 0.6  # of what the line has that has the most in common with them
-FEW, SHARE = 70, 0.6  # names in the lines that are tried alone, and of those in the function
+NAMED = 0.2  # bonus of edits in a line that the verdict names
+ALIKE = 0.15  # and in one with the same names as its sentences
+AS_MUCH = 0.6  # share of the best matching line's score that a line needs
+FEW, SHARE = 70, 0.6  # names in the lines that are tried alone, and their share of the function's
 
 
 def suspected(source: str, kernel: str, verdict: Verdict) -> dict[int, float]:
-    """By which edits of a line are likelier: the verdict names it, or its names are those that the verdict gives as a cause
-    where it names none; or it sets what is used there, or uses what is set there."""
+    """How much likelier edits of a line are: the verdict names the line, or names no line but its variables
+    as a cause; or the line sets what is used there, or uses what is set there."""
     found = dict.fromkeys(map(int, re.findall(r"(?i)\blines? (\d+)", " ".join(verdict.lines))), NAMED)
     if verdict.fault:
         found |= setters(source, verdict.fault["line"], NAMED)
@@ -33,7 +33,7 @@ def suspected(source: str, kernel: str, verdict: Verdict) -> dict[int, float]:
 
 
 def alone(source: str, kernel: str, suspected: dict[int, float]) -> list[int]:
-    """The most suspected lines, as far as they are few of the kernel's; none where it has few."""
+    """The most suspected lines, if they are a small part of the kernel; none if it is short."""
     function = read(source).function(kernel)
     names = _names_by_line(function.body) if function else {}
     families = _families(source, names)
@@ -47,7 +47,7 @@ def alone(source: str, kernel: str, suspected: dict[int, float]) -> list[int]:
 
 
 def stretches(source: str, kernel: str, but: Collection[int]) -> list[list[int]]:
-    """The other lines that the kernel may run, in stretches of about as many names as are tried alone."""
+    """The other lines that the kernel may run, in stretches with about as many names as are tried alone."""
     file, names, lines = read(source), {}, []
     for function in sorted(file.functions, key=lambda f: f.whole.start):
         if function.name == kernel or not function.is_kernel:
@@ -68,7 +68,8 @@ def stretches(source: str, kernel: str, but: Collection[int]) -> list[list[int]]
 
 
 def _families(source: str, names: Collection[int]) -> dict[int, list[int]]:
-    """Lines that are neighbours and say the same of several directions, by each of them: they are changed together."""
+    """Neighbouring lines that do the same for several directions, by each of them: they are changed
+    together."""
     text, found = source.split("\n"), {}
     for line in sorted(names):
         if line - 1 in names and _say_the_same(text[line - 2].strip(), text[line - 1].strip()):
@@ -79,7 +80,7 @@ def _families(source: str, names: Collection[int]) -> dict[int, list[int]]:
 
 
 def spoken_of(source: str, kernel: str, sentences: Sequence[str]) -> dict[int, float]:
-    """The lines whose names are those of some sentences: rare ones count more."""
+    """The lines that share names with some sentences; rare names count more."""
     function = read(source).function(kernel)
     if function is None:
         return {}

@@ -1,4 +1,4 @@
-"""What a student is told of a repair: with the verdict only where it is, and more with each hint asked for."""
+"""What a student is told about a repair: with the verdict only its place, and more with each hint."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Told:
-    """What a verdict says of its repair. cause: the sentence of the verdict that it goes on from, "" for none; unlikely:
-    suspicions of lines that need no change."""
+    """What a verdict says about its repair. cause: the sentence of the verdict that it continues, "" for
+    none; unlikely: suspicions about lines that need no change."""
 
     says: str
     cause: str = ""
@@ -69,14 +69,14 @@ class Told:
 
     @property
     def paragraph(self) -> str:
-        """With the cause."""
+        """The text, with the cause."""
         if not self.cause:
             return self.says
         plain = self.cause.endswith(".") and ": " not in self.cause
         return f"{self.cause[:-1]}: o{self.says[1:]}" if plain else f"{self.cause} {self.says}"
 
     def beside(self, lines: Sequence[str]) -> list[str]:
-        """The lines of the verdict, with this in one paragraph with the cause, or else at their end."""
+        """The lines of the verdict, with this in the paragraph of the cause, or else at the end."""
         kept = [line for line in lines if line not in self.unlikely]
         if self.cause not in kept:
             return [*kept, self.says]
@@ -87,7 +87,7 @@ class Told:
 
 
 def told(verdict: Verdict) -> Told:
-    """`One change in line 37 makes all 12 cases pass.`, and the cause that it goes on from."""
+    """`One change in line 37 makes all 12 cases pass.`, and the cause that it continues."""
     if verdict.kind == "slow":
         return Told(f"One change {_places(verdict.repair)} makes it fast enough.")
     causes, place = verdict.causes, _places(verdict.repair)
@@ -104,14 +104,14 @@ def told(verdict: Verdict) -> Told:
 
 
 def cause_removed(causes: Sequence[str], repairs: Sequence[Mapping]) -> str:
-    """The cause that repairs remove: one that speaks of a line that they change, or else one that speaks of no line, since
-    what the kernel computes is right after them; "" where all speak of other lines."""
+    """The cause that repairs remove: one about a line that they change, or else one that names no line, since
+    the result is right after the repair; "" if all are about other lines."""
     here = [c for c in causes if lines_named(c) & _changed(repairs)]
     return next(iter(here + [c for c in causes if not lines_named(c)]), "")
 
 
 def lines_named(sentence: str) -> set[int]:
-    """The lines of the file that a sentence speaks of: `Lines 24 and 25`, `lines 3 to 5`."""
+    """The lines of the file that a sentence names: `Lines 24 and 25`, `lines 3 to 5`."""
     found: set[int] = set()
     for numbers in re.findall(r"\b[Ll]ines? (\d+(?:(?:, | and | or | to )\d+)*)", sentence):
         for first, last in re.findall(r"(\d+)(?: to (\d+))?", numbers):
@@ -147,8 +147,8 @@ def _changed(repairs: Sequence[Mapping]) -> set[int]:
 
 
 def next_hint(puzzle: Puzzle, progress: Progress, path: Path) -> tuple[int, list[str]]:
-    """(level, paragraphs) of the next hint about the repair that is known of the student's file as it is; (0, [])
-    where there is no more to tell."""
+    """(level, paragraphs) of the next hint about the repair known for the student's file in its present
+    state; (0, []) if there are no more."""
     try:
         source = read_source(path)
     except CourseError:

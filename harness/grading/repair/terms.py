@@ -1,8 +1,8 @@
-"""Values that are more than a name: what the kernel's own text multiplies and adds, how much an array holds, and the
-element of an array that the names in scope stand for.
+"""Values that are more than a name: products and sums from the kernel's own text, sizes of arrays, and the
+array elements that the names in scope index.
 
-A term is compiled to a few numbers for a stack: what does not name an entry of the pool is one of the signs, or an
-array of which the number on the stack is the place. `backwarp_term` (support.py) computes them, when one is asked for.
+A term is compiled to a short program of numbers for a stack machine: each is a pool entry, an operator, or an
+array that the number on the stack indexes. `backwarp_term` (support.py) evaluates it on demand.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _NAMES = ("identifier", "number_literal", "field_expression")
 def program_of(
     e: Piece, names: dict[str, int], arrays: dict[str, int], base: int = INTEGERS_OF
 ) -> tuple[int, ...]:
-    """What computes an expression; () where it is more than sums, products and elements of names of the pool."""
+    """The program for an expression; () if it has more than sums, products and elements of names in the
+    pool."""
     if e.kind in _NAMES:
         return (names[e.code],) if e.code in names else ()
     if e.kind == "parenthesized_expression" and len(e.parts) == 1:
@@ -48,7 +49,7 @@ def _index(e: Piece) -> Piece:
 
 
 def value_of(program: Sequence[int], known: Sequence) -> int | None:
-    """What it computes where the entries are known; None where one is not, or elements are read."""
+    """The value of a program if its entries are known; None if one is not, or elements are read."""
     stack: list[int] = []
     for n in program:
         if n >= 0:
@@ -67,7 +68,7 @@ def value_of(program: Sequence[int], known: Sequence) -> int | None:
 
 
 def parsed(texts: Iterable[str]) -> Iterator[tuple[str, Piece]]:
-    """Each text, and the expression that it is."""
+    """Each text parsed as an expression."""
     texts = list(texts)
     file = read("".join(f"int v = {text};\n" for text in texts))
     values = [v.value for v in file.variables]
@@ -75,8 +76,8 @@ def parsed(texts: Iterable[str]) -> Iterator[tuple[str, Piece]]:
 
 
 def in_text(body: Piece, names: Collection[str]) -> list[str]:
-    """The sums, products and remainders of a function, the frequent ones first; each also for the other direction, and
-    for every quotient the remainder."""
+    """The sums, products and remainders in a function, frequent ones first; each also for the other
+    direction, and for every quotient the remainder."""
     found: Counter[str] = Counter()
     for e in body.all("binary_expression"):
         if e.part("operator").code in SIGNS and 2 <= len(list(e.all(*_NAMES))) <= MOST_LEAVES:
@@ -91,7 +92,7 @@ def in_text(body: Piece, names: Collection[str]) -> list[str]:
 
 
 def reordered(body: Piece, extents: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Places in a row of rows, `(c * R + r) * S + s`, with their axes in every other order. extents: by index."""
+    """Row-major indices, `(c * R + r) * S + s`, with their axes in every other order. extents: by index."""
     found = {tuple(sorted(axes)) for e in body.all("binary_expression") if len(axes := _axes(e)) in (2, 3)}
     for axes in found:
         for order in permutations(axes):
@@ -103,7 +104,7 @@ def reordered(body: Piece, extents: Mapping[str, Collection[str]]) -> Iterator[s
 
 
 def _axes(e: Piece) -> list[str]:
-    """The indices of such a place; [] where it is none."""
+    """The indices in such an expression; [] if it is none."""
     while e.kind == "parenthesized_expression" and len(e.parts) == 1:
         e = e.parts[0]
     if e.kind == "identifier":
@@ -120,14 +121,14 @@ def _axes(e: Piece) -> list[str]:
 
 
 def sizes(arrays: Iterable[Array]) -> Iterator[str]:
-    """How many elements arrays have, and what lies between two of an axis."""
+    """The sizes of arrays and the strides of their axes."""
     for array in arrays:
         dims = [str(size) for _, size in array.axes]
         yield from (" * ".join(dims[i:j]) for i in range(len(dims)) for j in range(i + 2, len(dims) + 1))
 
 
 def coordinates(array: Array, numbers: Iterable[str]) -> Iterator[str]:
-    """What an element's number, which may be one of several, says of its place: a coordinate on each axis."""
+    """The coordinates that follow from a flat index, one for each axis."""
     dims = [str(size) for _, size in array.axes]
     for number in numbers:
         for axis, dim in enumerate(dims):
@@ -138,7 +139,8 @@ def coordinates(array: Array, numbers: Iterable[str]) -> Iterator[str]:
 
 
 def places(array: Array, names: Sequence[str], varying: Sequence[str]) -> Iterator[str]:
-    """Where an element of an array lies: by the letters of its axes; a matrix's by any two names that vary."""
+    """Flat indices of an array's elements: by the letters of its axes; for a matrix by any two names that
+    vary."""
     letters = [letter for letter, _ in array.axes]
     if set(letters) <= set(names):
         yield row_major(letters, array)

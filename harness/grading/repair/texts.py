@@ -1,7 +1,7 @@
-"""Edits that cannot be chosen at run time, each a file of its own: types, casts, slips of the pen, loops that do not end.
+"""Edits that cannot be selected at run time, each a file of its own: types, casts, slips, endless loops.
 
-Each needs a reason in the text, so there are few: a whole number that is given fractions, a type that is too narrow, a
-semicolon before a block, a loop that takes no step.
+Each needs a reason in the text, so there are few: an integer that is assigned fractions, a type that is too
+narrow, a semicolon before a block, a loop without a step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .halves import as_floats
 from .kinds import kind_of, kind_of_type
 from .pool import Pool
 
-SHORTEST = 20  # characters of a statement that is a slip where it stands twice
+SHORTEST = 20  # characters of a statement that is a slip if it occurs twice
 OUTSIDE = ("out-of-bounds", "invalid-address")  # faults that a larger array would not have
 NARROW = (
     "short",
@@ -33,7 +33,7 @@ NARROW = (
 
 
 def edits(source: str, kernel: str) -> Iterator[tuple[Edit, ...]]:
-    """Of a kernel and of the functions of its file: slips first, which are hardly ever meant."""
+    """The edits of a kernel and of the functions of its file: slips first, which are hardly ever intended."""
     file = read(source)
     others = {k.name for k in file.kernels} - {kernel}
     functions = [f for f in file.functions if f.name not in others]
@@ -72,7 +72,7 @@ def _slips(function: Function) -> Iterator[Edit]:
 
 
 def _is_followed(head: Piece) -> bool:
-    """Whether what comes after a loop or an `if` is a block, or stands to its right, as its body does."""
+    """Whether a loop or an `if` is followed by a block, or by something indented like its body."""
     parts = head.outer.parts
     after = next((p for p in parts if p.start >= head.end), None)
     if after is None:
@@ -81,7 +81,7 @@ def _is_followed(head: Piece) -> bool:
 
 
 def of_shared_arrays(source: str, kernel: str, fault: Mapping) -> Iterator[Edit]:
-    """`__shared__` where a kernel with barriers has an array of its own; what the array of a fault might hold."""
+    """`__shared__` for a local array of a kernel with barriers; other sizes for the array of a fault."""
     file = read(source)
     function = file.function(kernel)
     words = {token.code for token in function.whole.tokens}
@@ -118,13 +118,13 @@ def _zeroed(v: Variable, words: Collection[str]) -> str:
 
 
 def _extents(extents: Sequence[Piece]) -> Iterator[Edit]:
-    """Padding, or none, in the last one; two exchanged."""
+    """Padding added to or removed from the last extent; two extents swapped."""
     if not extents:
         return
     last = extents[-1]
     plain = last.part("left") if last.kind == "binary_expression" else last
     texts = [*(f"{plain.code} + {n}" for n in (4, 8, 1)), plain.code, f"2 * {plain.code}"]
-    texts.sort(key=lambda text: " - " in last.code and text != plain.code)  # the least change first
+    texts.sort(key=lambda text: " - " in last.code and text != plain.code)  # the smallest change first
     yield from (Edit(last.start, last.end, text, "a size") for text in texts if text != last.code)
     for one, other in pairwise(extents):
         both = last.file.text[one.end : other.start]
@@ -133,8 +133,8 @@ def _extents(extents: Sequence[Piece]) -> Iterator[Edit]:
 
 
 def of_speed(source: str, kernel: str) -> Iterator[tuple[Edit, ...]]:
-    """What may make a right kernel faster: barriers and waits left out, what is done twice left out, tiles by columns,
-    padding of tiles, other tunables."""
+    """Edits that may make a right kernel faster: without a barrier, a wait or repeated work, tiles stored by
+    columns, padded tiles, other tunables."""
     file = read(source)
     function = file.function(kernel)
     seen: set[str] = set()
@@ -189,7 +189,7 @@ def _unsigned(function: Function, pool: Pool) -> Iterator[Edit]:
 
 
 def _fractions(function: Function, pool: Pool) -> Iterator[Edit]:
-    """`1 / n` where a fraction is wanted."""
+    """`1 / n` where a fraction is meant."""
     for e in function.body.all("binary_expression"):
         outer = e.outer
         while outer is not None and outer.kind == "parenthesized_expression":
@@ -207,7 +207,7 @@ def _fractions(function: Function, pool: Pool) -> Iterator[Edit]:
 
 
 def _declared_again(function: Function) -> Iterator[Edit]:
-    """`float sum = 0.0f;` at the start of a loop that should go on with it."""
+    """`float sum = 0.0f;` at the start of a loop that should continue the outer sum."""
     for loop in function.body.all("for_statement", "while_statement"):
         body = loop.part("body")
         for p in body.parts if body.kind == "compound_statement" else ():

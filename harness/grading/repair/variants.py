@@ -1,4 +1,4 @@
-"""Running edits: all of them at once on a virtual GPU, case after case, and which of them are right."""
+"""Running edits: all at once on a virtual GPU, case by case, to find those that are right."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ from .terms import value_of
 
 Combination = tuple[Choice, ...]
 
-MOST_DEVICES = 2  # that try edits side by side
-LAUNCH = 0.5  # seconds of one variant of many; a right one takes far less in a small case
+MOST_DEVICES = 2  # that try edits in parallel
+LAUNCH = 0.5  # seconds for one variant of many; a right one takes far less in a small case
 SOON = 0.4  # seconds of a request
-FEW, LONG = 64, 2.0  # so few may take so long
+FEW, LONG = 64, 2.0  # this few may take this long
 FEW_SLOW = 16  # with all checks
-FEW_LARGE, LARGE = 4, 1 << 12  # in a case that takes so much
-PATIENT = 1 << 20  # steps of a thread where there are few
+FEW_LARGE, LARGE = 4, 1 << 12  # in a case with this much work
+PATIENT = 1 << 20  # steps of a thread if there are few
 STEPS = 3 << 12  # of a thread, and more in larger cases: calls count as well
-#: or so many times what the kernel takes as it is, which has no calls; more than a few of the watchdog's slices (abi.SLICE),
-#: as the thread that happens to end one pays for it
+#: or this multiple of what the original kernel, without calls, takes; more than a few of the watchdog's
+#: slices (abi.SLICE), as the thread that happens to end a slice pays for it
 BUDGETS, MORE_STEPS = (1 << 12, 1 << 13, 1 << 15), 3
 REQUEST = 2048  # variants in one request
-LARGEST = 1 << 13  # elements of the arrays of a case in which variants are run
-SMALL = 4  # threads of a block in each direction, where the file sets them
+LARGEST = 1 << 13  # elements of the arrays of a case in which variants run
+SMALL = 4  # threads of a block in each direction, if the file sets them
 FEWEST = 4  # of a block
 MOST_REFUSED = 20  # lines
 _BARRIERS = re.compile(r"\w_sync\b|__sync|\bbarrier|\bsync\b|mma")
-#: by which a block needs whole warps
+#: names that need blocks of whole warps
 _WARPS = re.compile(r"\w_sync\b|__syncwarp|warpSize|mma|(?<![\w.])(?:31|32|0x1[fF])(?![\w.])")
-#: by which threads or blocks work on one element together
+#: names by which several threads or blocks work on one element
 _JOINT = re.compile(r"atomic|red_|volatile$|__threadfence|cooperative_groups|cuda$|grid")
 
 
 class Devices:
-    """As many as work side by side, opened when they are asked for; all variants share them."""
+    """The devices that work in parallel, opened on demand; all variants share them."""
 
     def __init__(self, opener: Callable, checks: str, seed: int, stack: ExitStack):
         self.opener, self.checks, self.seed, self.stack = opener, checks, seed, stack
@@ -89,16 +89,16 @@ class Variants:
         self.kernel: Kernel = puzzle.kernel(verdict.kernel)
         self.setups: list[Setup] = []
         self.budgets: dict[str, int] = {}
-        self.takes_long = False  # so that a second device pays off
+        self.takes_long = False  # for a second device to pay off
         self.schemata = self._compiled(races, only)
         self.order: list[int] = []
         wrong = (i for i, case in enumerate(self.cases) if not self.right_in(case, [()]))
         first = next(wrong, None)
         self.is_wrong = first is not None
-        self.order = sorted(range(len(self.cases)), key=lambda i: (i != first, i))  # first what is wrong
+        self.order = sorted(range(len(self.cases)), key=lambda i: (i != first, i))  # failing cases first
 
     def _compiled(self, races: set[int] | None, only: Collection[int] | None) -> Schemata:
-        """Lines in which the compiler takes offence get no statement, and stay as they are if it still does."""
+        """Lines with compile errors get no inserted statements, and stay unchanged if that does not help."""
         plain: set[int] = set()
         without: set[int] = set()
         while True:
@@ -130,14 +130,14 @@ class Variants:
 
     @cached_property
     def cases(self) -> list[Case]:
-        """In which variants run: the failing ones first, small ones before large ones."""
+        """The cases in which variants run: failing ones first, small ones before large ones."""
         failed = {c.name for c in self.verdict.cases if c.kernel == self.kernel.name and c.status == FAILED}
         cases = [c for c in in_order(self.puzzle) if self.kernel in self.puzzle.kernels_of(c)]
         fit = [c for c in cases if self._size(c) <= LARGEST]
         return sorted(fit, key=lambda c: (c.name not in failed, self._work(c)))
 
     def _work(self, case: Case) -> int:
-        """What a case takes, roughly: threads take longer than elements and products."""
+        """A rough measure of a case's work: threads take longer than elements and products."""
         dims = self.puzzle.full_dims(case)
         try:
             launch = self.kernel.launch(dims, tunables(self.source))
@@ -154,7 +154,7 @@ class Variants:
     # -- running --------------------------------------------------------------------------------------
 
     def right_everywhere(self, combinations: Sequence[Combination]) -> Sequence[Combination]:
-        """Those whose kernel is right in all cases."""
+        """The edits with which the kernel is right in all cases."""
         for number in self.order:
             if len(combinations) <= FEW_SLOW and number != self.order[0] and self.is_slow:
                 break  # grading takes less
@@ -169,20 +169,20 @@ class Variants:
         return self.setups[0].device.checks == "full"
 
     def right_in(self, case: Case, choices: Sequence[Combination]) -> list[Combination]:
-        """Those whose kernel is right in a case."""
+        """The edits with which the kernel is right in a case."""
         trial = Trial(Outcome(case, self.kernel), Pace())
         trial.begin(self.puzzle, tunables(self.source), self.verdict.seed, self.given)
         if trial.launch is None:
             return []
         groups: dict[tuple, list[Combination]] = {}
         keys = Keys(self._values(trial))
-        for combination in choices:  # with the same values two edits are one
+        for combination in choices:  # two edits with the same values are one
             groups.setdefault(tuple(map(keys.of, combination)), []).append(combination)
         right = self._launched(trial, [group[0] for group in groups.values()])
         return [c for group, is_right in zip(groups.values(), right) for c in group if is_right]
 
     def _values(self, trial: Trial) -> dict[str, int]:
-        """What the kernel's scalar parameters are, by the names that the file gives them."""
+        """The values of the kernel's scalar parameters, by their names in the file."""
         function = read(self.source).function(self.kernel.name)
         found = {}
         for p, own in zip(self.kernel.params, function.parameters if function else ()):
@@ -194,7 +194,7 @@ class Variants:
         return found
 
     def _launched(self, trial: Trial, choices: Sequence[Combination]) -> list[bool]:
-        """For each edit, whether the kernel is right with it; False for those there is no time for."""
+        """For each edit, whether the kernel is right with it; False if there was no time for it."""
         if len(self.setups) == 1 and (len(choices) > REQUEST // 4 or self.takes_long and len(choices) > FEW):
             self._open(self.schemata)
         case = trial.outcome.case.name
@@ -217,18 +217,18 @@ class Variants:
         return found
 
     def _is_first(self, case: str) -> bool:
-        """Whether a case is the one that edits are tried in first, where many never end."""
+        """Whether a case is the one that edits are tried in first, with which many never end."""
         return bool(self.order) and self.cases[self.order[0]].name == case
 
     def _budget(self, trial: Trial) -> int:
-        """Steps of a thread: some times those that the kernel takes as it is, if it ends."""
+        """The step limit of a thread: a multiple of what the original kernel takes, if it ends."""
         for steps in BUDGETS:
             if all(self._well(self.setups[0], trial, [()], steps)):
                 return MORE_STEPS * steps
         return STEPS + 4 * self._size(trial.outcome.case)
 
     def _well(self, setup: Setup, trial: Trial, choices: Sequence[Combination], steps: int) -> list[bool]:
-        """Whether they end without a fault."""
+        """Whether they run without a fault."""
         return [what != FAULTS for what in self._run(setup, trial, choices, steps, LONG)]
 
     def _launched_on(
@@ -240,7 +240,7 @@ class Variants:
         return right + [False] * (len(choices) - len(right))
 
     def _run(self, setup: Setup, trial: Trial, choices: Sequence[Combination], steps: int, limit: float):
-        """What becomes of each, as far as there is time."""
+        """The outcome of each, as time permits."""
         device, kernel = setup.device, self.kernel
         device.schedule, device.step_budget, device.time_limit = setup.schedules[0], steps, limit
         handles = {p.name: place(device, p, trial) for p in kernel.passed}
@@ -270,7 +270,7 @@ class Variants:
 
     @cached_property
     def apart(self) -> bool:
-        """Whether no element of an output gets its value from several threads or blocks, as far as the text tells."""
+        """Whether, judging by the text, every output element is computed by one thread or block."""
         file, fault = read(self.source), self.verdict.fault or {}
         function = file.function(self.kernel.name)
         pointers = {v.name for v in function.parameters if v.pointer} if function else set()
@@ -282,7 +282,8 @@ class Variants:
 
 
 class Keys:
-    """What an edit does in a case in which names have these values: the same key for several edits."""
+    """A key for the effect of an edit in a case where names have these values: equal keys mean equal
+    effects."""
 
     def __init__(self, values: dict[str, int]):
         self.values, self.pools = values, {}
@@ -300,7 +301,7 @@ class Keys:
 
 
 def with_small_blocks(source: str, kernel: Kernel, dims: dict[str, int]) -> str:
-    """The text with blocks of few threads, where `constexpr` numbers of it say how many they have; its places stay."""
+    """The text with small blocks, if its `constexpr` numbers set the block size; offsets stay the same."""
     before, text = tunables(source), source
     whole = 32 if _WARPS.search(_code(source, kernel.name)) else 1
 
@@ -311,7 +312,7 @@ def with_small_blocks(source: str, kernel: Kernel, dims: dict[str, int]) -> str:
             return 0
         return math.prod(block) if isinstance(block, tuple) else block
 
-    taken: dict[int, int] = {}  # what numbers have become: of two, the larger one stays larger
+    taken: dict[int, int] = {}  # the new numbers: of two, the larger one stays larger
     for name, value in sorted(before.items(), key=lambda item: item[1]):
         number = re.compile(rf"(\bconstexpr\s+int\s+{name}\s*=\s*){value}(?=\s*;)")
         least = SMALL
@@ -326,7 +327,7 @@ def with_small_blocks(source: str, kernel: Kernel, dims: dict[str, int]) -> str:
 
 
 def has_barriers(source: str, kernel: str) -> bool:
-    """Whether threads wait for one another, which takes so long that optimised code pays off."""
+    """Whether threads synchronize, which takes so long that optimised code pays off."""
     return bool(_BARRIERS.search(_code(source, kernel)))
 
 
