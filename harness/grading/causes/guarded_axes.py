@@ -139,12 +139,12 @@ def axes_of(
     dims: Sequence[Mapping[str, int]],
     arrays: Collection[str] = (),
 ) -> Iterator[tuple[str, int]]:
-    """(variable, axis) for each axis along which an index moves by one variable alone; none if a stride
+    """(place, axis) for each axis along which an index moves by variables alone, `k` or `t + k`; none if a stride
     belongs to no axis: then the index is wrong, and its guard may be right. arrays: names that are not part
     of an index, as in `grad_output + k`."""
     found: dict[int, list[str]] = {}
     steps = [[math.prod(array.shape(d)[axis + 1 :]) for d in dims] for axis in range(len(array.axes))]
-    for _, product in multiplied_out(index):
+    for sign, product in multiplied_out(index):
         if len(product) == 1 and product[0] in arrays:
             continue
         names = [n for n in product if n not in sizes]
@@ -152,10 +152,10 @@ def axes_of(
         scale = [math.prod(worth[i] for worth in known) for i in range(len(dims))]
         if scale not in steps:
             return
-        found.setdefault(steps.index(scale), []).append(names[0] if len(names) == 1 else "")
+        found.setdefault(steps.index(scale), []).append(names[0] if len(names) == 1 and sign > 0 else "")
     for axis, names in found.items():
-        if len(names) == 1 and names[0].isidentifier():
-            yield names[0], axis
+        if all(name.isidentifier() for name in names):
+            yield " + ".join(names), axis
 
 
 def bound_of(e: Piece, name: str) -> Piece | None:

@@ -30,6 +30,7 @@ from .near_solution import differences
 from .noting import value_of
 from .remainders import dropped_remainders
 from .rows_columns import Rows
+from .walks import wrong_walks
 
 TRIED = 8  # values of the names of an expression
 _RANKS = re.compile(r"thread_rank|thread_index|group_index|block_rank|block_index|asm")
@@ -51,6 +52,7 @@ def misuses(
     dims = [puzzle.full_dims(c) for c in puzzle.cases if not c.stress and kernel in puzzle.kernels_of(c)]
     found += wrong_steps(kernel, own, dims)
     found += other_rows(kernel, own, dims)
+    found += wrong_walks(kernel, own, dims)
     found += wrong_guards(kernel, own, dims)
     found += [slip for function in reached(file, kernel.name) for slip in mixed_digits(function)]
     mine, stub = Use(file, kernel.name), Use(read(stub_text(puzzle)), kernel.name)

@@ -38,12 +38,22 @@ def told(body: str, cases=CASES) -> list[str]:
         ("int k = t + i; float b = N > k ? A[row * K + k] : 0;", True),
         ("int k = t + i; float b = k < N ? B[k] : 0;", False),
         ("if (row < M) C[0] = A[i * M + row];", False),
+        ("float b = t + i < N && col < N ? B[(t + i) * N + col] : 0;", "t + i"),
+        ("float b = row < M && t + i < N ? A[row * K + t + i] : 0;", "t + i"),
+        ("float b = t + i < K && col < N ? B[(t + i) * N + col] : 0;", False),
+        ("float b = i + t < N ? A[row * K + i + t + 1] : 0;", False),
+        ("float b = i - t < N ? A[row * K + i - t] : 0;", False),
     ],
 )
 def test_a_size_of_another_axis(body, wrong):
     found = told(body)
-    assert bool(found) == wrong
-    assert not wrong or "compares k with N, and " in found[0] and found[0].endswith(", of which there are K.")
+    assert bool(found) == bool(wrong)
+    name = "k" if wrong is True else wrong
+    assert (
+        not wrong
+        or f"compares {name} with N, and " in found[0]
+        and found[0].endswith(", of which there are K.")
+    )
 
 
 def test_a_part_of_an_axis_may_be_all_that_is_needed():
