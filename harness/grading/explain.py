@@ -18,6 +18,7 @@ from . import sentences
 from .causes import dependences, formulas, integers, naming, not_finite, orders, shares, summed
 from .causes.block_slips import same_slot, stores_meet, takes_what_changes
 from .causes.budget import Budget, Spent
+from .causes.collectives import kept_away
 from .causes.text_causes import causes
 from .causes.unset import left_in_a_loop, read_unset, too_few_threads, zeros_left_out
 from .compare import error_map
@@ -59,6 +60,7 @@ def explain(
         verdict.fault = asdict(shown.error)
         reasons = sentences.returned_early(shown.error, shown.kernel, source)
         reasons += read_unset(shown.error, shown.kernel, source)
+        reasons += kept_away(shown.error, shown.kernel.name, source)
         reasons += clashes(shown.error, shown.kernel, source) + of_text()
         short = reasons and shown.error.kind == "uninitialised-read"  # where it strays matters less than why
         lines = sentences.fault(replace(shown.error, other=None) if short else shown.error, source)

@@ -1,0 +1,85 @@
+"""Which `if` keeps lanes of a warp from a shuffle or vote whose mask names them, and from where a helper that has it is
+called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...course.cuda_pieces import Piece
+from ...course.cuda_text import CudaText, read
+from ...errors import KernelFault
+from .findings import shown
+from .lane_slips import WARPS, conjuncts, holds, test_names
+
+SHOWN = 50  # characters of a condition
+
+
+def kept_away(fault: KernelFault, kernel: str, source: str) -> list[str]:
+    """`Line 30 calls all_sum only where tid < warps (line 28).`"""
+    if (
+        fault.kind != "shuffle-mask"
+        or "take" not in fault.explanation
+        and "returned" not in fault.explanation
+    ):
+        return []
+    file = read(source)
+    within, own = file.function_at(fault.line), file.function(kernel)
+    if not within or not own:
+        return []
+    here = [
+        c for name, c in within.body.calls() if name.endswith("_sync") and c.line <= fault.line <= c.last_line
+    ]
+    for call in here[:1]:
+        for test in tests_around(call):
+            if splits(test) or "threadIdx" in test_names(test) and all(map(unknown, conjuncts(test))):
+                return [f"Line {test.line} makes this call only where {in_short(test)}. {REMEDY}"]
+    helper = within.name != own.name
+    calls = [c for name, c in own.body.calls() if name == within.name] if helper else here[:1]
+    found = [(c, test, "") for c in calls for test in tests_around(c) if helper and splits(test)]
+    found += [
+        (c, test, "return") for c in calls for test in tests_of_returns(file, c, own.start) if splits(test)
+    ]
+    if len({test.start for _, test, _ in found}) != 1:
+        return []
+    call, test, leaves = found[0]
+    who = f"calls {within.name}" if helper else "makes this call"
+    if leaves:
+        return [
+            f"Line {test.line} lets lanes return where {in_short(test)}, before line {call.line} {who}. {REMEDY}"
+        ]
+    where = f"{in_short(test)} (line {test.line})" if test.line != call.line else in_short(test)
+    return [f"Line {call.line} {who} only where {where}. {REMEDY}"]
+
+
+REMEDY = "Either all lanes of the warp make the call, those without a value with one that changes nothing, or the mask names only those that do."
+
+
+def tests_around(call: Piece) -> Iterator[Piece]:
+    """The conditions of the `if` statements whose first branch a call stands in."""
+    for branch in call.file.around(call.start, "if_statement"):
+        if branch.part("consequence").holds(call):
+            yield branch.part("condition")
+
+
+def tests_of_returns(file: CudaText, call: Piece, start: int) -> Iterator[Piece]:
+    """The conditions under which threads have returned before a call."""
+    for leave in file.function_at(call.line).body.all("return_statement"):
+        branches = [b for b in file.around(leave.start, "if_statement") if b.start > start]
+        if leave.start < call.start and len(branches) == 1 and branches[0].part("consequence").holds(leave):
+            yield branches[0].part("condition")
+
+
+def splits(test: Piece) -> bool:
+    """Whether a condition holds for some lanes of a warp only, in a block of a few warps."""
+    who = [all(holds(part, t) for part in conjuncts(test)) for t in range(32 * WARPS)]
+    return any(len(set(who[32 * warp : 32 * warp + 32])) > 1 for warp in range(WARPS))
+
+
+def unknown(part: Piece) -> bool:
+    """Whether it holds for all threads as far as is known, though it is asked of each."""
+    return all(holds(part, t) for t in range(32 * WARPS))
+
+
+def in_short(test: Piece) -> str:
+    text = shown(test)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
