@@ -16,11 +16,8 @@ SHOWN = 50  # characters of a condition
 
 def kept_away(fault: KernelFault, kernel: str, source: str) -> list[str]:
     """`Line 30 calls all_sum only where tid < warps (line 28).`"""
-    if (
-        fault.kind != "shuffle-mask"
-        or "take" not in fault.explanation
-        and "returned" not in fault.explanation
-    ):
+    how = "no part in", "returned before", "never make"
+    if fault.kind != "shuffle-mask" or not any(words in fault.explanation for words in how):
         return []
     file = read(source)
     within, own = file.function_at(fault.line), file.function(kernel)

@@ -64,6 +64,7 @@ def told(first="", then="", line=2, how="take no part in this call"):
 def test_the_condition_is_named(first, then, line, says):
     (sentence,) = told(first, then, line)
     assert says in sentence
+    assert told(first, then, line, "never make this call: thread (16,0,0) waits at line 23") == [sentence]
 
 
 @pytest.mark.parametrize(
