@@ -265,9 +265,18 @@ def ends_of(loop: Piece, key: tuple[str, str], step: str) -> tuple[str, str, str
 
 
 def said(e: Piece) -> str:
-    """A key that is equal for expressions that always have the same value, however they are written."""
+    """A key that is equal for expressions that always have the same value, however they are written. Quotients that are 0
+    for most sizes are compared as they are written."""
     known = fingerprint(e)
-    return plain(e) if None in known else str(known)
+    return spelled(e) if None in known or not any(known) else str(known)
+
+
+def spelled(e: Piece) -> str:
+    """An expression, with variables that are never changed replaced by their values."""
+    words = [(t, value_of(t.file, t.code, t.start) if t.kind == "identifier" else None) for t in e.tokens]
+    if e.kind == "identifier" and words[0][1]:
+        return spelled(words[0][1])
+    return "".join(f"({spelled(value)})" if value else t.code for t, value in words)
 
 
 def plain(e: Piece) -> str:

@@ -358,7 +358,7 @@ def keeps_as_an_integer(function: Function) -> Iterator[Slip]:
         value, name = e.part("value"), e.part("declarator").code
         known = next((v for v in e.file.variables if v.start == e.start and v.name == name), None)
         integer = known and of_type(known.type) == INTEGER and not known.pointer
-        fraction = integer and value and kind_of(value) == FLOAT
+        fraction = integer and value and value.kind != "number_literal" and kind_of(value) == FLOAT
         if fraction and (value.kind == "subscript_expression" or any(map(is_taken_for_a_float, uses(known)))):
             yield Slip(
                 e.line,

@@ -191,3 +191,11 @@ def test_a_name_that_means_something_else_is_not_compared():
     """Where p is twice the row, `p * n + h` is another place than in the solution."""
     text = SOLUTION.replace("row - r * 2 + s", "2 * row").replace("x[p * n + h]", "x[p + n * h + 1]")
     assert not [s for s in differences(read(text), read(SOLUTION), "k", ()) if "p + n * h" in s.says]
+
+
+def test_quotients_that_are_0_for_most_sizes_are_compared_as_they_are_written():
+    text = "__global__ void k(float* y, int n, int m) {{\nint {0} = n / m;\nfor (int i = {1}; i < n; i++) y[i] = 1; }}"
+    right = text.format("parts", "parts * (blockIdx.x / m)")
+    own = text.format("each", "each * (blockIdx.x / m)"), text.format("each", "0")
+    found = [[s.says for s in differences(read(o), read(right), "k", ("n", "m"))] for o in own]
+    assert not found[0] and found[1][0].startswith("The loop over i in line 3 begins at 0: does that leave")
