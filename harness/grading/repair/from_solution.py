@@ -64,11 +64,16 @@ def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], b
         return is_right(Repair(edits, 0.0, source).text)
 
     edits = smallest(changes(source, solution, kernel), tried)
-    new = sum(e.after.count(";") - source.count(";", e.start, e.end) for e in edits)
+    new = sum(_statements(e.after) - _statements(source[e.start : e.end]) for e in edits)
     size = size_of(edits, source)
     if 0 < size <= LARGEST and new <= MOST_NEW:
         is_plain = len(edits) == 1 and not (edits[0].after and edits[0].start < edits[0].end)
         yield Repair(tuple(_whole(edits, source)), 1 if is_plain else size, source)
+
+
+def _statements(text: str) -> int:
+    """How many end in a text; those in the head of a `for` do not count."""
+    return text.count(";") - 2 * len(re.findall(r"\bfor\b", text))
 
 
 def size_of(edits: Change, source: str) -> int:

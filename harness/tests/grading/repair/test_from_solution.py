@@ -169,6 +169,13 @@ def test_what_is_not_written_yet_is_not_given_away():
     ]
 
 
+def test_a_loop_of_one_statement_is_not_too_much_to_tell():
+    own = SOLUTION.replace("    for", "    sum = 0.0f;\n    for", 1)
+    missing = own.replace("    y[", "    for (int i = 0; i < 4; i++) sum += 1.0f;\n    y[", 1)
+    (found,) = suggested(own, missing, "k", lambda text: "i < 4" in text)
+    assert found.text.split() == missing.split()
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("number", sorted(p.parent.name for p in COURSE.root.glob("puzzles/*/kernel.cu")))
 def test_mistakes_of_the_course_are_repaired_in_their_lines(number):
