@@ -183,12 +183,12 @@ MISTAKES = (
     Mistake(
         "image before channel",
         (CHANNEL, "int b = idx / (W_out * H_out) % batch;\n    int k = idx / (W_out * H_out * batch);"),
-        says="The right numbers are in the wrong places: idx is split with the image before the channel.",
+        says="The right numbers are in the wrong places, as if the output were [C_out, batch, ...]; images come first.",
     ),
     Mistake(
         "row before column",
         (DECODE, "int p = idx % H_out;\n    int q = idx / H_out % W_out;"),
-        says="The right numbers are in the wrong places: idx is split with the row before the column.",
+        says="The right numbers are in the wrong places, as if p changed fastest; in the output, q does.",
     ),
     Mistake(
         "p and q missing",

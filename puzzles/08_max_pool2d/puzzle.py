@@ -210,7 +210,7 @@ MISTAKES = (
         Mistake(
             "row before column",
             (SPLIT, "int p = idx % H_out;\n    int q = idx / H_out % W_out;"),
-            says="The right results are in the wrong places: idx is split with the row before the column.",
+            says="The right results are in the wrong places, as if p changed fastest; in the output, q does.",
         ),
         Mistake(
             "odd sizes rounded up",

@@ -249,12 +249,12 @@ MISTAKES = (
     Mistake(
         "row before column",
         (DECODE, "int h = idx % H;\n    int w = idx / H % W;"),
-        says="The right numbers are in the wrong places: idx is split with the row before the column.",
+        says="The right numbers are in the wrong places, as if h changed fastest; in grad_input, w does.",
     ),
     Mistake(
         "image before channel",
         (CHANNEL, "int b = idx / (W * H) % batch;\n    int c = idx / (W * H * batch);"),
-        says="The right numbers are in the wrong places: idx is split with the image before the channel.",
+        says="The right numbers are in the wrong places, as if grad_input were [C_in, batch, ...]; images come first.",
     ),
     Mistake(
         "output taken one too small",

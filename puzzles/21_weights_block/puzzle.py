@@ -112,7 +112,8 @@ MISTAKES = (
     Mistake(
         "k and c swapped in the split",
         (CHANNELS, "int k = idx / (F * F) % C_out;\n    int c = idx / (F * F * C_out);"),
-        says="The right numbers are in the wrong places: idx is split with c as the slowest axis; it is k.",
+        says="The right numbers are in the wrong places, as if grad_weights were [C_in, C_out, F, F]; it is "
+        "[C_out, C_in, F, F].",
     ),
     Mistake(
         "H_out and W_out for H and W",

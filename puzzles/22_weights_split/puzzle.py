@@ -176,7 +176,7 @@ MISTAKES = (
         Mistake(
             "k and c swapped in the split",
             (ROW, "int k = row / F % C_out;\n    int c = row / (F * C_out);"),
-            says="The right numbers are in the wrong places: row is split with c as the slowest axis; it is "
+            says="The right numbers are in the wrong places: c is the slowest axis of the weights, where it should be "
             "k.",
             hint=2,
         ),
