@@ -81,6 +81,33 @@ def steps_by_less_than_the_grid(function: Function) -> Iterator[Slip]:
             )
 
 
+def one_turn_too_many(function: Function) -> Iterator[Slip]:
+    """`for (int i = n; i >= 0; i--)` and `for (int i = 0; i <= n; i++)`, where nothing uses i: it only counts n turns."""
+    given = {v.name for v in function.parameters}
+    for loop in function.body.all("for_statement"):
+        name, test, update = counter(loop), loop.part("condition"), loop.part("update")
+        first, steps = start_of(loop), {p.code.strip(f"{name}; ") for p in (update.parts if update else ())}
+        steps |= {update.code.replace(name, "")} if update and name else set()
+        if (
+            not name
+            or not test
+            or first is None
+            or test.part("left") is None
+            or test.part("left").code != name
+        ):
+            continue
+        ends = sign_of(test), test.part("right").code
+        down = first.code in given and ends == (">=", "0") and "--" in steps
+        up = first.code == "0" and ends[0] == "<=" and ends[1] in given and "++" in steps
+        if (down or up) and name not in names_of(loop.part("body")):
+            size = first.code if down else ends[1]
+            yield Slip(
+                loop.line,
+                f"The loop over {name} in line {loop.line} has {size} + 1 turns: it begins at {first.code} and also has one for "
+                f"{name} = {'0' if down else size}.",
+            )
+
+
 def names_of(e: Piece) -> set[str]:
     return {p.code for p in e.all("identifier")}
 
@@ -212,6 +239,7 @@ LOOP_DETECTORS = (
     takes_all_from_its_own,
     begins_at_the_same,
     steps_by_less_than_the_grid,
+    one_turn_too_many,
     outside_its_loop,
     shuffles_too_far,
     divides_too_early,

@@ -101,6 +101,14 @@ def found(body):
             "int t = threadIdx.x + blockDim.x * blockIdx.x;\nfor (int i = t; i < n; i += blockDim.x) c[i] = 1;",
             "The loop in line 3 begins at the thread's number in the whole launch and steps by blockDim.x",
         ),
+        (
+            "float s = 0;\nfor (int i = n; i >= 0; i--) s += *a++;\nc[0] = s;",
+            "The loop over i in line 3 has n + 1 turns: it begins at n and also has one for i = 0.",
+        ),
+        (
+            "float s = 0;\nfor (int i = 0; i <= n; ++i) s += *a++;\nc[0] = s;",
+            "The loop over i in line 3 has n + 1 turns: it begins at 0 and also has one for i = n.",
+        ),
         ("int v = 0.5f * a[0];\nc[0] = v;", "Line 2 keeps 0.5f * a[0] in v, which is declared as int"),
         (
             "float s = 0, e = 0;\nfor (int i = 0; i < n; i++) e = c[i] = 2 + a[i];\ns += e;\nc[0] = s;",
@@ -141,6 +149,8 @@ def test_a_slip_is_named(body, says):
         "int i = n; if (i < n) c[i] = 1;\nif (i + 1 >= n) return;\nc[i + 1] = 1;",
         LOOP.format("q < F - r", "q += r"),
         "for (int i = blockIdx.x * 32 + threadIdx.x; i < n; i += blockDim.x) c[i] = 1;",
+        "float s = 0;\nfor (int i = n; i > 0; i--) s += *a++;\nc[0] = s;",
+        "float s = 0;\nfor (int i = 0; i <= n; i++) s += a[i] + F;\nc[0] = s;",
         "int at = 0.5f * n;\nc[at] = a[at];",
         "float s = 1, m = a[0];\nfor (int i = 1; i < n; i++) { s = s * m + a[i]; m = a[i]; }\nc[0] = s;",
         "float s = 1;\nfor (int i = 1; i < n; i++) s += a[i] - a[0];\nc[0] = s;",
