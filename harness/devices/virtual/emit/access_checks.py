@@ -1,6 +1,6 @@
 """All checks of an access: bounds, then whether what is read has been written, then races. See `instrument/accesses`.
 
-What a correct program does all the time is decided here in a few instructions; the runtime
+The common cases of a correct program are decided here in a few instructions; the runtime
 (runtime/sanitizer.cu) handles everything else.
 """
 
@@ -60,7 +60,8 @@ def _access(e, ins, mods, array, info, unread, address, given):
 
 @statement("hold")
 def _hold(e, ins, mods, *arrays):
-    """The values of an array, and for each granule whether it has been written. Its place in local memory stays empty."""
+    """The values of an array, and for each granule whether it has been written. Its space in local memory
+    stays unused."""
     e.module.declare("llvm.memset.p0.i64", "void", "ptr to, i8 value, i64 bytes, i1 volatile")
     for name in arrays:
         granules = -(-e.variables.find(name).size // 4)
@@ -73,7 +74,8 @@ def _hold(e, ins, mods, *arrays):
 
 @statement("check.held.(<space>|generic)")
 def _held(e, ins, mods, array, info, used, address):
-    """Check an access to an array that LLVM holds, and record what it writes. used: a bit for each byte that counts."""
+    """Check an access to an array kept in LLVM values, and record what it writes. used: a bit for each byte
+    that counts."""
     info, used, address, site = (
         info.value,
         used.value,
@@ -164,7 +166,7 @@ def _check_in_root(
 
 
 def _offset_in(e, root: Variable, address: str, info: int, site: str) -> str:
-    """The place of an access in its array; a fault if it is outside."""
+    """The offset of an access in its array; a fault if it is outside."""
     offset = place_in(e, root.name, address, window=bool(info & INFO_SHARED))
     outside, inside = e.fresh_label("outside"), e.fresh_label("inside")
     limit = max(root.size - (info & 255) + 1, 0)
@@ -204,7 +206,7 @@ def _check_anywhere(
         epochs.skip_known(e, address, info, shared, False, seen, other, done)
         e.label(other)
         e.branch(_is_local(e, address), done, race)
-    else:  # it is often given references to its callers' variables
+    else:  # it often gets references to its callers' variables
         e.branch(_is_local(e, address), done, other)
         e.label(other)
         epochs.skip_known(e, address, info, shared, False, seen, race, done)

@@ -1,4 +1,4 @@
-"""Rows of shifts, of bit fields, and of what picks bits and bytes of words.
+"""Rows of shifts, bit fields, and selection of bits and bytes.
 
 Source: PTX ISA, sections 9.7.1 (integer arithmetic), 9.7.8 (logic and shift) and 9.7.9.7 (prmt).
 """

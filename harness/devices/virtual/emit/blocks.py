@@ -94,14 +94,14 @@ def of_coroutines(name: str) -> str:
 
 
 def of_lanes(name: str, width: int) -> str:
-    """The function that runs a block of threads, as lanes where their groups are whole."""
+    """The function that runs a block of threads, as lanes if their groups are complete."""
     thread = abi.DTYPES["Thread"].itemsize
     return _head(name) + _OF_LANES.format(name=name, width=width, thread=thread, address=_address("%i", ""))
 
 
 def of_threads(name: str, factor: int) -> str:
-    """The function that runs a block of threads, `factor` at a time where they are coarsened."""
-    together = "  %went = icmp ugt i32 %first, %after"  # never comes here
+    """The function that runs a block of threads, `factor` at a time if they are coarsened."""
+    together = "  %went = icmp ugt i32 %first, %after"  # unreachable
     if factor > 1:
         lines = [f"  %i.{i} = add i32 %first, {i}\n" + _address(f"%i.{i}", f".{i}") for i in range(factor)]
         arguments = ", ".join(f"i64 %thr.{i}" for i in range(factor))

@@ -1,4 +1,4 @@
-"""The instructions of a function, one after the other; where threads are coarsened, once for all or for each."""
+"""The instructions of a function, in order; if threads are coarsened, once for all or once for each."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class _Body:
         return lower(self.e, ins)
 
     def _separately(self, ins: Instruction) -> None:
-        """For each thread. Its access comes right behind its check, for which LLVM makes better code."""
+        """For each thread. Its access follows right after its check, which gives better code."""
         if ins.about:
             self.leading = ins
             return

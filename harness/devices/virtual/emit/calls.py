@@ -126,7 +126,7 @@ def _external(e, ins: Instruction, name: str, returns, arguments) -> bool:
 
 
 def _heap(e, ins: Instruction, name: str, returns, arguments) -> None:
-    """malloc() and free(), with which new and delete work, too."""
+    """malloc() and free(), which new and delete also use."""
     value = _argument(e, arguments[0], Variable("param", "b64", "", 8, 8))
     e.module.declare(f"rt_{name}")
     result = e.state.call(f"rt_{name}", value, site=e.sites.of(ins))

@@ -52,7 +52,7 @@ def _bounds(e, ins, mods, info, *addresses):
 
 @contextmanager
 def guarded(e, ins) -> Iterator[None]:
-    """What is emitted within is carried out where the instruction's guard holds, if it has one."""
+    """What is emitted inside the context is executed if the instruction's guard, if any, holds."""
     if not ins.pred:
         yield
         return
@@ -67,7 +67,7 @@ def guarded(e, ins) -> Iterator[None]:
 
 
 def needed(info: int) -> int:
-    """What must be allowed in the shadow."""
+    """The shadow bits that must be set."""
     reads = info & INFO_ATOMIC or not info & INFO_WRITE
     return READ * bool(reads) | WRITE * bool(info & INFO_WRITE)
 
@@ -139,7 +139,8 @@ def suspect_at(e, label: str) -> None:
 def _windows(granules: int, gap: int) -> list[tuple[int, int]]:
     """(first granule, how many) of the shadow words that prove `granules` in a row valid.
 
-    A short run is covered whole, by words that may overlap; in a long one two words are never a red zone apart.
+    A short run is covered completely, by words that may overlap; in a long one the gap between two words is
+    always smaller than a red zone.
     """
     if granules <= 16:
         width = next(w for w in (8, 4, 2, 1) if w <= granules)

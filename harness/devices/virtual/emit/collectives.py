@@ -1,7 +1,7 @@
 """Barriers, shuffles, votes, match, redux: instructions at which a thread waits for others.
 
 A thread writes its operands and what it waits for into its Thread, suspends, and finds the result there when
-it is resumed. The runtime (schedule.cu) decides who waits for whom, and computes the result.
+it is resumed. The runtime (schedule.cu) decides which threads wait for which, and computes the result.
 
 Source: PTX ISA, section 9.7.9.6 (shfl) and 9.7.13 (bar, vote, match, redux).
 """
@@ -17,7 +17,7 @@ BARRIERS = 16  # of a block
 
 
 def emit(e, ins) -> None:
-    """Lower a barrier, or what the lanes of a warp do together."""
+    """Lower a barrier or a warp collective."""
     if ins.op.collective == "block":
         return _barrier(e, ins)
     op, named = ins.op, ins.named
@@ -35,7 +35,7 @@ def emit(e, ins) -> None:
 
 @statement("activemask.b32")
 def _activemask(e, ins, mods, d):
-    """A mask of only the caller is the least that CUDA promises."""
+    """A mask of the caller alone is the least that CUDA guarantees."""
     e.set(d, e.value("%lanemask_eq", "u32"), "b32")
 
 

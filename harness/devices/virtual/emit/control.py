@@ -1,4 +1,4 @@
-"""Control flow: branches, and the ways by which a thread leaves or waits.
+"""Control flow: branches, and how a thread exits or waits.
 
 Source: PTX ISA, section 9.7.12 (control flow); LLVM Coroutines (switched-resume lowering).
 """
@@ -18,7 +18,7 @@ class Control:
 
     def __init__(self, e, coroutine: bool):
         self.e, self.coroutine = e, coroutine
-        self._exit = "return"  # where a `ret` leads to
+        self._exit = "return"  # the target of a `ret`
         self._loops: dict[str, int] = {}
 
     def emit(self, ins: Instruction) -> bool:
@@ -36,7 +36,7 @@ class Control:
         return self.e.threads.label(name) or f'"${name}"'
 
     def leave_by(self, label: str) -> str:
-        """Let each `ret` lead there. Returns where they led to."""
+        """Sets the target of every `ret`. Returns the previous one."""
         before, self._exit = self._exit, label
         return before
 
@@ -45,7 +45,7 @@ class Control:
         self.e.line(f"br label %{self._exit}")
 
     def suspend(self) -> None:
-        """Others run; the thread goes on when it is resumed."""
+        """Others run; the thread continues when it is resumed."""
         e = self.e
         if not self.coroutine:
             what = "a barrier in a function that is called recursively or through a pointer"
@@ -58,7 +58,7 @@ class Control:
             e.state.renew_epoch()
 
     def fault(self, ins: Instruction) -> None:
-        """The thread ends; which instruction did it tells why."""
+        """The thread ends; the instruction that caused it gives the reason."""
         e = self.e
         e.state.call("rt_fault", str(abi.FAULT["trap"]), "0", "0", site=e.sites.of(ins))
         e.line(f"br label %{DEAD}")

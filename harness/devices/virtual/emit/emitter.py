@@ -1,7 +1,7 @@
-"""One function in the making: the verbs that instructions are written with, and who knows the rest.
+"""One function under construction: the operations that instructions are written with, and the collaborators.
 
-Each of the collaborators has a state of its own: the text, for which thread it is, the runtime's fields and functions,
-the values of operands, variables, the places of the student's code, control flow, what is known of memory.
+Each collaborator has its own state: the text, the current thread, the runtime's fields and functions, the
+values of operands, variables, the places in the student's code, control flow, what is known about memory.
 """
 
 from __future__ import annotations

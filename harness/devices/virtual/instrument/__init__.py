@@ -1,5 +1,5 @@
-"""Checks and counters added to a kernel: one module for each, a pass from PTX to PTX.
+"""Checks and counters added to a kernel: one module for each, every one a pass from PTX to PTX.
 
-What passes insert beside ordinary PTX is listed in `insert`. compile/recipes.py says which builds make a check,
-compile/pipeline.py in which order.
+`insert` lists what passes insert besides ordinary PTX. compile/recipes.py says which builds have a check,
+compile/pipeline.py gives the order.
 """

@@ -6,12 +6,13 @@
     ld.global.f32 %f2, [%rd2+4];          check.access.set.global _, 4, 0, [%rd2+4], _;
                                           ld.global.f32 %f2, [%rd2+4];
 
-A check has the array that the address was computed from, if that is known: the access must stay in it. The numbers say
-what the access is (abi.INFO_...) and which of its bytes do not count; the last operand is what a store writes, or what a
-compare-and-swap (`.cas`) compares with, for racecheck. `.set`: what is read must have been written.
+A check names the array that the address was computed from, if known: the access must stay in it. The numbers
+describe the access (abi.INFO_...) and which of its bytes do not count; the last operand is what a store
+writes, or what a compare-and-swap (`.cas`) compares with, for racecheck. `.set`: what is read must have been
+written.
 
-`apart` names arrays that nothing touches but accesses which were checked against them. Local arrays whose address never
-leaves the function are held by LLVM:
+`apart` names arrays that are only touched by accesses checked against them. Local arrays whose address never
+escapes the function are kept in LLVM values:
 
     hold depot;
     check.held.local depot, 4, -1, [%rd3];
@@ -39,7 +40,7 @@ def run(function: Function, facts: Facts, checks: frozenset[Check]) -> None:
 class _Accesses:
     def __init__(self, function: Function, facts: Facts, initialised: bool):
         self.function, self.facts, self.initialised = function, facts, initialised
-        self.expanded: set[str] = set()  # variables of functions that were expanded
+        self.expanded: set[str] = set()  # variables of inlined functions
 
     def run(self) -> None:
         body = []
@@ -60,7 +61,7 @@ class _Accesses:
         if first is None:
             return []
         own = [name for name in self.function.variables if name not in self.expanded]
-        # the arrays of functions, expanded or not, take turns in the same memory
+        # the arrays of functions, inlined or not, reuse the same memory
         apart = [name for name in self.facts.arrays if name not in self.expanded]
         if not self.function.entry or not apart:
             return self._hold(first, own)
@@ -73,7 +74,7 @@ class _Accesses:
     def _root(self, ins: Instruction) -> Variable | None:
         """The array that an access is meant for, if known."""
         root = root_of(ins.address, self.facts.roots, self.facts.arrays)
-        # the address of another array may be taken for one of the shared window
+        # the address of another array may be mistaken for one in the shared window
         return None if root and ins.op.space == "shared" != root.space else root
 
     def _checked(self, ins: Instruction) -> list[Instruction]:

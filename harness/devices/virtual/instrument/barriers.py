@@ -1,4 +1,5 @@
-"""A thread notes its way out, its iterations, and what lies behind a place to wait at: see `analyse/leaving`.
+"""A thread records its exit, its iterations, and which exits are still possible after a barrier: see
+`analyse/leaving`.
 
                                     note Extra.out, 1;
                                     note Extra.turns, 0;
@@ -12,7 +13,7 @@
                                     bump Extra.turns;
     bra $L_loop;                    bra $L_loop;
 
-A mask of ways is kept in the lower half of a word, that of the loops around them in the upper half.
+The lower half of a word is a mask of exits, the upper half a mask of the loops around them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def run(function: Function, facts: Facts) -> None:
     inserts = Inserts(function)
     if function.entry and facts.known.waits.may_wait(function.name):
         _Noting(function, facts.ways, inserts).run()
-    else:  # a return, wherever it is called
+    else:  # a return, wherever the function is called
         for ins in function.body:
             if isinstance(ins, Instruction) and ins.op.flow == "exit":
                 inserts.before(ins, mark("note", "Extra.out", 0, at=ins))
@@ -62,10 +63,10 @@ class _Noting:
             before(item, mark("note", "Extra.behind", mask, at=item))
 
     def _edges(self, branch: Instruction) -> None:
-        """Where a branch begins another iteration, that is counted on the way."""
+        """An iteration is counted on the back edge that begins it."""
         if branch.op.flow == "branch":
             bumps = self._bumps(branch, branch.operands[0])
-            if bumps and branch.pred:  # it goes on below, where it is not taken
+            if bumps and branch.pred:  # it continues below if the branch is not taken
                 below = f"$below.{self.ways.position[branch]}"
                 self.inserts.before(branch, skip(below, branch, branch.pred, branch.negated))
                 self.inserts.after(branch, Label(below))

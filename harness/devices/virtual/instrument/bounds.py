@@ -1,4 +1,4 @@
-"""No access leaves the memory it may use: a check before each, or one for several that are a constant apart.
+"""Bounds checks: one before each access, or one for several accesses at constant distances.
 
                                         check.bounds.global 4, [%rd1], [%rd1+4];
     ld.global.f32 %f1, [%rd1];          ld.global.f32 %f1, [%rd1];
@@ -6,8 +6,8 @@
                                         check.bounds.shared 1288, [%r1];
     st.shared.f64 [%r1], %fd1;          st.shared.f64 [%r1], %fd1;
 
-The number says what the access is (abi.INFO_...), the size being its lowest byte. Builds with all checks have another
-pass for this, `accesses`, because there the three checks of an access share most of their work.
+The number describes the access (abi.INFO_...), with the size in its lowest byte. Builds with all checks use
+another pass, `accesses`, because the three checks of an access share most of their work.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ def run(function: Function, facts: Facts) -> None:
 
 
 def is_checked(ins: Instruction) -> bool:
-    """Whether compiled code accesses memory for it at an address that is not known to be right.
+    """Whether compiled code accesses memory for it at an address that is not known to be valid.
 
-    The verifier has seen to the parameters that are named. Asynchronous copies are made by the runtime, which checks them.
+    Accesses to named parameters have been verified. Asynchronous copies are made by the runtime, which checks
+    them.
     """
     op = ins.op
     if not op.accesses or op.memory == "copy":
@@ -66,7 +67,7 @@ def is_checked(ins: Instruction) -> bool:
 
 
 def info(ins: Instruction) -> int:
-    """What an access is, as the runtime is told."""
+    """The description of an access for the runtime."""
     op = ins.op
     found = op.width | INFO_SHARED * (op.space == "shared")
     if not op.memory:  # a row of a matrix, or a barrier in memory
@@ -83,14 +84,14 @@ def info(ins: Instruction) -> int:
 
 
 def order(op: Op) -> int:
-    """How an access that is not a plain one orders others, and its scope."""
+    """The memory order and scope of an access that is not a plain one."""
     found = INFO_VOLATILE | SCOPES.index(op.scope) << SCOPE_SHIFT
     return found | INFO_ACQUIRE * op.acquires | INFO_RELEASE * op.releases
 
 
 def of_rows(function: Function, ins: Instruction, check: Instruction) -> list[Instruction]:
-    """A check, where the lane has something to be checked: of ldmatrix and stmatrix, the first lanes give the
-    address of a row each."""
+    """A check for lanes that supply an address: in ldmatrix and stmatrix, each of the first lanes gives the
+    address of a row."""
     if not ins.op.moved_rows:
         return [check]
     holds = f"%check.row.{sum(name.startswith('%check.row.') for name in function.regs)}"

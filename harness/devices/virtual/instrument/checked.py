@@ -1,9 +1,9 @@
-"""No access without its check: what the passes have made is looked at once more, from the instructions alone.
+"""No access without its check: the output of the passes is verified from the instructions alone.
 
-PTX is anybody's text, and nothing but the checks keeps it from the memory of the process. So whatever passes find out
-about groups, arrays and copies, this must be true of what they leave: before each instruction with an address stands,
-in its block, a check of the same address, for as many bytes and for what is done there; since then nothing has written
-to the address's register, and no function has begun or ended.
+PTX may come from anyone, and only the checks keep it out of the memory of the process. So whatever the passes
+find out about groups, arrays and copies, their output must satisfy this: before each instruction with an
+address, in the same block, there is a check of the same address, for as many bytes and the same kind of
+access; between the two, the address's register is not written and no function begins or ends.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..runtime.abi import INFO_ATOMIC, INFO_SHARED, INFO_WRITE
 
 @dataclass(frozen=True)
 class _Allowed:
-    """By a check. updates: to read and write; array: which it must stay in, if one; rows: to so many lanes, of ldmatrix and stmatrix;
-    shares: it is for others too."""
+    """What a check allows. updates: both reading and writing; array: the one it must stay in, if any; rows:
+    for this many lanes, of ldmatrix and stmatrix; shares: it is for other accesses too."""
 
     updates: bool
     array: str
@@ -31,7 +31,7 @@ _Key = tuple[Address, str, int, bool]
 
 
 def verify(function: Function, coarsening: Coarsening | None = None) -> None:
-    """coarsening: if threads are coarsened, each has its own address checked.
+    """coarsening: if threads are coarsened, the address of each is checked.
 
     Errors: AssertionError, which no PTX may cause.
     """
@@ -51,7 +51,7 @@ def verify(function: Function, coarsening: Coarsening | None = None) -> None:
             _parameter(item, function)
         elif (
             item.op.accesses or item.op.memory
-        ) and item.op.memory != "copy":  # which the runtime checks and makes
+        ) and item.op.memory != "copy":  # checked and made by the runtime
             _find(item, allowed)
         for name in item.writes if isinstance(item, Instruction) else ():
             allowed.pop(name, None)
@@ -59,7 +59,7 @@ def verify(function: Function, coarsening: Coarsening | None = None) -> None:
 
 
 def _by(check: Instruction, before, held: set[str]) -> tuple[Operand, dict[_Key, _Allowed]]:
-    """What a check allows: at which base, and there."""
+    """What a check allows: (base, what is allowed there)."""
     kind, space = check.opcode.split(".")[1], check.op.space
     addresses = [o for o in check.operands if type(o) is Address]
     info = next(o.value for o in check.operands if type(o) is Immediate)
@@ -81,7 +81,7 @@ def _by(check: Instruction, before, held: set[str]) -> tuple[Operand, dict[_Key,
 
 
 def _is_group(check: Instruction, addresses: list[Address], nbytes: int) -> bool:
-    """Whether the addresses of whole granules are a constant apart, and all aligned where one is."""
+    """Whether the addresses are of whole granules, at constant distances, and all aligned if one is."""
     first = addresses[0] if addresses else None
     return (
         first is not None
@@ -93,7 +93,7 @@ def _is_group(check: Instruction, addresses: list[Address], nbytes: int) -> bool
 
 
 def _parameter(ins: Instruction, function: Function) -> None:
-    """Parameters that are named are in nobody's shadow: it must be known now that an access stays in one."""
+    """Named parameters have no shadow: an access to one must be known to stay inside it."""
     name, end = ins.address.base, ins.address.offset + ins.op.width
     formal = (v for v in (*function.params, *function.returns) if v.name == name)
     variable = next(formal, None) or function.variables.get(name)
@@ -102,7 +102,7 @@ def _parameter(ins: Instruction, function: Function) -> None:
 
 
 def _find(ins: Instruction, allowed: dict[Operand, dict[_Key, _Allowed]]) -> None:
-    """The check of an access; one that is for it alone is used up."""
+    """The check of an access; if it is for this access alone, it is used up."""
     op = ins.op
     if op.address is None:
         raise AssertionError(f"{ins} accesses memory without an address")

@@ -1,11 +1,11 @@
 """Which values are unset, and whether that matters: initcheck.
 
 Unset values may be copied: a struct has padding, and a float4 may use only three of its parts. They are a
-fault where they matter: in a branch, an address, an atomic's operand, a warp's vote, or an array that the
-kernel leaves behind.
+fault when they matter: in a branch, an address, an atomic's operand, a warp vote, or an array that the kernel
+outputs.
 
-Following values takes time, and few kernels have unset ones. So ordinary code only detects that something
-unset is read at all; that ends the launch (`rt_suspect`), and the device runs it again with code that follows
+Tracking values takes time, and few kernels have unset ones. So ordinary code only detects that something
+unset is read at all; that ends the launch (`rt_suspect`), and the device runs it again with code that tracks
 values, which this pass makes:
 
     ld.u32 %r1, [%rd1+4];        ->   add.s64 %unset.t1, %rd1, 4;
@@ -21,9 +21,10 @@ values, which this pass makes:
                                       st.param.b64 [param0.from], %r1.from;
                                       call f, (param0, param0.unset, param0.from);
 
-A register that may be unset has two more, one for which of its bits are unset and one for where that comes from (an
-origin, see abi.py), and so does memory, and every parameter. Instructions that move bits (`mov`, `prmt`, shifts, `and`)
-move these as well; anything else computed from an unset bit is unset as a whole (`unset_bits`).
+A register that may be unset has two shadow registers, one for which of its bits are unset and one for where
+they come from (an origin, see abi.py); so have memory and every parameter. Instructions that move bits
+(`mov`, `prmt`, shifts, `and`) move these as well; anything else computed from an unset bit is unset as a
+whole (`unset_bits`).
 
 Source: Stepanov, Serebryany, "MemorySanitizer", CGO 2015.
 """
@@ -41,12 +42,12 @@ from ..ptx.types import BITS, is_signed
 from ..runtime.abi import USE
 from .unset_bits import UnsetBits
 
-_BASE = "%unset.base"  # host address of what device memory has of unset bits
+_BASE = "%unset.base"  # host address of the unset bits of device memory
 _A, _B, _C = 0, 8, 16  # where the operands of a product are in Extra.unset
 
 
 def run(function: Function, facts: Facts) -> None:
-    """In place. Functions that are called get more parameters, and their callers pass them."""
+    """In place. Called functions get additional parameters, which their callers pass."""
     followed = may_be_unset(function, facts.undefined)
     _Following(function, followed, facts.undefined).run(facts.known.module)
 
@@ -84,7 +85,7 @@ class _Following(UnsetBits):
         elif ins.base == "enter":
             self.body.append(ins)
             return self.forget(ins.expansion.registers)
-        if op.geometry:  # of textures and surfaces; the runtime looks at the texels
+        if op.geometry:  # of textures and surfaces; the runtime checks the texels
             self.check(inputs(ins), "address")
             self.body.append(ins)
             return self.set_all()
@@ -116,7 +117,7 @@ class _Following(UnsetBits):
     # -- of memory -----------------------------------------------------------------------------------
 
     def _place(self, address: Address, space: str) -> str:
-        """The device address that an operand means."""
+        """The device address that an operand denotes."""
         base = address.base
         narrow = BITS.get(self.function.regs.get(base)) == 32
         place = self.make("b64", "cvt.s64.s32" if narrow else "mov.b64", base)
@@ -148,7 +149,7 @@ class _Following(UnsetBits):
         return unset, origin
 
     def _write(self, place: str, nbytes: int, unset: str, type_: str, origin: str) -> None:
-        """Store a value of which these bits are unset."""
+        """Store a value with these bits unset."""
         self.put(f"poke.b{8 * nbytes}", self._host(place), unset)
         if unset != "0":
             self.put("runtime.if", self.any_bit(unset, type_), "_", "rt_unset_stored", place, nbytes, origin)
@@ -224,7 +225,7 @@ class _Following(UnsetBits):
                 self.put("st.param.b64", f"[{name}.from+{at // 4 * 8}]", self.origin(source))
 
     def _call(self, ins: Instruction) -> None:
-        """Every argument has its unset bits with it, and every result finds room for them."""
+        """Every argument and every result is accompanied by its unset bits."""
         returns, name, arguments = ins.called
         callee = self.module.functions.get(name)
         if callee is not None and callee.body is None:  # of the system
@@ -245,7 +246,7 @@ class _Following(UnsetBits):
         self.body.append(replace(ins, operands=operands, original=ins.original or ins))
 
     def _passed(self, argument: str) -> str:
-        """The name of a parameter, or of one for the unset bits of what is passed without."""
+        """The name of a parameter, or of the one for the unset bits of an unnamed argument."""
         if argument in self.params:
             return argument
         self.serial += 1
@@ -264,7 +265,7 @@ class _Following(UnsetBits):
     # -- of a warp ---------------------------------------------------------------------------------------
 
     def _shuffle(self, ins: Instruction) -> None:
-        """A lane's value is followed to the lane that gets it; the choice of lane must be set."""
+        """A lane's value is tracked to the lane that receives it; the source lane's number must be set."""
         self.check([r for o in ins.operands[2:] for r in o.registers], "collective")
         value = ins.operands[1]
         self._give(0, value)
@@ -284,7 +285,7 @@ class _Following(UnsetBits):
         (self._product if ins.op.address is None else self._rows)(ins)
 
     def _product(self, ins: Instruction) -> None:
-        """Every lane provides the unset bits of its operands, and gets those of its results."""
+        """Every lane provides the unset bits of its operands and receives those of its results."""
         results, *groups = (o.parts for o in ins.operands)
         for start, registers in zip((_A, _B, _C), groups, strict=True):
             for i, register in enumerate(registers[:8]):

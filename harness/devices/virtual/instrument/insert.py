@@ -1,4 +1,5 @@
-"""What passes insert into a body, beside ordinary PTX: marks, which the emitter lowers without knowing whose they are.
+"""What passes insert into a body besides ordinary PTX: marks, which the emitter lowers without knowing which
+pass they come from.
 
 note Env.final, 1;          a field of the thread's state, or its worker's, gets a value
 fetch %r1, Extra.work;      a register gets what is there
@@ -24,13 +25,14 @@ from ..ptx.ir import Function, Instruction, Label, operand
 
 
 def mark(opcode: str, *operands: str | int, at: Instruction) -> Instruction:
-    """A mark, or any instruction, beside another."""
+    """A mark, or any instruction, inserted next to another."""
     texts = tuple(operand(str(o)) for o in operands)
     return Instruction(opcode, texts, at.at, original=at.original or at, expansion=at.expansion)
 
 
 class Inserts:
-    """Items to be put before and after those of a body; before a label means behind it, where its block begins."""
+    """Items to insert before and after those of a body; before a label means after it, where its block
+    begins."""
 
     def __init__(self, function: Function):
         self.function = function

@@ -1,4 +1,4 @@
-"""What racecheck has to know beside the accesses themselves.
+"""What racecheck has to know besides the accesses themselves.
 
                                             note Env.blind, 1;
     call.uni (r), atomicAdd, (a, b);  ->    call.uni (r), atomicAdd, (a, b);
@@ -6,8 +6,8 @@
     membar.gl;                              membar.gl;
                                             runtime rt_fence, 2;
 
-A function that is called does not know whether its caller uses what an atomic returns (`blind`: it does not), nor
-whether a thread may end after it while others go on to a barrier (`final`).
+A called function does not know whether its caller uses the result of an atomic (`blind`: it does not), nor
+whether a thread may exit afterwards while others go on to a barrier (`final`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def run(function: Function, facts: Facts) -> None:
 
 
 def _told(function: Function, facts: Facts, call: Instruction) -> list[str]:
-    """What the function that is called is told of its caller; or the runtime, which reads texels."""
+    """What a called function, or the runtime that reads texels, is told about its caller."""
     final = function.entry and call in facts.final
     if call.op.texture:
         return ["final"] * final

@@ -8,7 +8,7 @@
                                             check.assigned %r2.set;
     add.u32 %r3, %r2, 1;                    add.u32 %r3, %r2, 1;
 
-Copies hand the state on, see `analyse/assigned`.
+Copies propagate the state, see `analyse/assigned`.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@
 
 A segment is code without branches, calls or waits: a thread that executes one of its instructions executes
 all. At its start a thread enters an Entry of its warp, found by a key: a number for the segment, plus the
-path of calls, plus, for each surrounding loop, its number times its iteration. Lanes with the same key are
-together. Hardware does the same when the lanes of a warp reconverge after every divergent branch: they are
-together in the same iteration of a loop, and after it.
+call path, plus, for each surrounding loop, its number times its iteration. Lanes with the same key are
+converged. Hardware does the same when the lanes of a warp reconverge after every divergent branch: they are
+converged in the same iteration of a loop, and after it.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class _Flow:
         self.loops = find_loops(blocks)
         self.around: list[list[Loop]] = [[] for _ in range(len(function.body) + 1)]  # position -> its loops
         self.headers: dict[int, list[Loop]] = {}  # position -> loops that start an iteration there
-        self.leads_to: dict[int, list[Loop]] = {}  # position behind a block -> loops that it may enter
+        self.leads_to: dict[int, list[Loop]] = {}  # position after a block -> loops that it may enter
         for loop in self.loops:
             self.headers.setdefault(loop.header, []).append(loop)
             for start in loop.blocks:
@@ -95,10 +95,8 @@ class _Counting:
     def __init__(self, function: Function, facts: Facts):
         self.function, self.known, self.flow = function, facts.known, _Flow(function)
         self.numbers = random.Random(function.name)
-        self.copying = facts.known.copies  # there are asynchronous copies to look at
-        self.worked = (
-            False  # since the last of them, in this segment, it has been noted that the thread computes
-        )
+        self.copying = facts.known.copies  # there are asynchronous copies to observe
+        self.worked = False  # computing since the last of them has been recorded in this segment
         self.segment: CountedSegment | None = None  # the one that is open
         self.body: list[Instruction | Label] = []
         self.position, self.skips = 0, 0
@@ -130,7 +128,7 @@ class _Counting:
         self.body.append(mark(opcode, *operands, at=self.at))
 
     def _number(self) -> int:
-        """64 bits that no sum of others is likely to be."""
+        """64 bits that are unlikely to equal a sum of others."""
         return self.numbers.getrandbits(64) | 1
 
     # -- blocks --------------------------------------------------------------------------------------
@@ -141,7 +139,7 @@ class _Counting:
             self._add("mov.u64", _register(loop), 0)
 
     def _start_block(self, label: Label) -> None:
-        """Another iteration, if it is a loop's header."""
+        """Another iteration begins, if the block is a loop header."""
         self.body.append(label)
         self.segment = None
         for loop in self.flow.headers.get(self.position, ()):
@@ -170,7 +168,7 @@ class _Counting:
         if not op.mark or ins.base == "enter":
             if not of_surface or op.memory:  # what else it takes is nothing that a GPU does
                 self._count(ins)
-            if not of_surface:  # whose layout in memory nobody knows
+            if not of_surface:  # with an unspecified layout in memory
                 self._accesses(ins)
         if op.ends_block:
             self._leave_block(self.position + 1)
@@ -192,19 +190,19 @@ class _Counting:
 
     def _count(self, ins: Instruction) -> None:
         self._open()
-        found = kinds((ins.original or ins).op)  # a `ret` is one wherever it is expanded
+        found = kinds((ins.original or ins).op)  # a `ret` is one wherever it is inlined
         for kind, amount in found.items():
             self.segment.kinds[self._line(), kind] += amount
         if "async_copies" in found:
             self.worked = False
         elif (
             self.copying and not self.worked and FLOPS.keys() & found
-        ):  # waiting for a copy is not idle any more
+        ):  # waiting for a copy is no longer idle
             self.worked = True
             self._add("bump", "Extra.work")
 
     def _accesses(self, ins: Instruction) -> None:
-        """Note the addresses of an instruction's accesses."""
+        """Record the addresses of an instruction's accesses."""
         op = ins.op
         if op.collective == "matrix":
             self._matrix(ins)
@@ -228,7 +226,7 @@ class _Counting:
 
     @contextmanager
     def _where(self, holds: str, negated: bool = False) -> Iterator[None]:
-        """What is added within is carried out where a predicate holds."""
+        """What is added inside the context is executed if a predicate holds."""
         self.skips += 1
         label = f"$uncounted.{self.skips}"
         self.body.append(skip(label, self.at, holds, negated))

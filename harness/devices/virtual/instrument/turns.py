@@ -1,9 +1,10 @@
-"""A thread of unoptimised code lets others come between what it has read of theirs and its next step.
+"""In unoptimised code, a thread lets others run between reading what they may write and its next step.
 
     ld.volatile.u32 %r1, [%rd1];      ->      ld.volatile.u32 %r1, [%rd1];
                                               turn;
 
-See `analyse/turns` for where. This comes before functions are expanded, as a call of a header's function is one step.
+See `analyse/turns` for where. This comes before functions are inlined, as a call of a header's function is
+one step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The unset bits of what an instruction computes, as PTX beside it: see `initialised`.
+"""The unset bits of an instruction's result, computed by PTX inserted next to it: see `initialised`.
 
 add.u32 %r3, %r1, %r2;   ->   setp.ne.b32 %unset.t1, %r1.unset, 0;
                               setp.ne.b32 %unset.t2, %r2.unset, 0;
@@ -26,17 +26,15 @@ _PACKED = ("f16x2", "bf16x2")
 
 
 class UnsetBits:
-    """A body in the making. followed: the registers that may be unset. undefined: those that nothing may have been
-    assigned to."""
+    """A body under construction. followed: the registers that may be unset. undefined: those that may never
+    have been assigned."""
 
     def __init__(self, function: Function, followed: set[str], undefined: frozenset[str]):
         self.function, self.followed, self.undefined = function, followed, undefined
         self.body: list[Instruction | Label] = []
-        self.ins: Instruction  # beside which instructions are put
+        self.ins: Instruction  # the item next to which instructions are inserted
         self.serial = 0
-        self.tested: dict[
-            str, str
-        ] = {}  # register -> a predicate: whether it is unset, beside this instruction
+        self.tested: dict[str, str] = {}  # register -> a predicate: whether it is unset, at this instruction
         for register in sorted(followed):  # their slots come in this order
             function.regs |= {f"{register}.unset": self.type(register), f"{register}.from": "b64"}
 
@@ -44,7 +42,7 @@ class UnsetBits:
         self.body.append(mark(opcode, *operands, at=self.ins))
 
     def make(self, type_: str, opcode: str, *operands: str | int) -> str:
-        """Put an instruction; returns its result, a new register."""
+        """Insert an instruction; returns its result, a new register."""
         self.serial += 1
         name = f"%unset.t{self.serial}"
         self.function.regs[name] = type_
@@ -72,7 +70,7 @@ class UnsetBits:
         return unset if type_ == "pred" else self.make("pred", f"setp.ne.{type_}", unset, 0)
 
     def origin(self, register: str) -> str:
-        """Where what is unset in it comes from."""
+        """The origin of its unset bits."""
         origin = f"{register}.from"
         if register not in self.undefined or self.ins.op.is_move:
             return origin
@@ -83,7 +81,7 @@ class UnsetBits:
         return self.make("b64", "selp.b64", own, origin, self.make("pred", "setp.eq.b64", origin, 0))
 
     def is_any_unset(self, names: Iterable[str]) -> str:
-        """Whether something of these registers is unset."""
+        """Whether any bit of these registers is unset."""
         bad = ""
         for register in self._followed(names):
             this = self.is_unset(register)
@@ -91,7 +89,7 @@ class UnsetBits:
         return bad or "0"
 
     def first_origin(self, names: Iterable[str]) -> str:
-        """The origin of the first that is unset, where one is."""
+        """The origin of the first unset one, if any."""
         found = ""
         for register in reversed(self._followed(names)):
             origin = self.origin(register)
@@ -115,12 +113,12 @@ class UnsetBits:
             self.set(name)
 
     def forget(self, registers: Iterable[str]) -> None:
-        """Nothing is assigned to these any more. The others are, before they are read."""
+        """These are unassigned again. The others are assigned before they are read."""
         for register in sorted(self.undefined.intersection(registers)):
             self.set(register, -1, 0)
 
     def check(self, names: Iterable[str], how: str) -> None:
-        """A fault where one of these is unset; then it counts as set."""
+        """A fault if one of these is unset; afterwards it counts as set."""
         if names := self._followed(names):
             bad, origin = self.is_any_unset(names), self.first_origin(names)
             self.put("runtime.if", bad, "_", "rt_unset_used", USE[how], origin)
@@ -150,7 +148,7 @@ class UnsetBits:
         return self.make(type_, f"selp.{type_}", -1, otherwise, bad)
 
     def _bitwise(self) -> dict[str, str]:
-        """Result -> its unset bits, where they are known bit by bit."""
+        """Result -> its unset bits, if they are known bit by bit."""
         ins, op = self.ins, self.ins.op
         if op.moves:
             return self._moved()
@@ -168,7 +166,7 @@ class UnsetBits:
         return given in self.function.regs and self.type(given) == "b32"
 
     def _moved(self) -> dict[str, str]:
-        """The instruction itself, applied to which bits are unset."""
+        """The instruction itself, applied to the masks of unset bits."""
         ins, made = self.ins, {}
         if ins.op.is_move and ins.operands[0] in self.followed and ins.operands[1] in self.followed:
             return {ins.operands[0]: self.unset(ins.operands[1])}
@@ -238,7 +236,7 @@ class UnsetBits:
 
 
 def _like(given: Operand, name) -> str:
-    """An operand with other names in it."""
+    """An operand with its names replaced."""
     if isinstance(given, Vector):
         return f"{{{', '.join(name(part) for part in given.parts)}}}"
     return name(getattr(given, "register", given))

@@ -1,4 +1,4 @@
-"""A thread does not run for ever: each time round a loop is a step, and steps come in slices.
+"""A thread does not run for ever: each iteration of a loop is a step, and steps are granted in slices.
 
                                         fetch %watch.steps, Env.slice;
     $L_loop:                        $L_loop:
@@ -14,8 +14,8 @@
     call.uni f, ();                     call.uni f, ();
                                         fetch %watch.steps, Env.slice;
 
-All threads that a worker runs draw on one slice. `slice` asks for the next; the runtime ends the thread where there is
-none. In a loop that may wait for other threads the thread then lets them run. Functions that call each other take time
+All threads that a worker runs share one slice. `slice` asks for the next; the runtime ends the thread if
+there is none. In a loop that may wait for other threads, the thread then lets them run. Recursion takes time
 without a loop, so calls are counted as well.
 """
 
@@ -37,7 +37,7 @@ _REGISTERS = {_STEPS: "u32", _GO: "pred", _CALLS: "u32", _VAIN: "u32"}
 
 
 def run(function: Function, facts: Facts, checks: frozenset[Check]) -> None:
-    """In place. The last pass: what it inserts lies on the way back of every loop."""
+    """In place. The last pass: it inserts code on the back edge of every loop."""
     _Watchdog(function, facts, checks).run()
 
 
@@ -45,9 +45,9 @@ class _Watchdog:
     def __init__(self, function: Function, facts: Facts, checks: frozenset[Check]):
         self.function, self.facts, self.graph = function, facts, facts.known.graph
         waits, name = facts.known.waits, function.name
-        self.counted = Check.SEGMENTS in checks  # lanes wait for each other, so each has a slice of its own
+        self.counted = Check.SEGMENTS in checks  # lanes wait for one another, so each has its own slice
         self.suspends = function.entry and (waits.may_wait(name) or self.counted)
-        self.in_vain = Check.RACES in checks  # the runtime notices who looks at what has not changed
+        self.in_vain = Check.RACES in checks  # the runtime notices threads that poll unchanged memory
         self.polls = self.suspends and Check.BARRIERS in checks and waits.syncs_grid(name)
         self.takes_turns, self.loops = waits.takes_turns(name), waits.loops(name)
         self.labels = {item.name: p for p, item in enumerate(function.body) if isinstance(item, Label)}
@@ -78,7 +78,7 @@ class _Watchdog:
         self.function.body = [self.switches.get(item, item) for item in self.function.body]
 
     def _count_call(self, first: Instruction) -> None:
-        """At the entry of a function: from time to time ask the watchdog. The place is that of the call."""
+        """At the entry of a function: ask the watchdog from time to time. The place is that of the call."""
         self.inserts.start += [
             mark("fetch", _CALLS, "Env.calls", at=first),
             mark("sub.u32", _CALLS, _CALLS, 1, at=first),
@@ -90,7 +90,7 @@ class _Watchdog:
         ]
 
     def _hand_over(self, ins: Instruction) -> None:
-        """Others are about to run, and take from the slice."""
+        """Other threads are about to run and use the slice."""
         if ins.op.flow == "call":
             callee = self.graph.functions.get(ins.called[1])
             if callee is None or callee.body is not None:
@@ -124,10 +124,10 @@ class _Watchdog:
         self.inserts.before(ins, *self._step(position, ins, back[0]))
 
     def _step(self, position: int, ins: Instruction, target: str) -> list[Instruction]:
-        """A step, and, as mostly, on to the target."""
+        """One step, then usually the branch to the target."""
         waits = self.suspends and ins in self.facts.spins
         found = [mark("sub.u32", _STEPS, _STEPS, 1, at=ins), mark("setp.ne.u32", _GO, _STEPS, 0, at=ins)]
-        if waits and self.in_vain:  # of a wait, every turn is one too many
+        if waits and self.in_vain:  # in a wait loop every iteration is wasted
             found += [
                 mark("fetch", _VAIN, "Extra.in_vain", at=ins),
                 mark("setp.eq.and.u32", _GO, _VAIN, 0, _GO, at=ins),
