@@ -1,4 +1,5 @@
-"""What racecheck decides in compiled code, from the words of the granules that an access touches: see runtime/epochs.cu."""
+"""The part of racecheck in compiled code, based on the words of the granules that an access touches: see
+runtime/epochs.cu."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ from ..runtime.abi import (
     WORD_WROTE,
 )
 
-#: accesses that the runtime always looks at
+#: accesses that the runtime always examines
 LOOKED_AT = INFO_ATOMIC | INFO_VOLATILE | INFO_FINAL
 
 
 def only_read(e, address: str, nbytes: int, shared: bool) -> str:
-    """Whether several threads have read the granules of shared memory in this interval and nobody has written, each after a
-    check that they had been written before: then there is nothing else to check."""
+    """Whether several threads have read these granules of shared memory in this interval and none has
+    written, each after a check that they were initialised: then nothing else has to be checked."""
     words = _Words(e, address, nbytes, shared)
     return words.all("eq", words.found, e.op("shl i64", e.state.epochs()[1], 8))
 
@@ -30,9 +31,10 @@ def only_read(e, address: str, nbytes: int, shared: bool) -> str:
 def skip_known(
     e, address: str, info: int, shared: bool, in_shared: bool, seen: bool, race: str, done: str
 ) -> None:
-    """Go to `done` where the words show that the access cannot be part of a race: this thread alone has accessed the granules
-    in this interval, and written if it writes now; or several threads only read them, as it does. Or where that is so from
-    now on, since nobody has accessed them, or others have only read them.
+    """Go to `done` where the words show that the access cannot be part of a race: only this thread has
+    accessed the granules in this interval, and has written if it writes now; or several threads only read
+    them, as it does. Or if that becomes so with this access, since nobody has accessed them, or others have
+    only read them.
 
     in_shared: the memory is known to be shared. seen: what is read is known to have been written.
     """
@@ -52,7 +54,7 @@ def skip_known(
     if nbytes < 4:
         return
     e.label(new)
-    if e.state.may_be_final:  # then the runtime has to know
+    if e.state.may_be_final:  # then the runtime must be told
         early = e.fresh_label("early")
         e.branch(e.op("icmp eq i64", own, -1), race, early)
         e.label(early)
@@ -62,7 +64,7 @@ def skip_known(
     e.label(fresh)
     words.store(words.splat(e.op("or i64", e.op("shl i64", own, 8), unseen | WORD_WRITTEN * writes)), done)
     e.label(others)
-    if writes:  # it has read, and is to write
+    if writes:  # it has read and now writes
         bits, same = WORD_WRITTEN, words.compare("eq", words.shifted(8), own)
         bad = WORD_OTHERS
     elif e.state.alone:  # others have read
@@ -78,7 +80,7 @@ def skip_known(
 
 
 def _oldest(e, address: str, in_shared: bool) -> str:
-    """The time before which nobody else can have accessed the memory."""
+    """The earliest time at which another thread can have accessed the memory."""
     times = [
         e.state.load("Env", f"fresh_{space}", volatile=True)
         for space in ("shared", "global")[: 2 - in_shared]
@@ -91,7 +93,7 @@ def _oldest(e, address: str, in_shared: bool) -> str:
 
 
 class _Words:
-    """Of the granules of an access, as one value of LLVM."""
+    """The words of the granules of an access, as one LLVM value."""
 
     def __init__(self, e, address: str, nbytes: int, shared: bool):
         self.e, self.n = e, max(1, nbytes // 4)
@@ -131,7 +133,7 @@ class _Words:
         return self.whole(self.compare(how, values, value))
 
     def store(self, values: str, done: str, old: str = "") -> None:
-        """New words; old: with the bits that these have."""
+        """Stores new words; old: keep the bits of these."""
         new = self.e.op(f"or {self.type}", old, values) if old else values
         self.e.line(f"store volatile {self.type} {new}, ptr {self.where}, align 8")
         self.e.line(f"br label %{done}")

@@ -1,4 +1,5 @@
-"""One PTX function -> LLVM text: a kernel as a loop over its threads or as a coroutine, a device function as itself.
+"""One PTX function -> LLVM text: a kernel as a loop over its threads or as a coroutine, a device function as
+a function.
 
 Source: LLVM Coroutines (switched-resume lowering).
 """
@@ -85,8 +86,8 @@ def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
 
 
 def _shows_in_epochs(f: Function, unit: Unit) -> bool:
-    """Whether epochs can show that a kernel has no race. Not where a thread sees in memory what others have done, or where
-    texels have to be compared with stores; where blocks take turns, only with barriers of whole blocks."""
+    """Whether epochs can show that a kernel has no race. Not if threads synchronize through memory, or texels
+    have to be compared with stores; if blocks take turns, only with barriers of whole blocks."""
     name, waits, barriers = f.name, unit.waits, unit.barriers
     if barriers.ordered(name) or waits.takes_turns(name) or unit.graph.any(name, lambda op: op.texture):
         return False
@@ -145,8 +146,8 @@ def _together(e: Emitter) -> str:
 
 
 def _lanes(f: Function, unit: Unit, site: str, coroutine: bool, rows: int = 1) -> str:
-    """The code that a group of threads runs as lanes of vectors; "" where there is none. A coroutine goes through with it; else
-    it returns whether it was worth it."""
+    """The code that a group of threads runs as lanes of vectors; "" if there is none. A coroutine always runs
+    to its end; otherwise it returns whether that paid off."""
     facts, checked = unit.facts.of(f), any(isinstance(i, Instruction) and i.base == "check" for i in f.body)
     found = facts.find_lanes(rows)
     if found is None:
@@ -268,7 +269,7 @@ def _guard_recursion(e: Emitter) -> None:
 
 
 def _give_back(e: Emitter) -> None:
-    """Give back the local memory and the depth of a function that returns."""
+    """Release the local memory and the call depth of a function that returns."""
     for name, variable in reversed(e.function.variables.items()):
         if variable.space == "local":
             e.variables.free(name)

@@ -1,4 +1,4 @@
-"""Rows of integer arithmetic and logic. What is about bits and bytes of a word is in `bits`.
+"""Rows of integer arithmetic and logic. Operations on bits and bytes of a word are in `bits`.
 
 Source: PTX ISA, sections 9.7.1 (integer arithmetic), 9.7.2 (extended precision), 9.7.8 (logic) and 9.7.19 (SIMD video
 instructions).

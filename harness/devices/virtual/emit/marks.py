@@ -86,7 +86,7 @@ def _check_assigned(e, ins, mods, *flags: str):
 
 @statement("turn")
 def _turn(e, ins, mods):
-    """Let others come between what this thread has read and what it does with it."""
+    """Let others run between what this thread has read and its use."""
     if not e.control.coroutine:
         return
     turn, go_on = e.fresh_label("turn"), e.fresh_label("alone")

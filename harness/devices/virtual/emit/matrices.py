@@ -92,7 +92,8 @@ def _packed(e, parts, bits: int) -> str:
 
 
 def _multiply(e, ins) -> None:
-    """D = A B + C over the warp: each lane puts its fragments among the warp's, and finds its part of D there."""
+    """D = A B + C over the warp: each lane adds its fragments to the warp's and takes its part of D from
+    there."""
     op = ins.op
     (m, n, k), type_ = op.shape, op.elements
     function = products.function(e.module, op)

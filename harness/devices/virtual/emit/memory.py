@@ -1,6 +1,6 @@
 """Memory instructions: address -> host pointer -> load, store, atomic. Also cvta and isspacep.
 
-Whether an access may be made has been checked: see `checks`.
+Accesses have already been checked: see `checks`.
 
 Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
 """
@@ -19,7 +19,7 @@ _RMW = {"exch": "xchg", "inc": "uinc_wrap", "dec": "udec_wrap"}
 
 
 class Arrays:
-    """What is known of a function's memory.
+    """What is known about a function's memory.
 
     held: .local symbol that LLVM keeps -> how its memory is called. written: addresses, as LLVM's values, that hold
     something, and how much.
@@ -54,7 +54,7 @@ def place(e, ins) -> str:
 
 
 def place_in(e, array: str, address: str, window: bool = False) -> str:
-    """How far behind the start of an array an address is. window: as in `addresses`."""
+    """The offset of an address from the start of an array. window: as in `addresses`."""
     return e.once(f"sub i64 {address}, {e.variables.symbol(array, window)}")
 
 
@@ -174,7 +174,7 @@ def _isspacep(e, ins) -> None:
 
 @statement("apart")
 def _apart(e, ins, mods, *arrays: str):
-    """Tell LLVM which accesses never alias: those to different ones of these arrays, and those to the shadow."""
+    """Tell LLVM which accesses never alias: those to different arrays, and those to the shadow."""
     domain = e.module.metadata("distinct !{{!{n}}}")
     data, shadow = (
         {name: e.module.metadata(f"distinct !{{{{!{{n}}, !{domain}}}}}") for name in (*arrays, "")}

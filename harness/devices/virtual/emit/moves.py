@@ -11,7 +11,7 @@ from ..ptx.types import BITS, llvm_type
 
 def emit(e, ins: Instruction) -> None:
     if ins.base == "createpolicy":
-        # how long caches keep data changes no result: every policy is 0, and no access asks which it is given
+        # cache policies change no result: every policy is 0, and accesses ignore theirs
         return e.set(ins.operands[0], "0", "b64")
     return _mov(e, ins)
 

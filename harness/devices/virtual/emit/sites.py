@@ -1,4 +1,4 @@
-"""Sites: the places of the student's code that code belongs to, by their numbers."""
+"""Sites: numbered places in the student's code that emitted code belongs to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PTX's special registers: their values. What there are, and where most of them are kept, says `ptx/special`."""
+"""The values of PTX's special registers. `ptx/special` lists them and where most of them are kept."""
 
 from __future__ import annotations
 

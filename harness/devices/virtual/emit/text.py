@@ -1,4 +1,5 @@
-"""LLVM text of one function in the making: instructions, basic blocks, and what is known in the current one."""
+"""LLVM text of one function under construction: instructions, basic blocks, and what is known in the current
+one."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ class Text:
 
     @contextmanager
     def at_entry(self) -> Iterator[None]:
-        """What is emitted within precedes everything."""
+        """What is emitted inside the context precedes everything."""
         lines, self._lines = self._lines, self._first
         yield
         self._lines = lines

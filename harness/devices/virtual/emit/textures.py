@@ -15,7 +15,7 @@ _COMPONENTS = "rgba"
 
 
 def emit(e, ins) -> None:
-    """tex, tld4. There are no mipmaps, so a level or a gradient leaves nothing to choose."""
+    """tex, tld4. There are no mipmaps, so levels and gradients are ignored."""
     op, texel = ins.op, ins.named["t"]
     for i, coordinate in enumerate(texel.coordinates):
         value = e.resize(e.value(coordinate, "b32"), "i32", "i64")

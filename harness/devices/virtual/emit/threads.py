@@ -1,4 +1,5 @@
-"""For which thread code is emitted: the only one, or one of several that are coarsened (see `analyse/uniformity`)."""
+"""The thread that code is emitted for: the only one, or one of several coarsened ones (see
+`analyse/uniformity`)."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Threads:
         self._member = 0
 
     def each_alone(self, region: Region, exits: Iterator[str]) -> Iterator[str]:
-        """One after the other runs a region, and goes on at its exit, which is handed out."""
+        """Each in turn runs a region and continues at its exit, which is yielded."""
         self._region = region
         for _ in self.each():
             self._exit = next(exits)

@@ -1,4 +1,4 @@
-"""One module of LLVM text in the making."""
+"""One module of LLVM text under construction."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Unit:
         self.variables_bytes = 0
         self.kernels: dict[str, KernelInfo] = {}
         self.helpers: dict[str, str] = {}  # functions that the code of others calls, by their names
-        self.exchanges = False  # lanes give each other rows or matrices
+        self.exchanges = False  # lanes exchange rows or matrices
         self._place_variables()
 
     def lowered(self, text: list[str]) -> Lowered:
@@ -130,7 +130,7 @@ class Unit:
         return len(self.sites) - 1
 
     def function_address(self, name: str) -> int:
-        """What a pointer to a function holds: no address of memory, so that reading there is a fault."""
+        """The value of a function pointer: not a memory address, so that a read through it is a fault."""
         return _FUNCTIONS + 16 * zlib.crc32(name.encode())  # the same in every build
 
     def shared_layout(self, kernel: Function):

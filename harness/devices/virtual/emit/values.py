@@ -68,13 +68,13 @@ class Values:
         return value if want == f"i{b}" else self.text.cast("bitcast", f"i{b}", value, want)
 
     def votes(self, predicate: str, operation: str) -> str:
-        """What is added up at a barrier of which the predicate decides the result, as an i64."""
+        """What is summed at a barrier with a predicate, as an i64."""
         return self.text.cast("zext", "i1", predicate, "i64")
 
     # -- registers ----------------------------------------------------------------------------
 
     def declare(self, function: Function) -> None:
-        """Make a function's registers known; those that live across blocks get a slot."""
+        """Declare a function's registers; those that live across blocks get a slot."""
         self.types |= function.regs
         across = across_blocks(function)
         for name in function.regs:

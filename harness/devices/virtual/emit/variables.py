@@ -52,7 +52,8 @@ class Variables:
         self.state.call("rt_local_free", self._local[name], str(self.function.variables[name].size), site=0)
 
     def room_for(self, pointer: str, what: str, size: int) -> None:
-        """Memory for a parameter or a result. LLVM may do anything with a program that uses what was never written."""
+        """Memory for a parameter or a result. To LLVM, using memory that was never written is undefined
+        behaviour."""
         self.text.first(f"{pointer} = alloca {what}")
         if not self.unit.raw:
             self.unit.declare("llvm.memset.p0.i64", "void", "ptr to, i8 value, i64 bytes, i1 volatile")
@@ -61,7 +62,7 @@ class Variables:
     # -- parameters ------------------------------------------------------------------------------
 
     def place(self, name: str, pointer: str, offset: int = 0) -> None:
-        """Say where a parameter is in the host's memory."""
+        """Set the location of a parameter in host memory."""
         self._params[name] = pointer, offset
 
     def parameter(self, name: str) -> str:

@@ -1,1 +1,1 @@
-"""What compiled kernels call: CUDA C++ of the virtual GPU's own, and the state they share with Python."""
+"""What compiled kernels call: the virtual GPU's own CUDA C++ code, and the state shared with Python."""

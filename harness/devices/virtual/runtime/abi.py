@@ -1,7 +1,7 @@
 """What compiled kernels, the runtime and Python share: one declaration, three readers.
 
-The structs stand in state.h. The runtime sees them through `c_header()`, the emitter through `offset()` and
-`llvm_field()`, Python through `DTYPES`.
+The structs are declared in state.h. The runtime sees them through `c_header()`, the emitter through
+`offset()` and `llvm_field()`, Python through `DTYPES`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ DTYPES = {
     for name, fields in _STRUCTS.items()
 }
 _LLVM = {(name, field): _C_TYPES[kind][0] for name, fields in _STRUCTS.items() for kind, field, _ in fields}
-WAYS = 32  # ways out of a kernel that are told apart
-LOOPS = DTYPES["Extra"]["turns"].shape[0]  # loops around them, likewise
+WAYS = 32  # exits of a kernel that are distinguished
+LOOPS = DTYPES["Extra"]["turns"].shape[0]  # loops around them that are distinguished
 
 #: of an array that is an argument: where it begins, where it ends, where what may be written ends. Behind the parameters
 #: of a kernel whose threads are lanes there is one for each
@@ -45,10 +45,10 @@ BOUNDS = struct.Struct("<QQQ")
 CACHE_LINE = 64
 MAX_THREADS = 1024  # of a block
 PARAM_BYTES = 4352  # of a kernel's parameters
-MAX_COPIES = 64  # of a thread under way; more, and the oldest arrive
+MAX_COPIES = 64  # of a thread that are pending; beyond that, the oldest arrive
 MAX_RECORDS = 64  # faults kept
 STOP_AFTER = 4096  # faults after which no further block starts
-SLICE = 1 << 12  # back edges between two looks at the watchdog
+SLICE = 1 << 12  # back edges between two checks of the watchdog
 SHARERS = 64  # threads that take turns; if there are more, each has a shorter slice
 GIVEN_UP = 2  # the value of `stop` in a launch whose threads are ended early
 SPIN_SLICE = 64  # the same in a loop in which a thread may wait for memory to change: after it, others run
@@ -59,7 +59,7 @@ FEW_LOOKS = (
 PATIENCE = 1 << 6  # rounds after which a thread looks anyway
 TURNS = 1 << 14  # each of the first so many loads is followed by a turn; then every second one, and so on
 COUNT_SLICE = 63  # when counting: then the other lanes of the warp catch up
-MAX_DEPTH = 1024  # nested calls of recursive device functions
+MAX_DEPTH = 1024  # nesting depth of recursive device functions
 STACK_BYTES = 48 << 20  # of a worker's stack that such calls may take
 SLOT_BYTES = 64 << 20  # bytes of address space of a slot: its shared window, a gap, its local memory
 SHARED_WINDOW = 1 << 20  # bytes of address space for the shared memory of a block
@@ -117,7 +117,7 @@ WORD_WROTE = WORD_BEFORE | WORD_OF_WARP | WORD_WRITTEN
 SUSPECT_UNSET, SUSPECT_RACE = 1, 2  # something unset was read; there may be a race
 STOP_AFTER_RACES = 1 << 16  # bytes on which lines race after which no further block starts
 HAZARDS = 1 << 18  # room for them
-LATE = 1 << 31  # events after which racecheck's time starts over
+LATE = 1 << 31  # events after which racecheck's clock is reset
 PLACES, PHASES = 1 << 16, 1 << 10  # entries of hash tables
 #: of a launch of a Batch: it has faulted in the part whose number stands beside it; nothing is wrong
 FAULTY, ALL_RIGHT = 1 << 31, (1 << 32) - 1
@@ -233,8 +233,8 @@ def c_header() -> str:
     return "\n".join(lines) + "\n"
 
 
-#: what compiled code calls of the runtime: name -> (the type of its result, those of its arguments), as LLVM has them
-_CHECK = "i64 i64 i32"  # env, thr, site: what most of them begin with
+#: runtime functions that compiled code calls: name -> (result type, argument types), in LLVM
+_CHECK = "i64 i64 i32"  # env, thr, site: the first arguments of most
 FUNCTIONS = {
     name: (returns, tuple(arguments.split()))
     for name, returns, arguments in (

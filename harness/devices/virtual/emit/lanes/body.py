@@ -1,8 +1,8 @@
-"""The instructions of a kernel whose threads are lanes of vectors, one after the other.
+"""The instructions of a kernel whose threads are lanes of vectors, in order.
 
-Outside regions (see `analyse/lanes`) all lanes that are alive are at the same place. In a region each block has a mask of the
-lanes that wait at it; the blocks follow in their order, each runs where any lane waits, and what it writes goes to those lanes
-alone. A loop goes round while any lane wants to.
+Outside regions (see `analyse/lanes`) all live lanes are converged. In a region each block has a mask of the
+lanes that wait at it; the blocks follow in order, each runs if any lane waits, and only those lanes are
+written. A loop repeats while any lane stays in it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .pairs import Pairs
 from .values import LaneValues
 
 _LIVE = "%lanes.live"
-ALONE = "alone"  # the label where a single lane is left, which begins again
+ALONE = "alone"  # the label reached when a single lane is left, which starts over
 
 
 def emit(e: Emitter, lanes: Lanes, checked: bool) -> None:
@@ -101,7 +101,7 @@ class _Body:
         return lower(e, ins)
 
     def _of_warp(self, ins: Instruction) -> bool:
-        """What follows from the number of the first lane."""
+        """Values that depend on the index of the first lane."""
         if self.lanes.of_warps[ins]:
             self.values.set_pair(ins.operands[0], ("0", self.e.text.row(32, 1)))
             return False
@@ -109,7 +109,7 @@ class _Body:
             return lower(self.e, ins)
 
     def _exit(self, ins: Instruction) -> bool:
-        """Lanes die; if none is left, the kernel is left."""
+        """Lanes exit; when none is left, the kernel returns."""
         e, go = self.e, self.e.fresh_label("alive")
         dying = e.value(("!" if ins.negated else "") + ins.pred, "pred")
         if not self.lanes.exits[ins]:
@@ -129,14 +129,15 @@ class _Body:
         return False
 
     def _unless_alone(self, alive: str) -> None:
-        """A single thread begins again: as a lane it would take as long as many."""
+        """A single remaining thread starts over: as a lane it would take as long as many."""
         e, enough = self.e, self.e.fresh_label("enough")
         count = e.emit(f"call i32 @llvm.ctpop.i32(i32 {e.text.bits(alive)})")
         e.branch(e.op("icmp eq i32", count, 1), ALONE, enough, unlikely=True)
         e.label(enough)
 
     def _part(self, ins: Instruction, position: int) -> bool:
-        """The lanes go to the first blocks of the region that begins here; nothing to do where they meet at once."""
+        """The lanes diverge to the first blocks of the region that begins here; nothing to do if they
+        reconverge at once."""
         region = self.starts.get(position + 1)
         if region is None:  # nothing in between
             return False
@@ -160,7 +161,7 @@ class _Body:
             ended = True
         else:
             self._prepare(region)
-        if isinstance(head, Label):  # all come here, to a loop, or some way around the branch
+        if isinstance(head, Label):  # all lanes come here, to a loop, or some path avoids the branch
             (e.text.block if ended else e.text.join)(e.control.label(head.name))
         elif ended:
             e.text.block(e.fresh_label("around"))
@@ -206,7 +207,7 @@ class _Body:
         return self.e.text.vector(f"load {self.mask_type}, ptr {_mask(start)}")
 
     def _wait(self, start: int, mask: str) -> None:
-        """More lanes wait at a block."""
+        """Adds lanes that wait at a block."""
         e = self.e
         both = e.text.vector(f"or {self.mask_type} {self._waiting(start)}, {mask}")
         e.line(f"store {self.mask_type} {both}, ptr {_mask(start)}")
@@ -236,7 +237,7 @@ class _Body:
             e.text.join(next_)
 
     def _leave(self, ins: Instruction, mask: str, end: int, region: Region) -> None:
-        """The end of a block: its lanes wait elsewhere, or die."""
+        """The end of a block: its lanes wait elsewhere or exit."""
         if ins.op.flow == "return":
             self._die(mask)
         elif ins.pred:

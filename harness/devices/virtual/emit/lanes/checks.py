@@ -1,7 +1,7 @@
 """Checks of the accesses of lanes.
 
-The check is of the lowest and the highest address, against the array that the pointer comes from. A correct program passes it
-all the time; where it does not, the runtime decides exactly, one lane after the other.
+The lowest and the highest address are checked against the array that the pointer comes from. A correct
+program always passes; otherwise the runtime decides exactly, lane by lane.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Checks:
         self._known_limits: dict[tuple, tuple[str, str]] = {}
 
     def allowed(self, ins: Instruction, place: Place, start: str, span: int) -> str:
-        """Whether no lane leaves the array or is misaligned; an i1. Without checks, where all lanes take part: whether the
-        addresses are exact."""
+        """Whether no lane leaves the array or is misaligned; an i1. Without checks, if all lanes take part:
+        whether the addresses are exact."""
         e, size = self.e, ins.op.width
         if not (self.checked or self.values.mask and place.rest):
             return e.op("icmp ult i64", e.op("add i64", start, 1 << 55), 1 << 56)
@@ -34,7 +34,7 @@ class Checks:
 
     def _limits(self, ins: Instruction, place: Place, span: int) -> tuple[str, str]:
         """Of the address of the first lane, what is taken off it, and the bound of how many accesses, aligned, may lie
-        before it. A misaligned one is rotated far out. Both are mostly the same in all rounds of a loop.
+        before it. A misaligned one is rotated far out. Both are usually loop-invariant.
         """
         if place.stride is None:
             return self._found_limits(ins, place, span)
@@ -66,7 +66,7 @@ class Checks:
         return root.kind != "param" and self.e.variables.find(root.name).align % size != 0
 
     def _count(self, room: str, size: int) -> str:
-        """How many accesses may begin in so many bytes before the last possible one's end; none, if that is below zero."""
+        """How many accesses fit, by their starts, in this many bytes; none if that is negative."""
         count = self.e.op("add i64", self.e.op("ashr i64", room, size.bit_length() - 1), 1)
         return self.e.emit(f"call i64 @llvm.smax.i64(i64 {count}, i64 0)")
 
@@ -75,13 +75,13 @@ class Checks:
         return self._limits(ins, Place("", "0", "0", "", 0), ins.op.width)
 
     def extent(self, root: Origin, shared: bool) -> tuple[str, str]:
-        """Of a copy: where the array begins that it reads, or writes in the shared window, and its length."""
+        """The start and length of the array that a copy reads, or writes in the shared window."""
         begin, end = self._ends(root, shared, shared)
         with self.text.at_entry():
             return begin, self.e.op("sub i64", end, begin)
 
     def _array(self, ins: Instruction) -> tuple[str, str]:
-        """Where the array begins, and where what may be accessed of it ends."""
+        """The start of the array and the end of its accessible part."""
         return self._ends(
             self.lanes.roots[ins.address.base], ins.op.memory == "store", ins.op.space == "shared"
         )

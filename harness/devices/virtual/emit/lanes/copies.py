@@ -1,8 +1,9 @@
-"""cp.async where threads are lanes: what a group has started waits as vectors, and arrives as late as allowed.
+"""cp.async if threads are lanes: pending copies of a group are kept as vectors and arrive as late as allowed.
 
-As in runtime/asynchronous.cu a group has room for so many copies under way; more, and the oldest arrive. An entry is an instruction:
-where the lanes copy from (64 bits each), to (in the shared window), and how many bytes are read. The rest is in the Extra of
-the group's first thread: which lanes take part, the size, the number of the group of copies.
+As in runtime/asynchronous.cu a group has room for a fixed number of pending copies; beyond that, the oldest
+arrive. An entry is an instruction: where the lanes copy from (64 bits each), to (in the shared window), and
+how many bytes are read. The rest is in the Extra of the group's first thread: which lanes take part, the
+size, the number of the group of copies.
 """
 
 from __future__ import annotations
@@ -254,7 +255,7 @@ class Copies:
         e.line(f"call void @lanes.arrive.{self.text.width}({self._own()}, i64 {limit})")
 
     def _start(self, ins: Instruction) -> None:
-        """Checked now, all lanes at once; where that fails, by the runtime."""
+        """Checked now, all lanes at once; if that fails, by the runtime."""
         e, text, width, size = self.e, self.text, self.text.width, ins.named["n"].value
         to, from_ = (
             self._address(o, shared) for o, shared in zip(ins.operands[:2], (True, False), strict=True)

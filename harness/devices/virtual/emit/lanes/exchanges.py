@@ -1,6 +1,6 @@
-"""What the lanes of a warp do together, where a vector is a warp: shuffles, votes, redux, __syncwarp.
+"""Warp collectives if a vector is a warp: shuffles, votes, redux, __syncwarp.
 
-All lanes that are alive are at the same place, and the mask names all.
+All live lanes are converged, and the mask names all.
 
 Source: PTX ISA, section 9.7.9.6 (shfl) and 9.7.13 (vote, redux).
 """
@@ -33,7 +33,7 @@ def emit(e, ins: Instruction, bounds: tuple[int, int]) -> None:
 
 
 def sources(operation: str, b: int, c: int, width: int) -> list[tuple[int, bool]]:
-    """For each lane, the one whose value it gets, and whether that is in range."""
+    """For each lane, its source lane and whether that is in range."""
     segment, limit, b, found = c >> 8 & 31, c & 31, b & 31, []
     for lane in range(width):
         mine = lane & segment
@@ -53,7 +53,7 @@ def sources(operation: str, b: int, c: int, width: int) -> list[tuple[int, bool]
 
 
 def _shuffle(e, ins: Instruction, b: int, c: int) -> None:
-    """Of a lane that has left comes poison."""
+    """The value from a lane that has exited is poison."""
     text, values, (target, *in_range) = e.text, e.values, ins.named["d"].parts
     found, t = sources(ins.op.operation, b, c, text.width), text.type("i32")
     value = text.named(text.spread(e.value(ins.named["a"], "b32"), "i32"), "i32")
@@ -84,7 +84,7 @@ def _vote(e, ins: Instruction) -> None:
 
 
 def _reduce(e, ins: Instruction) -> None:
-    """Lanes that have left take no part."""
+    """Lanes that have exited take no part."""
     text, values, how = e.text, e.values, ins.op.operation
     if how in ("min", "max"):
         how = ("s" if is_signed(ins.op.type) else "u") + how

@@ -1,8 +1,9 @@
-"""LLVM text of one function whose threads are lanes: an instruction of which an operand is a vector becomes one of vectors.
+"""LLVM text of one function whose threads are lanes: an instruction with a vector operand becomes a vector
+instruction.
 
     %t.3 = fmul float %t.1, 2.0    ->    %t.3 = fmul <16 x float> %t.1, splat (float 2.0)
 
-So the table of opcodes serves lanes as well as single threads, and what is the same for all lanes stays scalar.
+So the table of opcodes serves lanes as well as single threads, and uniform values stay scalar.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _BINARIES = frozenset(
 
 
 class Unliftable(Exception):
-    """An instruction that there is not for vectors."""
+    """An instruction without a vector form."""
 
 
 class LaneText(RowText):
@@ -68,7 +69,7 @@ class LaneText(RowText):
         return name
 
     def spread(self, value: str, scalar: str) -> str:
-        """An operand as a vector: itself, or the same in all lanes."""
+        """An operand as a vector: itself or a splat."""
         if value in self.vectors or value[0] in "<sz":
             return value
         if scalar == "i1" and self.masks != "i1":
@@ -103,7 +104,8 @@ class LaneText(RowText):
         return self.plainly_once(f"icmp slt {self.type('i1')} {mask}, zeroinitializer")
 
     def _truth(self, instruction: str) -> str:
-        """The last instruction of what makes a mask of one that gives <N x i1>. A fence keeps LLVM from undoing it."""
+        """The last instruction of the conversion of an <N x i1> result to a mask. A fence keeps LLVM from
+        undoing it."""
         if self.masks == "i1":
             return instruction
         bits, numbers = self.type("i32"), self.type("float")
@@ -150,7 +152,7 @@ class LaneText(RowText):
 
     @contextmanager
     def out_of_line(self, label: str) -> Iterator[None]:
-        """What is emitted within is a block, or several, at the end of the function."""
+        """What is emitted inside the context becomes one or more blocks at the end of the function."""
         known, lines = self.remembered(), self._lines
         self._lines = [f"{label}:"]
         yield

@@ -1,9 +1,10 @@
 """Loads and stores of lanes: one check for all of them (`lane_checks`), and as few accesses as their addresses allow
 (`lane_patterns`).
 
-The check is of all lanes, and so are loads, though some may not take part: often all addresses are those of the round before,
-and only who takes part is not. Where the check fails, those that do are checked alone; where that fails, too, the runtime
-decides exactly. What is allowed is then done lane by lane. Loads at constant distances from one address are done together.
+All lanes are checked, and all load, even if some do not take part: often only the active mask differs from
+the previous iteration, not the addresses. If the check fails, the active lanes are checked alone; if that
+fails too, the runtime decides exactly. What is allowed is then done lane by lane. Loads at constant distances
+from one address are done together.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Accesses:
         if ins.op.memory == "store":
             stores = [self.values.value(x.register, x.ins.op.type) for x in elements]
             if stride is None and self.text.width == WARP and self.text.rows == 1:
-                # a call: for so many lanes the ways are much code, and stores are few
+                # a call: for this many lanes the patterns are much code, and stores are few
                 self._slowly(members, elements, memory, self.exact(base, start, rest, first), first, stores)
                 return
         place = self._place(memory, start, rest, stride, ins.op.nbytes)
@@ -132,7 +133,7 @@ class Accesses:
         return reduce(lambda a, b: self.e.op("and i1", a, b), right)
 
     def _join(self, elements: list[Element], arrived: list[tuple[str, list[str]]]) -> None:
-        """All ways have led here. arrived: (block, results) of each."""
+        """All paths join here. arrived: (block, results) of each."""
         e = self.e
         for i, x in enumerate(elements):
             if x.ins.op.memory != "load":

@@ -1,5 +1,5 @@
-"""Loads and stores of lanes by their access pattern: all at one address, close together, in a row or two, four numbers each, or
-wherever they are.
+"""Loads and stores of lanes by their access pattern: all at one address, close together, in one or two rows,
+four numbers each, or arbitrary.
 
 Where each lane reads four numbers in a row, these are loaded as one and transposed.
 """
@@ -42,7 +42,7 @@ class Patterns:
         self.windows, self._has_nowhere = Windows(e), False
 
     def ways(self, elements: list[Element], place: Place, stores: list[str]) -> Iterator[list[str]]:
-        """The results, of each way that the lanes' addresses may lie; each way is a block of its own."""
+        """The results for each access pattern; each pattern is a block of its own."""
         one = elements[0].ins.op.vector == 1
         size = elements[0].ins.op.nbytes
         if place.stride == 0:
@@ -123,7 +123,7 @@ class Patterns:
         return begin, by, text.all(equal)
 
     def _at_one(self, elements: list[Element], place: Place, stores: list[str]) -> list[str]:
-        """All lanes access the same: loads are done once, of stores the last one stays."""
+        """All lanes access the same address: one load; of the stores, the last one counts."""
         e, results = self.e, []
         for i, x in enumerate(elements):
             t = llvm_type(x.ins.op.type)
@@ -249,7 +249,7 @@ class Patterns:
         return self.text.vector(f"getelementptr i8, ptr {pointer}, {self.text.type('i64')} {rest}")
 
     def lanewise(self, elements: list[Element], pointers: str, stores: list[str], mask: str) -> list[str]:
-        """A gather or a scatter of each element. mask: the lanes that take part, "" for all."""
+        """A gather or a scatter for each element. mask: the active lanes, "" for all."""
         results = []
         for i, x in enumerate(elements):
             where = pointers

@@ -1,10 +1,11 @@
-"""LLVM text of code that runs for several rows of lanes side by side: what differs from row to row is written for each.
+"""LLVM text of code that runs for several rows of lanes in parallel: what differs between rows is written
+once for each.
 
     %t.3 = fadd float %t.1, %t.2    ->    %t.3.0 = fadd float %t.1.0, %t.2
                                           %t.3.1 = fadd float %t.1.1, %t.2
 
-So the rest of the emitter knows one value, and what is the same for all rows is computed once. The processor works at the
-rows' chains of additions at the same time.
+So the rest of the emitter sees one value, and what is the same for all rows is computed once. The processor
+overlaps the rows' dependent chains of additions.
 """
 
 from __future__ import annotations

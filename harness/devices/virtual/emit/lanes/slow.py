@@ -1,7 +1,7 @@
 """Accesses of lanes whose check failed: functions that the kernels of a module share, so that their code is small.
 
-Lanes that take part may access, though others, which were checked with them, may not; that is found out for each lane. What the
-runtime then does not allow either is a fault.
+Active lanes may be allowed to access although others, which were checked with them, are not; so each lane is
+checked. What the runtime does not allow either is a fault.
 
 They leave their callers all registers, which would else be kept in memory all the time (see `targets.Target`).
 """

@@ -1,8 +1,8 @@
 """Values of PTX's operands where threads are lanes of vectors.
 
-A register that is the same in all lanes is a scalar. A 32- or 64-bit integer that is not is a pair: a scalar and a
-vector, whose sum it is. Sums, and products with what is uniform, act on both; so in a loop it is mostly the scalar alone that
-changes, and lanes that are neighbours in memory stay so without any further look. All else is a vector.
+A uniform register is a scalar. Any other 32- or 64-bit integer is a pair, the sum of a scalar and a vector.
+Sums, and products with uniform values, act on both; so in a loop usually only the scalar changes, and lanes
+that access consecutive memory are known to do so without another check. Everything else is a vector.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROW = "%row"  # the state of the first thread of each row
 
 
 class LaneValues(Values):
-    """mask: the lanes that take part, "" for all; merging: the others keep what they have."""
+    """mask: the active lanes, "" for all; merging: the others keep their values."""
 
     def __init__(self, text: LaneText, threads: Threads, special: SpecialRegisters, lanes: Lanes):
         super().__init__(text, threads, special)
@@ -233,9 +233,9 @@ class LaneValues(Values):
         return self.text.op("add i64", found, self.correction(first, register in self.lanes.several))
 
     # -- anchors ----------------------------------------------------------------------------------------------
-    #
-    # A 32-bit sum may overflow on the way to a 64-bit number, in some lanes only. It hardly ever does; then the scalar
-    # becomes a number far from all addresses, which tells where the rest is kept: at a place of the anchor's own.
+    # A 32-bit sum may overflow before it is widened to 64 bits, in some lanes only. That is rare; then the
+    # scalar becomes a number far from all addresses that says where the rest is kept: in memory of the
+    # anchor's own.
 
     def anchored(self, ins: Instruction, good: str, pair: Pair, exact) -> Pair:
         """A pair, if `good` (an i1) holds; else the scalar says where what is missing is. exact(): the 64-bit result."""

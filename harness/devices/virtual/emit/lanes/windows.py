@@ -1,8 +1,8 @@
-"""Loads of lanes whose addresses lie close together: a window of one or two vectors is loaded, of which each lane takes the
-number at its place.
+"""Loads of lanes whose addresses are close together: a window of one or two vectors is loaded, from which
+each lane takes its number.
 
-So rows of an image that are shorter than a vector take two loads, as do several neighbours of each lane's number. What is
-loaded behind an array's end is memory, too, and nobody looks at it.
+So rows of an image that are shorter than a vector take two loads, as do several neighbours of each lane's
+number. Memory loaded past an array's end is mapped, and its values are not used.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Windows:
         return wide and all((llvm_type(x.ins.op.type), 1) in _PERMUTE for x in elements)
 
     def ways(self, elements: list[Element], place: Place) -> Iterator[list[str]]:
-        """The results, if the lanes' addresses are in a window; each way is a block of its own. Goes on where they are not."""
+        """The results, if the lanes' addresses are in a window; each way is a block of its own. Continues if
+        they are not."""
         e, starts = self.e, _starts(elements)
         farthest = max(offset - start for offset, start in starts.items())
         extent = e.op("sub i64", place.high, place.low)
@@ -51,7 +52,7 @@ class Windows:
             e.label(beyond)
 
     def _index(self, place: Place) -> str:
-        """The number of each lane's place in the window."""
+        """The index of each lane's number in the window."""
         text, wide = self.text, self.text.type("i64")
         behind = self.e.op("sub i64", place.rest, place.low)
         number = text.vector(f"lshr {wide} {behind}, splat (i64 {_SIZE.bit_length() - 1})")
