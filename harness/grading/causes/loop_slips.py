@@ -85,20 +85,14 @@ def one_turn_too_many(function: Function) -> Iterator[Slip]:
     """`for (int i = n; i >= 0; i--)` and `for (int i = 0; i <= n; i++)`, where nothing uses i: it only counts n turns."""
     given = {v.name for v in function.parameters}
     for loop in function.body.all("for_statement"):
-        name, test, update = counter(loop), loop.part("condition"), loop.part("update")
-        first, steps = start_of(loop), {p.code.strip(f"{name}; ") for p in (update.parts if update else ())}
-        steps |= {update.code.replace(name, "")} if update and name else set()
-        if (
-            not name
-            or not test
-            or first is None
-            or test.part("left") is None
-            or test.part("left").code != name
-        ):
+        name, first = counter(loop), start_of(loop)
+        test, update = loop.part("condition"), loop.part("update")
+        compared = test and update and sign_of(test) in ("<=", ">=") and test.part("left").code == name
+        if not name or not compared or first is None:
             continue
         ends = sign_of(test), test.part("right").code
-        down = first.code in given and ends == (">=", "0") and "--" in steps
-        up = first.code == "0" and ends[0] == "<=" and ends[1] in given and "++" in steps
+        down = first.code in given and ends == (">=", "0") and "--" in update.code
+        up = first.code == "0" and ends[0] == "<=" and ends[1] in given and "++" in update.code
         if (down or up) and name not in names_of(loop.part("body")):
             size = first.code if down else ends[1]
             yield Slip(
