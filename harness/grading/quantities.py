@@ -15,7 +15,7 @@ class Quantity:
     value.
 
     says: the usual cause of too much of it, and the remedy. of: what a line's cost is a share of, if not of
-    the quantity itself. waste: the part of it that a kernel need not have, of which `of_waste` is the name.
+    the quantity itself. waste: the avoidable part of it, named `of_waste`.
     """
 
     noun: str

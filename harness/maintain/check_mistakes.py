@@ -107,7 +107,7 @@ class Examination(WrongKernels):
         alone = without_kernels(solution, others)
         self.plain = {name: m.apply(alone) for name, m in self.own.items()}
         _, before = together(list(self.plain.values()))
-        # so many lines stand before it in the file of all: messages name the same lines
+        # the line offset in the combined file, so that messages name the same lines
         self.texts = {name: "\n" * n + self.plain[name] for n, name in zip(before, self.own, strict=True)}
 
     def __enter__(self) -> Examination:

@@ -27,7 +27,7 @@ class Peak:
         return getattr(self, kind) / self.memory
 
     def limit(self, intensity: float, kind: str = "float32") -> float:
-        """The most TFLOP/s at so many FLOP per byte: the roofline."""
+        """The attainable TFLOP/s at this arithmetic intensity (FLOP per byte): the roofline."""
         return min(getattr(self, kind), intensity * self.memory)
 
 

@@ -30,7 +30,7 @@ DARK = {"read", "step 0"}
 class Panel:
     """A grid of cells. cells: [rows][columns], of INKS. texts: (row, column) -> the text in the cell.
 
-    rule: a darker line every so many columns and rows (0: none). across, down: (place, text) beside
+    rule: the number of columns and rows between darker lines (0: none). across, down: (place, text) beside
     columns and rows. frame: (row, column, rows, columns) outlined in a thick line. gap: pixels left free
     above.
     """

@@ -94,7 +94,7 @@ class Lanes:
 
 
 def lanes(function: Function, origins: dict[str, Origins], rows: int = 1, width: int = 0) -> Lanes | None:
-    """None if threads must run one by one, or so many rows gain nothing. origins: `pointers.Values.found`.
+    """None if threads must run one by one, or this many rows gain nothing. origins: `pointers.Values.found`.
     width: how many lanes; if they are a whole warp, they may exchange values.
     """
     try:

@@ -97,7 +97,7 @@ class _Product:
         return self.put(f"call {t} @{name}({', '.join(f'{t} {value}' for value in values)})")
 
     def pick(self, t: str, count: int, value: str, order: Iterable[int], other: str = "poison") -> str:
-        """Elements of a vector of so many, or of two."""
+        """Selects elements of a vector of this length, or of two vectors."""
         order = list(order)
         mask = f"<{len(order)} x i32> <{', '.join(f'i32 {i}' for i in order)}>"
         vector = f"<{count} x {t}>"
@@ -134,7 +134,7 @@ class _Product:
         self.line(f"store <{count} x {self.type}> {value}, ptr {self.at(which, index)}, align 8")
 
     def _widened(self, which: str, count: int, raw: str) -> str:
-        """Bits of so many elements -> their values."""
+        """Bits of this many elements -> their values."""
         element, vector = self.op.elements[which], f"<{count} x {self.type}>"
         if element in ("s32", "s8", "u8"):
             if element == "s32":
@@ -154,7 +154,7 @@ class _Product:
         return value if element == "f64" else self.put(f"fpext <{count} x {float_}> {value} to {vector}")
 
     def _narrowed(self, count: int, value: str) -> str:
-        """Values -> the bits of so many elements of D."""
+        """Values -> the bits of this many elements of D."""
         element = self.op.elements["d"]
         if element == "s32":
             return value
@@ -265,7 +265,7 @@ class _Product:
         self.lines.append("done:")
 
     def _spread(self, vector: str, start: str, k: int) -> str:
-        """An element of A, in all columns."""
+        """An element of A, broadcast to all columns."""
         pointer = self.at("a", self.put(f"add i64 {start}, {k}"))
         element = self.put(f"load {self.type}, ptr {pointer}, align 8")
         first = self.put(f"insertelement {vector} poison, {self.type} {element}, i64 0")

@@ -13,7 +13,7 @@ check.assigned %p1, %p2;    what reads unset values is suspected unless all of t
 check.bounds.global 4, [a]; an access stays in memory that it may use: see bounds; check.access, hold, apart: see accesses
 turn;                       others may come between
 suspend;                    others run
-slice %r1, 1000;            the watchdog grants so many steps at most, or ends the thread
+slice %r1, 1000;            the watchdog grants at most this many steps, or ends the thread
 @%p1 bra.skip $skip.1;      a branch that the program does not have; bra.likely: one that is nearly always taken
 count.enter, word, lane     see segments
 enter f; leave f;           of a function that was expanded

@@ -57,7 +57,7 @@ FEW_LOOKS = (
     2  # threads that look first at memory for whose change many wait; in each further round twice as many
 )
 PATIENCE = 1 << 6  # rounds after which a thread looks anyway
-TURNS = 1 << 14  # each of the first so many loads is followed by a turn; then every second one, and so on
+TURNS = 1 << 14  # each of this many first loads is followed by a turn; then every second one, and so on
 COUNT_SLICE = 63  # when counting: then the other lanes of the warp catch up
 MAX_DEPTH = 1024  # nesting depth of recursive device functions
 STACK_BYTES = 48 << 20  # of a worker's stack that such calls may take
@@ -198,12 +198,12 @@ _FOR_CUDA = """
 
 
 def bounds_offset(nbytes: int) -> int:
-    """Where the first bounds are, behind parameters of so many bytes."""
+    """Where the first bounds are, after parameters of this many bytes."""
     return -(-nbytes // 8) * 8
 
 
 def holds_bounds(sizes: Iterable[int]) -> bool:
-    """Whether there is room for them behind parameters of these sizes, however aligned."""
+    """Whether there is room for them after parameters of these sizes, however aligned."""
     return sum(size + 8 + BOUNDS.size for size in sizes) <= PARAM_BYTES
 
 

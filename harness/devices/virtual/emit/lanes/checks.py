@@ -61,7 +61,7 @@ class Checks:
         return first, bound
 
     def _begins_anywhere(self, ins: Instruction, size: int) -> bool:
-        """Whether the array's begin may not be aligned to so many bytes."""
+        """Whether the start of the array may not be aligned to this many bytes."""
         root = self.lanes.roots[ins.address.base]
         return root.kind != "param" and self.e.variables.find(root.name).align % size != 0
 

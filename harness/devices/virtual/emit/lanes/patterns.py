@@ -18,7 +18,7 @@ _FOUR = 4  # numbers that are loaded as one
 
 @dataclass(frozen=True)
 class Element:
-    """One number of an access: of which instruction, into or from which register, how far from the first address."""
+    """One number of an access: its instruction, its register, its distance from the first address."""
 
     ins: Instruction
     register: str
@@ -90,7 +90,7 @@ class Patterns:
     def _in_two_rows(
         self, elements: list[Element], place: Place, begin: str, by: str, size: int
     ) -> Iterator[list[str]]:
-        """Loads where each lane is in a row with the first lane or with the last one."""
+        """Loads if each lane is in a row with the first lane or with the last one."""
         e, text, vector = self.e, self.text, self.text.type("i64")
         rows, spread = e.fresh_label("rows"), e.fresh_label("spread")
         row = text.named(text.row(64, size), "i64")
@@ -104,8 +104,8 @@ class Patterns:
         e.label(spread)
 
     def _from_two(self, x: Element, place: Place, begin: str, behind: str, first: str) -> str:
-        """A load of two rows. first: the lanes of the first one. What other lanes load of a row is near an array's ends, where
-        there is memory; nobody looks at it."""
+        """A load of two rows. first: the lanes of the first one. What other lanes load of a row is near an
+        array's ends, in mapped memory, and is not used."""
         text, t = self.text, llvm_type(x.ins.op.type)
         one = self._behind(self._behind(place.pointer, begin), x.offset)
         vector, align = text.type(t), f"align {x.ins.op.nbytes}"
@@ -140,7 +140,7 @@ class Patterns:
         return results
 
     def _if_any(self, pointer: str, value: str) -> str:
-        """A pointer, of each row of which any lane takes part; of others, one to where nobody looks."""
+        """A pointer for each row with an active lane; for other rows, one to unused memory."""
         text, mask = self.text, self.values.mask
         if mask not in text.several or text.several.isdisjoint((pointer, value)):
             return pointer
