@@ -13,6 +13,7 @@ from ..course.cuda_text import read
 from ..course.declare import Array, Case, Kernel, Puzzle
 from ..course.stubs import first_task, stub_text
 from ..errors import Coordinates, KernelFault, LaunchError
+from .causes.lane_slips import test_names
 from .compare import Mismatch, show_pair
 
 WORDS = {  # for kinds of faults
@@ -220,7 +221,7 @@ def is_divided(array: str, source: str) -> bool:
         return False
     values = [v.value for v in file.variables if v.pointer]
     values += [e.part("right") for e in file.whole.all("assignment_expression")]
-    return any(value and starts_from(array, value) for value in values)
+    return any(value and starts_from(array, value) and "threadIdx" not in test_names(value) for value in values)
 
 
 def starts_from(array: str, value: Piece) -> bool:

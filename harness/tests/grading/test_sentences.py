@@ -78,6 +78,8 @@ def test_a_part_of_dynamic_shared_memory_is_not_taken_for_its_first():
     assert fault(found, whole + part)[-1].startswith("pixels is the whole dynamic shared memory")
     assert fault(found, whole + "\n")[2] == "      |           ^"
     assert fault(found, part)[2] == "      |           ^"
+    own = "int at = threadIdx.x * 2; float* sums = pixels + at; sums[0] * pixels[0]\n"
+    assert fault(found, whole + own)[-1] == ""
 
 
 def test_threads_that_all_do_the_whole_loop_are_noted():
