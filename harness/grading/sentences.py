@@ -221,7 +221,9 @@ def is_divided(array: str, source: str) -> bool:
         return False
     values = [v.value for v in file.variables if v.pointer]
     values += [e.part("right") for e in file.whole.all("assignment_expression")]
-    return any(value and starts_from(array, value) and "threadIdx" not in test_names(value) for value in values)
+    return any(
+        value and starts_from(array, value) and "threadIdx" not in test_names(value) for value in values
+    )
 
 
 def starts_from(array: str, value: Piece) -> bool:

@@ -70,23 +70,47 @@ def shortened(verdict: Verdict, width: int, room: int) -> list[Line]:
     """The sentences of a verdict; if there are too many, the causes and the repair are kept."""
     repair = told(verdict) if verdict.repair else None
     texts = repair.beside(verdict.lines) if repair else verdict.lines
-    lines = [body_lines(text, width) for text in texts]
+    lines: list[list[Line]] = []
+    for text in texts:  # a caret belongs to its source line
+        lines.append([] if re.match(r" {4,}\| ", text) and lines else body_lines(text, width))
+        if not lines[-1]:
+            next(some for some in reversed(lines[:-1]) if some).extend(body_lines(text, width))
     if sum(map(len, lines)) <= room:
         return [line for some in lines for line in some]
-    changed = [i for i, text in enumerate(texts) if repair and repair.is_in(text)]
-    causes = [i for i, text in enumerate(texts) if text in verdict.causes]
-    causes.sort(key=lambda i: len(lines[i]))  # prefer several short causes to one long one
+    every = range(len(texts))
+    first = [i for i in every if i < LEAST and lines[i]]
+    changed = [i for i in every if repair and repair.is_in(texts[i])]
+    facts = [i for i in every if texts[i] in verdict.causes and not texts[i].endswith("?")]
+    facts.sort(key=lambda i: len(lines[i]))  # rather several short ones than one that is long
+    element = [i for i in every if i >= LEAST and i not in facts and not is_source(texts[i])][:1]
+    values = [i for i in every if texts[i].startswith("There ")]
+    others = sorted(every, key=lambda i: texts[i].endswith("?"))
     kept: defaultdict[int, list[Line]] = defaultdict(list)
     left = room - 1
-    for i in dict.fromkeys([*range(len(texts))[:LEAST], *changed, *causes, *range(len(texts))]):
-        if len(lines[i]) <= left:
-            kept[i] = lines[i]
-            left -= len(lines[i])
-        elif i not in causes:
-            kept[i] = lines[i][:left]
-            break
-    kept[min(i for i in range(len(texts)) if kept.get(i) != lines[i])] += [[("  ...", "")]]
+    for n, i in enumerate((*first, *changed, *element, *facts, *values, *others)):
+        most = left + len(kept[i])
+        text = sentences_of(texts[i])[0] if [i] == element and n < len(first) + len(changed) + 1 else texts[i]
+        some = lines[i] if text == texts[i] and len(lines[i]) <= most else whole_sentences(text, width, most)
+        some = some or (lines[i][:most] if i in first else [])
+        if len(some) > len(kept[i]):
+            kept[i], left = some, most - len(some)
+    kept[min(i for i in every if lines[i] and kept[i] != lines[i])] += [[("  ...", "")]]
     return [line for i in sorted(kept) for line in kept[i]]
+
+
+def is_source(text: str) -> bool:
+    return bool(re.match(r" {4,}(\d+ )?\| ", text))
+
+
+def sentences_of(text: str) -> list[str]:
+    return re.split(r"(?<=\.) (?=[A-Z])", text)
+
+
+def whole_sentences(text: str, width: int, most: int) -> list[Line]:
+    """As many sentences, from the first, as fit in so many lines."""
+    parts = [] if is_source(text) else sentences_of(text)
+    some = (body_lines(" ".join(parts[:count]), width) for count in range(len(parts), 0, -1))
+    return next((lines for lines in some if len(lines) <= most), [])
 
 
 def headline(verdict: Verdict) -> Line:
@@ -106,7 +130,7 @@ def headline(verdict: Verdict) -> Line:
 def body_lines(text: str, width: int) -> list[Line]:
     """A sentence, wrapped, or a source line, left as it is."""
     text = printable(text)
-    if re.match(r" {4,}(\d+ )?\| ", text):
+    if is_source(text):
         style = "bold red" if text.lstrip(" |").strip("~") == "^" else "dim"
         return [[("  " + text, style)]]
     return [[("  " + part, "")] for part in wrap(text, width - 2)]

@@ -89,6 +89,23 @@ def test_at_most_a_dozen_lines_and_the_next_step_is_never_cut(width):
     assert all(len(line) <= width for line in lines)
 
 
+def test_a_report_that_is_too_long_keeps_the_element_and_the_facts_in_whole_sentences():
+    """Where the value goes, the other line and the questions are left out."""
+    element, goes = (
+        "This reads tile[3], which was never written.",
+        "It goes into c[0], which is line 9, " + "far " * 70,
+    )
+    facts = ["Line 8 is a fact. " + "It is long. " * 30 + "It ends.", "Line 7 is a short fact."]
+    asked = "The loop in line 4 steps by 8: is that right?"
+    source, other = source_line(6, "c[0] = tile[3];"), source_line(9, "y[0] = c[0];")
+    found = ["a fault at line 6", *source, f"{element} {goes}.", *other, "There i = 3.", asked, *facts]
+    lines = text(wrong(lines=found, causes=[asked, *facts], cases=[]))
+    assert len(lines) == MOST_LINES and lines.count("  ...") == 1
+    for sentence in (element, "Line 7 is a short fact.", "Line 8 is a fact."):
+        assert any(sentence in line for line in lines)
+    assert not any("far far" in line for line in lines) and lines[-2].endswith(("fact.", "is long."))
+
+
 def test_printf_output_is_cut_and_it_is_said():
     lines = text(wrong(stdout="hello\n" * 1000, stdout_dropped=999_000))
     assert lines.count("    hello") == 4 and "    ... and 999,996 more lines, cut" in lines
