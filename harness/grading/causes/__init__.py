@@ -11,5 +11,6 @@ appears.
 Found in the source text: text_causes.py calls misuses.py and slips.py (near_solution.py, same_values.py,
 rows_columns.py, array_steps.py, guarded_axes.py, digits.py, remainders.py, loop_slips.py; findings.py holds
 what they return); unset.py says why an element has no value. fault_values.py and noting.py give the values
-behind a bad access, written.py what was written before it.
+behind a bad access, outside_axis.py which of them are outside of their axis, written.py what was written before
+it, left_out.py which store leaves out what is read.
 """
