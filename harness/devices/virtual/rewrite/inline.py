@@ -22,6 +22,7 @@ from ..analyse.waits import Waits
 from ..ptx.callgraph import called
 from ..ptx.ir import Expansion, Function, Instruction, Label, operand, renamed
 
+_LONGEST = 3000  # instructions of a kernel with all that it calls
 _SUFFIX = ".."  # no PTX identifier has a dot, and the parser appends only a single dot with a number
 
 
@@ -32,22 +33,44 @@ def run(waits: Waits) -> None:
             _Expander(function, waits).run()
 
 
+def run_all(function: Function, waits: Waits) -> bool:
+    """Expand all calls of a kernel, in place. Returns whether that could be done."""
+    if any(map(waits.graph.is_recursive, waits.graph.closure(function.name))):
+        return False
+    _Expander(function, waits, everything=True).run()
+    return len(function.body) <= _LONGEST
+
+
 def plain_name(name: str) -> str:
     """The original name of something copied from an inlined function."""
     return name.partition(_SUFFIX)[0]
 
 
-def _expanded(item, waits: Waits) -> Function | None:
+def _labels(function: Function) -> list[str]:
+    return [item.name for item in function.body if isinstance(item, Label)]
+
+
+def _number(name: str) -> int:
+    """Of the copy that a name belongs to; 0: of none."""
+    serial = name.rpartition(_SUFFIX)[2]
+    return int(serial) if serial.isdigit() and _SUFFIX in name else 0
+
+
+def _expanded(item, waits: Waits, everything: bool = False) -> Function | None:
     """The function whose body replaces a call, if it does."""
     name = called(item)
-    return waits.graph.functions[name] if name in waits.graph.functions and waits.may_wait(name) else None
+    function = waits.graph.functions.get(name)
+    if function is None or function.body is None or not (everything or waits.may_wait(name)):
+        return None
+    return function
 
 
 class _Expander:
-    def __init__(self, kernel: Function, waits: Waits):
+    def __init__(self, kernel: Function, waits: Waits, everything: bool = False):
+        self.everything = everything
         self.kernel, self.waits, self.graph = kernel, waits, waits.graph
         self.body: list[Instruction | Label] = []
-        self.serial = 0
+        self.serial = max(map(_number, (*kernel.regs, *kernel.variables, *_labels(kernel))), default=0)
 
     def run(self) -> None:
         self._copy(self.kernel, {}, None)
@@ -59,7 +82,7 @@ class _Expander:
             if isinstance(item, Label):
                 self.body.append(Label(names[item.name]) if into else item)
                 continue
-            callee = _expanded(item, self.waits)
+            callee = _expanded(item, self.waits, self.everything)
             copy = self._renamed(item, names, into, end) if into else item
             if callee is None:
                 self.body.append(copy)
@@ -105,7 +128,7 @@ class _Expander:
 
         Shared variables belong to the block, so they keep their names.
         """
-        labels = [item.name for item in function.body if isinstance(item, Label)]
+        labels = _labels(function)
         own = [name for name, v in function.variables.items() if v.space != "shared"]
         names = {name: name + suffix for name in (*function.regs, *own, *labels, *function.tables)}
         kernel = self.kernel

@@ -1,0 +1,72 @@
+"""Local variables and parameters that become registers: PTX in, PTX out."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.devices.virtual.rewrite import promote
+from harness.tests.devices.virtual.ptx_text import lines, module, printed
+
+HEAD = """
+.visible .entry k(.param .u64 out)
+{
+    .local .align 16 .b8 depot[16];
+    .local .align 16 .b8 closure[8];
+    .param .b32 param0;
+    .reg .b16 %rs<3>;
+    .reg .b32 %r<9>;
+    .reg .f32 %f<9>;
+    .reg .b64 %rd<9>;
+    .reg .pred %p<3>;
+"""
+
+
+def promoted(body: str):
+    function = module(f"{HEAD}{body}\nret;\n}}").functions["k"]
+    promote.run(function)
+    return printed(function).removesuffix("\nret;"), function
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        (
+            "mov.u64 %rd1, depot; add.u64 %rd2, %rd1, 4; st.f32 [%rd2], %f1; ld.u32 %r1, [%rd1+4];",
+            "mov.b32 %depot.4, %f1;\nmov.b32 %r1, %depot.4;",
+        ),
+        ("st.local.v2.f32 [depot+8], {%f1, %f2};", "mov.b32 %depot.8, %f1;\nmov.b32 %depot.12, %f2;"),
+        (
+            "st.param.f32 [param0], %f1; ld.param.f32 %f2, [param0];",
+            "mov.b32 %param0.0, %f1;\nmov.b32 %f2, %param0.0;",
+        ),
+        (  # of a number that is passed in 32 bits, the lowest 8
+            "st.param.b32 [param0], %r1; ld.param.s8 %rs1, [param0];",
+            "mov.b32 %param0.0, %r1;\ncvt.s16.s8 %rs1, %param0.0;",
+        ),
+        (  # a closure, and what it has the address of
+            "mov.u64 %rd1, depot; st.local.u64 [closure], %rd1; ld.local.u64 %rd2, [closure]; st.u32 [%rd2], 7;",
+            "mov.b32 %depot.0, 7;",
+        ),
+    ],
+)
+def test_promoted(before, after):
+    found, function = promoted(before)
+    assert found == lines(after)
+    assert all(register in function.regs for i in function.body for register in i.reads | i.writes)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "mov.u64 %rd1, depot; st.global.u64 [%rd3], %rd1;",  # others may have the address
+        "mov.u64 %rd1, depot; add.u64 %rd2, %rd1, %rd3; st.u32 [%rd2], 7;",  # an index
+        "st.local.u32 [depot], 7; ld.local.u64 %rd1, [depot];",  # a number and its half
+        "st.local.u32 [depot+2], 7;",  # misaligned
+        "st.local.u32 [depot+16], 7;",  # outside
+        "st.volatile.local.u32 [depot], 7;",
+        "mov.u64 %rd1, depot; @%p1 mov.u64 %rd1, closure; st.u32 [%rd1], 7;",  # one of two
+        "@%p1 bra $L_1; mov.u64 %rd1, depot; $L_1: st.u32 [%rd1], 7;",  # an address that may not be set
+    ],
+)
+def test_what_needs_memory_keeps_it(body):
+    assert "depot" in promoted(body)[1].variables
