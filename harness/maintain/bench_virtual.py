@@ -55,6 +55,8 @@ class OnVirtualGPU:
         device = VirtualGPU("memory" if checks == "sizes" else checks, cores=cores)
         device.time_limit, device.target = 120, target
         module, job = device.compile(work.source, include_dirs=work.include_dirs), work.job
+        if checks == "full":
+            module.scout()  # as after launches that took as long as compiling for lanes
         self.arrays = {name: device.array(x, name=name, readonly=True) for name, x in job.inputs.items()}
         self.arrays |= {name: device.empty(x.shape, x.dtype, name=name) for name, x in job.outputs.items()}
         self.arrays |= {name: device.array(before, name=name) for name, (before, _) in job.state.items()}

@@ -38,6 +38,7 @@ from .run.workers import (
 from .runtime import abi
 
 OPTIMISING = 40e-6  # seconds that optimising takes, per byte of quickly compiled code
+SCOUTING = 100e-6  # seconds that compiling lanes with full checks takes, per byte of code of single threads
 
 
 class VirtualGPU:
@@ -98,6 +99,11 @@ class VirtualGPU:
         self.textures: Textures | None = None  # made for the first texture or surface
         self.heap: Heap | None = None  # for kernels that allocate memory
         self.layouts: dict[bytes, int] = {}  # a number for each layout of shared memory
+
+    @property
+    def first_lanes(self) -> int:
+        """With full checks, lanes come later: see `Module.scout`."""
+        return 1 if self.races else self.lanes
 
     @property
     def room(self) -> int:
@@ -175,7 +181,13 @@ class VirtualGPU:
         quick = self.quick and not fixed
         try:
             built = self.build(
-                *request, self.checks, self.arena.size, fixed, quick, lanes=self.lanes, target=self.target
+                *request,
+                self.checks,
+                self.arena.size,
+                fixed,
+                quick,
+                lanes=self.first_lanes,
+                target=self.target,
             )
         except CompileError as error:
             raise with_source(error, source, name) from None
@@ -185,7 +197,7 @@ class VirtualGPU:
         """PTX text -> Module, for tests of single instructions."""
         compiled = Ptx(text, {n: n for n in re.findall(r"\.entry\s+([\w$]+)", text)})
         try:
-            how = dict(quick=self.quick, lanes=self.lanes, target=self.target)
+            how = dict(quick=self.quick, lanes=self.first_lanes, target=self.target)
             built = build_ptx(compiled, name, self.checks, self.arena.size, **how)
         except CompileError as error:
             raise with_source(error, text, name) from None
@@ -206,6 +218,8 @@ class Module(CompiledFile):
         fixed: tuple = (),
     ):
         self.quick, self.seconds, self.tracking, self.fixed = quick, 0.0, False, fixed
+        self.scouted = False  # lanes have been looked for
+        self.doubted: set[str] = set()  # kernels that lanes were not sure about: single threads run them
         self.recorded: set[str] = set()  # kernels that may race: their launches record every access
         self.device, self.source, self.name, self.request = device, source, name, request
         self.compiled = built.compiled
@@ -236,9 +250,23 @@ class Module(CompiledFile):
 
     def optimise_when_due(self) -> None:
         """Optimises once launches have taken as long as optimising will, so that the total is at most twice
-        the optimum."""
+        the optimum; with full checks, compiles lanes likewise."""
         if self.seconds > OPTIMISING * self.nbytes:
             self.optimise()
+        if self.device.races and self.seconds > SCOUTING * self.nbytes and not self.quick:
+            self.scout()
+
+    def scout(self) -> None:
+        """From now on, with full checks: where threads can run as lanes, these find out whether anything may be wrong. The
+        code as it is tells what."""
+        if self.scouted or self.tracking:
+            return
+        self.scouted, single = True, copy.copy(self)
+        with contextlib.suppress(CompileError, DeviceError):
+            built = self._built_again(self.device.lanes)
+            if any(kernel.scouts for kernel in built.lowered.kernels.values()):
+                self._load(built)
+                self._single = single
 
     def optimise(self) -> None:
         """Replace quickly compiled code by better code, if that can be done in time."""
@@ -248,10 +276,12 @@ class Module(CompiledFile):
         if self.tracking:  # code that tracks unset values is not optimised: that takes minutes
             return
         with contextlib.suppress(CompileError, DeviceError):
-            self._load(self._built_again(self.device.lanes))
+            self._load(self._built_again(self.device.first_lanes))
 
     def of_single_threads(self) -> Module:
         """The same module without lanes, compiled when first needed. It shares this module's variables."""
+        if all(kernel.lanes == 1 for kernel in self.lowered.kernels.values()):
+            return self
         if self._single is None:
             single = copy.copy(self)
             single._load(self._built_again(1))
@@ -261,7 +291,7 @@ class Module(CompiledFile):
     def track(self) -> None:
         """From now on, use code that tracks unset values."""
         self.tracking = True
-        self._load(self._built_again(self.device.lanes))
+        self._load(self._built_again(self.device.first_lanes))
 
     def _built_again(self, lanes: int) -> Built:
         device = self.device

@@ -55,9 +55,15 @@ class Kernel:
             found = self._plans[key] = Plan(self, grid, block, shared_mem)
         return found
 
-    def for_blocks(self, block) -> Kernel:
-        """The kernel, or its version for single threads if blocks of this shape need that."""
-        if self.info.fits(block):
+    def for_blocks(self, block, exact: bool = False) -> Kernel:
+        """The kernel, or its version for single threads if blocks of this shape, or its checks, need that.
+
+        exact: not for a launch that only finds out whether anything may be wrong.
+        """
+        info, module = self.info, self.module
+        if info.scouts:
+            exact = exact or bool(module.device.keep_steps) or info.name in module.doubted
+        if info.fits(block) and not (info.scouts and exact):
             return self
         module = self.module.of_single_threads()
         if self._single is None or self._single.module is not module:
@@ -128,5 +134,5 @@ class Kernel:
         refuse_while_recording(self.module.device)
         with self.module.device.launching:
             self.module.device.settle()
-            execution = Execution(self, grid, block, args, shared_mem)
+            execution = Execution(self.for_blocks(block, True), grid, block, args, shared_mem)
             return Batch(execution, constant, outputs, apart).run(rows, seconds)

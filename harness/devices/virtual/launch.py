@@ -50,9 +50,12 @@ class Execution:
             return result
         except _Suspect as found:
             self.arena.restore(before)
+            name = self.kernel.info.name
+            if self.kernel.info.scouts:
+                self.module.doubted.add(name)
             if found.why == abi.SUSPECT_RACE:
-                self.module.recorded.add(self.kernel.info.name)
-            else:
+                self.module.recorded.add(name)
+            elif not self.kernel.info.scouts:
                 self.module.track()
             return Execution(self.kernel, self.grid, self.block, self.args, self.shared_mem).go()
 
@@ -66,10 +69,11 @@ class Execution:
         with self.device.output as output:
             self.workers.run(plan, launch)
         self.device.events = launch.now
-        if launch.suspect:
+        unsure = abi.SUSPECT_LANES if self.kernel.info.scouts and launch.kept else 0
+        if launch.suspect or unsure:
             if self.arena.pool:
                 self.arena.pool.end(launch)
-            raise _Suspect(launch.suspect)
+            raise _Suspect(launch.suspect or unsure)
         return self._result(launch, output)
 
     def set_up(self, opposite: bool = False) -> abi.Launch:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LIMITS = Limits()
 _OF_ONE_SIZE = (np.number, np.bool_)
+#: a launch that lanes only look at has a part of the time, as its power of 2
+SCOUTS = 3
 _NO_BOUNDS = bytes(abi.BOUNDS.size)
 
 
@@ -56,7 +58,7 @@ class Plan:
             threads=self.threads,
             coarsening=self.coarsening,
             step_budget=device.step_budget,
-            time_limit=int(device.time_limit * 1e9),
+            time_limit=int(device.time_limit * 1e9) >> SCOUTS * info.scouts,
             printf_open=1,
             check_sync=barriers,
             grid_sync=barriers and info.grid_sync,
@@ -64,7 +66,7 @@ class Plan:
             slots=self.slots,
             symmetric=info.symmetric,
             ordered=info.ordered,
-            finals=info.finals,
+            finals=info.finals and not info.scouts,
             most_looks=abi.FEW_LOOKS,
             chance=device.turns and device.schedule + 1,
             site_lines=module.site_lines.ctypes.data if races else 0,

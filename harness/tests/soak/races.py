@@ -65,13 +65,16 @@ class Bench:
         self.device.quick, self.device.both_orders = True, False
         self.device.time_limit = 3.0
         self.memory = self.device.array(np.zeros(BYTES, np.uint8), name="g")
-        self.counts = Counter()
+        self.counts, self.files = Counter(), 0
         # what the oracle said of a trace; many schedules give the same
         self.seen: dict[bytes, set[Hazard]] = {}
 
     def compile(self, programs: list[Program]) -> None:
         self.module = self.device.compile(source(programs))
         self.module.quick = False  # it is not worth optimising
+        self.files += 1
+        if self.files % 2:  # it takes as long as many programs run
+            self.module.scout()
 
     def launch(self, program: Program, schedule: int, steps: int):
         """The record of the launch, and the races: (kind, line, other line, accesses, number of hazards)."""
@@ -82,6 +85,7 @@ class Bench:
         kernel = self.module.get_function(program.name)
         with mock.patch.object(launch, "Diagnosis", Records):
             done = kernel(program.blocks, program.threads, (self.memory,))
+        self.ran = kernel.for_blocks((program.threads, 1, 1)).module  # lanes, or single threads
         found = []
         for record in Records.last:
             kind = abi.FAULTS[record["kind"]]
@@ -130,8 +134,14 @@ class Bench:
         if not told <= pairs or told < pairs and len(Records.last) < abi.MAX_RECORDS:
             return f"hazards on lines {sorted(pairs)}, but the faults are {faults}"
         self.module.recorded.clear()  # so that each execution begins with epochs
+        self.module.doubted.clear()  # and with lanes, where threads can run as such
         _, quick = self.launch(program, schedule, 0)
-        self.counts["in epochs"] += self.module.get_function(program.name).info.epochs
+        info = self.module.get_function(program.name).info
+        self.counts["in epochs"] += info.epochs
+        lanes = info.scouts and info.fits((program.threads, 1, 1))
+        self.counts["as lanes"] += lanes
+        self.counts["as lanes without a doubt"] += lanes and not self.module.doubted
+        self.counts["doubts without a race"] += bool(self.module.doubted) and not expected
         self.counts["repeated"] += bool(self.module.recorded)
         self.counts["repeated without a race"] += bool(self.module.recorded) and not expected
         if quick != faults:
@@ -166,7 +176,7 @@ class Bench:
         return "\n".join([*lines, *self.story(rows, min(different))])
 
     def line(self, site: int) -> int:
-        return self.module.lowered.sites[site][0].line
+        return self.ran.lowered.sites[site][0].line
 
     def described(self, hazard: Hazard) -> str:
         sides = " and ".join(
@@ -261,6 +271,9 @@ def main(seconds: float, seed: int, schedules: int, only: tuple[str, ...], stop:
         "strict",
         "endless",
         "in epochs",
+        "as lanes",
+        "as lanes without a doubt",
+        "doubts without a race",
         "repeated",
         "repeated without a race",
         "disagreements",

@@ -12,7 +12,7 @@ from ..ptx.ir import Function, Instruction, Operand
 from ..ptx.types import BITS
 from .strides import Strides, linear
 
-MARKS = ("check", "note", "fetch", "slice")  # inserted instructions
+MARKS = ("check", "note", "fetch", "slice", "enter")  # inserted instructions
 _WIDE = ("b64", "u64", "s64")
 _MOST = 100
 Numbers = dict[Instruction, int]  # of the anchors, from 1

@@ -99,15 +99,29 @@ class Facts:
         waits, name = self.known.waits, self.function.name
         # not where one thread may hold a lock that another waits for
         if coarsened and self.function.entry and not waits.spins(name):
+            if waits.interleaved:
+                self.lanes = self.may_scout and self.find_lanes() is not None
+                self.rows = ROWS if self.lanes and self.find_lanes(ROWS) else 1
+                return
             if self.width > 1 and self.find_lanes():
                 self.lanes = True
                 self.rows = ROWS if self.find_lanes(ROWS) else 1
             else:
                 self.coarsening = coarsening(self.function, waits.may_wait(name))
 
+    @property
+    def may_scout(self) -> bool:
+        """Whether lanes can find out, with full checks, whether anything may be wrong: where only barriers of the block and
+        collectives of whole warps order threads, and every launch does the same whatever their order."""
+        waits, name, known = self.known.waits, self.function.name, self.known
+        if self.width == 1 or known.barriers.ordered(name) or waits.takes_turns(name) or waits.meets(name):
+            return False
+        found = (i.op for i in self.function.body if isinstance(i, Instruction))
+        return not any(op.asynchronous or op.collective == "matrix" or op.texture for op in found)
+
     def find_lanes(self, rows: int = 1) -> Lanes | None:
         """How threads run as lanes, for the current code."""
-        return lanes(self.function, self._origins, rows, self.width)
+        return lanes(self.function, self._origins, rows, self.width, self.known.waits.interleaved)
 
     @cached_property
     def width(self) -> int:

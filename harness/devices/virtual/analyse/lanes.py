@@ -34,7 +34,7 @@ from .pointers import Origin, Origins
 from .rows import find_several, knows_rows, rows_pay
 from .strides import COUNTERS, LINEAR, Strides
 from .uniformity import sums
-from .warps import WARP, Warps
+from .warps import IN_REGISTER, WARP, Warps
 
 _EXIT = -1
 _MOST_BLOCKS = 300
@@ -93,25 +93,29 @@ class Lanes:
         return self.strides.get(given, 0)
 
 
-def lanes(function: Function, origins: dict[str, Origins], rows: int = 1, width: int = 0) -> Lanes | None:
+def lanes(
+    function: Function, origins: dict[str, Origins], rows: int = 1, width: int = 0, registers: bool = False
+) -> Lanes | None:
     """None if threads must run one by one, or this many rows gain nothing. origins: `pointers.Values.found`.
-    width: how many lanes; if they are a whole warp, they may exchange values.
+    width: how many lanes; if they are a whole warp, they may exchange values. registers: as in `Warps`.
     """
     try:
-        return _Analysis(function, origins, rows, width == WARP).lanes()
+        return _Analysis(function, origins, rows, width == WARP, registers).lanes()
     except Refused:
         return None
 
 
 class _Analysis:
-    def __init__(self, function: Function, origins: dict[str, Origins], rows: int, warps: bool):
+    def __init__(
+        self, function: Function, origins: dict[str, Origins], rows: int, warps: bool, registers: bool
+    ):
         self.function, self.body = function, function.body
         self.found, self.strides = Lanes({}, rows=rows), Strides(function)
         self.waits = any(isinstance(i, Instruction) and i.op.collective for i in self.body)
         self.blocks = basic_blocks(self.body, function.tables)
         if len(self.blocks) > _MOST_BLOCKS:
             raise Refused
-        self.warps = Warps(function, self.blocks) if warps else None
+        self.warps = Warps(function, self.blocks, registers) if warps else None
         look(self.found, function, origins, self.warps)
         self.loops = find_loops(self.blocks)
         adds = rows * sums(self.body, self.blocks, self.loops)
@@ -145,6 +149,9 @@ class _Analysis:
             if before == (len(full), len(found.merged), len(found.several), found.regions, found.thinned):
                 break
         if any(needs_all(i) for start in found.thinned for i in self.body[start : self.blocks[start][0]]):
+            raise Refused
+        by_register = (i for i, (b, _) in found.exchanges.items() if b == IN_REGISTER)
+        if any(found.varies(name) for i in by_register for name in i.named["b"].registers):
             raise Refused
         if found.rows > 1 and not rows_pay(found, self.body, self.blocks, self.loops):
             raise Refused

@@ -26,13 +26,21 @@ def exchanges(function: Function) -> bool:
     return any(isinstance(i, Instruction) and i.op.collective in ("warp", "matrix") for i in function.body)
 
 
+#: of a shuffle whose b is in a register, which has to be the same in all lanes
+IN_REGISTER = -1
+#: what constants are computed with in CUDA's headers
+_FOLDED = {"sub": lambda a, b: a - b, "shl": lambda a, b: a << b if b < 32 else 0, "or": lambda a, b: a | b}
+
+
 class Warps:
     """Traces registers to where they are set: in the same block, or by their only write.
 
-    masked: blocks that some lanes may skip. kept: registers that inactive lanes keep there.
+    masked: blocks that some lanes may skip. kept: registers that inactive lanes keep there. registers: a
+    shuffle may have its b in one.
     """
 
-    def __init__(self, function: Function, blocks: Blocks):
+    def __init__(self, function: Function, blocks: Blocks, registers: bool = False):
+        self.registers = registers
         self.body = function.body
         self.starts = {p: start for start, (end, _) in blocks.items() for p in range(start, end)}
         self.positions = {i: p for p, i in enumerate(self.body) if isinstance(i, Instruction)}
@@ -54,6 +62,8 @@ class Warps:
         if ins.base != "shfl":
             return 0, 0
         b, c = (self._constant(named[name], at) for name in "bc")
+        if b is None and self.registers:
+            b = IN_REGISTER
         return None if b is None or c is None else (b, c)
 
     def result(self, ins: Instruction) -> int | None:
@@ -97,7 +107,12 @@ class Warps:
         if type(given) is Immediate:
             return given.value & 0xFFFFFFFF if type(given.value) is int else None
         found = self._set(given, at)
-        return self._constant(found[0].operands[1], found[1]) if found and found[0].base == "mov" else None
+        if found and found[0].base == "mov":
+            return self._constant(found[0].operands[1], found[1])
+        if not found or found[0].base not in _FOLDED or not _is_plain(found[0]):
+            return None
+        values = [self._constant(o, found[1]) for o in found[0].operands[1:]]
+        return None if None in values else _FOLDED[found[0].base](*values) & 0xFFFFFFFF
 
     def _in_step(self, given: Operand, at: int) -> bool:
         if isinstance(given, Special):

@@ -151,6 +151,7 @@ def runtime_object(whole: bool) -> bytes:
         "epochs",
         "reports",
         "races",
+        "lanes",
         *(_RARE if whole else ("absent",)),
         "prepare",
         "schedule",

@@ -40,6 +40,8 @@ class KernelInfo:
     finals: bool = False  # a thread may end after an access while others go on to a barrier
     # threads that run as lanes of vectors, in blocks of one row or whose rows are a multiple of this
     lanes: int = 1
+    # with full checks: lanes find out whether anything may be wrong; if so, single threads find out what
+    scouts: bool = False
     rows: int = 1  # of lanes that may run side by side, in blocks with a multiple of this many rows
     coarsening: int = 1  # else: threads that may run coarsened, if rows are a multiple of this
 
@@ -50,7 +52,7 @@ class KernelInfo:
 
     def fits(self, block: tuple[int, int, int]) -> bool:
         """Whether the code can run blocks of this shape; otherwise threads run one by one."""
-        return not self.coroutine or self.lanes == 1 or block[0] % self.lanes == 0
+        return not (self.coroutine or self.scouts) or self.lanes == 1 or block[0] % self.lanes == 0
 
     @property
     def starts(self) -> list[str]:

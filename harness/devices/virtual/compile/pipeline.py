@@ -7,6 +7,7 @@ from dataclasses import replace
 from ....errors import Unsupported
 from ..analyse.facts import ModuleFacts
 from ..emit import module as emit
+from ..emit.function import NotAsLanes
 from ..instrument import (
     accesses,
     barriers,
@@ -20,7 +21,7 @@ from ..instrument import (
     watchdog,
 )
 from ..ptx import parse, verify
-from ..rewrite import copy_parameters, fragments, inline, predicates, specialise, surfaces
+from ..rewrite import copy_parameters, fragments, inline, predicates, scouts, specialise, surfaces
 from . import llvm
 from .modules import Lowered
 from .recipes import Check, Recipe
@@ -33,6 +34,8 @@ _CHECKS = {
     Check.REGISTERS: registers.run,
     Check.SEGMENTS: segments.run,
 }
+#: those of them that tell what is wrong, which lanes with full checks do not
+_TELLING = {Check.RACES, Check.BARRIERS}
 
 
 class TooLong(Exception):
@@ -57,6 +60,8 @@ def lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed=(), longe
     """PTX -> LLVM text. Errors: as `compile_ptx`."""
     try:
         return _lower(text, name, recipe, arena_size, fixed, longest)
+    except NotAsLanes:
+        return _lower(text, name, replace(recipe, lanes=1), arena_size, fixed, longest)
     except RecursionError:  # passes follow calls recursively
         raise Unsupported("functions whose calls are nested hundreds deep", name) from None
 
@@ -78,6 +83,8 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     )
     turns.run(facts.waits)
     inline.run(facts.waits)
+    if Check.RACES in recipe and width > 1:
+        scouts.run(facts)
     for function in facts.emitted:
         held = Check.BOUNDS in recipe and Check.UNSET not in recipe
         facts.of(function).settle(Check.BOUNDS in recipe, held, recipe.coarsen)
@@ -85,7 +92,7 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     for function in facts.emitted:
         found = facts.of(function)
         for check, instrument in _CHECKS.items():
-            if check in recipe:
+            if check in recipe and not (found.lanes and check in _TELLING):
                 instrument(function, found)
         fragments.run(function, module.variables)
         length += len(function.body)

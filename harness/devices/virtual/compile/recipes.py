@@ -33,8 +33,8 @@ class Recipe:
 
     ptx: a flavour of `nvrtc.compiler`. rewrites: of the whole module, before anything else. coarsen:
     neighbouring threads run together where they can: as vector lanes (lanes: how many, 0: as suits the
-    target, 1: never), otherwise coarsened. target: the processor, see `targets`. llvm: its optimisation
-    level.
+    target, 1: never), otherwise coarsened, but not with full checks. target: the processor, see `targets`.
+    llvm: its optimisation level.
     own_frames: pays off in code with many memory accesses, see `llvm.compile_object`. runtime: the
     code is the runtime's own, which has no threads and addresses the host's memory.
     """
@@ -58,7 +58,7 @@ _COUNT = {Check.GROUPED_BOUNDS, Check.SEGMENTS}
 _REWRITES = (drop_identities.run, split_depots.run, drop_labels.run)
 
 RECIPES = {
-    "full": Recipe("debug", 3, frozenset(_FULL), _REWRITES, own_frames=True),
+    "full": Recipe("debug", 3, frozenset(_FULL), _REWRITES, coarsen=True, own_frames=True),
     "memory": Recipe("fast", 3, frozenset({Check.GROUPED_BOUNDS}), coarsen=True),
     "count": Recipe("fast", 2, frozenset(_COUNT)),
     "draft": Recipe("draft", 0, frozenset({Check.GROUPED_BOUNDS})),
@@ -78,5 +78,5 @@ def recipe(
     found = replace(RECIPES[checks], lanes=lanes, target=target)
     if tracking:
         followed = found.checks - {Check.REGISTERS, Check.INITIALISED} | {Check.UNSET}
-        return replace(found, checks=followed, llvm=0)
+        return replace(found, checks=followed, llvm=0, coarsen=False)
     return replace(found, llvm=0, coarsen=False) if quick else found

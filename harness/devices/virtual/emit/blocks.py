@@ -88,13 +88,32 @@ done:
 """
 
 
+_OF_GROUPS = """\
+  %groups = udiv i32 %n, {width}
+  br label %one
+one:
+  %i = phi i32 [ 0, %entry ], [ %next, %one ]
+{address}
+  %went = call i1 @"{name}.lanes"(i64 %env, i64 %thr)
+  %next = add i32 %i, 1
+  %more = icmp ult i32 %next, %groups
+  br i1 %more, label %one, label %done
+done:
+  ret void
+}}
+"""
+
+
 def of_coroutines(name: str) -> str:
     """The function that runs a block of coroutines: the runtime schedules them."""
     return _OF_COROUTINES.format(name=name)
 
 
-def of_lanes(name: str, width: int) -> str:
-    """The function that runs a block of threads, as lanes if their groups are complete."""
+def of_lanes(name: str, width: int, alone: bool = True) -> str:
+    """The function that runs a block of threads, as lanes if their groups are complete. alone: it may have other
+    threads, which run one by one."""
+    if not alone:
+        return _head(name) + _OF_GROUPS.format(name=name, width=width, address=_address("%i", ""))
     thread = abi.DTYPES["Thread"].itemsize
     return _head(name) + _OF_LANES.format(name=name, width=width, thread=thread, address=_address("%i", ""))
 

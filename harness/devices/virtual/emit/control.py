@@ -54,7 +54,7 @@ class Control:
         e.line(f"{state} = call i8 @llvm.coro.suspend(token none, i1 false)")
         e.line(f"switch i8 {state}, label %suspended [ i8 0, label %{resumed} i8 1, label %suspended ]")
         e.label(resumed)
-        if e.module.waits.interleaved:
+        if e.module.waits.interleaved and not (e.function.entry and e.facts.lanes):
             e.state.renew_epoch()
 
     def fault(self, ins: Instruction) -> None:

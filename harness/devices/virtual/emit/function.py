@@ -32,6 +32,10 @@ _CORO = (
 )
 
 
+class NotAsLanes(Exception):
+    """Code whose threads were to run as lanes cannot."""
+
+
 def emit(function: Function, unit: Unit) -> str:
     return _kernel(function, unit) if function.entry else _device_function(function, unit)
 
@@ -52,6 +56,11 @@ def _kernel(f: Function, unit: Unit) -> str:
         info.lanes = unit.facts.of(f).width
         if (rows := unit.facts.of(f).rows) > 1 and (more := _lanes(f, unit, site, coroutine, rows)):
             several, info.rows = several + more, rows
+    info.scouts = info.lanes > 1 and unit.waits.interleaved
+    if unit.facts.of(f).lanes and unit.waits.interleaved and not several:
+        raise NotAsLanes
+    if info.scouts and not coroutine:
+        return several + blocks.of_lanes(f.name, info.lanes, alone=False)
     if coroutine and info.lanes > 1:  # single threads have a module of their own
         return several + blocks.of_coroutines(f.name)
     e = Emitter(f, unit, site, coroutine)
@@ -105,7 +114,7 @@ def _parameters(f: Function) -> Iterator[Parameter]:
 def _start(e: Emitter) -> None:
     """The code at the start of every thread of a kernel."""
     e.state.begin()
-    if e.module.waits.interleaved:
+    if e.module.waits.interleaved and not e.facts.lanes:
         _follow_epoch(e)
     for p in _parameters(e.function):
         e.variables.place(p.name, "%params", p.offset)

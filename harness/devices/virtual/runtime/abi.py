@@ -114,7 +114,11 @@ SYMMETRIC_LANES, SYMMETRIC_WARPS, SYMMETRIC_BLOCKS = 1, 2, 4
 WHO_WARP, WHO_SEVERAL = 1025, 2047
 WORD_BEFORE, WORD_OTHERS, WORD_OF_WARP, WORD_UNSEEN, WORD_WRITTEN = 1, 2, 4, 8, 1 << 7
 WORD_WROTE = WORD_BEFORE | WORD_OF_WARP | WORD_WRITTEN
-SUSPECT_UNSET, SUSPECT_RACE = 1, 2  # something unset was read; there may be a race
+SUSPECT_UNSET, SUSPECT_RACE, SUSPECT_LANES = (
+    1,
+    2,
+    3,
+)  # something unset was read; there may be a race; lanes are not sure
 STOP_AFTER_RACES = 1 << 16  # bytes on which lines race after which no further block starts
 HAZARDS = 1 << 18  # room for them
 LATE = 1 << 31  # events after which racecheck's clock is reset
@@ -194,6 +198,7 @@ _FOR_CUDA = """
     HAZARDS PLACES PHASES NO_THREAD DEAD_FAULT TIMEOUT_SPENT TIMEOUT_BLOCKS TIMEOUT_WAITED
     TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD FRAMES_FULL
     HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES FAULTY ALL_RIGHT LOOKS WHO_WARP WHO_SEVERAL WORD_BEFORE WORD_OTHERS WORD_OF_WARP WORD_UNSEEN WORD_WRITTEN WORD_WROTE SUSPECT_UNSET SUSPECT_RACE
+    SUSPECT_LANES
 """.split()
 
 
@@ -256,8 +261,10 @@ FUNCTIONS = {
         ("rt_local", "i64", f"{_CHECK} i64"),
         ("rt_local_free", "i32", f"{_CHECK} i64 i64"),
         ("rt_local_reset", "i32", _CHECK),
+        ("rt_look", "i32", f"{_CHECK} i64 i64 i64 i64"),
         ("rt_malloc", "i64", f"{_CHECK} i64"),
         ("rt_mbarrier", "i64", f"{_CHECK} i64 i64 i64"),
+        ("rt_meet", "i32", _CHECK),
         ("rt_outside", "i32", f"{_CHECK} i64 i64"),
         ("rt_printf", "i32", f"{_CHECK} i64 i64"),
         ("rt_race", "i32", f"{_CHECK} i64 i64 i64"),

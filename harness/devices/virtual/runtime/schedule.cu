@@ -534,6 +534,10 @@ static __device__ int advance(Env* env) {
     }
     if (!alive) return 0;
     env->start = 0;
+    if (env->cells && launch->coarsening > 1 && at_barrier != n) {  // lanes do not tell who is where
+        suspect(env, threads, SUSPECT_LANES);
+        return 0;
+    }
     env->together = at_barrier == n && first->wait == WAIT_BARRIER && first->op == OP_BARRIER &&
                     !env->arrived[first->mask & 15];
     if (env->together) {

@@ -21,7 +21,7 @@ class Quick(VirtualGPU):
 
     def compile(self, *args, **options):
         module = super().compile(*args, **options)
-        module.quick = False
+        module.quick, module.scouted = False, True
         return module
 
 

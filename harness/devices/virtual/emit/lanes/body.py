@@ -10,6 +10,7 @@ from __future__ import annotations
 from ...analyse.lanes import Lanes, Region
 from ...ptx.ir import Instruction, Label
 from ..body import lower
+from ..checks import suspect_at
 from ..emitter import Emitter
 from . import exchanges
 from .copies import Copies
@@ -40,6 +41,7 @@ class _Body:
         self.starts = {region.start: region for region in lanes.regions}
         self.positions = {item.name: i for i, item in enumerate(self.body) if isinstance(item, Label)}
         self.mask_type = e.text.type("i1")
+        self.full = e.module.waits.interleaved
         if lanes.dies:
             self._slot(_LIVE, e.text.all_lanes)
 
@@ -83,7 +85,13 @@ class _Body:
         """Whether it ends the block."""
         e = self.e
         if ins.base == "check":
+            if ins.opcode == "check.assigned" and self.full:
+                self._assigned(ins)
             return False  # accesses have their own
+        if ins.base == "apart":
+            return False
+        if self.full and ins.op.collective:
+            self._meet(ins)
         if ins in self.lanes.exits:
             return self._exit(ins)
         if ins in self.lanes.parts:
@@ -99,6 +107,32 @@ class _Body:
             if self.values.is_pair(ins.operands[0]) and self.pairs.emit(ins):
                 return False
         return lower(e, ins)
+
+    def _assigned(self, ins: Instruction) -> None:
+        """Registers have been assigned in all lanes that take part."""
+        e, held = self.e, ""
+        for flag in ins.operands:
+            value = e.value(flag, "pred")
+            held = e.op("and i1", held, value) if held else value
+        if held in e.text.vectors:
+            if self.values.mask:
+                held = e.op("or i1", held, e.op("xor i1", self.values.mask, "true"))
+            held = e.text.all(held)
+        self._doubt_unless(held)
+
+    def _doubt_unless(self, holds: str) -> None:
+        e = self.e
+        doubt, sure = e.fresh_label("doubt"), e.fresh_label("sure")
+        e.branch(holds, sure, doubt, likely=True)
+        suspect_at(e, doubt)
+        e.label(sure)
+
+    def _meet(self, ins: Instruction) -> None:
+        """All lanes must be there: who is not, single threads tell."""
+        if self.values.mask:
+            self._doubt_unless(self.e.text.all(self.values.mask))
+        if ins in self.lanes.exchanges:
+            self.e.state.call("rt_meet", site=self.e.sites.of(ins))
 
     def _of_warp(self, ins: Instruction) -> bool:
         """Values that depend on the index of the first lane."""
@@ -116,7 +150,7 @@ class _Body:
             dying = e.op("xor i1", dying, "true")
         alive = e.op("and i1", self.values.everyone(), e.op("xor i1", dying, "true"))
         e.line(f"store {self.mask_type} {alive}, ptr {_LIVE}")
-        if ins in self.lanes.early:
+        if ins in self.lanes.early and not self.full:
             self._unless_alone(alive)
         target = e.control.label(ins.operands[0])
         if self.lanes.exits[ins]:

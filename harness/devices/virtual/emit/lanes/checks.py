@@ -17,6 +17,7 @@ class Checks:
         self.e, self.text, self.values, self.lanes, self.checked = e, e.text, e.values, lanes, checked
         self._bounds: dict[tuple, tuple[str, str]] = {}
         self._known_limits: dict[tuple, tuple[str, str]] = {}
+        self._clean: dict[Origin, str] = {}
 
     def allowed(self, ins: Instruction, place: Place, start: str, span: int) -> str:
         """Whether no lane leaves the array or is misaligned; an i1. Without checks, if all lanes take part:
@@ -69,6 +70,17 @@ class Checks:
         """How many accesses fit, by their starts, in this many bytes; none if that is negative."""
         count = self.e.op("add i64", self.e.op("ashr i64", room, size.bit_length() - 1), 1)
         return self.e.emit(f"call i64 @llvm.smax.i64(i64 {count}, i64 0)")
+
+    def clean(self, ins: Instruction) -> str:
+        """Whether no thread may write the array, all of which is then written; an i1."""
+        root = self.lanes.roots[ins.address.base]
+        if root.kind != "param":
+            return "true" if self.e.variables.find(root.name).space == "const" else "false"
+        if root not in self._clean:
+            begin, end = self._ends(root, True, False)
+            with self.text.at_entry():
+                self._clean[root] = self.e.op("icmp eq i64", begin, end)
+        return self._clean[root]
 
     def limits_of_each(self, ins: Instruction) -> tuple[str, str]:
         """As `_limits`, of the address of one lane."""

@@ -7,6 +7,7 @@ Source: PTX ISA, section 9.7.9.6 (shfl) and 9.7.13 (vote, redux).
 
 from __future__ import annotations
 
+from ...analyse.warps import IN_REGISTER
 from ...ptx.ir import Instruction
 from ...ptx.types import is_signed
 
@@ -54,6 +55,8 @@ def sources(operation: str, b: int, c: int, width: int) -> list[tuple[int, bool]
 
 def _shuffle(e, ins: Instruction, b: int, c: int) -> None:
     """The value from a lane that has exited is poison."""
+    if b == IN_REGISTER:
+        return _shuffle_by(e, ins, c)
     text, values, (target, *in_range) = e.text, e.values, ins.named["d"].parts
     found, t = sources(ins.op.operation, b, c, text.width), text.type("i32")
     value = text.named(text.spread(e.value(ins.named["a"], "b32"), "i32"), "i32")
@@ -68,6 +71,38 @@ def _shuffle(e, ins: Instruction, b: int, c: int) -> None:
         true = "true" if text.masks == "i1" else "-1"
         false = "false" if text.masks == "i1" else "0"
         e.set(each, f"<{', '.join(f'{text.masks} {true if v else false}' for _, v in found)}>", "pred")
+
+
+def _shuffle_by(e, ins: Instruction, c: int) -> None:
+    """All lanes are there; b is the same for all, in a register."""
+    text, (target, *in_range), t = e.text, ins.named["d"].parts, e.text.type("i32")
+    segment, limit, lanes = c >> 8 & 31, c & 31, range(text.width)
+
+    def each(numbers) -> str:
+        return text.named(f"<{', '.join(f'i32 {n}' for n in numbers)}>", "i32")
+
+    lane, last = each(lanes), each(i & segment | limit & ~segment for i in lanes)
+    b = e.op("and i32", e.value(ins.named["b"], "u32"), 31)
+    match operation := ins.op.operation:
+        case "up" | "down":
+            start = e.op("sub i32" if operation == "up" else "add i32", lane, b)
+        case "bfly":
+            start = e.op("xor i32", lane, b)
+        case _:
+            start = e.op("or i32", each(i & segment for i in lanes), e.op("and i32", b, ~segment & 31))
+    valid = e.op("icmp sge i32" if operation == "up" else "icmp sle i32", start, last)
+    source = text.vector(
+        f"select {text.bools} {text.condition(valid)}, {t} {text.named(start, 'i32')}, {t} {lane}"
+    )
+    value = text.spread(e.value(ins.named["a"], "b32"), "i32")
+    text.first(f"{(room := text.fresh('shuffled'))} = alloca {t}, align 64")
+    e.line(f"store {t} {value}, ptr {room}, align 64")
+    pointers = text.vector(f"getelementptr i32, ptr {room}, {t} {source}")
+    name = text.masked("gather", "i32", True)
+    given = f"{text.type('ptr')} align 4 {pointers}, {text.bools} splat (i1 true), {t} zeroinitializer"
+    e.set(target, text.vector(f"call {t} @{name}({given})"), "b32")
+    for register in in_range:
+        e.set(register, valid, "pred")
 
 
 def _vote(e, ins: Instruction) -> None:

@@ -19,6 +19,7 @@ from ...ptx.ir import Instruction, Symbol, operand
 from ...ptx.types import BITS, llvm_type
 from ..control import DEAD
 from .checks import Checks
+from .looks import Looks
 from .patterns import Element, Patterns, Place
 from .slow import SlowAccesses
 
@@ -27,6 +28,7 @@ class Accesses:
     def __init__(self, e, lanes: Lanes, checked: bool):
         self.e, self.text, self.values, self.lanes = e, e.text, e.values, lanes
         self.checks, self.patterns, self.slow = Checks(e, lanes, checked), Patterns(e), SlowAccesses(e)
+        self.looks = Looks(e, self.slow) if e.module.waits.interleaved else None
         self.together = _together(e.function.body)
         self.loaded: dict[tuple[Instruction, int], str] = {}  # what comes next, already
 
@@ -64,7 +66,11 @@ class Accesses:
                 return
         place = self._place(memory, start, rest, stride, ins.op.nbytes)
         slow, good, met = (e.fresh_label(hint) for hint in ("slow", "good", "met"))
-        e.branch(self.checks.allowed(ins, place, start, last - first), good, slow, likely=True)
+        allowed = self.checks.allowed(ins, place, start, last - first)
+        if self.looks:
+            self._branch(members, allowed, (start, rest, stride), first, good, slow)
+        else:
+            e.branch(allowed, good, slow, likely=True)
         known, arrived = self.text.remembered(), []
         with self.text.out_of_line(slow):
             addresses = self.exact(base, start, rest, first)
@@ -83,6 +89,39 @@ class Accesses:
         e.label(met)
         self._join(elements, arrived)
 
+    def _branch(
+        self, members: list[Instruction], allowed: str, where: tuple, first: int, good: str, slow: str
+    ):
+        """With full checks: on to `good` where all lanes may access, and nothing else can be wrong. where: as `address`."""
+        e, ins, (start, rest, stride) = self.e, members[0], where
+        known, look = self.text.remembered(), e.fresh_label("look")
+        clean = "false" if ins.op.memory == "store" else self.checks.clean(ins)
+        if clean == "true":
+            return e.branch(allowed, good, slow, likely=True)
+        if clean != "false":
+            maybe = e.fresh_label("maybe")
+            e.branch(e.op("and i1", allowed, clean), good, maybe, likely=True)
+            with self.text.out_of_line(maybe):
+                e.branch(allowed, look, slow)
+        elif self.looks.shows(members, stride):
+            inside = e.fresh_label("inside")
+            e.branch(allowed, inside, slow, likely=True)
+            e.label(inside)
+            e.branch(self.looks.only_read(members, start, first, stride), good, look, likely=True)
+        else:
+            e.branch(allowed, look, slow, likely=True)
+        with self.text.out_of_line(look):
+            addresses = self.exact(ins.address.base, start, rest, first)
+            right = [
+                self.looks.look(m, self._moved(addresses, m, first), self._in_shared(m)) for m in members
+            ]
+            e.branch(self._all(right), good, DEAD, likely=True)
+        return self.text.recall(known)
+
+    def _in_shared(self, ins: Instruction) -> bool:
+        root = self.lanes.roots[ins.address.base]
+        return root.kind != "param" and self.e.variables.find(root.name).space == "shared"
+
     def rows(self, ins: Instruction) -> tuple[str, tuple[str, ...]]:
         """Of ldmatrix: the address in the shared window that each lane gives, and what those of rows are checked against, if they
         are (see `Checks.limits_of_each`)."""
@@ -96,8 +135,19 @@ class Accesses:
         e = self.e
         if not self.checks.checked:
             return e.line(f"br label %{good}")
+        if self.looks:
+            return self._ask(members, addresses, first, good)
         right = [self.slow.check(m, self._moved(addresses, m, first)) for m in members]
         e.branch(self._all(right), good, DEAD)
+
+    def _ask(self, members: list[Instruction], addresses: str, first: int, good: str) -> None:
+        """The same, with full checks; outside a variable something is always wrong."""
+        e = self.e
+        if self.lanes.roots[members[0].address.base].kind != "param":
+            e.state.call("rt_suspect", site=e.sites.of(members[0]))
+            return e.line(f"br label %{DEAD}")
+        right = [self.slow.ask(m, self._moved(addresses, m, first), *self.looks.what(m)) for m in members]
+        return e.branch(self._all(right), good, DEAD)
 
     def _slowly(
         self,
@@ -118,7 +168,12 @@ class Accesses:
         right, results = [], []
         for member in members:
             limits, moved = self.checks.limits_of_each(member), self._moved(addresses, member, first)
-            one, found = self.slow.access(member, moved, memory, limits, stores)
+            full = None
+            if self.looks:
+                clean = "false" if stores else self.checks.clean(member)
+                strict = self.lanes.roots[member.address.base].kind != "param"
+                full = (*self.looks.what(member), clean, strict)
+            one, found = self.slow.access(member, moved, memory, limits, stores, full)
             right.append(one)
             results += found
         e.branch(self._all(right), on, DEAD)

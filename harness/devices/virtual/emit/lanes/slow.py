@@ -46,7 +46,7 @@ done:
 """
 # begin, bound: see `Checks.limits`, of one lane
 _ACCESS = """
-define internal preserve_mostcc i1 @{name}(i64 %env, i64 %thread, ptr %memory, ptr %room, i32 %mask, i32 %site, i32 %info, i64 %begin, i64 %bound) cold noinline {keeping} {{
+define internal preserve_mostcc i1 @{name}(i64 %env, i64 %thread, ptr %memory, ptr %room, i32 %mask, i32 %site, i32 %info, i64 %begin, i64 %bound{more}) cold noinline {keeping} {{
   %bits = {narrowed} i32 %mask to i{width}
   %lanes = bitcast i{width} %bits to {bools}
   %addresses = load {vector}, ptr %room, align 64
@@ -60,10 +60,7 @@ define internal preserve_mostcc i1 @{name}(i64 %env, i64 %thread, ptr %memory, p
   %idle = xor {bools} %lanes, splat (i1 true)
   %each = or {bools} %inside, %idle
   %all = call i1 @llvm.vector.reduce.and.v{width}i1({bools} %each)
-  br i1 %all, label %access, label %ask
-ask:
-  %allowed = call preserve_mostcc i1 @lanes.check.{width}(i64 %env, i64 %thread, ptr %room, i32 %mask, i32 %site, i32 %info) {keeping}
-  br i1 %allowed, label %access, label %wrong
+{asked}
 wrong:
   ret i1 false
 access:
@@ -72,6 +69,31 @@ access:
   ret i1 true
 }}
 """
+
+
+_ASK = """\
+  br i1 %all, label %access, label %ask
+ask:
+  %allowed = call preserve_mostcc i1 @lanes.check.{width}(i64 %env, i64 %thread, ptr %room, i32 %mask, i32 %site, i32 %info) {keeping}
+  br i1 %allowed, label %access, label %wrong"""
+# with full checks. clean: nobody may write what is read, and all of it is written; strict: outside the array something is wrong
+_LOOK = """\
+  %sure = and i1 %all, %clean
+  br i1 %sure, label %access, label %ask
+ask:
+  %outside = xor i1 %all, true
+  %bad = and i1 %outside, %strict
+  br i1 %bad, label %doubt, label %look
+doubt:
+  %doubted = call i32 @rt_suspect(i64 %env, i64 %thread, i32 %site)
+  br label %wrong
+look:
+  %places = ptrtoint ptr %room to i64
+  %mask.w = zext i32 %mask to i64
+  %info.w = zext i32 %info to i64
+  %answer = call i32 @rt_look(i64 %env, i64 %thread, i32 %site, i64 %places, i64 %mask.w, i64 %info.w, i64 %unread)
+  %allowed = icmp ne i32 %answer, 0
+  br i1 %allowed, label %access, label %wrong"""
 
 
 class SlowAccesses:
@@ -83,23 +105,33 @@ class SlowAccesses:
     def check(self, ins: Instruction, addresses: str, lanes: int = 0) -> str:
         """Whether the runtime allows an access of these lanes (bits), of those that take part by default; an i1."""
         self._needs_check()
-        self._enter(addresses)
-        self._put(addresses, "i64", 0)
+        self.enter(addresses)
+        self.put(addresses, "i64", 0)
         return self._call(f"lanes.check.{self.text.width}", ins, "", lanes=lanes)
 
     def access(
-        self, ins: Instruction, addresses: str, memory: str, limits: tuple[str, str], stores: list[str]
+        self,
+        ins: Instruction,
+        addresses: str,
+        memory: str,
+        limits: tuple[str, str],
+        stores: list[str],
+        full: tuple[int, int, str, bool] | None = None,
     ):
-        """The same, and do it. Returns what was loaded."""
+        """The same, and do it. Returns what was loaded. full: with full checks, see _LOOK: (info, unread, clean, strict)."""
         t, n, size = llvm_type(ins.op.type), ins.op.vector, BYTES[ins.op.type]
         places = [8 * self.text.width + k * size * self.text.width for k in range(n)]
-        self._enter(addresses, *stores)
-        self._put(addresses, "i64", 0)
+        self.enter(addresses, *stores)
+        self.put(addresses, "i64", 0)
         for value, place in zip(stores, places, strict=False):
-            self._put(self.text.spread(value, t), t, place)
-        name = self._needs_access("store" if stores else "load", t, n, size)
+            self.put(self.text.spread(value, t), t, place)
+        name = self._needs_access("store" if stores else "load", t, n, size, full is not None)
         begin, bound = limits
-        right = self._call(name, ins, f"ptr {memory}, ", f", i64 {begin}, i64 {bound}")
+        more = ""
+        if full:
+            more = f", i64 {full[1]}, i1 {full[2]}, i1 {'true' if full[3] else 'false'}"
+        what = full[0] if full else info(ins)
+        right = self._call(name, ins, f"ptr {memory}, ", f", i64 {begin}, i64 {bound}{more}", what=what)
         if stores:
             return right, []
         vector = self.text.type(t)
@@ -107,14 +139,27 @@ class SlowAccesses:
             self.text.vector(f"load {vector}, ptr {self._at(place)}, align 64") for place in places
         ]
 
-    def _call(self, name: str, ins: Instruction, memory: str, limits: str = "", lanes: int = 0) -> str:
+    def ask(self, ins: Instruction, addresses: str, what: int, unread: int) -> str:
+        """With full checks: whether the runtime finds nothing wrong with an access that may be outside its array; an i1."""
+        self.e.module.declare("rt_look")
+        self.enter(addresses)
+        self.put(addresses, "i64", 0)
+        who = ROW if self.room in self.text.several else self.e.threads.address
+        room = self.e.cast("ptrtoint", "ptr", self.room, "i64")
+        mask = self.e.resize(self.values.bits(), "i32", "i64") if self.values.mask else self.values.bits()
+        given = f"i64 %env, i64 {who}, i32 {self.e.sites.of(ins)}, i64 {room}, i64 {mask}, i64 {what}, i64 {unread}"
+        return self.e.op("icmp ne i32", self.text.assign(f"call i32 @rt_look({given})"), 0)
+
+    def _call(
+        self, name: str, ins: Instruction, memory: str, limits: str = "", lanes: int = 0, what: int = 0
+    ) -> str:
         e = self.e
         who = ROW if self.room in self.text.several else e.threads.address
-        what = f"i32 {lanes or self.values.bits()}, i32 {e.sites.of(ins)}, i32 {info(ins)}"
+        what = f"i32 {lanes or self.values.bits()}, i32 {e.sites.of(ins)}, i32 {what or info(ins)}"
         given = f"i64 %env, i64 {who}, {memory}ptr {self.room}, {what}{limits}"
         return self.text.assign(f"call preserve_mostcc i1 @{name}({given}) {self.keeping}")
 
-    def _enter(self, *values: str) -> None:
+    def enter(self, *values: str) -> None:
         """A room for these, of each row where they or the lanes that take part differ."""
         text, several = self.text, self.text.several
         differ = not several.isdisjoint((*values, self.values.mask))
@@ -125,7 +170,7 @@ class SlowAccesses:
                 several.add(self.room)
             text.first(f"{self.room} = alloca [{5 * 8 * text.width} x i8], align 64")
 
-    def _put(self, value: str, t: str, place: int) -> None:
+    def put(self, value: str, t: str, place: int) -> None:
         self.e.line(f"store {self.text.type(t)} {value}, ptr {self._at(place)}, align 8")
 
     def _at(self, place: int) -> str:
@@ -138,11 +183,15 @@ class SlowAccesses:
             thread=thread, width=width, keeping=self.keeping
         )
 
-    def _needs_access(self, what: str, t: str, n: int, size: int) -> str:
+    def _needs_access(self, what: str, t: str, n: int, size: int, full: bool = False) -> str:
         text = self.text
         name = f"lanes.{what}.{t}.{n}.{text.width}"
         if name not in self.e.module.helpers:
-            self._needs_check()
+            if full:
+                self.e.module.declare("rt_look")
+                self.e.module.declare("rt_suspect")
+            else:
+                self._needs_check()
             vector, width, bools = text.type("i64"), text.width, text.bools
             text.unit.declare(f"llvm.fshr.v{width}i64", vector, f"{vector} x, {vector} x, {vector} x")
             text.unit.declare(f"llvm.vector.reduce.and.v{width}i1", "i1", f"{bools} x")
@@ -155,6 +204,8 @@ class SlowAccesses:
                 bools=bools,
                 shift=(n * size).bit_length() - 1,
                 accesses=accesses,
+                asked=_LOOK if full else _ASK.format(width=width, keeping=self.keeping),
+                more=", i64 %unread, i1 %clean, i1 %strict" * full,
                 keeping=self.keeping,
             )
         return name

@@ -84,7 +84,9 @@ class LaneValues(Values):
 
     def _load(self, key: str, t: str, is_vector: bool) -> str:
         if not self.text.knows(key):
-            if is_vector:
+            if key not in self._slots:  # nothing writes it
+                value = self.text.named("zeroinitializer", t) if is_vector else "0"
+            elif is_vector:
                 value = self.text.vector(f"load {self.text.type(t)}, ptr {self._slots[key]}")
             else:
                 value = self.text.emit(f"load {t}, ptr {self._slots[key]}")

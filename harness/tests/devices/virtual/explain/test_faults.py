@@ -223,3 +223,18 @@ def test_the_schedule_changes_no_message(modules):
 
 def test_every_kind_of_record_is_described():
     assert set(FAULTS) == {"none", *faults.RACES, *faults._DESCRIBE}
+
+
+@pytest.mark.soak  # lanes are compiled for seconds; test_scouts has a kernel of each kind
+def test_zoo_in_which_lanes_look_first(modules):
+    scouting = device("full").compile(SOURCE)
+    scouting.scouted = False
+    scouting.scout()
+    assert sum(kernel.scouts for kernel in scouting.lowered.kernels.values()) > 30
+    for name in (name for name, case in ZOO.items() if "full" in case.flavours):
+        said = []
+        for module in (modules["full"], scouting):
+            module.recorded.clear()
+            fault = launch({"full": module}, "full", name)
+            said.append((str(fault), fault.line, fault.thread, fault.block, [str(x) for x in fault.more]))
+        assert said[0] == said[1], name

@@ -1,0 +1,48 @@
+"""Kernels whose threads can run as lanes with full checks: unoptimised code gets a shape that lanes can run.
+
+Calls are expanded, local variables become registers, and branches lead straight to where they end. A kernel is changed only
+where its threads then run as lanes; single threads keep the code as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analyse.facts import Facts, ModuleFacts
+from ..ptx.ir import Function, Label
+from . import inline, promote, straighten
+
+
+def run(known: ModuleFacts) -> None:
+    """In place."""
+    done = {f.name for f in known.emitted if f.entry and _try(f, known)}
+    if not done:
+        return
+    others = [f.name for f in known.emitted if f.entry and f.name not in done]
+    wanted = {name for root in others for name in known.graph.closure(root)} | done
+    known.emitted = [f for f in known.emitted if f.name in wanted]
+
+
+def _try(function: Function, known: ModuleFacts) -> bool:
+    """Whether its threads run as lanes."""
+    made = replace(
+        function,
+        regs=dict(function.regs),
+        variables=dict(function.variables),
+        body=list(function.body),
+        tables=dict(function.tables),
+    )
+    if (
+        known.waits.spins(function.name)
+        or not Facts(made, known).may_scout
+        or not inline.run_all(made, known.waits)
+    ):
+        return False
+    promote.run(made)
+    made.body = [i for i in made.body if isinstance(i, Label) or i.base != "leave"]
+    straighten.run(made)
+    facts = Facts(made, known)
+    if not facts.may_scout or not facts.find_lanes():
+        return False
+    vars(function).update(vars(made))
+    return True

@@ -1,0 +1,252 @@
+"""With full checks, lanes find out whether anything may be wrong, and single threads what: the verdict of these alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.errors import KernelFault
+from harness.tests.devices.virtual.launches import K, device
+
+
+def scouting(source: str):
+    """A module whose kernels run as lanes where they can."""
+    module = device().compile(source)
+    module.scouted = False
+    module.scout()
+    return module
+
+
+def launched(module, name: str, args, grid=2, block=64):
+    """What a launch says: its fault and the notes."""
+    try:
+        return "", module.get_function(name)(grid, block, args).notes
+    except KernelFault as fault:
+        return str(fault), [str(x) for x in fault.more]
+
+
+def both(source: str, arrays, *scalars, name: str = "k", **shape):
+    """(the module whose lanes look first, what is said, the arrays afterwards); the same as of single threads."""
+    said, left, modules = [], [], (device().compile(source), scouting(source))
+    for module in modules:
+        given = [make() for make in arrays]
+        said.append(launched(module, name, (*given, *scalars), **shape))
+        left.append([array.get() for array in given])
+    assert said[0] == said[1]
+    for a, b in zip(*left, strict=True):
+        np.testing.assert_array_equal(a, b)
+    return modules[1], said[1], left[1]
+
+
+def inputs(n=128, dtype=np.float32, readonly=True):
+    return lambda: device().array(np.arange(n).astype(dtype), name="a", readonly=readonly)
+
+
+def outputs(n=128, dtype=np.float32):
+    return lambda: device().empty(n, dtype, name="out")
+
+
+INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
+
+
+def assert_lanes(module, name: str = "k", doubted: bool = False):
+    assert module.get_function(name).info.scouts
+    assert module.doubted == ({name} if doubted else set())
+
+
+def test_lanes_run_what_is_right():
+    source = K + f"k(const float* a, float* out) {{ {INDEX} out[i] = 2 * a[i]; }}"
+    module, (fault, _), (_, out) = both(source, [inputs(), outputs()])
+    assert_lanes(module)
+    assert not fault and (out == 2 * np.arange(128)).all()
+
+
+@pytest.mark.parametrize(
+    "dtype, name", [("uint8", "unsigned char"), ("int16", "short"), ("float64", "double")]
+)
+@pytest.mark.parametrize("index", ["i", "127 - i"])
+def test_elements_of_every_size(dtype, name, index):
+    source = K + f"k(const {name}* a, {name}* out) {{ {INDEX} out[{index}] = a[i]; out[{index}] += 1; }}"
+    module, (fault, _), (_, out) = both(source, [inputs(dtype=dtype), outputs(dtype=dtype)])
+    assert_lanes(module)
+    assert not fault and sorted(out) == list(range(1, 129))
+
+
+def test_vectors_of_four():
+    source = K + f"k(const float4* a, float4* out) {{ {INDEX} out[i] = a[i]; out[i].x += out[i].y; }}"
+    module, (fault, _), _ = both(source, [inputs(512), outputs(512)])
+    assert_lanes(module)
+    assert not fault
+
+
+SHARED = "__shared__ float s[64]; int t = threadIdx.x; s[t] = a[t]; {} out[blockIdx.x * 64 + t] = {};"
+RACES = {  # what is wrong -> the kernel's body
+    "neighbour": SHARED.format("", "s[t ^ 1]"),
+    "other warp": SHARED.format("__syncwarp();", "s[63 - t]"),
+    "write after read": SHARED.format("__syncthreads(); float x = s[63 - t]; s[t] = x;", "x"),
+    "one address": SHARED.format("__syncthreads();", "s[t]") + "s[5] = t;",
+    "one address, one value": "out[0] = 1;",
+    "blocks": "out[threadIdx.x] = a[threadIdx.x] + blockIdx.x;",
+    "another's element": f"{INDEX} out[i] = 1; out[(i + 1) % 128] += 1;",
+    "overlapping bytes": f"{INDEX} ((unsigned char*)out)[i] = 1; ((short*)out)[i / 2] = 2;",
+}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("what", RACES)
+def test_races(what, seed):
+    source = K + f"k(const float* a, float* out) {{ {RACES[what]} }}"
+    device().schedule = seed
+    try:
+        module, (fault, notes), _ = both(source, [inputs(), outputs()])
+    finally:
+        device().schedule = 0
+    assert fault or notes
+    if module.get_function("k").info.scouts:
+        assert_lanes(module, doubted=True)
+
+
+ORDERED = {
+    "barrier": SHARED.format("__syncthreads();", "s[63 - t]"),
+    "one for all": SHARED.format("__syncthreads();", "s[t / 16]"),
+    "tree": SHARED.format(
+        "for (int d = 32; d > 0; d /= 2) { __syncthreads(); if (t < d) s[t] += s[t + d]; } __syncthreads();",
+        "s[0]",
+    ),
+    "own element": f"{INDEX} out[i] = a[i]; for (int k = 0; k < 3; k++) out[i] += 1;",
+    "strided": f"{INDEX} out[i * 37 % 128] = a[i]; out[i * 37 % 128] += 1;",
+}
+
+
+@pytest.mark.parametrize("what", ORDERED)
+def test_what_is_ordered_is_not_doubted(what):
+    source = K + f"k(const float* a, float* out) {{ {ORDERED[what]} }}"
+    module, (fault, _), _ = both(source, [inputs(), outputs()])
+    assert_lanes(module)
+    assert not fault
+
+
+WRONG = {  # with one array that nobody has written
+    "outside": f"{INDEX} out[i + 1] = a[i];",
+    "before": f"{INDEX} out[i] = a[i - 1];",
+    "unset memory": f"{INDEX} if (out[i] > 1) out[i] = a[i];",
+    "unset shared memory": "__shared__ float s[65]; s[threadIdx.x] = 1; __syncthreads();"
+    " if (s[threadIdx.x + 1] > 0) out[threadIdx.x + 64 * blockIdx.x] = 1;",
+    "unset variable": f"{INDEX} float x; if (a[i] > 100) x = 1; if (x > 0) out[i] = x;",
+    "unset variable of a function": f"{INDEX} out[i] = 1; for (int k = 0; k < 2; k++) if (f(k) > 0) out[i] = k;",
+    "unset pointer": f"{INDEX} float x = 1, *p; if (a[i] > 100) p = &x; *p = 2; out[i] = x;",
+    "misaligned": f"{INDEX} *(float*)((char*)out + i) = 1;",
+    "read-only": f"{INDEX} ((float*)a)[i] = 1; out[i] = 0;",
+    "left before a barrier": "if (threadIdx.x > 40) return; __syncthreads(); out[threadIdx.x + 64 * blockIdx.x] = 1;",
+    "a barrier for some": "if (threadIdx.x < 32) __syncthreads(); out[threadIdx.x + 64 * blockIdx.x] = 1;",
+    "two barriers": "if (threadIdx.x < 32)\n __syncthreads();\n else\n __syncthreads(); out[threadIdx.x] = 1;",
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_faults(what):
+    function = "__device__ int f(int k) { int x; if (k > 5) x = 1; return x; }\n" * ("f(k)" in WRONG[what])
+    source = function + K + f"k(const float* a, float* out) {{ {WRONG[what]} }}"
+    _, (fault, notes), _ = both(source, [inputs(), outputs()])
+    assert fault or notes
+
+
+def test_a_partly_written_array():
+    source = K + f"first(float* x) {{ {INDEX} if (i < 100) x[i] = 1; }}\n"
+    source += K + f"k(const float* x, float* out) {{ {INDEX} if (i < n_) out[i] = x[i] + 1; }}"
+    for n, wrong in ((100, False), (101, True)):
+        modules = device().compile(source.replace("n_", str(n))), scouting(source.replace("n_", str(n)))
+        said = []
+        for module in modules:
+            x, out = outputs()(), outputs()()
+            launched(module, "first", (x,))
+            said.append(launched(module, "k", (x, out)))
+        assert said[0] == said[1]
+        assert modules[1].doubted == ({"k"} if wrong else set())
+
+
+def test_one_array_by_two_names():
+    source = K + f"k(const float* a, float* out) {{ {INDEX} out[i] = a[127 - i]; }}"
+    said = []
+    for module in (device().compile(source), scouting(source)):
+        x = inputs(readonly=False)()
+        said.append(launched(module, "k", (x, x)))
+    assert said[0] == said[1] and said[0][0]
+
+
+def test_an_address_that_is_no_array():
+    source = K + f"k(const float* a, float* out) {{ {INDEX} out[i] = a[i]; }}"
+    module = scouting(source)
+    a, out = inputs()(), outputs()()
+    assert not launched(module, "k", (np.uint64(a.pointer), np.uint64(out.pointer)))[0]
+    assert_lanes(module)
+    assert (out.get() == np.arange(128)).all()
+
+
+@pytest.mark.parametrize("block", [1, 33, 100])
+def test_blocks_that_are_no_groups_run_as_single_threads(block):
+    source = K + f"k(const float* a, float* out) {{ {INDEX} if (i < 128) out[i] = a[i]; }}"
+    module = scouting(source)
+    out = outputs()()
+    assert not launched(module, "k", (inputs()(), out), grid=128, block=block)[0]
+    assert (out.get() == np.arange(128)).all()
+    assert not module.get_function("k").for_blocks((block, 1, 1)).info.scouts
+
+
+def test_lanes_come_after_launches_that_took_long():
+    module = device().compile(K + f"k(float* out) {{ {INDEX} out[i] = 1; }}")
+    module.scouted = False
+    launched(module, "k", (outputs()(),))
+    assert not module.get_function("k").info.scouts
+    module.seconds = 100.0
+    launched(module, "k", (outputs()(),))
+    assert module.get_function("k").info.scouts
+
+
+@pytest.mark.parametrize("width", [32, 8])
+@pytest.mark.parametrize("shuffle", ["__shfl_xor_sync", "__shfl_up_sync", "__shfl_down_sync", "__shfl_sync"])
+def test_shuffles_by_what_a_register_holds(shuffle, width):
+    source = K + (
+        f"k(const float* a, float* out) {{ {INDEX} float x = a[i];"
+        f" for (int d = {width // 2 + 1}; d > 0; d /= 2) x += d * {shuffle}(0xffffffff, x, d, {width}); out[i] = x; }}"
+    )
+    module, (fault, _), _ = both(source, [inputs(), outputs()])
+    assert_lanes(module)
+    assert not fault
+
+
+def test_copies_of_functions_have_names_of_their_own():
+    functions = """
+struct Two { float x, y; };
+__device__ Two merge(Two a, Two b) { Two c; c.x = a.x + b.x; c.y = a.y > b.y ? a.y : b.y; return c; }
+__device__ Two all(Two a) {
+    for (int d = 16; d > 0; d /= 2) {
+        Two b; b.x = __shfl_xor_sync(0xffffffff, a.x, d); b.y = __shfl_xor_sync(0xffffffff, a.y, d);
+        a = merge(a, b);
+    }
+    return a;
+}
+"""
+    source = (
+        functions
+        + K
+        + (
+            f"k(const float* a, float* out) {{ {INDEX} Two x = {{a[i], a[127 - i]}}, y = {{1, 2}};"
+            " x = merge(x, y); x = all(x); x = merge(y, x); x = all(merge(x, x)); out[i] = x.x + x.y; }"
+        )
+    )
+    module, (fault, _), _ = both(source, [inputs(), outputs()])
+    assert_lanes(module)
+    assert not fault
+
+
+def test_meetings_of_a_warp_order_its_lanes():
+    for between, wrong in (("__syncwarp();", False), ("", True)):
+        source = K + (
+            "k(const float* a, float* out) { __shared__ float s[64]; int t = threadIdx.x;"
+            f" s[t] = a[t]; {between} float x = s[t ^ 5]; x += __shfl_down_sync(0xffffffff, x, 1);"
+            " out[blockIdx.x * 64 + t] = x; }"
+        )
+        module, (fault, _), _ = both(source, [inputs(), outputs()])
+        assert_lanes(module, doubted=wrong)
+        assert bool(fault) == wrong
