@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @click.option(
     "--repair/--no-repair",
     default=True,
-    help="Look for one change that fixes a wrong kernel, for at most 8 seconds of processor time. Default: yes, for one ID.",
+    help="Look for one change that fixes a wrong kernel, for at most 10 seconds of processor time. Default: yes, for one ID.",
 )
 @click.pass_context
 def grade(context, ids, everything, solution, path, device, seed, json_path, html_path, repair) -> None:

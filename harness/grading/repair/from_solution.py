@@ -17,7 +17,7 @@ from .repair import Repair
 
 MOST = 12  # places where the texts differ
 SMALL, LARGEST = (
-    20,
+    32,
     50,
 )  # tokens added or removed: what is told at once, and what if nothing likelier is found
 MOST_NEW = 2  # statements: what is not written yet must not be given away

@@ -18,7 +18,7 @@ RENAMED = 1.3
 STORED, GUARDED = 0.7, 3.0
 TURNED_NAME = 0.55
 TURNED_INDEX = 0.5
-ZEROED_TOO = 1.0
+ZEROED, ZEROED_TOO = 0.5, 0.3  # of one line, and of several: there are few, so they are tried early
 STRIDED = 0.15
 TURNED = 0.35  # as much as two names swapped in one index: which one was meant is unknown
 NEAR = 2  # lines between two swapped names
@@ -191,7 +191,8 @@ def _of_one(pool, entries: tuple[int, int]) -> bool:
 
 
 def zeroed(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
-    """What stores nothing where a condition does not hold, in several lines: a 0 in each, as in the edges of two tiles."""
+    """What stores nothing where a condition does not hold, in one line or several: a 0 in each, as in the edges of tiles."""
+    yield from ((Choice(s, 0, cost=ZEROED - s.suspect),) for s in sites if s.operations[0] is ELSE_ZERO)
     found = [Choice(s, 0, cost=ZEROED_TOO - s.suspect) for s in sites if s.operations[0] is ELSE_ZERO]
     yield from combinations(found, 2)
     if 2 < len(found) <= MOST_TOGETHER:
@@ -355,3 +356,8 @@ def _counterparts(site: Site, entry: int) -> list[int]:
         text = site.pool[entry].text
         known[entry] = [i for i, e in enumerate(site.pool) if are_counterparts(text, e.text)]
     return known[entry]
+
+
+#: what is made of all sites at once
+TOGETHER = (exchanged, turned_signs, turned_index, renamed, declared, redirected, strided, carried)
+TOGETHER = (*TOGETHER, stored_otherwise, zeroed)

@@ -23,29 +23,15 @@ from ..verdict import FAILED, PASSED, Verdict
 from . import collectives, from_solution, texts
 from .edits import joined
 from .guards import Guards, both_guards
-from .pairs import (
-    MORE,
-    Families,
-    carried,
-    declared,
-    exchanged,
-    moved,
-    redirected,
-    renamed,
-    stored_otherwise,
-    strided,
-    turned_index,
-    turned_signs,
-    zeroed,
-)
+from .pairs import MORE, TOGETHER, Families, moved
 from .reach import is_one_place
 from .repair import Repair, rank
 from .sites import Choice, Site
 from .suspicion import alone, stretches, suspected
 from .variants import FEW_LARGE, Combination, Devices, Variants, has_barriers, with_small_blocks
 
-SECONDS = 8.0  # CPU time of all processes, so that as much is tried on a busy machine as on an idle one
-PATIENCE = 2.5  # times as many seconds may pass in wall-clock time
+SECONDS = 10.0  # CPU time of all processes, so that as much is tried on a busy machine as on an idle one
+PATIENCE = 2.0  # times as many seconds may pass in wall-clock time
 CHUNK = 512  # edits tried before those that are right in small cases are graded; doubled each time
 MOST = 3  # repairs to find, each in a different line
 AS_LIKELY = 0.3  # how much more than the best a repair may cost and still be told
@@ -316,9 +302,7 @@ class Search:
             site.suspect = 0.0 if site.orders else self.suspected.get(site.piece.line, 0.0)
         near = [s for s in sites if self.strays_in and s.may_stop(self.strays_in)]
         families, guards = cache(lambda: Families(sites)), Guards(near)
-        pairs = (exchanged, turned_signs, turned_index, renamed, declared, redirected, strided, carried)
-        pairs = (*pairs, stored_otherwise, zeroed)
-        several = cache(lambda: [c for made in pairs for c in made(sites)])
+        several = cache(lambda: [c for made in TOGETHER for c in made(sites)])
         likely = cache(lambda: [c for site in sites for c in site.likely])
         steps = [*pairwise((-math.inf, *PLAUSIBLE, math.inf))]
 

@@ -92,7 +92,7 @@ def of_shared_arrays(source: str, kernel: str, fault: Mapping) -> Iterator[Edit]
     ):
         own = "__shared__" not in v.words and v.outer and v.outer.kind == "declaration"
         is_unset = fault.get("array") == v.name and fault.get("kind") == "uninitialised-read"
-        if is_unset and not own and v.outer and (text := _zeroed(v, words)):
+        if is_unset and not own and v.outer and _is_summed(function, v) and (text := _zeroed(v, words)):
             yield Edit(v.outer.end, v.outer.end, text, "a first value")
         if own and (lacks or "__syncthreads" in words and fault.get("array") == v.name):
             yield Edit(v.outer.start, v.outer.start, "__shared__ ", "a memory")
@@ -104,6 +104,18 @@ def of_shared_arrays(source: str, kernel: str, fault: Mapping) -> Iterator[Edit]
         )
         if is_of_fault and fault.get("kind") in OUTSIDE or fault.get("kind") == "misaligned" or too_small:
             yield from _extents([e for e in v.extents if e])
+
+
+def _is_summed(function: Function, v: Variable) -> bool:
+    """Whether something is added to it."""
+    sums = (
+        e.part("left") for e in function.body.all("assignment_expression") if e.part("operator").code != "="
+    )
+    calls = (
+        call.part("arguments").parts for name, call in function.body.calls() if name.startswith("atomic")
+    )
+    targets = [*sums, *(arguments[0] for arguments in calls if arguments)]
+    return any(n.code == v.name for t in targets for n in t.all("identifier"))
 
 
 def _zeroed(v: Variable, words: Collection[str]) -> str:

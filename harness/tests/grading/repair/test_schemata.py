@@ -22,13 +22,10 @@ from harness.grading.repair.pairs import (
     redirected,
     renamed,
     strided,
-    turned_index,
     turned_signs,
-    zeroed,
 )
 from harness.grading.repair.repair import Repair
 from harness.grading.repair.schemata import Schemata, rows
-from harness.grading.repair.search import cost_of
 from harness.tests.devices.virtual.launches import K, Quick
 
 SOURCE = """
@@ -239,16 +236,6 @@ def test_names_are_exchanged_and_rows_have_columns_for_counterparts():
     assert ("p + pad_h", "q + pad_w") in {tuple(c.edit.after.strip("()") for c in pair) for pair in pairs}
 
 
-def test_one_name_in_several_places_becomes_one_other():
-    sites = Schemata(
-        f"{K}k(int* x, int i, int P, int Q) {{\nint p = i / P, q = i - p * P;\n x[p] = q;\n}}\n", "k"
-    ).sites
-    families = Families(sites)
-    chosen = [c for s in sites if s.piece.code == "P" for c in s.choices(0, 1.6)]
-    texts = [tuple(c.edit.after for c in pair) for one in chosen for pair in families.of(one)]
-    assert ("Q", "Q") in texts
-
-
 def test_names_are_exchanged_in_several_lines():
     body = "int h = down * pad_h + stride_h;\n int w = right * pad_w + stride_w;\n out[h] = w % stride_h;"
     names = "float* out, int down, int right, int stride_h, int stride_w, int pad_h, int pad_w"
@@ -361,14 +348,6 @@ def test_names_of_two_declarations_are_exchanged_with_their_extents():
     assert source.replace("w = i % W;\n int c = i / W % C", "c = i % C;\n int w = i / C % W") in texts
 
 
-def test_names_of_two_directions_are_exchanged_where_they_are_declared_as_soon_as_where_they_are_used():
-    body = "int r = i % F;\n int s = i / F % F;\n x[r * W + s] = i;"
-    sites = Schemata(f"{K}k(int* x, int i, int F, int W) {{\n{body}\n}}\n", "k").sites
-    (there, *_), used = ([some for some in pairs(sites)] for pairs in (declared, exchanged))
-    here = min((some for some in used if some[0].site.piece.line == 4), key=cost_of)
-    assert abs(cost_of(there) - cost_of(here)) < 0.3 and cost_of(there) < 0.45
-
-
 @pytest.mark.parametrize(
     ("own", "meant"),
     [("a[t] - a[1] / n", "(a[t] - a[1]) / n"), ("fmaxf(a[t], a[1])", "a[t] + a[1]"), ("min(t, n)", "t * n")],
@@ -380,22 +359,6 @@ def test_what_is_grouped_otherwise_and_what_needs_no_function(own, meant):
     made = Schemata(source, "k")
     c = next(c for s in made.sites for c in s.choices() if c.edit.apply(source) == source.replace(own, meant))
     assert judged(made, [(c,), ()], outputs(source.replace(own, meant))) == [RIGHT, WRONG]
-
-
-def test_rows_and_columns_of_an_index_are_exchanged_with_the_extent():
-    body = "x[(c * K + k) * 4] = i;"
-    sites = Schemata(f"{K}k(int* x, int i, int k, int c, int K, int C) {{\n{body}\n}}\n", "k").sites
-    assert ("k", "c", "C") in {tuple(c.edit.after for c in some) for some in turned_index(sites)}
-
-
-def test_several_tiles_have_a_0_where_nothing_is_stored():
-    body = "if (i < n) x[i] = n;\n if (i < 4) { y[i] = 1; }\n if (i < 2) z[i] = 2;"
-    source = f"{K}k(int* x, int* y, int* z, int i, int n) {{\n{body}\n}}\n"
-    texts = [
-        Repair(tuple(c.edit for c in some), 0.0, source).text for some in zeroed(Schemata(source, "k").sites)
-    ]
-    lines = ["x[i] = i < n ? n : 0;", "y[i] = i < 4 ? 1 : 0;", "z[i] = i < 2 ? 2 : 0;"]
-    assert len(texts) == 4 and all(line in texts[-1] for line in lines)
 
 
 def test_a_variable_of_the_block_is_not_read_beside_what_the_kernel_does():

@@ -97,10 +97,11 @@ def test_arrays_of_a_block_and_what_they_hold():
 )
 def test_what_a_block_shares_is_set_to_0(declared, first):
     fault = {"kind": "uninitialised-read", "array": "sum"}
-    source = f"{K}k(float* x) {{ __shared__ {declared} atomicAdd(&x[0], *&sum); }}\n"
+    source = f"{K}k(float* x) {{ __shared__ {declared} atomicAdd(&sum[0], x[0]); }}\n"
     found = {e.apply(source) for e in of_shared_arrays(source, "k", fault)}
     assert found == {source.replace(declared, declared + first)}
     assert not list(of_shared_arrays(source, "k", {"kind": "race", "array": "sum"}))
+    assert not list(of_shared_arrays(source.replace("atomicAdd", "f"), "k", fault))
 
 
 SLOW = """constexpr int SIDE = 8;
