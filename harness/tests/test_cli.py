@@ -366,7 +366,7 @@ def test_one_change_is_looked_for_told_by_its_line_and_explained_by_hints(course
     assert "One change" not in backwarp("grade", "1", "--no-repair")[1]
     assert "first hint" in backwarp("hint", "1")[1]
     status, out, _ = backwarp("grade", "1", "--json", "verdict.json")
-    assert status == 1 and "One change in that line, 4, makes the case pass." in out and "2 *" not in out
+    assert status == 1 and "One change in that line (4) makes the case pass." in out and "2 *" not in out
     (verdict,) = json.loads(Path("verdict.json").read_text())["verdicts"]
     expected = {"line": 4, "column": 22, "before": "3", "after": "2", "kind": "another value"}
     assert verdict["repair"] == [expected | {"cause": verdict["causes"][-1]}]

@@ -172,7 +172,7 @@ MISTAKES = (
     Mistake(
         "first step left out",
         (STEPS, STEPS.replace("16", "8")),
-        says="The lanes 16 to 31 are missing: the first offset is 16, half of a warp.",
+        says="Lanes 16 to 31 are missing: the offset 16, half of a warp, is left out.",
         hint=2,
     ),
 )

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...course.declare import Kernel
 from ..compare import either, reference_arrays
+from .findings import how_often
 
 if TYPE_CHECKING:
     from .naming import Observation
@@ -72,5 +73,5 @@ def whole_factors(table: np.ndarray, values: np.ndarray) -> list[int] | None:
 def added(times: int, often: bool) -> str:
     if times == 0:
         return "not added"
-    count = f" {abs(times)} times" if abs(times) > 1 else " once" * often
+    count = f" {how_often(abs(times))}" if abs(times) > 1 else " once" * often
     return ("added" if times > 0 else "subtracted") + count

@@ -157,8 +157,8 @@ def counted_twice(function: Function) -> Iterator[Slip]:
             if whole and whole in alone and name not in alone and factors(value.part("right")):
                 yield Slip(
                     access.line,
-                    f"Line {access.line} adds {whole} and, multiplied, {name}, which is {shown(value)}: what {name} counts is in "
-                    f"{whole} as well. Of {whole}, the rest is {whole} % {bracketed(value.part('right'))}.",
+                    f"Line {access.line} uses {name} = {shown(value)} and then adds all of {whole}, so {name} is counted twice. Add "
+                    f"{whole} % {bracketed(value.part('right'))}.",
                 )
                 return
 

@@ -59,3 +59,7 @@ def start_of(loop: Piece) -> Piece | None:
     head = loop.part("initializer")
     first = next(head.all("init_declarator", "assignment_expression"), None) if head else None
     return (first.part("value") or first.part("right")) if first else None
+
+
+def how_often(times: float) -> str:
+    return {1: "once", 2: "twice"}.get(times) or f"{times:.4g} times"

@@ -16,7 +16,8 @@ from itertools import combinations, permutations
 import numpy as np
 
 from ..compare import axis_pattern, either
-from .one_element import how_often, one_element
+from .findings import how_often
+from .one_element import one_element
 from .places import as_table, beyond_an_axis, brought_inside, other_split
 from .rules import EXACT, Column, Linear, View, columns_of, nearest, table, views, views_of_parts
 from .summed import Terms
@@ -152,7 +153,7 @@ def as_indices(view: View, want: Terms, index: int, right: dict, new: dict) -> s
         changes = [f"{a} and {b} should change places"]
     does = "adds" if len(factors) == 2 else "puts"
     to = "to" if len(factors) == 2 else "into"
-    return f"it {does} {' * '.join(factors)} {to} {out}: in {array}, {' and '.join(changes)}."
+    return f"it {does} {' * '.join(factors)} {to} {out}: in {array}, {', and '.join(changes)}."
 
 
 def as_steps(view: View, want: Terms, got: Terms, index: int) -> tuple[int, str]:
@@ -259,7 +260,7 @@ def other_range(want: Terms, got: Terms) -> str:
     often = got.times != 1
     if len(set(got.times[often])) == 1 and len(np.unique(got.keys())) == len(got.at):
         count = int(got.times[often][0])
-        how = f"added {count} times" if count > 0 else "subtracted"
+        how = f"added {how_often(count)}" if count > 0 else "subtracted"
         which = "all products" if often.all() else f"the products with {described(got, often)}"
         return f"in the sums of {want.arrays[0].name} {which} are {how}." if not which.endswith(" ") else ""
     return ""
@@ -279,7 +280,7 @@ def an_end(want: Terms, missing: np.ndarray) -> str:
 
 
 def times_of(want: Terms, got: Terms) -> str:
-    """`added 2 times`, for terms that are there, but not as often as they should be; "" if they are."""
+    """`added twice`, for terms that are there, but not as often as they should be; "" if they are."""
     order = np.argsort(want.keys())
     right = want.times[order][np.searchsorted(want.keys()[order], got.keys())]
     ratios = np.unique(np.round(got.times / right, 4))

@@ -176,7 +176,7 @@ def never_used(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[
     missing = [n for n in missing if not any(mine.of(d) > stub.of(d) for d in places.get(n, ()))]
     if missing and any(mine.of(n) != stub.of(n) for n in mine.counts):  # it is not empty
         given = any(stub.of(n) for n in missing)
-        listed = f"{', '.join(missing[:-1])} and {missing[-1]}" if missing[1:] else missing[0]
+        listed = f"{', '.join(missing[:-1])} or {missing[-1]}" if missing[1:] else missing[0]
         where = f"Nothing that you wrote in {kernel.name} uses" if given else f"{kernel.name} never uses"
         yield Slip(mine.function.name_line, f"{where} {listed}.")
 

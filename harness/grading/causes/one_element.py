@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..compare import axis_index, either
+from .findings import how_often
 from .summed import Terms
 
 MOST_SHOWN = 6  # elements that are listed one by one
@@ -116,7 +117,3 @@ def other_weight(want: Terms, got: Terms) -> str:
         out, array = want.arrays[0].name, want.arrays[1].name
         return f"{out} gets {ratios[0]:.4g} times as much of {array} as it should."
     return f"for {place}, {source} is added {how_often(now)}; it should be {how_often(right)}."
-
-
-def how_often(times: float) -> str:
-    return "once" if times == 1 else f"{times:.4g} times"

@@ -135,7 +135,7 @@ def beyond_an_axis(want: Terms, extra: Terms) -> str:
             array, things = want.arrays[c.array].name, "products" if len(want.arrays) > 2 else "elements"
             return (
                 f"{want.arrays[0].name} also gets {things} with {c.letter} = {rule.text(view.letters)} = {span(out)}, where "
-                f"{array} has {c.letter} = 0 to {c.size - 1}: in memory, another element stands there."
+                f"{array} has {c.letter} = 0 to {c.size - 1}: that place in memory holds another element."
             )
     return ""
 

@@ -19,6 +19,7 @@ from ..compare import right_outputs
 from ..runs import Setup, Trial, place
 from ..sentences import is_barrier
 from .budget import Budget
+from .findings import how_often
 from .summed import MOST_STEPS, Arrays, Run, launches, noted
 
 WARP = 32
@@ -131,7 +132,7 @@ def described(arrived: Mapping[int, float], output: str) -> str:
     if not often:
         return ""
     times = often.pop()
-    does = "is lost: it never reaches" if times == 0 else f"is added {times:g} times to"
+    does = "is lost: it never reaches" if times == 0 else f"is added {how_often(times)} to"
     threads = np.array(sorted(arrived))
     bad = np.array([arrived[t] != 1 for t in threads])
     if bad.all():
@@ -171,13 +172,13 @@ def one_by_one(arrived: Mapping[int, float], output: str) -> str:
         names = " and ".join(ranges)
         if len(ranges) > 3 and any(repeats(known, chosen, period) for period in (2, 4, 8, 16)):
             ranges, names = ranges[:2], f"{', '.join(ranges[:2])}, ..."
-        often = "not at all" if n == 0 else "once" if n == 1 else f"{n:g} times"
+        often = "not at all" if n == 0 else how_often(n)
         found.append(
             (int(known[chosen][0]), len(ranges), f"thread{'s' * int(chosen.sum() > 1)} {names} {often}")
         )
     if sum(count for _, count, _ in found) > MOST_RANGES:
         return ""
-    return f"so often is what a thread{of} reads added to {output}: {'; '.join(text for *_, text in sorted(found))}."
+    return f"what each thread{of} reads is added to {output} this many times: {'; '.join(text for *_, text in sorted(found))}."
 
 
 def repeats(threads: np.ndarray, chosen: np.ndarray, period: int) -> bool:

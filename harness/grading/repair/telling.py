@@ -94,7 +94,7 @@ def told(verdict: Verdict) -> Told:
     cause = cause_removed(causes, verdict.repair)
     changed, numbers = _changed(verdict.repair), lines_named(cause)
     if numbers and numbers >= changed:
-        place = f"in that line, {min(changed)}," if len(numbers) == 1 else place
+        place = f"in that line ({min(changed)})" if len(numbers) == 1 else place
     elif causes and not cause:
         place = f"elsewhere, {place},"
     suspicions = [c for c in causes if c.endswith("?") and lines_named(c)]

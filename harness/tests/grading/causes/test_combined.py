@@ -32,7 +32,7 @@ KERNEL = Kernel(
     [
         ((1, 1, -1), ""),
         ((1, -1, -1), "In y, the log of the sum is subtracted; it should be added."),
-        ((2, 1, -1), "In y, the largest is added 2 times; it should be added once."),
+        ((2, 1, -1), "In y, the largest is added twice; it should be added once."),
         ((1, 1, 0), "In y, the first is not added; it should be subtracted."),
         ((0.5, 1, -1), ""),
     ],

@@ -111,7 +111,7 @@ def test_a_sum_that_stops_early_and_is_stored_twice_over():
         )[0]
 
     assert "there, those after them are not." in stops(1)
-    assert "added 2 times, those after them are not." in stops(2)
+    assert "added twice, those after them are not." in stops(2)
 
 
 def test_what_is_looked_up_is_not_told_where_threads_race():

@@ -24,20 +24,20 @@ def test_a_share_that_is_lost_or_doubled():
     lanes = {t: float(t % 32 < 16) for t in range(64)}
     assert described(lanes, "y") == "what lanes 16 to 31 of a warp read is lost: it never reaches y."
     warps = {t: 1.0 + (t >= 64) for t in range(96)}
-    assert described(warps, "y") == "what warp 2 reads is added 2 times to y."
+    assert described(warps, "y") == "what warp 2 reads is added twice to y."
     assert described({t: float(t != 3) for t in range(6)}, "y").startswith("what thread 3 reads is lost")
     assert described({0: 1.0, 1: 1.0}, "y") == ""
     assert described({0: 1.0, 1: 3.0, 2: 0.0, 3: 0.0}, "y") == (
-        "so often is what a thread reads added to y: thread 0 once; thread 1 3 times; threads 2 to 3 not at all."
+        "what each thread reads is added to y this many times: thread 0 once; thread 1 3 times; threads 2 to 3 not at all."
     )
     assert described({t: float(t % 3) for t in range(9)}, "y") == ""
     pairs = {t: 2.0 * (t & 4 == 0) for t in range(32)}
     assert described(pairs, "y").endswith(
-        ": threads 0 to 3, 8 to 11, ... 2 times; threads 4 to 7, 12 to 15, ... not at all."
+        ": threads 0 to 3, 8 to 11, ... twice; threads 4 to 7, 12 to 15, ... not at all."
     )
     first_of_each = pairs | {t: 2.0 for t in range(32, 512, 32)}
     assert described(first_of_each, "y").startswith(
-        "so often is what a thread of warp 0 reads added to y: threads 0 to 3,"
+        "what each thread of warp 0 reads is added to y this many times: threads 0 to 3,"
     )
     assert described({0: 2.0, 32: 2.0}, "y") == ""
 
@@ -45,7 +45,7 @@ def test_a_share_that_is_lost_or_doubled():
 def test_a_tree_that_reaches_too_far(tmp_path):
     """Of an odd number of parts, the one in the middle is added to itself."""
     lines = said(tmp_path, "19", ("if (tid < n / 2) part", "if (tid < half) part"))
-    assert "is added 2 times to grad_bias." in lines
+    assert "is added twice to grad_bias." in lines
 
 
 @pytest.mark.soak

@@ -26,7 +26,7 @@ def change(line, before="H"):
         ([], (7,), "One change in line 7 makes all 4 cases pass.", []),
         ([ORDER], (7,), f"{ORDER[:-1]}: one change in line 7 makes all 4 cases pass.", []),
         ([SUM], (7, 9), f"{SUM} One change in line 7 or in line 9 makes all 4 cases pass.", []),
-        ([ORDER, HERE], (7,), f"{HERE} One change in that line, 7, makes all 4 cases pass.", []),
+        ([ORDER, HERE], (7,), f"{HERE} One change in that line (7) makes all 4 cases pass.", []),
         ([BOTH], (7,), f"{BOTH[:-1]}: one change in line 7 makes all 4 cases pass.", []),
         ([ORDER, THERE], (7,), f"{ORDER[:-1]}: one change in line 7 makes all 4 cases pass.", [THERE]),
         ([THERE], (7,), "One change elsewhere, in line 7, makes all 4 cases pass.", [THERE]),
