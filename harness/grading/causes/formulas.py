@@ -23,6 +23,7 @@ from .rules import EXACT, Column, Linear, View, columns_of, nearest, table, view
 from .summed import Terms
 
 LEAST_STEPS = 4  # equal steps that are needed before anything is said about them
+FEW_BROKEN = 2  # rules that extra terms break, if they are told of at all
 
 
 def told(want: Terms, got: Terms) -> str:
@@ -349,7 +350,8 @@ def against_rules(want: Terms, got: Terms) -> str:
             for c, rule in zip(view.rest, view.rules, strict=True)
             if isinstance(rule, Linear) and not rule.fits(base, extra.at[:, c.number])
         ]
-        if broken and all(isinstance(rule, Linear) and rule.is_whole for rule in view.rules):
+        few = 0 < len(broken) <= FEW_BROKEN  # where all are broken, none of them is the cause
+        if few and all(isinstance(rule, Linear) and rule.is_whole for rule in view.rules):
             things = "products" if len(want.arrays) > 2 else "elements"
             return f"to {want.arrays[0].name} it also adds {things} for which {either(broken)}."
     return ""

@@ -276,6 +276,23 @@ def test_products_that_do_not_belong_to_the_sum():
     ]
 
 
+def test_terms_that_break_every_rule_are_not_told_of_by_the_rules():
+    kernel = Kernel(
+        "f",
+        (In("g", b="batch", c="C", h="H"), Out("y", b="batch", c="C", h="H")),
+        lambda d, t: Launch(1, 1),
+        lambda a, d: 2 * a["g"],
+    )
+
+    def run(arrays):
+        y = 2 * arrays["g"].astype(float)
+        y[0, 0, 1] += arrays["g"][1, 2, 0] + arrays["g"][2, 1, 2]
+        y[2, 1, 0] += arrays["g"][0, 0, 3] + arrays["g"][1, 2, 2]
+        return {"y": y}
+
+    assert not any("is not" in text for text in said(run, kernel, {"batch": 3, "C": 3, "H": 4}))
+
+
 def test_what_is_used_where_nothing_belongs():
     """Of w - s = 4, a third is no whole number."""
     dims = {"batch": 2, "Q": 3, "S": 3, "W": 6}
