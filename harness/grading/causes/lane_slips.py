@@ -63,8 +63,8 @@ def lane_for_a_distance(function: Function) -> Iterator[Slip]:
             yield Slip(
                 call.line,
                 f"Line {call.line}: the third argument of __shfl_sync is the number of a lane, so every lane gets "
-                f"{shown(arguments[1])} of lane {distance}. From the lane {distance} further on, take it with "
-                f"__shfl_down_sync or __shfl_xor_sync.",
+                f"{shown(arguments[1])} of lane {distance}. To take it from a lane {distance} away, use __shfl_down_sync or "
+                "__shfl_xor_sync.",
             )
 
 

@@ -174,7 +174,7 @@ def one_by_one(arrived: Mapping[int, float], output: str) -> str:
             ranges, names = ranges[:2], f"{', '.join(ranges[:2])}, ..."
         often = "not at all" if n == 0 else how_often(n)
         found.append(
-            (int(known[chosen][0]), len(ranges), f"thread{'s' * int(chosen.sum() > 1)} {names} {often}")
+            (int(known[chosen][0]), len(ranges), f"thread{'s' * int(chosen.sum() > 1)} {names}: {often}")
         )
     if sum(count for _, count, _ in found) > MOST_RANGES:
         return ""
