@@ -368,6 +368,7 @@ def described(whole: Terms, chosen: np.ndarray) -> str:
         touched = np.unique(values[chosen])
         others = [whole.at[:, o.number] for o in columns if o.letter == c.letter]
         apart = any((o != values).any() for o in others)  # one letter names two things
+        apart |= c.array == 0 and not any(c.letter in a.letters for a in whole.arrays[1:])
         says = axis_pattern(
             f"{whole.arrays[c.array].name}'s {c.letter}" if apart else c.letter, touched, c.size
         )

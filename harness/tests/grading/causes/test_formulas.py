@@ -293,6 +293,12 @@ def test_terms_that_break_every_rule_are_not_told_of_by_the_rules():
     assert not any("is not" in text for text in said(run, kernel, {"batch": 3, "C": 3, "H": 4}))
 
 
+def test_an_axis_of_the_output_alone_is_told_with_its_name():
+    dims = {"batch": 2, "Q": 3, "S": 2, "W": 6}
+    (says,) = said(gathered(lambda q, w, s: w == 2 * q + s and w == 0), STAMPS, dims)
+    assert "y's w=0" in says
+
+
 def test_what_is_used_where_nothing_belongs():
     """Of w - s = 4, a third is no whole number."""
     dims = {"batch": 2, "Q": 3, "S": 3, "W": 6}
