@@ -22,6 +22,7 @@ from ...devices.launching import triple
 from ..differences import with_parameters_of
 from .array_steps import other_rows, wrong_steps
 from .block_slips import block_slips
+from .change_slips import change_slips
 from .digits import mixed_digits
 from .expression_values import computed
 from .findings import Slip, reached, shown, sign_of
@@ -30,6 +31,7 @@ from .near_solution import differences
 from .noting import value_of
 from .remainders import dropped_remainders
 from .rows_columns import Rows
+from .too_few import too_few_threads
 from .walks import wrong_walks
 
 TRIED = 8  # values of the names of an expression
@@ -59,10 +61,13 @@ def misuses(
     t = tunables(source)
     launches = [kernel.launch(dict(d), t) for d in failed]
     found += unused_axes(kernel, mine, launches)
+    passed = [(d, kernel.launch(dict(d), t)) for d in dims if d not in failed]
+    found += too_few_threads(kernel, own, list(zip(failed, launches, strict=True)), passed)
     if puzzle.has_solution:
         solution = read(puzzle.solution_path.read_text(encoding="utf-8"))
         solution = with_parameters_of(file, solution, kernel.name)
         if right := solution.function(kernel.name):
+            found += change_slips(kernel, own, right)
             found += dropped_remainders(kernel, own, right, failed, dims, t)
             found += block_slips(kernel, own, right, list(zip(failed, launches, strict=True)))
         found += beside_the_solution(kernel, mine, stub, Use(solution, kernel.name))
@@ -214,7 +219,11 @@ def made_from(stub: Use, name: str) -> set[str]:
 
 def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
     """No division by a parameter, or one whose remainder is not tested, where the solution does both."""
-    for name in (p.name for p in kernel.params if isinstance(p, Scalar)):
+    names = [p.name for p in kernel.params if isinstance(p, Scalar)]
+    tested = [name for name in names if any(map(_is_tested, solution.by("%", name)))]
+    if tested and not any(stub.by("%", name) for name in tested):
+        yield from untested_steps([name for name in names if name not in tested], tested, mine, stub)
+    for name in names:
         asks = mine.by("%", name) or mine.times(name) > stub.times(name)
         if not any(_is_tested(e) for e in solution.by("%", name)) or stub.by("%", name):
             continue
@@ -235,6 +244,27 @@ def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterato
                 "is found by a division that leaves no remainder.",
                 guess=True,
             )
+
+
+def untested_steps(names: list[str], tested: list[str], mine: Use, stub: Use) -> Iterator[Slip]:
+    """Going the other way than the solution: `(h + pad - p * stride) / dilation`, with no remainder tested."""
+    if any(mine.by("%", n) or len(mine.by("/", n)) > len(stub.by("/", n)) for n in tested):
+        return
+    for name in names:
+        if mine.by("%", name) or mine.asks_elsewhere(name) or mine.times(name) > stub.times(name):
+            continue
+        for e in mine.by("/", name):
+            left = e.part("left")
+            value = value_of(e.file, left.code, e.start) if left.kind == "identifier" else None
+            parts = list(value.all("binary_expression")) if value else []
+            steps = [p for p in parts if sign_of(p) == "*" and {q.code for q in p.parts} & set(tested)]
+            if steps and any(sign_of(p) == "-" for p in parts):
+                yield Slip(
+                    e.line,
+                    f"Line {e.line} divides {left.code} by {name}, and nothing asks whether the division leaves a "
+                    f"remainder ({left.code} % {name}): where it does, there is no such position.",
+                )
+                break
 
 
 def no_negative(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:

@@ -295,3 +295,25 @@ def test_a_question_about_a_line_of_which_a_fact_is_told_is_left_out():
     says = causes(puzzle, puzzle.kernels[0], source)
     assert says[0].startswith("Line 32 mixes rows and columns")
     assert not any("is stride_w the right one" in text for text in says)
+
+
+FORWARD = """for (int p = 0; p < OH; p++) {
+            const int dr = h + pad_h - p * stride_h;
+            if (dr < 0%s || dr / dilation_h >= R) continue;
+            grad_input[id] += weights[dr / dilation_h];
+        }"""
+
+
+def test_a_difference_of_strides_is_divided_by_the_dilation_with_a_test():
+    puzzle = COURSE.load("13")
+    kernel = puzzle.kernels[1]
+    head = ", ".join(
+        f"{'const float*' if not hasattr(p, 'resolve') else 'int'} {p.name}" for p in kernel.params
+    )
+    text = (
+        f'extern "C" __global__ void {kernel.name}({head}) {{\n int OH = H, id = 0, h = id;\n {FORWARD}\n}}'
+    )
+    found = [slip.says for slip in misuses(puzzle, kernel, text % "")]
+    assert any("divides dr by dilation_h, and nothing asks whether the division leaves" in s for s in found)
+    found = [slip.says for slip in misuses(puzzle, kernel, text % " || dr % dilation_h")]
+    assert not any("leaves a remainder" in s for s in found)
