@@ -16,6 +16,7 @@ from ..devices.launching import triple
 from ..errors import KernelFault, LaunchError
 from . import sentences
 from .causes import dependences, formulas, integers, naming, not_finite, orders, shares, summed
+from .causes.bare import bare_elements
 from .causes.block_slips import same_slot, stores_meet, takes_what_changes
 from .causes.budget import Budget, Spent
 from .causes.collectives import kept_away
@@ -95,7 +96,9 @@ def explain(
             verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
         if claim.name in [m.name for m in puzzle.mistakes]:
             return lines + verdict.causes
-    elif says := shown.kind == "wrong" and (integers.explain(shown.kernel, seen) or added(True)):
+    elif says := shown.kind == "wrong" and (
+        integers.explain(shown.kernel, seen) or bare_elements(shown.kernel, seen) or added(True)
+    ):
         if not_finite.ARISES in says:
             lines = [line for line in lines if not line.startswith(("nan is", "inf is"))]
         verdict.causes = [says]
@@ -105,7 +108,13 @@ def explain(
         launch = shown.kernel.launch(puzzle.full_dims(shown.case), tunables(source))
         verdict.causes += too_few_threads(shown.observation, launch)
     verdict.causes += of_text(explained=bool(verdict.causes), named=bool(claim and claim.name))
+    verdict.causes = plainest_first(verdict.causes)
     return lines + verdict.causes
+
+
+def plainest_first(says: list[str]) -> list[str]:
+    """A parameter that is never used explains the numbers, and comes before them."""
+    return sorted(says, key=lambda text: " never uses " not in text)
 
 
 def added_up(

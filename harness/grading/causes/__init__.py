@@ -5,8 +5,8 @@ Found by running kernels: naming.py compares a wrong output with what the declar
 (wrong_kernels.py); other_inputs.py and combined.py compare it with what the right kernel computes from other
 inputs; summed.py finds the terms that it sums and formulas.py describes them (rules.py, places.py,
 one_element.py); dependences.py does so for results that are not sums, shares.py for sums computed by a whole
-block. orders.py sorts the inputs; integers.py looks at integers; not_finite.py finds where a NaN first
-appears.
+block. bare.py finds elements that lack only a bias. orders.py sorts the inputs; integers.py looks at integers;
+not_finite.py finds where a NaN first appears.
 
 Found in the source text: text_causes.py calls misuses.py and slips.py (near_solution.py, same_values.py,
 rows_columns.py, array_steps.py, guarded_axes.py, digits.py, remainders.py, loop_slips.py, change_slips.py,

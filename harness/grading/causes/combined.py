@@ -42,12 +42,19 @@ def explain(kernel: Kernel, observations: Sequence[Observation]) -> str:
         return ""
     if instead := exchanged(list(parts), *factors):
         return f"In {name}, {instead[0]} is added in place of {instead[1]}."
+    differ = [(part, a, b) for part, a, b in zip(parts, *factors, strict=True) if a != b]
+    if not any(b for *_, b in differ):  # nothing but parts that are lacking
+        (first, a, _), *others = differ
+        lacking = [
+            f"{first} must be {added(a, False)}",
+            *(f"{part} {added(a, False)}" for part, a, _ in others),
+        ]
+        return f"In {name}, {either(lacking, 'and')}."
     told = []
-    for part, a, b in zip(parts, *factors, strict=True):
-        if a != b:
-            often = max(abs(a), abs(b)) > 1
-            told.append(f"{part} is {added(b, often)}; it should be {added(a, often)}")
-    return f"In {name}, {either(told, 'and')}."
+    for part, a, b in differ:
+        often = max(abs(a), abs(b)) > 1
+        told.append(f"{part} is {added(b, often)}; it should be {added(a, often)}")
+    return f"In {name}, {', and '.join(told)}."
 
 
 def exchanged(parts: list[str], right: list[int], now: list[int]) -> tuple[str, str] | None:

@@ -148,13 +148,23 @@ def as_indices(view: View, want: Terms, index: int, right: dict, new: dict) -> s
         texts.append(f"{other.name}[{','.join(shown)}]")
     out, *factors = texts
     texts = {c: (rule.text(view.letters), new[c].text(view.letters)) for c, rule in right.items()}
-    changes = [f"{c.letter} should be {a}, not {b}" for c, (a, b) in texts.items()]
+    changes = [should_be(c.letter, a, b) for c, (a, b) in texts.items()]
     if len(texts) == 2 and len({frozenset(pair) for pair in texts.values()}) == 1:
         a, b = next(iter(texts.values()))
         changes = [f"{a} and {b} should change places"]
     does = "adds" if len(factors) == 2 else "puts"
     to = "to" if len(factors) == 2 else "into"
-    return f"it {does} {' * '.join(factors)} {to} {out}: in {array}, {', and '.join(changes)}."
+    where = f"in {array}, {', and '.join(changes)}"
+    if len(want.shapes[index]) == 1 and len(texts) == 1:
+        ((_, (a, b)),) = texts.items()
+        where = f"the index of {array} should be {a}, {f'but is always {b}' if b.isdecimal() else f'not {b}'}"
+    return f"it {does} {' * '.join(factors)} {to} {out}: {where}."
+
+
+def should_be(letter: str, right: str, now: str) -> str:
+    if right != letter:
+        return f"{letter} should be {right}, not {now}"
+    return f"{letter} is always {now}" if now.isdecimal() else f"{now} stands where {right} should"
 
 
 def as_steps(view: View, want: Terms, got: Terms, index: int) -> tuple[int, str]:
@@ -353,7 +363,7 @@ def against_rules(want: Terms, got: Terms) -> str:
         few = 0 < len(broken) <= FEW_BROKEN  # where all are broken, none of them is the cause
         if few and all(isinstance(rule, Linear) and rule.is_whole for rule in view.rules):
             things = "products" if len(want.arrays) > 2 else "elements"
-            return f"to {want.arrays[0].name} it also adds {things} for which {either(broken)}."
+            return f"it also adds to {want.arrays[0].name} {things} for which {either(broken)}."
     return ""
 
 

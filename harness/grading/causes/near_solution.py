@@ -181,7 +181,7 @@ def other_bounds(mine: list[Piece], solution: list[Piece], given: set[str]) -> I
         if any(counts[0][left, b] < counts[1][left, b] for b in bounds):
             yield Slip(
                 e.line,
-                f"Line {e.line} compares {left} with {bound}: is {bound} the number of what {left} counts?",
+                f"Line {e.line} compares {left} with {bound}: does {left} really run up to {bound}?",
             )
             return
 

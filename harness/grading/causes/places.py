@@ -158,8 +158,9 @@ def as_table(view: View, want: Terms, column: Column, rule: Linear | Table, foun
         if not column.array:
             to = "nowhere" if value is None else f"to {column.letter}={value}"
             return f"what has {where} goes into {array} at {column.letter}={got}; it should go {to}."
-        right = "use none" if value is None else f"be {value}"  # none if a remainder is left
-        return f"for {where}, it uses {array} at {column.letter}={got}; it should {right}."
+        # none if a remainder is left
+        right = "; it should use none" if value is None else f" instead of {column.letter}={value}"
+        return f"for {where}, it uses {array} at {column.letter}={got}{right}."
     listed = len(rows) <= 2 * LISTED and all((*at, value) in real for at, _, value in rows)
     shown = sorted(rows) if listed else [(at, got, value)]
     places, values, others = (

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from harness.grading.causes import budget
+from harness.grading.explain import plainest_first
 from harness.grading.grade import Options, grade_file
 from harness.maintain import check_mistakes
 
@@ -104,3 +105,11 @@ def test_threads_that_do_the_same_work_are_not_suspected_of_short_integers(tmp_p
     assert lines[0].startswith("Already in case") and not any(
         "keep an index in a short" in line for line in lines
     )
+
+
+def test_what_is_never_used_comes_before_the_numbers():
+    assert plainest_first(["In y, x is lost.", "f never uses x.", "Line 3 ..."]) == [
+        "f never uses x.",
+        "In y, x is lost.",
+        "Line 3 ...",
+    ]

@@ -33,7 +33,13 @@ KERNEL = Kernel(
         ((1, 1, -1), ""),
         ((1, -1, -1), "In y, the log of the sum is subtracted; it should be added."),
         ((2, 1, -1), "In y, the largest is added twice; it should be added once."),
-        ((1, 1, 0), "In y, the first is not added; it should be subtracted."),
+        ((1, 1, 0), "In y, the first must be subtracted."),
+        ((1, 0, 0), "In y, the log of the sum must be added and the first subtracted."),
+        (
+            (2, -1, -1),
+            "In y, the largest is added twice; it should be added once, and the log of the sum is subtracted; it "
+            "should be added.",
+        ),
         ((0.5, 1, -1), ""),
     ],
 )

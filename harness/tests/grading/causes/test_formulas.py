@@ -68,7 +68,7 @@ def said(run, kernel=KERNEL, dims=DIMS, alone=False):
         ({"c": "k"}, "in x, c should be c, not k."),
         ({"w": "q+s+1-r"}, "in x, w should be q + s, not"),
         ({"w": "q+s+2*p"}, "in x, w should be q + s, not 2 * p + q + s."),
-        ({"c": "(c*c+k)%3"}, "for k=0 and c=2, it uses x at c=1; it should be 2."),
+        ({"c": "(c*c+k)%3"}, "for k=0 and c=2, it uses x at c=1 instead of c=2."),
         ({"guard": "r<R-1"}, "the sums of y lack the products with r=1 (the last)."),
         (
             {"guard": "(c*R*S+r*S+s)%7!=3"},
@@ -244,8 +244,9 @@ def test_an_index_that_is_brought_inside_its_axis(inside, says):
 def test_what_is_added_besides():
     assert said(convolution(bias="bias[b]")) == [
         "",
-        "it puts bias[b] into y[b,k,p,q]: in bias, k should be k, not b.",
+        "it puts bias[b] into y[b,k,p,q]: the index of bias should be k, not b.",
     ]
+    assert said(convolution(bias="bias[0]"))[1].endswith(": the index of bias should be k, but is always 0.")
     assert said(convolution(bias="3*bias[k]"))[1].endswith("bias[k=0] is added 3 times; it should be once.")
 
 
@@ -272,7 +273,7 @@ STAMPS = Kernel(
 def test_products_that_do_not_belong_to_the_sum():
     dims = {"batch": 2, "Q": 3, "S": 2, "W": 6}
     assert said(gathered(lambda q, w, s: w // 2 == q), STAMPS, dims) == [
-        "to y it also adds products for which s of f is not w - 2 * q."
+        "it also adds to y products for which s of f is not w - 2 * q."
     ]
 
 

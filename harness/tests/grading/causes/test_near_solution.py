@@ -52,14 +52,14 @@ def told(*edits):
             "col * n + r * H - s",
             "Line 7: are all signs right in col * n + r * H - s?",
         ),
-        ("p >= H_out", "p >= H", "Line 8 compares p with H: is H the number of what p counts?"),
-        ("p >= H_out", "p > H", "Line 8 compares p with H: is H the number of what p counts?"),
+        ("p >= H_out", "p >= H", "Line 8 compares p with H: does p really run up to H?"),
+        ("p >= H_out", "p > H", "Line 8 compares p with H: does p really run up to H?"),
         ("p >= H_out", "p > H_out", "Line 8: is p > H_out also right where p is equal to H_out?"),
         ("row - r * 2 + s", "row - r + s", "Line 6: is r multiplied by what it should be in row - r + s?"),
         (
             "int s = 0; s < n",
             "int s = 0; s < H",
-            "Line 5 compares s with H: is H the number of what s counts?",
+            "Line 5 compares s with H: does s really run up to H?",
         ),
         (
             "s++",

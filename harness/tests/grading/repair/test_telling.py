@@ -11,7 +11,7 @@ from harness.tests.grading.repair.test_insertions import BESIDE, MISSING, SEVERA
 
 ORDER = "These are the expected values of y, reversed along i."
 SUM = "In this case, it adds x[i] to y[i]: in x, i should be i + 1, not i."
-HERE = "Line 7: is H the number of what w counts?"
+HERE = "Line 7: does w really run up to H?"
 THERE = "Line 3 adds p in n + p: is that the right sign?"
 BOTH = "Lines 7 and 9 give r what belongs to s, and s what belongs to r."
 
