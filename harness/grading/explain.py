@@ -21,6 +21,7 @@ from .causes.block_slips import same_slot, stores_meet, takes_what_changes
 from .causes.budget import Budget, Spent
 from .causes.collectives import kept_away
 from .causes.text_causes import causes
+from .causes.too_few import NO_THREAD
 from .causes.unset import left_in_a_loop, read_unset, too_few_threads, zeros_left_out
 from .compare import error_map
 from .runs import Outcome, Pace, Setup, Trial, start_text
@@ -70,6 +71,7 @@ def explain(
         surplus = sentences.surplus_thread(shown.error, shown.kernel, shown.case, *launched)
         others = elsewhere(puzzle, shown, outcomes, verdict, foresee)
         others = others or ([] if shown.timed_out or not (says := added(not reasons)) else [says])
+        others = without_consequences(others, reasons)
         lines += surplus + others
         verdict.causes = surplus + others + reasons
         if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
@@ -107,9 +109,16 @@ def explain(
         verdict.causes += left_in_a_loop(shown.kernel, source) or zeros_left_out(seen)
         launch = shown.kernel.launch(puzzle.full_dims(shown.case), tunables(source))
         verdict.causes += too_few_threads(shown.observation, launch)
-    verdict.causes += of_text(explained=bool(verdict.causes), named=bool(claim and claim.name))
-    verdict.causes = plainest_first(verdict.causes)
+    of_lines = of_text(explained=bool(verdict.causes), named=bool(claim and claim.name))
+    verdict.causes = plainest_first(without_consequences(verdict.causes, of_lines) + of_lines)
     return lines + verdict.causes
+
+
+def without_consequences(says: list[str], of_lines: list[str]) -> list[str]:
+    """Where threads are lacking, that sums stop early is no more than what follows."""
+    if not any(NO_THREAD in text for text in of_lines):
+        return says
+    return [text for text in says if " stop early, " not in text]
 
 
 def plainest_first(says: list[str]) -> list[str]:

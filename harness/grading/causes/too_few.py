@@ -11,6 +11,7 @@ from ...devices.launching import triple
 from .expression_values import computed
 from .findings import Slip, shown, sign_of
 
+NO_THREAD = "so no thread does"
 TURNED = {"<": "<", ">=": "<", ">": ">", "<=": ">"}  # `i >= n` asks what `i < n` asks
 PLACES = (
     {"blockIdx.x": 3, "blockDim.x": 64, "threadIdx.x": 5},
@@ -44,8 +45,8 @@ def too_few_threads(
                 have = "one thread" if threads == 1 else f"{threads} threads"
                 yield Slip(
                     test.line,
-                    f"Line {test.line}: {v.name} is to go up to {shown(test)}, {count} in a case that fails, but that launch has only "
-                    f"{have}, and no loop takes {v.name} further: no thread does {v.name} = {threads} or more.",
+                    f"Line {test.line} lets {v.name} go up to {shown(test)} ({count} in a failing case); that launch has only "
+                    f"{have}, {NO_THREAD} {v.name} = {threads} or more.",
                 )
                 return
 

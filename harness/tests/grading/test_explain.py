@@ -7,7 +7,7 @@ import re
 import pytest
 
 from harness.grading.causes import budget
-from harness.grading.explain import plainest_first
+from harness.grading.explain import plainest_first, without_consequences
 from harness.grading.grade import Options, grade_file
 from harness.maintain import check_mistakes
 
@@ -113,3 +113,12 @@ def test_what_is_never_used_comes_before_the_numbers():
         "In y, x is lost.",
         "Line 3 ...",
     ]
+
+
+def test_lacking_threads_explain_sums_that_stop_early():
+    stops, lacks = (
+        "In case a, the sums of y stop early, in the order of b.",
+        "Line 3 ..., so no thread does i = 8 or more.",
+    )
+    assert without_consequences([stops, "Other."], [lacks]) == ["Other."]
+    assert without_consequences([stops], []) == [stops]

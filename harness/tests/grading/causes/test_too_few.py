@@ -28,12 +28,17 @@ def told(number, head, body):
 @pytest.mark.parametrize(
     ("number", "head", "body", "says"),
     [
-        ("05", MEAN, INDEX + "if (i < n) atomicAdd(mean, losses[i] / n);", "i is to go up to n, 2 in a case"),
+        (
+            "05",
+            MEAN,
+            INDEX + "if (i < n) atomicAdd(mean, losses[i] / n);",
+            "Line 3 lets i go up to n (2 in a failing case)",
+        ),
         (
             "05",
             MEAN,
             INDEX + "if (i >= n) return;\natomicAdd(mean, losses[i] / n);",
-            "only one thread, and no loop",
+            "only one thread, so no thread does i = 1 or more.",
         ),
         (
             "09",
