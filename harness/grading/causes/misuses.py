@@ -29,7 +29,7 @@ from .findings import Slip, reached, shown, sign_of
 from .guarded_axes import wrong_guards
 from .near_solution import differences
 from .noting import value_of
-from .remainders import dropped_remainders
+from .remainders import dropped_remainders, other_sizes
 from .rows_columns import Rows
 from .too_few import too_few_threads
 from .walks import wrong_walks
@@ -63,6 +63,7 @@ def misuses(
     found += unused_axes(kernel, mine, launches)
     passed = [(d, kernel.launch(dict(d), t)) for d in dims if d not in failed]
     found += too_few_threads(kernel, own, list(zip(failed, launches, strict=True)), passed)
+    found += other_sizes(kernel, own, failed, dims)
     if puzzle.has_solution:
         solution = read(puzzle.solution_path.read_text(encoding="utf-8"))
         solution = with_parameters_of(file, solution, kernel.name)

@@ -8,8 +8,11 @@ from ...course.cuda_pieces import Function
 from ...course.cuda_values import Tunables
 from ...course.declare import Kernel
 from ...course.parameters import Scalar
-from .expression_values import fingerprint
+from .expression_values import computed, fingerprint
 from .findings import Slip, shown, sign_of
+from .too_few import Known
+
+LEAST = 3  # cases that pass
 
 
 def dropped_remainders(
@@ -48,6 +51,45 @@ def dropped_remainders(
         yield Slip(
             e.line,
             f"Line {e.line} rounds {shown(e)} down, and in every case that fails it leaves a remainder.",
+        )
+
+
+def other_sizes(
+    kernel: Kernel,
+    own: Function,
+    failed: Sequence[Mapping[str, int]],
+    every: Sequence[Mapping[str, int]],
+) -> Iterator[Slip]:
+    """`OH = (H - R + stride - 1) / stride + 1`: a variable that is the size of an axis in every case that
+    passes, and another number in some that fail."""
+    passed = [d for d in every if d not in failed]
+    names = {str(size) for a in kernel.arrays for _, size in a.axes} - {p.name for p in kernel.params}
+    scalars = [
+        (p, v.name) for p, v in zip(kernel.params, own.parameters, strict=False) if isinstance(p, Scalar)
+    ]
+    for v in own.file.variables:
+        head = v.scope and v.scope.type == "for_statement"
+        if not own.body.holds(v) or not v.value or head or "/" not in v.value.code:
+            continue
+        now, then = (
+            [computed(v.value, Known({n: p.resolve(d) for p, n in scalars})) for d in some]
+            for some in (failed, passed)
+        )
+        if None in (*now, *then) or len(then) < LEAST or len(set(then)) == 1:
+            continue
+        alike = [
+            n for n in sorted(names) if all(d.get(n) == size for d, size in zip(passed, then, strict=True))
+        ]
+        if len(alike) != 1:
+            continue
+        (name,) = alike
+        apart = [(size, d[name]) for d, size in zip(failed, now, strict=True) if size != d[name]]
+        if not apart or {size - right for size, right in apart} not in ({1}, {-1}):
+            continue
+        size, right = apart[0]
+        yield Slip(
+            v.line,
+            f"Line {v.line} rounds {'up' if size > right else 'down'}: in a failing case {v.name} is {size}, where {name} is {right}.",
         )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from harness.course.cuda_text import read
 from harness.course.declare import In, Int, Kernel, Launch, Out
-from harness.grading.causes.remainders import dropped_remainders
+from harness.grading.causes.remainders import dropped_remainders, other_sizes
 
 KERNEL = Kernel(
     "f", (In("x", i="n"), Out("y", i="n"), Int("n")), lambda d, t: Launch(1, 1), lambda a, d: a["x"]
@@ -39,3 +39,32 @@ def test_a_remainder_is_dropped(half, failed, says):
 def test_what_the_solution_does_as_well():
     own = read(TEXT.format("size / 2")).function("f")
     assert not list(dropped_remainders(KERNEL, own, own, [{"n": 5}], [{"n": 4}, {"n": 5}], {}))
+
+
+STRIDED = Kernel(
+    "f",
+    (In("x", h="H"), Out("y", p="P"), Int("H"), Int("stride")),
+    lambda d, t: Launch(1, 1),
+    lambda a, d: a["x"],
+)
+
+
+@pytest.mark.parametrize(
+    ("size", "says"),
+    [
+        ("(H + stride - 1) / stride + 1", "Line 2 rounds up: in a failing case n is 5, where P is 4."),
+        ("(H - stride) / stride + 1", "Line 2 rounds down: "),
+        ("H / stride + 1", ""),
+        ("H / (stride + 1)", ""),
+        ("8 / stride + 1", ""),
+    ],
+)
+def test_a_size_that_is_rounded_otherwise(size, says):
+    text = f"__global__ void f(const float* x, float* y, int H, int stride) {{\nint n = {size};\ny[n] = x[n];\n}}"
+    every = [{"H": h, "stride": s, "P": h // s + 1} for h, s in ((4, 2), (6, 2), (6, 3), (7, 2), (8, 3))]
+    if "- stride" in size:
+        every = [{**d, "P": d["H"] // d["stride"] + (d["H"] % d["stride"] > 0)} for d in every]
+    failed = [d for d in every if d["H"] % d["stride"]]
+    found = [slip.says for slip in other_sizes(STRIDED, read(text).function("f"), failed, every)]
+    assert len(found) == bool(says)
+    assert not says or found[0].startswith(says)
