@@ -97,6 +97,7 @@ def explain(
         if claim.hint > 1:
             verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
         if claim.name in [m.name for m in puzzle.mistakes]:
+            verdict.causes += [text for text in of_text(explained=True) if NO_THREAD in text]
             return lines + verdict.causes
     elif says := shown.kind == "wrong" and (
         integers.explain(shown.kernel, seen) or bare_elements(shown.kernel, seen) or added(True)

@@ -6,10 +6,12 @@ import re
 
 import pytest
 
+from harness.course.checkout import Course
 from harness.grading.causes import budget
 from harness.grading.explain import plainest_first, without_consequences
 from harness.grading.grade import Options, grade_file
 from harness.maintain import check_mistakes
+from harness.tests.lenet.small import ROOT
 
 from .test_grade_puzzles import PUZZLES
 
@@ -122,3 +124,15 @@ def test_lacking_threads_explain_sums_that_stop_early():
     )
     assert without_consequences([stops, "Other."], [lacks]) == ["Other."]
     assert without_consequences([stops], []) == [stops]
+
+
+def test_a_named_mistake_is_told_with_the_threads_that_are_lacking(tmp_path):
+    puzzle = Course(ROOT).load("05")
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    begin = text.index("{", text.index("void mean_loss(")) + 1
+    end = text.index("\n}", begin)
+    body = "\nint b = blockIdx.x * blockDim.x + threadIdx.x;\nif (b == 0) *mean = 0.0f;\nif (b < batch) atomicAdd(mean, losses[b] / batch);"
+    path = tmp_path / "a.cu"
+    path.write_text(text[:begin] + body + text[end:], encoding="utf-8")
+    lines = grade_file(puzzle, path, Options("cpu", 0)).lines
+    assert any("has only one thread, so no thread does b = 1 or more." in line for line in lines)
