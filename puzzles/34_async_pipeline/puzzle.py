@@ -334,7 +334,7 @@ PUZZLE = Puzzle(
         " for, and a barrier has been passed.",
         "Let the loop count from 1 - STAGES on, so that in each turn copies are started for the step STAGES"
         " - 1 later, and the first turns do nothing else. The order in a turn is: wait, barrier, start "
-        "copies, commit, multiply. Commit in every turn, also when nothing is left to copy. Then, when a "
+        "copies, commit, multiply. Commit in every iteration, also when nothing is left to copy. Then, when a "
         "step begins, STAGES - 2 groups are newer than the one that it needs. Step n lives in pair n % "
         "STAGES.",
         "Row y of the first tile is split as in puzzle 30. TILE rows further, s has grown by TILE % S, r by"

@@ -266,7 +266,7 @@ def takes_what_changes(fault: KernelFault, own: Function) -> str:
         asked = [i.part("condition") for i in own.file.around(e.start, "if_statement") if loops[0].holds(i)]
         does = f" Does {shown(asked[0])} leave thread {named(adds)} out?" if asked else ""
         return (
-            f"In the same turn of the loop in line {loops[0].line}, thread {named(adds)} adds to {element}, and thread "
+            f"In the same iteration of the loop in line {loops[0].line}, thread {named(adds)} adds to {element}, and thread "
             f"{named(takes)} adds {element} to its own: a thread whose element is taken must not add in that turn.{does}"
         )
     return ""
@@ -317,7 +317,7 @@ def same_slot(fault: KernelFault, own: Function) -> str:
     texts = [
         f"line {line} uses {fault.array}[{shown(slot)}]" for line, slot in zip(lines, slots, strict=True)
     ]
-    return f"In one turn of the loop, {' and '.join(texts)}, and both are one slot: fill another than the one that is read."
+    return f"In one iteration of the loop, {' and '.join(texts)}, and both are one slot: fill another than the one that is read."
 
 
 def goes_round(slot: Piece) -> bool:

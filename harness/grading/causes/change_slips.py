@@ -42,7 +42,7 @@ def repeated_changes(own: Function) -> Iterator[Slip]:
         yield Slip(
             e.line,
             f"Line {e.line} stands in the loop over {name} (line {loop.line}), but nothing in it depends on {name}: {shown(value)} is "
-            f"{WORDS[sign]} {shown(target)} again in every turn.",
+            f"{WORDS[sign]} {shown(target)} again in every iteration.",
         )
 
 

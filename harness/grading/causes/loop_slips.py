@@ -217,7 +217,7 @@ def sets_again_what_comes_round(function: Function) -> Iterator[Slip]:
         if around and own and not loops[0].holds(array) and not read_inside and kind_of(left) == FLOAT:
             yield Slip(
                 e.line,
-                f"Line {e.line} sets {shown(left)} anew each time that {shown(index)} comes round again, and what was there is "
+                f"Line {e.line} sets {shown(left)} again each time that {shown(index)} comes round again, and what was there is "
                 "lost; add with +=.",
             )
 

@@ -261,7 +261,9 @@ def times(kernel: Kernel, failed: Sequence[Observation]) -> str:
             found.add(round(count) if fits and abs(count - round(count)) < 1e-3 else None)
         if None not in found and all(n > 1 for n in found):
             often = f"{min(found)} times" if len(found) == 1 else "several times"
-            where = ": in every turn of a loop, or by everybody who has a part of the sum" * (max(found) > 3)
+            where = ": in every iteration of a loop, or by everybody who has a part of the sum" * (
+                max(found) > 3
+            )
             return f"{a.name} is added {often} instead of once{where}."
     return ""
 

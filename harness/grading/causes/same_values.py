@@ -153,7 +153,7 @@ def stores_the_same(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
                 value = shown(store.part("right"))
                 yield Slip(
                     store.line,
-                    f"Line {store.line} stores {value} in every turn of the loop of line {loop.line}, and nothing in it "
+                    f"Line {store.line} stores {value} in every iteration of the loop of line {loop.line}, and nothing in it "
                     "changes from turn to turn: all turns store the same element.",
                 )
 

@@ -166,7 +166,7 @@ def keeps_only_the_last(function: Function) -> Iterator[Slip]:
         if not inside and multiplies and any(p.start > outermost.end for p in uses):
             yield Slip(
                 e.line,
-                f"Line {e.line} sets {name.code} anew in every turn of the loop, so that only the last product is left; "
+                f"Line {e.line} sets {name.code} again in every iteration of the loop, so that only the last product is left; "
                 "add with +=.",
             )
 

@@ -33,7 +33,7 @@ def keeps_the_turn_before(function: Function) -> Iterator[Slip]:
             yield Slip(
                 sets[0].line,
                 f"Line {sets[0].line} sets {v.name} only where {shown(nearest.part('condition'))}, and line {later[0].line} takes "
-                "it in every turn of the loop: elsewhere it still has the value of an earlier turn. Set it in every turn.",
+                "it in every iteration of the loop: elsewhere it still has the value of an earlier iteration. Set it in every iteration.",
             )
 
 
@@ -55,7 +55,7 @@ def stays_behind(function: Function) -> Iterator[Slip]:
         if where:
             yield Slip(
                 moves[0].line,
-                f"Line {moves[0].line} moves {v.name} on {where}: in the other turns of the loop in line {loop.line} it stays "
+                f"Line {moves[0].line} moves {v.name} on {where}: in the other iterations of the loop in line {loop.line} it stays "
                 "behind, and what follows is taken from wrong places.",
             )
 

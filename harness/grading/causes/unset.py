@@ -68,7 +68,7 @@ def left_in_a_loop(kernel: Kernel, source: str) -> list[str]:
         if after:
             return [
                 f"The return in line {leave.line} leaves the kernel from inside a loop, before the store in line "
-                f"{after[0].line}; to skip one turn of the loop, write continue."
+                f"{after[0].line}; to skip one iteration of the loop, write continue."
             ]
     return []
 

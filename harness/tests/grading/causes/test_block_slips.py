@@ -147,7 +147,7 @@ def race(line: int = 5, other: int = 5, kind: str = "race", does=("writes", "rea
 def test_who_adds_what_to_what():
     says = takes_what_changes(race(), function(TREE.replace("BARRIER", "__syncthreads();")))
     assert says == (
-        "In the same turn of the loop in line 4, thread 32 adds to s[32], and thread 16 adds s[32] to its own: a thread whose "
+        "In the same iteration of the loop in line 4, thread 32 adds to s[32], and thread 16 adds s[32] to its own: a thread whose "
         "element is taken must not add in that turn. Does t % n == 0 leave thread 32 out?"
     )
 
@@ -202,6 +202,6 @@ def test_a_slot_that_is_filled_while_it_is_read(body, same):
     says = same_slot(fault, own)
     assert bool(says) == same
     assert not same or says.startswith(
-        f"In one turn of the loop, line {lines[0]} uses ring[to] and line {lines[1]} uses"
+        f"In one iteration of the loop, line {lines[0]} uses ring[to] and line {lines[1]} uses"
     )
     assert not same_slot(KernelFault("race", "Race", "A copy", line=lines[1], array="ring"), own)

@@ -1,4 +1,4 @@
-"""Elements that are changed in every turn, by a whole sum, or before their old value is used."""
+"""Elements that are changed in every iteration, by a whole sum, or before their old value is used."""
 
 from __future__ import annotations
 

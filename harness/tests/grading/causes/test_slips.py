@@ -39,7 +39,7 @@ def found(body):
         ),
         (
             "float s = 0;\nfor (int i = 0; i < n; i++) { float x = a[i];\n s = x * 2; }\nc[0] = s;",
-            "Line 4 sets s anew in",
+            "Line 4 sets s again in",
         ),
         (
             "float m = a[0];\nfor (int i = 0; i < n; i++) if (a[i] > m) m = i;\nc[0] = m;",
@@ -67,15 +67,15 @@ def found(body):
         ),
         (
             "float t[4] = {};\nfor (int i = 0; i < n; i++) t[i % 4] = a[i];\nc[0] = t[0] + t[1] + t[2] + t[3];",
-            "Line 3 sets t[i % 4] anew each time that i % 4 comes round again",
+            "Line 3 sets t[i % 4] again each time that i % 4 comes round again",
         ),
         (
             "float v = 0;\nfor (int i = 0; i < n; i++) {\n if (i < F) v = a[i];\n c[i] = v;\n}",
-            "Line 4 sets v only where i < F, and line 5 takes it in every turn of the loop",
+            "Line 4 sets v only where i < F, and line 5 takes it in every iteration of the loop",
         ),
         (
             "const float* p = a;\nfor (int i = 0; i < n; i++) {\n if (i < F) c[i] = *p++;\n}",
-            "Line 4 moves p on only where i < F: in the other turns of the loop in line 3",
+            "Line 4 moves p on only where i < F: in the other iterations of the loop in line 3",
         ),
         (
             "const float* p = a;\nfor (int i = 0; i < n; i++) {\n if (i < F) continue;\n c[i] = *p++;\n}",
