@@ -69,10 +69,13 @@ def bounds(bodies: list[Piece]) -> Iterator[Piece]:
 
 
 def rounded_down(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """`n / d` of sizes, if the solution rounds up more divisions than this file does."""
+    """`n / d` of sizes, if the solution rounds up more divisions than this file does. What a function is given is not known:
+    its quotients are silent if the solution rounds down one with as many terms."""
     own, right = ([d for body in bodies for d in divisions(body)] for bodies in (mine, solution))
     known = {fingerprint(e) for e, up in right if not up}
+    alike = {len(products(e.part("left"), shown)) for e, up in right if not up}
     down = [e for e, up in own if not up and is_the_same(e) and fingerprint(e) not in known]
+    down = [e for e in down if mine[0].holds(e) or len(products(e.part("left"), shown)) not in alike]
     if sum(up for _, up in own) < sum(up for _, up in right) and len(down) == 1:
         e = down[0]
         yield Slip(

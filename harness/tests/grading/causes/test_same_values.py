@@ -55,6 +55,16 @@ def test_a_division_that_is_rounded_down(own, says):
     ]
 
 
+@pytest.mark.parametrize(("quotient", "asked"), [("(i + n) / d", False), ("n / d", True)])
+def test_a_quotient_of_what_a_function_is_given_may_be_one_that_the_solution_rounds_down(quotient, asked):
+    text = "__global__ void k(float* y, int n, int d) {{ int i = blockIdx.x; y[{}] = (n + d - 1) / d + {}; }}"
+    helper = f"__device__ int up(int n, int d) {{ return (n + d - 1) / d; }}\n__device__ int first(int i, int n, int d) {{ return {quotient}; }}\n"
+    right = text.format("(i + n) / d", "(n + d) / d + (i + d - 1) / d")
+    mine = helper + text.format("first(i, n, d)", "up(n, d)").replace("(n + d - 1) / d", "up(n, d)")
+    found = [s.says for s in differences(read(mine), read(right), "k", {"n"})]
+    assert any("is rounded down" in says for says in found) == asked
+
+
 @pytest.mark.parametrize(
     ("own", "wrong"),
     [("a * n + b", True), ("b * n + a", False), ("a + n * b", False), ("a * n + n", False), ("a * b", False)],
