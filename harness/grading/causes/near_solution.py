@@ -280,10 +280,10 @@ def spelled(e: Piece) -> str:
 
 
 def plain(e: Piece) -> str:
-    """An expression, with a variable that is never changed replaced by its value."""
+    """An expression, with a variable that is never changed replaced by its value, as is warpSize."""
     while e.kind == "identifier" and (value := value_of(e.file, e.code, e.start)):
         e = value
-    return " ".join(e.code.split())
+    return "32" if e.code == "warpSize" else " ".join(e.code.split())
 
 
 def other_names(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:

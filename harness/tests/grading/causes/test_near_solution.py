@@ -199,3 +199,12 @@ def test_quotients_that_are_0_for_most_sizes_are_compared_as_they_are_written():
     own = text.format("each", "each * (blockIdx.x / m)"), text.format("each", "0")
     found = [[s.says for s in differences(read(o), read(right), "k", ("n", "m"))] for o in own]
     assert not found[0] and found[1][0].startswith("The loop over i in line 3 begins at 0: does that leave")
+
+
+@pytest.mark.parametrize("loop", ["for (int i = lane; i < n; i += {})", "for (int i = lane; i < {}; i++)"])
+def test_a_warp_is_32_threads(loop):
+    """A loop that steps by warpSize, or ends there, is the solution's that does so by 32."""
+    text = "__global__ void k(float* y, int n) {{ int lane = threadIdx.x;\n{} y[i] = 1; }}"
+    own, right, other = (read(text.format(loop.format(e))) for e in ("warpSize", "32", "16"))
+    assert not differences(own, right, "k", {"n"})
+    assert differences(other, right, "k", {"n"})
