@@ -43,6 +43,7 @@ def told(body: str, cases=CASES) -> list[str]:
         ("float b = t + i < K && col < N ? B[(t + i) * N + col] : 0;", False),
         ("float b = i + t < N ? A[row * K + i + t + 1] : 0;", False),
         ("float b = i - t < N ? A[row * K + i - t] : 0;", False),
+        ("if (row < M) { const float* at = A + row; C[0] = at[i * M]; }", False),
     ],
 )
 def test_a_size_of_another_axis(body, wrong):
