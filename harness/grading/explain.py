@@ -83,7 +83,7 @@ def explain(
         return list(shown.lines)
     verdict.mismatches = [asdict(m) for m in shown.mismatches]
     verdict.error_map = wrong_elements(shown)
-    lines = sentences.mismatch(shown.mismatches)
+    lines = sentences.mismatch(shown.mismatches, shown.case.special)
     if shown.kind == "schedule":
         verdict.causes = list(shown.lines) or of_text()
         return lines + verdict.causes

@@ -13,6 +13,7 @@ from ..course.cuda_text import read
 from ..course.declare import Array, Case, Kernel, Puzzle
 from ..course.stubs import first_task, stub_text
 from ..errors import Coordinates, KernelFault, LaunchError
+from .causes.block_slips import same_in_block
 from .causes.lane_slips import test_names
 from .compare import Mismatch, show_pair
 
@@ -170,8 +171,10 @@ def returned_early(found: KernelFault, kernel: Kernel, source: str) -> list[str]
         return []
     text = read(source).function(kernel.name)
     barrier = next((call for name, call in text.calls() if is_barrier(name)), None) if text else None
-    leaves = next(text.all("return_statement"), None) if barrier else None
-    if not leaves or leaves.start > barrier.start:
+    early = [e for e in text.all("return_statement") if e.start < barrier.start] if barrier else []
+    tests = [(e, e.file.around(e.start, "if_statement")) for e in early]
+    leaves = next((e for e, ifs in tests if not all(same_in_block(s.part("condition")) for s in ifs)), None)
+    if not leaves:
         return []
     return [
         f"Line {leaves.line} lets threads return before the first barrier. If only some threads of a block return, nobody "
@@ -303,8 +306,8 @@ def untouched(puzzle: Puzzle, file: str, source: str) -> list[str]:
     return lines
 
 
-def mismatch(found: Sequence[Mismatch]) -> list[str]:
-    """The first wrong element of the first wrong output, how many differ, and which."""
+def mismatch(found: Sequence[Mismatch], special: bool = False) -> list[str]:
+    """The first wrong element of the first wrong output, how many differ, and which. special: see Case."""
     m = found[0]
     name = f"{m.array}[{m.first.index}]"
     if m.unwritten == m.count:
@@ -324,6 +327,8 @@ def mismatch(found: Sequence[Mismatch]) -> list[str]:
             lines.append(
                 "nan is expected, since an input is one: is it lost in a comparison? x > y is false where one is nan."
             )
+        elif special:  # what is not finite may come from an input
+            pass
         elif m.first.got != m.first.got:
             lines.append(
                 "nan is not a number: the result of 0/0, for example, or of reading memory that was never written."

@@ -17,7 +17,7 @@ from ...errors import KernelFault
 from .array_steps import products
 from .expression_values import computed, fingerprint
 from .findings import Slip, shown, sign_of
-from .noting import all_indices, index_of, value_of
+from .noting import all_indices, index_of, is_set, value_of
 
 AXES = "xyz"
 
@@ -227,6 +227,28 @@ def is_the_same(e: Piece) -> bool:
         if value is not None and not is_the_same(value):
             return False
     return not any(e.all("subscript_expression", "call_expression"))
+
+
+def same_in_block(e: Piece) -> bool:
+    """Whether its value is known to be the same in all threads of a block: it is computed from constants, the kernel's
+    parameters, and the block's index and size alone."""
+    for p in e.all("identifier"):
+        known, value = p.file.variable_at(p.code, p.start), value_of(p.file, p.code, p.start)
+        if value is not None:
+            if not same_in_block(value):
+                return False
+        elif known is None:
+            if p.code not in ("blockIdx", "blockDim", "gridDim", "warpSize"):
+                return False
+        elif not is_parameter(known, p):
+            return False
+    return not any(e.all("call_expression"))
+
+
+def is_parameter(known: Variable, p: Piece) -> bool:
+    """Whether it is a parameter of the kernel around p that is never changed."""
+    own = p.file.function_at(p.line)
+    return bool(own and own.is_kernel and known in own.parameters) and not is_set(own.body, p.code)
 
 
 def worth_of(e: Piece) -> int | None:

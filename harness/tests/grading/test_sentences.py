@@ -65,7 +65,10 @@ def test_an_array_that_came_in_with_values_is_as_it_was(unwritten, updated, says
 )
 def test_a_number_in_place_of_nan_is_told_from_nan_in_place_of_a_number(got, expected, says):
     first = Element("i=3", got, expected)
-    assert any(line.startswith(says) for line in mismatch([Mismatch("y", 1, 4, first, first, 0, "")]))
+    found = [Mismatch("y", 1, 4, first, first, 0, "")]
+    assert any(line.startswith(says) for line in mismatch(found))
+    of_inputs = any(" is not a number" in line for line in mismatch(found, special=True))
+    assert not of_inputs, "where inputs are nan, none has to be computed"
 
 
 def test_a_part_of_dynamic_shared_memory_is_not_taken_for_its_first():
@@ -140,6 +143,11 @@ def test_a_thread_too_many_is_told_to_leave_where_threads_do_not_wait_for_one_an
         ("  part[i] = 0;\n  __syncthreads();\n  if (idx >= n) return;", []),
         ("  // some return;\n  __syncthreads();", []),
         ("  if (idx >= n) return;", []),
+        ("  int b = blockIdx.x * 4;\n  if (b >= 9) return;\n  __syncthreads();", []),
+        (
+            "  if (blockIdx.x) return; if (c[0] > threadIdx.x)\n return;\n  __syncthreads();",
+            ["Line 3 lets threads return"],
+        ),
     ],
 )
 def test_threads_that_have_returned_fill_nothing(body, says):
