@@ -141,19 +141,19 @@ MISTAKES = (
     Mistake(
         "tile of A turned",
         (FILL_A, FILL_A.replace("a[y][x]", "a[x][y]")),
-        says="The tiles of A are read with rows and columns swapped.",
+        says="The tiles of A are stored or read with rows and columns swapped.",
         hint=3,
     ),
     Mistake(
         "tile of B turned",
         (FILL_B, FILL_B.replace("b[y][x]", "b[x][y]")),
-        says="The tiles of B are read with rows and columns swapped.",
+        says="The tiles of B are stored or read with rows and columns swapped.",
         hint=3,
     ),
     Mistake(
         "indices of both tiles exchanged",
         (ADD, "sum += a[k][y] * b[x][k];"),
-        says="The tiles of both matrices are read with rows and columns swapped.",
+        says="The tiles of both matrices are stored or read with rows and columns swapped.",
         hint=3,
     ),
 )

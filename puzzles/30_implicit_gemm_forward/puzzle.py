@@ -111,7 +111,7 @@ MISTAKES = (
     Mistake(
         "tile of pixels turned",
         (ADD, ADD.replace("[i][x]", "[x][i]")),
-        says="The tiles of pixels are read with rows and columns swapped.",
+        says="The tiles of pixels are stored or read with rows and columns swapped.",
         hint=2,
     ),
     Mistake(

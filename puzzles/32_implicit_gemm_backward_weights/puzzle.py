@@ -208,7 +208,7 @@ MISTAKES = (
         Mistake(
             "tiles of windows turned",
             (PRODUCT, PRODUCT.replace("[x][n]", "[n][x]")),
-            says="The tiles of windows are read with rows and columns swapped.",
+            says="The tiles of windows are stored or read with rows and columns swapped.",
             hint=3,
         ),
         Mistake(

@@ -136,7 +136,7 @@ MISTAKES = (
     Mistake(
         "tile of pixels turned",
         ((ADD, ADD.replace("[i][x]", "[x][i]")), *SHORT),
-        says="The tiles of pixels are read with rows and columns swapped.",
+        says="The tiles of pixels are stored or read with rows and columns swapped.",
         hint=3,
     ),
     Mistake(
@@ -212,7 +212,7 @@ MISTAKES = (
     Mistake(
         "tile of weights turned",
         ((ADD, ADD.replace("[y][i]", "[i][y]")), *SHORT),
-        says="The tiles of weights are read with rows and columns swapped.",
+        says="The tiles of weights are stored or read with rows and columns swapped.",
         hint=3,
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness.course.checkout import open_course
 from harness.course.declare import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle
 from harness.course.inputs import make_inputs
 from harness.grading.causes.naming import Observation, explain, offset
@@ -219,3 +220,11 @@ def test_what_is_kept_within_a_limit(change, says):
     seen = [see(puzzle, case, lambda a, d: change(total(a, d))) for case in CASES]
     claim = explain(puzzle, puzzle.kernels[0], seen, foresee)
     assert (claim.says if claim else "") == says
+
+
+@pytest.mark.parametrize("puzzle", ["26", "30", "32", "34"])
+def test_a_tile_that_is_turned_may_have_been_stored_so(puzzle):
+    """The outputs are the same whether a tile is stored or read with rows and columns swapped."""
+    puzzle = open_course().load(puzzle)
+    turned = [m.says for m in puzzle.mistakes if "rows and columns swapped" in m.says]
+    assert turned and all("are stored or read with" in says for says in turned)
