@@ -20,6 +20,7 @@ from .causes.bare import bare_elements
 from .causes.block_slips import same_slot, stores_meet, takes_what_changes
 from .causes.budget import Budget, Spent
 from .causes.collectives import kept_away
+from .causes.narrow_slips import stores_a_comparison
 from .causes.text_causes import causes
 from .causes.too_few import NO_THREAD
 from .causes.unset import left_in_a_loop, read_unset, too_few_threads, zeros_left_out
@@ -92,7 +93,8 @@ def explain(
     claim = naming.explain(puzzle, shown.kernel, seen, foresee, told)
     if claim:
         verdict.mistake, verdict.hint = claim.name, claim.hint
-        verdict.causes = [claim.says]
+        compared = stores_a_comparison(shown.kernel, source) if naming.WHOLE in claim.says else ""
+        verdict.causes = [compared or claim.says]
         lines = [line for line in lines if not line.startswith("Wrong: ")]
         if claim.hint > 1:
             verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"

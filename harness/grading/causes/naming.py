@@ -330,6 +330,9 @@ def half(pairs: list) -> Claim | None:
     return None
 
 
+WHOLE = "is a whole number"
+
+
 def whole(pairs: list) -> Claim | None:
     """Integers where fractions are expected."""
     pairs = [(target, got) for seen, target, got in pairs if seen.case.values != "integers"]
@@ -342,8 +345,8 @@ def whole(pairs: list) -> Claim | None:
     name = pairs[0][0].array.name
     return Claim(
         "",
-        f"Every element of {name} is a whole number: fractions are dropped, by a variable that is an int or by a "
-        "division of two integers.",
+        f"Every element of {name} {WHOLE}: fractions are dropped, by a variable that is an int or by a division of two "
+        "integers.",
     )
 
 

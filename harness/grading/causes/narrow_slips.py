@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...course.cuda_pieces import Function, Piece, Variable
+from ...course.cuda_text import read
 from ...course.cuda_types import FLOAT, INTEGER, kind_of
-from .findings import Slip, sign_of
+from ...course.declare import Kernel
+from .array_steps import by_name
+from .findings import Slip, shown, sign_of
+from .noting import value_of
 
 ADDS = ("+=", "-=", "*=")
 
@@ -47,6 +51,28 @@ def passed_as_an_integer(function: Function) -> Iterator[Slip]:
                     f"Line {p.line} declares the parameter {p.name} as {p.type}, and line {call.line} passes the float {value.code}: "
                     "its fraction is dropped.",
                 )
+
+
+def stores_a_comparison(kernel: Kernel, source: str) -> str:
+    """`y[i] = g[i] * x[i] > 0;`: what is stored in an output is 0 or 1. "" if there is no such store."""
+    own = read(source).function(kernel.name)
+    outputs = {p.name for p in kernel.outputs}
+    arrays = {name for name, a in by_name(kernel, own).items() if a.name in outputs} if own else ()
+    for e in own.body.all("assignment_expression") if own else ():
+        left, value = e.part("left"), e.part("right")
+        if (
+            left.kind != "subscript_expression"
+            or left.indexed.code not in arrays
+            or e.part("operator").code != "="
+        ):
+            continue
+        if value.kind == "identifier":
+            value = value_of(own.file, value.code, e.start) or value
+        while value.kind == "parenthesized_expression" and len(value.parts) == 1:
+            value = value.parts[0]
+        if sign_of(value) in ("<", ">", "<=", ">=", "==", "!=", "&&", "||"):
+            return f"Line {e.line} stores 0 or 1 in {left.indexed.code}: whether {shown(value)} holds."
+    return ""
 
 
 def holds_a_float(value: Piece) -> bool:

@@ -136,3 +136,13 @@ def test_a_named_mistake_is_told_with_the_threads_that_are_lacking(tmp_path):
     path.write_text(text[:begin] + body + text[end:], encoding="utf-8")
     lines = grade_file(puzzle, path, Options("cpu", 0)).lines
     assert any("has only one thread, so no thread does b = 1 or more." in line for line in lines)
+
+
+def test_a_stored_comparison_is_not_called_a_dropped_fraction(tmp_path):
+    puzzle = PUZZLES["04_relu"]
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    path = tmp_path / "kernel.cu"
+    right = "input[i] > 0.0f ? grad_output[i] : 0.0f;"
+    path.write_text(text.replace(right, "grad_output[i] * input[i] > 0.0f;"), encoding="utf-8")
+    (says, *_) = grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient).causes
+    assert "stores 0 or 1 in grad_input: whether grad_output[i] * input[i] > 0.0f holds." in says
