@@ -29,6 +29,7 @@ from .findings import Slip, reached, shown, sign_of
 from .guarded_axes import wrong_guards
 from .near_solution import differences
 from .noting import value_of
+from .outside_axis import varies
 from .remainders import dropped_remainders, other_sizes
 from .rows_columns import Rows
 from .too_few import too_few_threads
@@ -167,6 +168,11 @@ class Use:
         passed = [f for f, call in calls if f and name in [p.code for p in call.part("arguments").parts]]
         return any(sign_of(e) == "%" for f in passed for e in f.body.all("binary_expression"))
 
+    def masked_with(self, name: str) -> bool:
+        """Whether a name is in a mask: `d & (stride - 1)` asks for a remainder where stride is a power of two."""
+        masks = (e for body in self.bodies for e in body.all("binary_expression") if sign_of(e) == "&")
+        return any(p.code == name for e in masks for p in e.all("identifier"))
+
     def times(self, name: str) -> int:
         """How often something is multiplied by a name."""
         products = (e for body in self.bodies for e in body.all("binary_expression"))
@@ -233,6 +239,8 @@ def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterato
         divisions = mine.by("/", name)
         if len(divisions) > len(stub.by("/", name)) and not asks:
             last = divisions[-1]
+            if mine.masked_with(name) or not from_a_step_back(mine.function, last):
+                continue
             yield Slip(
                 last.line,
                 f"Line {last.line} divides by {name}, and nothing asks whether the division leaves a remainder "
@@ -245,6 +253,18 @@ def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterato
                 "is found by a division that leaves no remainder.",
                 guess=True,
             )
+
+
+def from_a_step_back(function: Function, division: Piece) -> bool:
+    """Whether what is divided is a place less a step in the window, `h + pad - r`. The quotient of `h + pad`, or of
+    `h + pad - R`, is the end of a range of windows, and rightly rounds down."""
+    left = division.part("left")
+    value = value_of(division.file, left.code, division.start) if left.kind == "identifier" else left
+    for e in value.all("binary_expression") if value and function.body.holds(division) else ():
+        names = [p.code for p in e.part("right").all("identifier")] if sign_of(e) == "-" else []
+        if any(varies(e.file, function, name, e.start) for name in names):
+            return True
+    return False
 
 
 def untested_steps(names: list[str], tested: list[str], mine: Use, stub: Use) -> Iterator[Slip]:

@@ -317,3 +317,19 @@ def test_a_difference_of_strides_is_divided_by_the_dilation_with_a_test():
     assert any("divides dr by dilation_h, and nothing asks whether the division leaves" in s for s in found)
     found = [slip.says for slip in misuses(puzzle, kernel, text % " || dr % dilation_h")]
     assert not any("leaves a remainder" in s for s in found)
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [("down % stride_h != 0", "(down & (stride_h - 1)) != 0")],
+        [("down % stride_h != 0", "r > 0"), ("int p = down / stride_h", "int p = (h + pad_h) / stride_h")],
+        [
+            ("down % stride_h != 0", "r > 0"),
+            ("int p = down / stride_h", "int p = (h + pad_h - R) / stride_h"),
+        ],
+    ],
+    ids=["a mask", "the last window", "the first window"],
+)
+def test_a_division_that_need_not_leave_no_remainder(edits):
+    assert "leaves a remainder" not in str(told("29", *edits))
