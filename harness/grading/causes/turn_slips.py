@@ -107,6 +107,7 @@ def largest_from_zero(function: Function) -> Iterator[Slip]:
         from_zero = v.value and not v.value.code.strip("fF.0")
         sizes = any("abs" in name for e in sets for name, _ in e.outer.outer.calls()) or "abs" in v.name
         loop = loop_around(v, sets[0]) if sets else None
+        sizes = sizes or any(also_where(e, v) for e in sets)
         if from_zero and loop and len(sets) == len(sets_of(v)) and not sizes and not without_zero(loop):
             yield Slip(
                 v.line,
@@ -218,6 +219,18 @@ def keeps_the_larger(e: Piece, v: Variable) -> bool:
         for t in tests
         if sign_of(t) in ("<", ">", "<=", ">=")
     )
+
+
+def also_where(e: Piece, v: Variable) -> bool:
+    """Whether `v = x` has another condition than that x is larger or no number: `if (place < 0 || x > v) v = x`."""
+    branch = next(iter(e.file.around(e.start, "if_statement")), None)
+    for either in branch.part("condition").all("binary_expression") if branch else ():
+        for part in (either.part("left"), either.part("right")) if sign_of(either) == "||" else ():
+            words = {p.code for p in part.all("identifier")}
+            itself = sign_of(part) == "!=" and part.part("left").code == part.part("right").code
+            if v.name not in words and "isnan" not in words and not itself:
+                return True
+    return False
 
 
 def begins_as_a_number(v: Variable) -> bool:

@@ -119,6 +119,10 @@ def found(body):
             "Line 2 begins m at 0, and line 3 keeps the larger one",
         ),
         (
+            "float m = 0;\nfor (int i = 0; i < n; i++) if (a[i] > m || isnan(a[i])) m = a[i];\nc[0] = m;",
+            "Line 2 begins m at 0, and line 3 keeps the larger one",
+        ),
+        (
             "float s = a[threadIdx.x];\nfor (int o = 16; o > 0; o /= 2) s += __shfl_down_sync(~0u, s, o);\n"
             "if (threadIdx.x < 32 && n > 3) c[threadIdx.x] = s;",
             "Line 4 lets thread 1 store s: after __shfl_down_sync, only lane 0",
@@ -178,6 +182,8 @@ def test_a_slip_is_named(body, says):
         "float s = 1;\nfor (int i = 0; i < n; i++) if (a[i] > 0) s = 2 * a[i];\nc[0] = s;",
         "float t[9];\nfor (int i = 0; i < 9; i++) t[i] = a[threadIdx.x];\n__syncthreads();\nc[0] = t[n];",
         "__shared__ float t[9];\nt[threadIdx.x] = 1;\n__syncthreads();\nc[0] = t[0];",
+        "float m = 0; int at = -1;\nfor (int i = 0; i < n; i++) if (at < 0 || a[i] > m) { m = a[i]; at = i; }\nc[0] = m + at;",
+        "float m = 0;\nfor (int i = 0; i < n; i++) if (isnan(a[i]) || m < a[i] || i == 0) m = a[i];\nc[0] = m;",
         "c[0] = a[0] * (4 / 2) + a[n / 2] + a[1] / n; int h = 1 / n; c[1] = (float)(n / 2);",
         "int s = 0;\ns += (int)a[0];\ns += n;\nc[0] = s;",
         "for (int o = 16; o > 0; o /= 2) c[0] += __shfl_xor_sync(~0u, a[0], o);",
