@@ -174,6 +174,8 @@ def asked_for_a_remainder(function: Function) -> Iterator[Slip]:
         name, by = e.part("left").code, e.part("right").code
         if sign_of(e) != "%" or by not in given or not leaves or e.part("left").kind != "identifier":
             continue
+        if passed_in(tests[0], e):
+            continue
         taken = [p for p in divided(function) if (p.part("left").code, p.part("right").code) == (name, by)]
         later = [p for p in taken if p.start > tests[0].end]
         zero = (
@@ -195,10 +197,16 @@ def asked_for_a_remainder(function: Function) -> Iterator[Slip]:
 
 
 def divided(function: Function) -> Iterator[Piece]:
-    """The divisions that are not part of a condition."""
+    """The divisions that are not part of a condition, but for those that it passes to a function."""
     for e in function.body.all("binary_expression", "assignment_expression"):
-        if e.part("operator").code in ("/", "/=") and not function.file.around(e.start, "condition_clause"):
+        tests = function.file.around(e.start, "condition_clause")
+        if e.part("operator").code in ("/", "/=") and (not tests or passed_in(tests[0], e)):
             yield e
+
+
+def passed_in(test: Piece, e: Piece) -> bool:
+    """Whether a condition passes an expression to a function, instead of asking for it."""
+    return any(arguments.holds(e) for arguments in test.all("argument_list"))
 
 
 def bracketed(e: Piece) -> str:

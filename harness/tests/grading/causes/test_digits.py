@@ -64,3 +64,11 @@ def test_sizes_that_fit(body):
 def test_sizes_that_do_not(body, says):
     (only,) = said(body)
     assert says in only
+
+
+def test_who_passes_a_remainder_to_a_function_does_not_ask_for_it():
+    passes = "if (!on(C, i / W)) return; if (!on(H, i % W)) return;"
+    assert said(passes) == []
+    (asks,) = said("if (i % W) return;")
+    assert "nothing is computed from i / W" in asks
+    assert said("if (!on(C, i / W)) return; if (i % W) return;") == []
