@@ -110,7 +110,8 @@ def candidates(kernel: Kernel, seen: Observation, out: str) -> Iterator[Other]:
                 f"{out} is what comes out if every element of {a.name} is {value}: {a.name} {how}.",
                 replaced(a, lambda x, value=value: np.full_like(x, value)),
             )
-        yield from slices(a, out)
+        own = next((p.letters for p in kernel.outputs if p.name == out), "")
+        yield from slices(a, out, own)
         for i, letter in enumerate(a.letters):
             yield Other(
                 ("same", a.name, letter),
@@ -181,18 +182,21 @@ def replaced(a: Array, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[
     return lambda arrays: {**arrays, a.name: change(arrays[a.name])}
 
 
-def slices(a: Array, out: str) -> Iterator[Other]:
-    """Only the first or the last along some axes, or all but these along one."""
+def slices(a: Array, out: str, own: Sequence[str]) -> Iterator[Other]:
+    """Only the first or the last along some axes, or all but these along one. own: the output's axes; nothing is
+    added up along these in a right kernel either."""
     axes = range(len(a.letters))
     for count in (1, 2, 3):
         for chosen in combinations(axes, min(count, len(a.letters))):
             letters = "".join(a.letters[i] for i in chosen)
             named = " and ".join(letters)
+            summed = f": nothing is added up along {'it' if count == 1 else 'them'}" * set(own).isdisjoint(
+                letters
+            )
             for which, place in (("first", 0), ("last", -1)):
                 yield Other(
                     (which, letters),
-                    f"{out} is what comes from the {which} {named} of {a.name} alone: nothing is added up along "
-                    f"{'it' if count == 1 else 'them'}.",
+                    f"{out} is what comes from the {which} {named} of {a.name} alone{summed}.",
                     replaced(a, lambda x, chosen=chosen, place=place: kept(x, chosen, place)),
                 )
                 if count == 1:

@@ -130,3 +130,9 @@ def test_whole_numbers_are_named():
     assert "Every element of c is a whole number: fractions are dropped" in said(
         lambda a, d: np.trunc(4 * product(a, d))
     )
+
+
+def test_nothing_is_to_be_added_up_along_an_axis_of_the_output():
+    """The first row of a alone, with the bias everywhere."""
+    says = said(lambda a, d: np.vstack([a["a"][:1] @ a["b"], 0 * a["a"][1:] @ a["b"]]) + a["bias"])
+    assert says == "c is what comes from the first m of a alone."
