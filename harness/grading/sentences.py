@@ -15,6 +15,7 @@ from ..course.stubs import first_task, stub_text
 from ..errors import Coordinates, KernelFault, LaunchError
 from .causes.block_slips import same_in_block
 from .causes.lane_slips import test_names
+from .causes.too_few import whole_blocks_spare
 from .compare import Mismatch, show_pair
 
 WORDS = {  # for kinds of faults
@@ -153,6 +154,8 @@ def surplus_thread(
         if threads[1:].count(1) != len(threads) - 1:
             return []
         threads = threads[0]
+    if any(whole_blocks_spare(kernel, puzzle.full_dims(each), t) for each in puzzle.cases):
+        return []
     number = found.block[0] * threads + found.thread[0]
     for p in kernel.outputs:
         count = math.prod(p.shape(dims))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...course.cuda_pieces import Function, Piece, Variable
@@ -97,3 +98,10 @@ def threads_and_elements(
     threads = blocks[0] * block[0]
     flat = blocks[1:] == block[1:] == (1, 1)
     return (threads, count) if flat and count is not None and threads < count else None
+
+
+def whole_blocks_spare(kernel: Kernel, dims: Mapping[str, int], t: Mapping[str, int]) -> bool:
+    """Whether a launch has whole blocks more than one thread for each element needs: a block may work for one."""
+    launch = kernel.launch(dict(dims), t)
+    blocks, threads = (math.prod(triple(n, "launch")) for n in (launch.grid, launch.block))
+    return (blocks - 1) * threads >= max(math.prod(p.shape(dims)) for p in kernel.outputs)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.course.checkout import open_course
+from harness.course.checkout import Course, open_course
 from harness.errors import KernelFault
 from harness.grading.compare import Element, Mismatch
 from harness.grading.sentences import (
@@ -20,6 +20,7 @@ from harness.grading.sentences import (
 )
 from harness.report.ticker import Ticker
 from harness.tests.devices.virtual.launches import K, run, zeros
+from harness.tests.lenet.small import ROOT
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,14 @@ def test_a_thread_too_many_is_told_to_leave_where_threads_do_not_wait_for_one_an
     lines = surplus_thread(fault, kernel, case, puzzle, {}, source)
     assert [line.split(": ")[1] for line in lines] == says
     assert all(line.startswith("This is thread number 12 of the launch") for line in lines)
+
+
+def test_no_thread_is_one_too_many_where_a_block_works_for_one_element():
+    puzzle = Course(ROOT).load("19")
+    fault = KernelFault("uninitialised-read", "", "", thread=(31, 0, 0), block=(0, 0, 0))
+    source = f"{K}{puzzle.kernels[0].name}(float* c) {{\n}}\n"
+    for case in puzzle.cases:
+        assert not surplus_thread(fault, puzzle.kernels[0], case, puzzle, {}, source)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import pytest
 
 from harness.course.checkout import Course
 from harness.course.cuda_text import read
-from harness.grading.causes.too_few import too_few_threads
+from harness.course.declare import Int, Kernel, Launch, Out
+from harness.grading.causes.too_few import too_few_threads, whole_blocks_spare
 from harness.tests.lenet.small import ROOT
 
 COURSE = Course(ROOT)
@@ -71,3 +72,12 @@ def test_an_index_beyond_the_threads_is_told(number, head, body, says):
 )
 def test_loops_and_right_bounds_are_left_alone(number, head, body):
     assert told(number, head, body) == []
+
+
+def test_a_launch_of_more_blocks_than_its_elements_need():
+    def spare(blocks, n):
+        kernel = Kernel("k", (Out("y", n="N"), Int("N")), lambda d, t: Launch(blocks, 32), lambda a, d: None)
+        return whole_blocks_spare(kernel, {"N": n}, {})
+
+    assert spare(4, 4) and spare(2, 32)
+    assert not spare(1, 1) and not spare(2, 33)
