@@ -102,12 +102,17 @@ def told(
     values |= _built_in(fault, grid, block)
     outside, names = outside_of_axis(file, probe, values, fault, sizes or {})
     larger = _index_of_a_larger(probe, values, mine.array, elements or {})
+    unblamed = larger or _has_few_for_its_bytes(mine)
     return [
         *_where(file, probe, values, call),
         *(_differences(file, probe, values, names) if "before its start" in fault.explanation else ()),
         *outside,
         *quotients(file, probe, values, names),
-        *([] if larger else _guard(file, probe, values, names, fault.kind in ENDS and is_flat(fault, probe))),
+        *(
+            []
+            if unblamed
+            else _guard(file, probe, values, names, fault.kind in ENDS and is_flat(fault, probe))
+        ),
         *larger,
     ]
 
@@ -283,6 +288,12 @@ def _guard(
         if text and tells:
             ranked.append((not late, f"Line {guard.line} lets it through: {plain(guard)} is {text} here."))
     return [says for _, says in sorted(ranked, key=lambda r: r[0])[:1]]
+
+
+def _has_few_for_its_bytes(fault: KernelFault) -> bool:
+    """Whether the launch's bytes of shared memory are taken as elements of 8 bytes each: an array of these may be
+    what is wrong, and not the guard."""
+    return "bytes of dynamic shared memory" in fault.explanation and "of size 8 bytes" in fault.headline
 
 
 def _index_of_a_larger(

@@ -278,3 +278,10 @@ def test_the_guard_of_a_larger_array_is_not_blamed(said):
     lines = said("08", ("grad = grad_output[window]", "grad = grad_output[idx]"))
     assert "In line 68, idx is an index of grad_input, which has 20 elements." in lines, lines
     assert not any("lets it through" in line for line in lines)
+
+
+def test_the_guard_is_not_blamed_where_the_bytes_of_shared_memory_hold_fewer_elements(said):
+    guard = ("if (tid < n / 2) part", "if (tid + half < n) part")
+    lines = said("19", ("extern __shared__ float", "extern __shared__ double"), guard)
+    assert any("dynamic shared memory" in line for line in lines), lines
+    assert not any("lets it through" in line for line in lines), lines
