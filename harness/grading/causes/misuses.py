@@ -162,11 +162,11 @@ class Use:
                 found.setdefault((e.part("operator").code, e.part("right").code), []).append(e)
         return found
 
-    def asks_elsewhere(self, name: str) -> bool:
-        """Whether a name is passed to a function of the file that computes a remainder."""
+    def passed(self, name: str, sign: str) -> set[str]:
+        """The functions of the file with this operator that a name is passed to."""
         calls = ((self.file.function(f), call) for body in self.bodies for f, call in body.calls())
         passed = [f for f, call in calls if f and name in [p.code for p in call.part("arguments").parts]]
-        return any(sign_of(e) == "%" for f in passed for e in f.body.all("binary_expression"))
+        return {f.name for f in passed if any(sign_of(e) == sign for e in f.body.all("binary_expression"))}
 
     def masked_with(self, name: str) -> bool:
         """Whether a name is in a mask: `d & (stride - 1)` asks for a remainder where stride is a power of two."""
@@ -234,7 +234,7 @@ def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterato
         asks = mine.by("%", name) or mine.times(name) > stub.times(name)
         if not any(_is_tested(e) for e in solution.by("%", name)) or stub.by("%", name):
             continue
-        if mine.asks_elsewhere(name):
+        if mine.passed(name, "%"):
             continue
         divisions = mine.by("/", name)
         if len(divisions) > len(stub.by("/", name)) and not asks:
@@ -246,6 +246,8 @@ def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterato
                 f"Line {last.line} divides by {name}, and nothing asks whether the division leaves a remainder "
                 f"(% {name}): where it does, there is no such position.",
             )
+        elif not all(map(stub.file.function, mine.passed(name, "/"))):
+            continue
         elif len(divisions) <= len(stub.by("/", name)) and not asks and mine.of(name) > stub.of(name):
             yield Slip(
                 mine.function.name_line,
@@ -272,7 +274,7 @@ def untested_steps(names: list[str], tested: list[str], mine: Use, stub: Use) ->
     if any(mine.by("%", n) or len(mine.by("/", n)) > len(stub.by("/", n)) for n in tested):
         return
     for name in names:
-        if mine.by("%", name) or mine.asks_elsewhere(name) or mine.times(name) > stub.times(name):
+        if mine.by("%", name) or mine.passed(name, "%") or mine.times(name) > stub.times(name):
             continue
         for e in mine.by("/", name):
             left = e.part("left")

@@ -287,6 +287,8 @@ def test_a_guess_is_told_only_where_nothing_else_explains_the_kernel():
     helper = "__device__ bool on(int d, int step) { return d % step == 0; }\n"
     asks = helper + text.replace("if (argmax[window] ==", "if (on(h, stride_h) && argmax[window] ==")
     assert "divides by stride_h" not in str(causes(puzzle, kernel, asks))
+    divides = asks.replace("d % step == 0", "d / step >= 0")
+    assert "divides by stride_h" not in str(causes(puzzle, kernel, divides))
 
 
 def test_a_question_about_a_line_of_which_a_fact_is_told_is_left_out():
