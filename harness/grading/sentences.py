@@ -154,7 +154,8 @@ def surplus_thread(
         if threads[1:].count(1) != len(threads) - 1:
             return []
         threads = threads[0]
-    if any(whole_blocks_spare(kernel, puzzle.full_dims(each), t) for each in puzzle.cases):
+    own = [each for each in puzzle.cases if kernel in puzzle.kernels_of(each)]
+    if any(whole_blocks_spare(kernel, puzzle.full_dims(each), t) for each in own):
         return []
     number = found.block[0] * threads + found.thread[0]
     for p in kernel.outputs:
