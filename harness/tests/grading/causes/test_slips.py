@@ -210,4 +210,5 @@ def test_no_right_kernel_has_one():
     texts = [p.read_text(encoding="utf-8") for folder in folders for p in (ROOT / folder).rglob("*.cu")]
     kernels = [(text, kernel.name) for text in texts for kernel in read(text).kernels]
     assert len(kernels) > 200
-    assert not [slip for text, name in kernels for slip in slips(text, name)]
+    found = [(slip, read(text).lines[slip.line - 1]) for text, name in kernels for slip in slips(text, name)]
+    assert not [slip for slip, line in found if "// FAULT" not in line]
