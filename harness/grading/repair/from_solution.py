@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from itertools import groupby
+from itertools import combinations, groupby
 
 from ...course.cuda_text import CudaText, read
 from ..differences import Difference, differences
@@ -20,6 +20,8 @@ SMALL, LARGEST = (
     32,
     50,
 )  # tokens added or removed: what is told at once, and what if nothing likelier is found
+NARROW = 6  # tokens: of larger changes, the parts that are not needed are left out
+FEW, MOST_TRIED = 4, 24  # edits of a statement of which all combinations are tried, and combinations
 MOST_NEW = 2  # statements: what is not written yet must not be given away
 STATEMENTS = ("declaration", "expression_statement", "return_statement", "condition_clause", "for_statement")
 WIDE = ("compound_statement", "for_statement")  # more than are shown
@@ -60,10 +62,17 @@ def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], b
     """The fewest changes that make the text right, if they are not too large. The cost is their size in
     tokens; 1 for a single change that only adds or removes."""
 
+    @cache
     def tried(edits: Change) -> bool:
         return is_right(Repair(edits, 0.0, source).text)
 
-    edits = smallest(changes(source, solution, kernel), tried)
+    parts = changes(source, solution, kernel)
+    edits = next((part for part in parts if tried(part)), ())
+    if not edits and len(parts) > FEW and tried(tuple(edit for part in parts for edit in part)):
+        edits = fewest(parts, source, tried)  # the statements differ in what does not matter as well
+    edits = edits or smallest(parts, tried)
+    if len(edits) > 1 and size_of(edits, source) > NARROW:
+        edits = fewest([edits], source, tried) or edits
     new = sum(_statements(e.after) - _statements(source[e.start : e.end]) for e in edits)
     size = size_of(edits, source)
     if 0 < size <= LARGEST and new <= MOST_NEW:
@@ -121,6 +130,18 @@ def _called(some: Sequence[Difference], source: str) -> Change:
     before = [w for d in some for w in _WORD.findall(source[d.start : d.end])]
     after = [w for d in some for w in _WORD.findall(d.right)]
     return tuple(Edit(d.start, d.end, d.right, kind_of(before, after)) for d in some)
+
+
+def fewest(parts: Sequence[Change], source: str, is_right: Callable[[Change], bool]) -> Change:
+    """The smallest edits of one statement, all of expressions, that make the kernel right alone; () if there are
+    none."""
+    some = []
+    for part in parts:
+        plain = [e for e in part if ";" not in source[e.start : e.end] + e.after]
+        for n in range(1, 1 + (len(plain) if len(plain) <= FEW else 2)):
+            some += combinations(plain, n)
+    some = sorted(some, key=lambda chosen: size_of(chosen, source))[:MOST_TRIED]
+    return next((chosen for chosen in some if is_right(chosen)), ())
 
 
 def smallest(parts: Sequence[Change], is_right: Callable[[Change], bool]) -> Change:

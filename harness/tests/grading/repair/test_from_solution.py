@@ -169,6 +169,12 @@ def test_what_is_not_written_yet_is_not_given_away():
     ]
 
 
+def test_of_a_statement_only_what_has_to_change_is_told():
+    own = SOLUTION.replace("y[i] = part[threadIdx.x] + 1.0f", "y[i] = 2.0f * part[threadIdx.x] + 1.0f - y[i]")
+    (found,) = suggested(own, SOLUTION, "k", lambda text: "- y[i]" not in text)
+    assert found.text == own.replace(" - y[i]", "")
+
+
 def test_a_loop_of_one_statement_is_not_too_much_to_tell():
     own = SOLUTION.replace("    for", "    sum = 0.0f;\n    for", 1)
     missing = own.replace("    y[", "    for (int i = 0; i < 4; i++) sum += 1.0f;\n    y[", 1)
