@@ -17,6 +17,7 @@ for _words in (*_DIRECTIONS, *_OTHERS):
         for _j, _other in enumerate(_words.split()):
             if _i != _j:
                 _COUNTERPARTS.setdefault(_one, {}).setdefault(_other, set()).add((min(_i, _j), max(_i, _j)))
+_IN_SHORT = "dhw DHW pq PQ rs RS xy XY".split()  # letters of short names, as in `sh`, `OH` and `ty`
 
 
 @cache
@@ -26,7 +27,18 @@ def are_counterparts(one: str, other: str) -> bool:
     if one == other:
         return False
     a, b = (_PART.findall(text.replace("%", "/")) for text in (one, other))
-    return len(a) == len(b) and all(x == y or y in _COUNTERPARTS.get(x, ()) for x, y in zip(a, b))
+    return len(a) == len(b) and all(
+        x == y or y in _COUNTERPARTS.get(x, ()) or y in _shortly_turned(x) for x, y in zip(a, b)
+    )
+
+
+@cache
+def _shortly_turned(part: str) -> tuple[str, ...]:
+    """`sw` for `sh`, `OW` for `OH`, `tx` for `ty`: short names with the letter of another direction."""
+    if len(part) not in (2, 3) or part in _COUNTERPARTS:
+        return ()
+    turned = ((i, other) for i, own in enumerate(part) for s in _IN_SHORT if own in s for other in s)
+    return tuple(part[:i] + other + part[i + 1 :] for i, other in turned if other != part[i])
 
 
 def are_akin(one: str, other: str) -> bool:
@@ -70,6 +82,7 @@ def turned(text: str, names: Collection[str]) -> Iterator[str]:
 def _turned(word: str, pair: tuple[int, int]) -> tuple[str, ...]:
     found = [""]
     for part in _PART.findall(word):
-        others = [other for other, pairs in _COUNTERPARTS.get(part, {}).items() if pair in pairs] or [part]
+        others = [other for other, pairs in _COUNTERPARTS.get(part, {}).items() if pair in pairs]
+        others = others or [part, *(_shortly_turned(part) if pair == (1, 2) else ())]
         found = [text + other for text in found for other in others]
     return tuple(text for text in found if text != word)

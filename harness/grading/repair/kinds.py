@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ...course.cuda_pieces import Piece, Variable
 from ...course.cuda_text import CudaText
 from ...course.cuda_values import Values
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 INTEGERS = {
     "int",
@@ -43,7 +48,7 @@ class Kinds:
             case "parenthesized_expression":
                 return self.kind(e.parts[0]) if len(e.parts) == 1 else ""
             case "field_expression":
-                return "integer" if e.part("argument").code in BUILTINS else ""
+                return "integer" if e.part("argument").code in BUILTINS else self._member(e)
             case "subscript_expression" | "pointer_expression":
                 return self._element(e)
             case "unary_expression":
@@ -66,12 +71,27 @@ class Kinds:
     def _named(self, e: Piece) -> str:
         found = self.file.named(e.code, e.start)
         if len(found) == 1:
-            return "pointer" if found[0].extents or _is_pointer(found[0]) else kind_of(found[0])
+            return "pointer" if found[0].extents or is_pointer(found[0]) else kind_of(found[0])
         return (
             "integer"
             if any(m.name == e.code for m in self.file.macros) and self.values.integer(e) is not None
             else ""
         )
+
+    def _member(self, e: Piece) -> str:
+        """Of a member of a variable whose structure the file declares."""
+        own = e.part("argument")
+        found = self.file.named(own.code, e.start) if own.kind == "identifier" else []
+        members = self.members.get(found[0].type, []) if len(found) == 1 and not found[0].extents else []
+        return next((kind_of(v) for v in members if v.name == e.part("field").code), "")
+
+    @cached_property
+    def members(self) -> dict[str, list[Variable]]:
+        """By the name of the structure."""
+        found: dict[str, list[Variable]] = {}
+        for v in (v for v in self.file.variables if v.scope and v.scope.type == "field_declaration_list"):
+            found.setdefault(_name_of_record(v.scope), []).append(v)
+        return found
 
     def _both(self, left: Piece, right: Piece) -> str:
         kinds = {self.kind(left), self.kind(right)} - {"bool"}
@@ -87,7 +107,7 @@ class Kinds:
             first, depth = first.child_by_field_name("argument"), depth + 1
         name = self.file.text[first.start_byte : first.end_byte]
         found = self.file.named(name, e.start) if first.type == "identifier" else []
-        if len(found) != 1 or depth != len(found[0].extents) + _is_pointer(found[0]):
+        if len(found) != 1 or depth != len(found[0].extents) + is_pointer(found[0]):
             return ""
         return kind_of_type(found[0].type)
 
@@ -119,7 +139,12 @@ def kind_of_type(type_: str) -> str:
     return "integer" if type_ in INTEGERS else "float" if type_ in FLOATS else ""
 
 
-def _is_pointer(v: Variable) -> bool:
+def _name_of_record(body: Node) -> str:
+    name = body.parent.child_by_field_name("name")
+    return name.text.decode() if name else ""
+
+
+def is_pointer(v: Variable) -> bool:
     return v.pointer and not any(n.type == "reference_declarator" for n in _chain(v))
 
 

@@ -13,13 +13,15 @@ from ...course.cuda_text import CudaText
 from ...course.parameters import Array
 from . import terms
 from .directions import turned
-from .kinds import BUILTINS, Kinds, kind_of, kind_of_type
+from .kinds import BUILTINS, Kinds, is_pointer, kind_of, kind_of_type
 
 TERMS = 1000  # the code of the first term
 MOST_TERMS = 60
 UNUSED = -0.6  # the rank of what is never used
 FAR_FETCHED = 9.0  # the rank of a value that may only replace a similar number
 MOST_DIVIDED = 3  # names to form quotients of
+MOST_MEMBERS = 24  # of structures
+_OVER_THE_GRID = re.compile(r"\bfor \([^;]*blockIdx")  # a loop with a step of all threads
 MOST_INDICES = 8  # names to form element indices from
 
 
@@ -52,6 +54,7 @@ def numbers_near(text: str) -> set[int]:
 
 def are_named_alike(index: str, extent: str) -> bool:
     """`row` and `rows`, `k` and `K`: an index and its extent."""
+    extent = extent.rpartition(".")[2]  # `g.C`
     return extent == index + "s" or len(index) == 1 and index.isalpha() and extent == index.upper() != index
 
 
@@ -109,6 +112,7 @@ class Pool(Kinds):
             (text, 0.5, False) for text in terms.in_text(self.function.body, set(self._names[0]))[:MOST_TERMS]
         ]
         texts += [(e.code, 0.4, False) for e in self._elements("integer")]
+        texts += [(text, 0.6, False) for text in terms.elsewhere(self.function, set(self._names[0]))]
         texts += [(text, 0.0, True) for text in dict.fromkeys(terms.sizes(self.arrays))]
         known = {e.text for e in self._direct}
         partners = {index: extents & known for index, extents in self._partners.items()}
@@ -211,6 +215,7 @@ class Pool(Kinds):
             found += [
                 Entry(text, varies=not text.endswith(("Dim.x", "Dim.y", "Dim.z"))) for text in self._builtins
             ]
+        found += [Entry(text) for text in self._members]
         found += self._constants
         literals = {int(t) for t in self._literals if re.fullmatch(r"\d{1,6}", t)} | {0, 1, 2}
         found += [Entry(str(n), known=n) for n in sorted(literals)]
@@ -321,10 +326,30 @@ class Pool(Kinds):
         return {n.code for n in self.function.body.all("number_literal")}
 
     @cached_property
+    def _members(self) -> list[str]:
+        """`g.C`: integers in structures that the function is given and does not change."""
+        changed = {
+            e.part("left") or e.part("argument")
+            for e in self.function.body.all("assignment_expression", "update_expression")
+        }
+        given = [
+            v for v in self.function.parameters if ("const" in v.words or not v.pointer) and not is_pointer(v)
+        ]
+        names = [
+            f"{v.name}.{m.name}"
+            for v in given
+            for m in self.members.get(v.type, ())
+            if kind_of(m) == "integer"
+        ]
+        return [name for name in names if name not in {c.code for c in changed}][:MOST_MEMBERS]
+
+    @cached_property
     def _builtins(self) -> list[str]:
         used = self.function.body.code
         axes = [axis for axis in "xyz" if axis == "x" or re.search(rf"Idx\.{axis}\b|Dim\.{axis}\b", used)]
-        names = [name for name in BUILTINS if name != "gridDim" or name in used]
+        names = [
+            name for name in BUILTINS if name != "gridDim" or name in used or _OVER_THE_GRID.search(used)
+        ]
         return [f"{name}.{axis}" for axis in axes for name in names]
 
     @cached_property

@@ -11,6 +11,7 @@ from ...course.cuda_pieces import Piece, Variable
 from .directions import are_akin, are_counterparts, of_one_direction
 from .edits import CONDITION, IF_GIVEN, INTEGER, STORE, Operation
 from .pool import FAR_FETCHED, UNUSED, Entries, Entry, are_named_alike, numbers_near
+from .terms import divisor, tail
 
 UNLIKE = 0.3
 NUMBER = 0.2  # penalty of 0 and 1 against names; twice as much for other numbers
@@ -101,7 +102,8 @@ class Ranks:
         if code == "e * a":
             number = (entry.known or 0) > 1 and entry.text in self.pool.factors
             likely = entry.text in self.pool.factors.get(self.piece.code, ()) or self._turned(entry)
-            return max(PARTNERS * likely, FACTOR * number)
+            rounded = self.piece.kind == "binary_expression" and divisor(self.piece) == entry.text
+            return max(PARTNERS * (likely or rounded), FACTOR * number)
         divisors = self.pool.moduli | self.pool.divisors.get(self.piece.code, set())
         return REMAINDER * (code == "e % a" and entry.text in divisors)
 
@@ -175,7 +177,10 @@ class Ranks:
 
     @cached_property
     def _of_block(self) -> set[str]:
-        """For blockIdx or gridDim: how many threads or elements a block may have."""
+        """For blockIdx or gridDim: how many threads or elements a block may have. For blockDim: how many blocks
+        there are."""
+        if self.piece.code.startswith("blockDim"):
+            return {f"gridDim.{self.piece.code[-1]}"}
         if not self.piece.code.startswith(("blockIdx", "gridDim")):
             return set()
         fixed = {e.text for e in self.pool if e.variable and e.known is not None}
@@ -191,7 +196,7 @@ class Ranks:
         if not start or not condition or not start.holds(self.piece):
             return set()
         products = [e for e in condition.all("binary_expression") if e.part("operator").code == "*"]
-        return {text for e in products for text in (e.part("right").code, _tail(e))}
+        return {text for e in products for text in (e.part("right").code, tail(e))}
 
     @property
     def _is_size(self) -> bool:
@@ -296,8 +301,9 @@ class Ranks:
 
     @cached_property
     def sizes_here(self) -> list[int]:
-        found = [i for i in self.plain if not self.pool[i].varies and self.pool[i].variable]
-        return found + [i for i in self.plain if self.pool[i].text.startswith("blockDim")]
+        found = [i for i in self.plain if not self.pool[i].varies]
+        member = re.compile(r"(?!threadIdx|blockIdx|gridDim)\w+\.").match  # `blockDim.x`, `g.C`
+        return [i for i in found if self.pool[i].variable] + [i for i in found if member(self.pool[i].text)]
 
     @cached_property
     def _quotients(self) -> list[int]:
@@ -390,8 +396,3 @@ def grouped(ranked: Iterable[tuple[float, tuple]]) -> list[tuple[float, Callable
 @cache
 def _words(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"[A-Za-z_]\w*", text))
-
-
-def _tail(product: Piece) -> str:
-    """`b * c` of `a * b * c`."""
-    return product.code.partition("*")[2].strip()

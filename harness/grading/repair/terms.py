@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
 
-from ...course.cuda_pieces import Piece
+from ...course.cuda_pieces import Function, Piece
 from ...course.cuda_text import read
 from ...course.parameters import Array
 from .directions import turned
@@ -21,6 +21,7 @@ SIGNS = {"+": -1, "-": -2, "*": -3, "/": -4, "%": -5}
 INTEGERS_OF, FLOATS_OF, END = -16, -64, -99  # of an array: this less its number
 LONGEST = 16  # numbers of a program
 MOST_LEAVES = 7
+FEW_LEAVES, MOST_ELSEWHERE = 3, 8  # for terms of other functions
 MOST = 48  # terms of the text of a function
 _NAMES = ("identifier", "number_literal", "field_expression")
 
@@ -91,6 +92,17 @@ def in_text(body: Piece, names: Collection[str]) -> list[str]:
     return sorted(found, key=lambda text: (-min(found[text], 2), len(re.findall(r"\w+", text))))
 
 
+def elsewhere(function: Function, names: Collection[str]) -> list[str]:
+    """Short sums, products and quotients of these names that other functions of the file have."""
+    found: Counter[str] = Counter()
+    own = {" ".join(e.code.split()) for e in function.body.all("binary_expression")}
+    for e in function.file.whole.all("binary_expression"):
+        leaves = [leaf.code for leaf in e.all(*_NAMES)]
+        if e.part("operator").code in SIGNS and 2 <= len(leaves) <= FEW_LEAVES and names.issuperset(leaves):
+            found[" ".join(e.code.split())] += 1
+    return [text for text, _ in found.most_common() if text not in own][:MOST_ELSEWHERE]
+
+
 def reordered(body: Piece, extents: Mapping[str, Collection[str]]) -> Iterator[str]:
     """Row-major indices, `(c * R + r) * S + s`, with their axes in every other order. extents: by index."""
     found = {tuple(sorted(axes)) for e in body.all("binary_expression") if len(axes := _axes(e)) in (2, 3)}
@@ -154,3 +166,13 @@ def row_major(indices: Sequence[str], array: Array) -> str:
     for index, (_, size) in zip(indices[1:], array.axes[1:]):
         text = f"{f'({text})' if ' ' in text else text} * {size} + {index}"
     return text
+
+
+def tail(product: Piece) -> str:
+    """`b * c` of `a * b * c`."""
+    return product.code.partition("*")[2].strip()
+
+
+def divisor(e: Piece) -> str:
+    """`4` of `n / 4`, of which `n / 4 * 4` is the largest multiple."""
+    return e.part("right").code if e.part("operator").code == "/" else ""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice, repeat
 
@@ -15,6 +16,7 @@ import numpy as np
 from ...course.cuda_text import read
 from ...course.cuda_values import tunables
 from ...course.declare import Case, Kernel, Puzzle, Scalar
+from ...course.parameters import Array
 from ...devices.virtual.run.workers import available_cores
 from ...devices.virtual.variants import FAULTS, RIGHT, Wanted
 from ...errors import CompileError, CourseError
@@ -102,9 +104,7 @@ class Variants:
         plain: set[int] = set()
         without: set[int] = set()
         while True:
-            schemata = Schemata(
-                self.source, self.kernel.name, without, races, self.kernel.passed, only, plain
-            )
+            schemata = Schemata(self.source, self.kernel.name, without, races, self._arrays, only, plain)
             try:
                 self._open(schemata)
                 return schemata
@@ -114,6 +114,14 @@ class Variants:
                     raise
                 without |= lines & plain
                 plain |= lines
+
+    @cached_property
+    def _arrays(self) -> list[Array]:
+        """The kernel's arrays, their sizes by the names that the file gives the parameters."""
+        function = read(self.source).function(self.kernel.name)
+        pairs = zip(self.kernel.params, function.parameters if function else ())
+        own = {p.name: v.name for p, v in pairs if isinstance(p, Scalar)}
+        return [renamed(array, own) for array in self.kernel.passed]
 
     def _open(self, schemata: Schemata) -> None:
         """On one more device."""
@@ -298,6 +306,12 @@ class Keys:
             self.pools[id(pool)] = known
         known, which = self.pools[id(pool)], (choice.site.number, choice.operation)
         return (*which, known[choice.a], known[choice.b], known[choice.c]) if known else which
+
+
+def renamed(array: Array, own: Mapping[str, str]) -> Array:
+    """An array whose sizes are called by the values of `own`."""
+    sizes = (re.sub(r"[A-Za-z_]\w*", lambda m: own.get(m[0], m[0]), str(size)) for _, size in array.axes)
+    return replace(array, axes=tuple((letter, size) for (letter, _), size in zip(array.axes, sizes)))
 
 
 def with_small_blocks(source: str, kernel: Kernel, dims: dict[str, int]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.grading.repair.edits import Edit
 from harness.grading.repair.repair import Repair, rank
 from harness.grading.repair.schemata import Schemata
+from harness.tests.devices.virtual.launches import K
 
 SOURCE = """
 extern "C" __global__ void k(const float* a, float* out, int H, int W, int stride_h, int stride_w, int R) {
@@ -58,3 +59,22 @@ def test_a_barrier_stands_before_some_threads_leave():
     places = [source.index(text) for text in ("a[1]", "if", "a[0]")]
     made = [Repair((Edit(at, at, "__syncthreads(); ", "a barrier"),), 1.0, source) for at in places]
     assert [r.line for r in sorted(made, key=lambda r: rank(r, "k"))] == [3, 2, 4]
+
+
+def test_a_quotient_is_first_multiplied_by_its_divisor():
+    source = f"{K}k(float* x, int n) {{ for (int i = n / 4; i < n; i += 2) x[i] = 0; }}\n"
+    sites = [s for s in Schemata(source, "k").sites if s.piece.code == "n / 4" and s.replaces]
+    found = {c.edit.after: c.cost for s in sites for c in s.choices()}
+    assert found["n / 4 * 4"] < found["n / 4 * 2"]
+
+
+def test_a_loop_over_the_grid_may_step_by_all_its_threads():
+    loop = "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x) x[i] = 0;"
+    source = f"{K}k(float* x, int n) {{ {loop} }}\n"
+    steps = [s for s in Schemata(source, "k").sites if s.piece.code == "blockDim.x"][-1]
+    assert min(c.cost for c in steps.choices() if c.edit.after == "blockDim.x * gridDim.x") < 0.9
+    assert "gridDim" not in {
+        c.edit.after
+        for s in Schemata(source.replace("blockIdx.x * blockDim.x + ", ""), "k").sites
+        for c in s.choices()
+    }

@@ -4,6 +4,7 @@ from harness.course.cuda_text import read
 from harness.course.parameters import In
 from harness.grading.repair.terms import (
     coordinates,
+    elsewhere,
     in_text,
     parsed,
     places,
@@ -57,3 +58,9 @@ def test_axes_of_a_place_in_another_order():
     extents = {"r": {"R"}, "s": {"S"}, "c": {"C", "C * 2"}}
     found = set(reordered(body, extents))
     assert {"(c * R + r) * S + s", "(r * C + c) * S + s"} <= found and len(found) == 6 + 2
+
+
+def test_short_terms_of_other_functions_made_of_the_same_names():
+    source = "void f() { x = c / CG * KG + k; y = a * b; }\nvoid g() { x = c % groups + k; }\n"
+    function = read(source).functions[1]
+    assert elsewhere(function, {"c", "CG", "KG", "k", "groups"}) == ["c / CG * KG", "c / CG"]

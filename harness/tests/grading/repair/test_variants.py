@@ -1,8 +1,8 @@
 """Blocks of few threads are tried first, where the file says how many there are."""
 
 from harness.course.declare import Kernel, Launch
-from harness.course.parameters import Out
-from harness.grading.repair.variants import has_barriers, with_small_blocks
+from harness.course.parameters import In, Out
+from harness.grading.repair.variants import has_barriers, renamed, with_small_blocks
 
 SOURCE = "constexpr int TILE = 16;\nconstexpr int DEPTH = 32;\n"
 
@@ -43,3 +43,9 @@ def test_blocks_keep_whole_warps_where_these_matter():
         assert wanted in with_small_blocks(WARPS, kernel, {"n": 1}) and has_barriers(WARPS, name) == (
             name == "k"
         )
+
+
+def test_sizes_have_the_names_that_the_file_gives_the_parameters():
+    array = In("x", b="batch", h="H - F + 1", s=2)
+    sizes = [size for _, size in renamed(array, {"batch": "N", "H": "rows"}).axes]
+    assert sizes == ["N", "rows - F + 1", "2"]
