@@ -1,4 +1,5 @@
-"""The sites of statements that may belong elsewhere: before a neighbour, into a loop, or out of one."""
+"""The sites of statements that may belong elsewhere, before a neighbour, into a loop, or out of one; and of two names that
+may have changed places."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ...course.cuda_pieces import Piece
-from .edits import MOVED, TURNED, ZEROED, Edit
+from ...course.cuda_pieces import Piece, Variable
+from .edits import EXCHANGE, MOVED, TURNED, ZEROED, Edit, Operation
 from .sites import Choice
 from .support import asked
 
@@ -92,17 +93,41 @@ class Moves:
             where[beside.node.id] += "".join(texts)
         return before, after
 
+    def _declared_before(self, p: Piece) -> list[Variable]:
+        """The last variable of the declaration just before."""
+        before = p.node.prev_named_sibling
+        if before is None or before.type != "declaration":
+            return []
+        return [v for v in self.pool.locals if p.file.piece(before).holds(v)][-1:]
+
+    def _exchanged(self, one: Variable, other: Variable, operation: Operation = EXCHANGE) -> str:
+        """The names of two variables that are declared one after the other."""
+        names = [_name_of(v) for v in (one, other)]
+
+        def made(choice: Choice) -> tuple[Edit, ...]:
+            after = (other.name, one.name)
+            return tuple(Edit(n.start, n.end, text, EXCHANGE.says) for n, text in zip(names, after))
+
+        number = self.schemata.add(other, (operation,), made=made)
+        return "" if number is None else f"if ({asked(number)}) backwarp_exchange({one.name}, {other.name}); "
+
     def _zeroed(self, loop: Piece) -> str:
-        """`x[i] += …` in a loop may have to begin with 0."""
+        """`x[i] += …` or `atomicAdd(&x[i], …)` in a loop may have to begin with 0."""
         if loop.outer is None or loop.outer.kind != "compound_statement":
             return ""
         return "".join(self._zero(target, loop) for target in dict.fromkeys(self._sums(loop)))
 
     def _sums(self, loop: Piece) -> Iterator[str]:
-        for e in loop.part("body").all("assignment_expression"):
-            target = e.part("left")
+        body = loop.part("body")
+        found = [e.part("left") for e in body.all("assignment_expression") if e.part("operator").code == "+="]
+        found += [
+            call.part("arguments").parts[0].part("argument")
+            for name, call in body.calls()
+            if name == "atomicAdd"
+        ]
+        for target in (t for t in found if t is not None):
             plain = target.kind in ("subscript_expression", "pointer_expression")
-            if e.part("operator").code == "+=" and plain and self._means_the_same(target, loop.start):
+            if plain and self._means_the_same(target, loop.start):
                 if self.pool.kind(target) in ("float", "integer"):
                     yield target.code
 
@@ -163,3 +188,11 @@ def _set_in(p: Piece) -> set[str]:
     ]
     found = {d.part("declarator").code for d in p.all("init_declarator")}
     return found | {next((n.code for n in t.all("identifier")), t.code) for t in targets if t}
+
+
+def _name_of(v: Variable) -> Piece:
+    """Where a declaration has the variable's name."""
+    found = v
+    while inner := found.part("declarator"):
+        found = inner
+    return found

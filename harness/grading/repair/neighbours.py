@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from itertools import combinations, pairwise
 
-from ...course.cuda_pieces import Piece, Variable
+from ...course.cuda_pieces import Function, Piece, Variable
 from ...course.cuda_text import read
+from .directions import are_counterparts
 from .kinds import kind_of
 
 
@@ -16,6 +18,21 @@ def may_be_exchanged(one: Variable, other: Variable) -> bool:
     return bool(plain and not fixed and both) and one.name not in {
         n.code for n in other.value.all("identifier")
     }
+
+
+def parameters_exchanged(function: Function) -> list[tuple[Variable, Variable]]:
+    """The parameters of a kernel that may have changed places: of one type, neighbours or the same for rows
+    and columns."""
+    own = (
+        [v for v in function.parameters if v.pointer or "const" not in v.words] if function.is_kernel else []
+    )
+    alike = [
+        (one, other)
+        for one, other in combinations(own, 2)
+        if (one.type, one.pointer, "const" in one.words)
+        == (other.type, other.pointer, "const" in other.words)
+    ]
+    return [pair for pair in alike if pair in pairwise(own) or are_counterparts(*(v.name for v in pair))]
 
 
 def as_soon_as_known(p: Piece, condition: str) -> int:

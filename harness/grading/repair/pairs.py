@@ -9,7 +9,7 @@ from os.path import commonprefix
 from ...course.cuda_pieces import Piece
 from .directions import are_counterparts, of_one_direction
 from .edits import ASSIGN, BINARY, ELSE_ZERO, EXCHANGE, FLOAT_BINARY, RELATION
-from .pool import Entry
+from .loops import heads, part_of_range, strided
 from .sites import MOST_TOGETHER, Choice, Site
 
 #: a pair of edits costs as much as its dearer one and this
@@ -19,7 +19,6 @@ STORED, GUARDED = 0.7, 3.0
 TURNED_NAME = 0.55
 TURNED_INDEX = 0.5
 ZEROED, ZEROED_TOO = 0.5, 0.3  # of one line, and of several: there are few, so they are tried early
-STRIDED = 0.15
 TURNED = 0.35  # as much as two names swapped in one index: which one was meant is unknown
 NEAR = 2  # lines between two swapped names
 ALIKE = 8  # lines between two edits of one kind, or of one factor
@@ -112,35 +111,6 @@ def _difference(one: str, other: str) -> tuple[str, str]:
     """`h` and `w` of `pad_h` and `pad_w`."""
     same = len(commonprefix([one, other]))
     return one[same:], other[same:]
-
-
-def strided(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
-    """`for (int i = 0; i < n; i++)` that should be shared among threads: its start and its step."""
-    steps = [s for s in sites if s.piece.kind == "update_expression" and s.operations[0].code == "+= a"]
-    starts = {s.piece.outer.outer.outer.start: s for s in sites if s.replaces and _is_start(s.piece)}
-    for step in steps:
-        start = starts.get(step.piece.outer.start) if step.piece.outer else None
-        if start is None or start.pool is not step.pool:
-            continue
-        pool = start.pool
-        own = [i for i in start.here if pool[i].varies and _of_thread(pool[i])]
-        far = [i for i in step.plain if not pool[i].varies and (pool[i].known or 2) > 1]
-        yield from (
-            (start.replaced_by(a, STRIDED), Choice(step, 0, b, cost=STRIDED)) for a in own for b in far
-        )
-
-
-def _is_start(e: Piece) -> bool:
-    """Whether it is the 0 that the loop's own variable begins with."""
-    declared = e.outer is not None and e.outer.kind == "init_declarator" and e.code == "0"
-    loop = e.outer.outer.outer if declared and e.outer.outer is not None else None
-    return loop is not None and loop.kind == "for_statement"
-
-
-def _of_thread(entry: Entry) -> bool:
-    """Whether it is a thread index or computed from it alone."""
-    value = entry.variable.value.code if entry.variable and entry.variable.value else entry.text
-    return value.startswith("threadIdx") and " / " not in value
 
 
 def _sides(site: Site) -> tuple[str, str]:
@@ -360,4 +330,4 @@ def _counterparts(site: Site, entry: int) -> list[int]:
 
 #: what is made of all sites at once
 TOGETHER = (exchanged, turned_signs, turned_index, renamed, declared, redirected, strided, carried)
-TOGETHER = (*TOGETHER, stored_otherwise, zeroed)
+TOGETHER = (*TOGETHER, stored_otherwise, zeroed, heads, part_of_range)

@@ -23,6 +23,7 @@ from ..verdict import FAILED, PASSED, Verdict
 from . import collectives, from_solution, texts
 from .edits import joined
 from .guards import Guards, both_guards
+from .neighbours import setters
 from .pairs import MORE, TOGETHER, Families, moved
 from .reach import is_one_place
 from .repair import Repair, rank
@@ -46,6 +47,7 @@ LATER = 0.35  # how much later others come
 PAIRS_LATER = 0.25  # and those of several edits
 LIKELY = 1.4  # the highest cost of edits that are preferred to a large suggestion
 SUGGESTED = 0.5  # share of the time for what the solution suggests
+INDEX = 0.1  # of `setters`: what an access itself names
 LAST_BUILD = 0.4  # share of the time reserved for it, as more edits can be tried in it
 
 
@@ -274,7 +276,10 @@ class Search:
         fault = self.verdict.fault or {}
         if fault.get("kind") not in ("race", "barrier-divergence", "uninitialised-read", "shuffle-mask"):
             return set()
-        return {fault["line"], (fault["other"] or fault)["line"]}
+        lines = {fault["line"], (fault["other"] or fault)["line"]}
+        if len(lines) == 1 and fault["kind"] == "race":  # several threads have the same index
+            lines |= setters(self.source, *lines, INDEX).keys()
+        return lines
 
     @property
     def strays_in(self) -> int:

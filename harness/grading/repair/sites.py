@@ -184,7 +184,8 @@ class Site(Ranks):
         """Whether the edit changes the text."""
         if self.made is None and (sign := self.piece.part("operator")):
             return o.code != f"l {sign.code} r"
-        return Choice(self, number).edit.after != self.piece.code
+        edit = Choice(self, number).edit
+        return edit.after != self.piece.file.text[edit.start : edit.end]
 
     @property
     def likely(self) -> Iterator[Choice]:

@@ -11,12 +11,24 @@ from itertools import pairwise
 
 from ...course.cuda_pieces import Function, Piece, Variable
 from ...course.parameters import Array
-from .edits import ADDED, ASSIGN, ATOMIC, BARRIERS, ELSE_ZERO, EXCHANGE, GUARD, LEAVE, STORE, Edit, Operation
+from .edits import (
+    ADDED,
+    ASSIGN,
+    ATOMIC,
+    BARRIERS,
+    ELSE_ZERO,
+    GUARD,
+    LEAVE,
+    PARAMETERS,
+    STORE,
+    Edit,
+    Operation,
+)
 from .expressions import Expressions
 from .insertions import Insertions
 from .kinds import kind_of
 from .moves import Moves
-from .neighbours import as_soon_as_known, may_be_exchanged
+from .neighbours import as_soon_as_known, may_be_exchanged, parameters_exchanged
 from .pool import Entries, Pool
 from .sites import Choice
 from .support import asked
@@ -61,8 +73,9 @@ class Writer(Moves, Insertions, Expressions):
                     first.append(f"backwarp_{letter}[{e.code}] = {e.text};")
         pointers = (v for v in self.pool.kept if v.node.id in self.pool.parameters)
         first += [f"{self.kept[v.node.id]} = {v.name};" for v in pointers]
+        swaps = [self._exchanged(*pair, PARAMETERS) for pair in parameters_exchanged(self.function)]
         text = self.write(self.function.body)
-        return "{ " + " ".join(first) + text[1:]
+        return "{ " + " ".join(swaps + first) + text[1:]
 
     def write(self, p: Piece) -> str:
         """A statement or an expression with its sites; unknown syntax stays as it is."""
@@ -220,7 +233,7 @@ class Writer(Moves, Insertions, Expressions):
 
     def _guard_site(self, p: Piece) -> int | None:
         here = self.pool.here(self.integers, p.start)
-        never = p.kind == "declaration"  # to be left out
+        never = p.kind == "declaration" or self._is_last_value(p)  # to be left out
         operations = [replace(o, cost=math.inf) if never else o for o in GUARD]
         for name, code in self._ways():
             more = 0.5 if name != "return" else -0.3 if p.outer.outer.kind == "function_definition" else 0.7
@@ -240,6 +253,10 @@ class Writer(Moves, Insertions, Expressions):
 
         return self.schemata.add(p, operations, self.integers, here, made, order=p.code.startswith("__sync"))
 
+    def _is_last_value(self, p: Piece) -> bool:
+        """Whether it returns a function's value when nothing before has."""
+        return p.kind == "return_statement" and bool(p.parts) and p == self.function.body.parts[-1]
+
     def _declaration(self, p: Piece) -> str:
         words = {p.file.piece(n).code for n in p.node.children}
         names = {p.file.piece(n).code for n in p.node.children_by_field_name("declarator")}
@@ -256,24 +273,6 @@ class Writer(Moves, Insertions, Expressions):
                 + self._stores(own)
             )
         return text
-
-    def _declared_before(self, p: Piece) -> list[Variable]:
-        """The last variable of the declaration just before."""
-        before = p.node.prev_named_sibling
-        if before is None or before.type != "declaration":
-            return []
-        return [v for v in self.pool.locals if p.file.piece(before).holds(v)][-1:]
-
-    def _exchanged(self, one: Variable, other: Variable) -> str:
-        """The names of two variables that are declared one after the other."""
-        names = [one.file.piece(v.node.child_by_field_name("declarator")) for v in (one, other)]
-
-        def made(choice: Choice) -> tuple[Edit, ...]:
-            after = (other.name, one.name)
-            return tuple(Edit(n.start, n.end, text, EXCHANGE.says) for n, text in zip(names, after))
-
-        number = self.schemata.add(other, (EXCHANGE,), made=made)
-        return "" if number is None else f"if ({asked(number)}) backwarp_exchange({one.name}, {other.name}); "
 
     def _first_value(self, v: Variable) -> str:
         """`float sum;` may need an initial value."""

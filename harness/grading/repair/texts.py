@@ -18,6 +18,7 @@ from .kinds import kind_of, kind_of_type
 from .pool import Pool
 
 SHORTEST = 20  # characters of a statement that is a slip if it occurs twice
+LARGEST_BLOCK = 1024  # threads
 OUTSIDE = ("out-of-bounds", "invalid-address")  # faults that a larger array would not have
 NARROW = (
     "short",
@@ -102,8 +103,9 @@ def of_shared_arrays(source: str, kernel: str, fault: Mapping) -> Iterator[Edit]
         too_small = is_of_fault and any(
             e and e.kind == "binary_expression" and " - " in e.code for e in v.extents
         )
-        if is_of_fault and fault.get("kind") in OUTSIDE or fault.get("kind") == "misaligned" or too_small:
-            yield from _extents([e for e in v.extents if e])
+        outside = is_of_fault and fault.get("kind") in OUTSIDE
+        if outside or fault.get("kind") == "misaligned" or too_small:
+            yield from _extents([e for e in v.extents if e], outside and len(v.extents) == 1)
 
 
 def _is_summed(function: Function, v: Variable) -> bool:
@@ -129,13 +131,14 @@ def _zeroed(v: Variable, words: Collection[str]) -> str:
     return f" for (int {step.format(size)}) {v.name}[i] = 0; __syncthreads();" if size and step else ""
 
 
-def _extents(extents: Sequence[Piece]) -> Iterator[Edit]:
-    """Padding added to or removed from the last extent; two extents swapped."""
+def _extents(extents: Sequence[Piece], one_per_thread: bool = False) -> Iterator[Edit]:
+    """Padding added to or removed from the last extent, or an element for every thread of a block; two extents swapped."""
     if not extents:
         return
     last = extents[-1]
     plain = last.part("left") if last.kind == "binary_expression" else last
     texts = [*(f"{plain.code} + {n}" for n in (4, 8, 1)), plain.code, f"2 * {plain.code}"]
+    texts += [str(LARGEST_BLOCK)] if one_per_thread else []
     texts.sort(key=lambda text: " - " in last.code and text != plain.code)  # the smallest change first
     yield from (Edit(last.start, last.end, text, "a size") for text in texts if text != last.code)
     for one, other in pairwise(extents):

@@ -272,6 +272,41 @@ def test_names_of_rows_and_columns():
     assert are_akin("C_in", "C_out") and not are_akin("n", "x")
 
 
+def test_short_names_of_rows_and_columns():
+    for row, column in (
+        ("sh", "sw"),
+        ("OH", "OW"),
+        ("Ho", "Wo"),
+        ("ty", "tx"),
+        ("gy0", "gx0"),
+        ("g.sh", "g.sw"),
+    ):
+        assert are_counterparts(row, column) and are_counterparts(column, row)
+    for one, other in (("th", "tn"), ("sh", "ws"), ("shape", "swape"), ("at", "as")):
+        assert not are_counterparts(one, other)
+    assert list(turned("p * sh - ph", {"q", "sw", "pw"})) == ["q * sw - pw"]
+
+
+def test_parameters_of_a_kernel_change_places_everywhere():
+    source = f"{K}k(const float* a, float* out, int m, int n) {{\n    int t = threadIdx.x;\n    if (t < 9) out[t] = a[t] * n + m;\n}}\n"
+    wrong = source.replace("int m, int n", "int n, int m")
+    plain = {c.edits for s in Schemata(wrong, "k").sites for c in s.choices() if s.piece.line == 1}
+    assert source in {Repair(edits, 0.0, wrong).text for edits in plain}
+
+
+def test_what_is_added_atomically_in_a_loop_may_begin_with_0():
+    source = f"{K}k(float* x, int n) {{\n    for (int i = 0; i < n; i++) atomicAdd(&x[n], 1.0f);\n}}\n"
+    texts = {Repair(c.edits, 0.0, source).text for s in Schemata(source, "k").sites for c in s.choices()}
+    assert source.replace("for (", "x[n] = 0; for (") in texts
+
+
+def test_a_value_that_a_function_returns_at_its_end_is_not_guarded():
+    returns = "__device__ int f(int n) {\n if (n > 3) return 3;\n return n;\n}\n"
+    sites = Schemata(f"{returns}{K}k(int* x) {{ x[0] = f(x[1]); }}\n", "k").sites
+    lines = {s.piece.line for s in sites if s.is_guard for c in s.choices(most=99.0)}
+    assert 2 in lines and 3 not in lines
+
+
 def test_lines_are_suspected_that_set_what_faults():
     source = f"{K}k(float* x, int n) {{\n int a = n;\n int b = a;\n int c = n;\n x[b] = 0;\n}}\n"
     assert setters(source, 5, 0.2) == {5: 0.2, 3: 0.1, 2: 0.05}

@@ -17,6 +17,7 @@ from harness.grading.grade import Options
 from harness.grading.repair.schemata import Schemata
 from harness.grading.repair.search import Search, repairs
 from harness.maintain.check import graded
+from harness.tests.devices.virtual.launches import K
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
 SECONDS = 300  # on a busy machine too
@@ -152,6 +153,16 @@ def test_what_is_right_is_graded_when_its_share_of_the_time_is_over_but_not_afte
     choices = (c for site in Schemata(source, search.kernel.name).sites for c in site.choices())
     search.graded([(choice,) for choice in islice(choices, 2)])
     assert search.left < 0 and len(texts) == tried
+
+
+def test_two_threads_with_one_index_may_have_it_from_a_line_before():
+    source = f"{K}k(float* x, int n) {{\n    int i = n;\n    x[i] = 1.0f;\n    x[0] = 2.0f;\n}}\n"
+    verdict = graded(puzzle("01"), "", Options("cpu"))
+    lines = {}
+    for other in (None, {"line": 4}):
+        verdict.fault = {"kind": "race", "line": 3, "other": other}
+        lines[other is None] = Search(puzzle("01"), source, verdict, "kernel.cu", None, 0.0, print).disordered
+    assert lines == {True: {2, 3}, False: {3, 4}}
 
 
 def test_a_search_has_seconds_of_the_processor_and_not_endless_time_by_the_clock():

@@ -81,6 +81,9 @@ def test_arrays_of_a_block_and_what_they_hold():
     found = {e.after for e in of_shared_arrays(source, "k", fault)}
     assert {"__shared__ ", "8", "8 + 4", "8 + 1][4"} <= found
     assert not list(of_shared_arrays(source.replace("float a", "__shared__ float a"), "k", {}))
+    source = f"{K}k(float* x) {{ __shared__ float a[32]; a[threadIdx.x] = x[0]; __syncthreads(); }}\n"
+    outside = {"kind": "out-of-bounds", "array": "a"}
+    assert "1024" in {e.after for e in of_shared_arrays(source, "k", outside)}
     source = f"{K}k(float* x) {{ float a[4]; x[0] = a[0]; }}\n"
     unset = {"kind": "uninitialised-read", "array": ""}
     assert {e.apply(source) for e in of_shared_arrays(source, "k", unset)} == {

@@ -1,0 +1,111 @@
+"""Two edits of the head of a loop: its start together with its end or its step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...course.cuda_pieces import Piece
+from .edits import INTEGER, RELATION
+from .pool import Entry
+from .sites import Choice, Site
+
+STRIDED = 0.15
+PART = 0.75  # the cost of a loop over a part of a range
+EARLY = 0.3  # bonus of two edits of a head that insert nothing, as there are few
+BOTH = 0.85  # the most that each of two edits of a start and an end may cost
+
+
+def strided(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
+    """`for (int i = 0; i < n; i++)` that should be shared among threads: its start and its step."""
+    steps = [s for s in sites if s.piece.kind == "update_expression" and s.operations[0].code == "+= a"]
+    starts = {s.piece.outer.outer.outer.start: s for s in sites if s.replaces and _is_start(s.piece)}
+    for step in steps:
+        start = starts.get(step.piece.outer.start) if step.piece.outer else None
+        if start is None or start.pool is not step.pool:
+            continue
+        pool = start.pool
+        own = [i for i in start.here if pool[i].varies and _of_thread(pool[i])]
+        far = [i for i in step.plain if not pool[i].varies and (pool[i].known or 2) > 1]
+        yield from (
+            (start.replaced_by(a, STRIDED), Choice(step, 0, b, cost=STRIDED)) for a in own for b in far
+        )
+
+
+def _is_start(e: Piece) -> bool:
+    """Whether it is the 0 that the loop's own variable begins with."""
+    declared = e.outer is not None and e.outer.kind == "init_declarator" and e.code == "0"
+    loop = e.outer.outer.outer if declared and e.outer.outer is not None else None
+    return loop is not None and loop.kind == "for_statement"
+
+
+def _of_thread(entry: Entry) -> bool:
+    """Whether it is a thread index or computed from it alone."""
+    value = entry.variable.value.code if entry.variable and entry.variable.value else entry.text
+    return value.startswith("threadIdx") and " / " not in value
+
+
+def part_of_range(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
+    """`for (int i = 0; i < n; i++)` that should run over one of several such ranges: from `g * n` up to `g * n + n`; or
+    from `first` up to `first + n`."""
+    product, first = (_number(code) for code in ("a * b", "a"))
+    product_more, more = (_number(code) for code in ("a * b + e", "e + a"))
+    for start, end in _ranges(sites):
+        if start.piece.code != "0" or end.own is None:
+            continue
+        here = start.is_here & end.is_here
+        for a in (i for i in here if start.pool[i].varies and start.pool[i].variable):
+            yield Choice(start, first, a, cost=PART), Choice(end, more, a, cost=PART)
+            if end.own in start.is_here:
+                yield (
+                    Choice(start, product, a, end.own, PART),
+                    Choice(end, product_more, a, end.own, PART),
+                )
+
+
+def heads(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
+    """An edit of where a loop starts and one of its comparison, neither of which inserts anything: `i = t + 1; i <= n`."""
+    starts = [s for s in sites if _loop_begun(s.piece) is not None]
+    for end in (s for s in sites if s.operations is RELATION and _is_condition(s.piece)):
+        loop = end.piece.outer
+        for start in (s for s in starts if _loop_begun(s.piece) == loop):
+            plain = [
+                [c for c in s.choices(most=BOTH + 0.3) if c.is_plain and c.cost <= BOTH] for s in (start, end)
+            ]
+            yield from (
+                (one._replace(cost=one.cost - EARLY), other._replace(cost=other.cost - EARLY))
+                for one in plain[0]
+                for other in plain[1]
+            )
+
+
+def _ranges(sites: Sequence[Site]) -> Iterator[tuple[Site, Site]]:
+    """The sites of the first value of a loop's variable and of what it must stay below."""
+    values = {s.piece.node.id: s for s in sites if s.replaces and s.operations is INTEGER}
+    for start in values.values():
+        loop = _loop_begun(start.piece)
+        condition = loop.part("condition") if loop is not None else None
+        end = (
+            condition.part("right")
+            if condition is not None and condition.kind == "binary_expression"
+            else None
+        )
+        if end is not None and condition.part("operator").code == "<" and end.node.id in values:
+            if start.pool is values[end.node.id].pool and start.piece.outer.part("value") == start.piece:
+                yield start, values[end.node.id]
+
+
+def _loop_begun(e: Piece) -> Piece | None:
+    """The `for` whose variable begins with a value that an expression is part of."""
+    while e.kind.endswith("expression") or e.kind in ("identifier", "number_literal"):
+        e = e.outer
+    loop = e.outer.outer if e.kind == "init_declarator" and e.outer is not None else None
+    is_loop = loop is not None and loop.kind == "for_statement"
+    return loop if is_loop and loop.part("initializer") == e.outer else None
+
+
+def _is_condition(e: Piece) -> bool:
+    return e.outer is not None and e.outer.kind == "for_statement" and e.outer.part("condition") == e
+
+
+def _number(code: str) -> int:
+    return next(i for i, o in enumerate(INTEGER) if o.code == code)
