@@ -135,6 +135,8 @@ ADDED = tuple(
     for sign in ("+=", "-=")
 )
 OFFSET = _operations("a place in memory", ("e + a", 1.5), ("e + a * b", 1.7))  # of a pointer
+DIFFERENCE = "e + a - b"
+ONWARDS = _operations("the step of a pointer", ("e + a", 1.2), ("e + a * b", 1.4), (DIFFERENCE, 1.2))
 LEAVE = 0.8  # the cost of another way to leave
 ATOMIC = Operation("atomicAdd(&l, L(r))", "how it is stored", 1.3)
 BARRIERS = (Operation("__syncthreads();", "a barrier", 1.0), Operation("__syncwarp();", "a barrier", 1.4))

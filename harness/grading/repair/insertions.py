@@ -10,7 +10,7 @@ from functools import cached_property
 
 from ...course.cuda_pieces import Piece, Variable
 from .directions import turned
-from .edits import CHOSEN, Edit, Operation
+from .edits import CHOSEN, ONWARDS, Edit, Operation
 from .kinds import kind_of
 from .pool import Entries, are_named_alike
 from .sites import Choice
@@ -40,6 +40,30 @@ class Insertions:
             if targets := targets[-MOST_TARGETS:]:
                 text += self._assigned(p, kind, entries, targets)
         return text
+
+    def _onwards(self, end: Piece, block: Piece) -> str:
+        """At the end of a turn of a loop: steps of pointers that an inner loop has moved, from the end of one row to the
+        start of the next."""
+        if block.outer is None or block.outer.kind not in _INSIDE[:3]:
+            return ""
+        inner = [e for loop in block.all(*_INSIDE[:3]) for e in loop.all("update_expression")]
+        moved = [e.part("argument") for e in inner if self.pool.kind(e.part("argument")) == "pointer"]
+        found = {n.code: self.schemata.file.named(n.code, n.start) for n in moved}
+        return "".join(self._moved_on(name, end) for name, (v, *_) in found.items() if not block.holds(v))
+
+    def _moved_on(self, pointer: str, end: Piece) -> str:
+        place = max(s.end for s in end.outer.parts)
+
+        def made(choice: Choice) -> Edit:
+            names = {"e": pointer, "a": self.integers[choice.a].text, "b": self.integers[choice.b].text}
+            code = ONWARDS[choice.operation].code.replace(" +", " +=", 1)
+            text = re.sub(r"\b[eab]\b", lambda m: names[m[0]], code)
+            return Edit(place, place, f" {text};", ONWARDS[0].says)
+
+        here = self.pool.here(self.integers, end.start)
+        number = self.schemata.add(end, ONWARDS, self.integers, here, made)
+        step = f"{pointer} += backwarp_offset({number}, backwarp_p);"
+        return "" if number is None else f"if ({asked(number)}) {{ {step} }} "
 
     def _assigned(self, p: Piece, kind: str, entries: Entries, targets: list[Variable]) -> str:
         signs = [(v, sign) for v in targets for sign in ("=", "+=")]

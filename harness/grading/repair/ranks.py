@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache, cached_property, partial
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 
 from ...course.cuda_pieces import Piece, Variable
 from .directions import are_akin, are_counterparts, of_one_direction
-from .edits import CONDITION, IF_GIVEN, INTEGER, STORE, Operation
+from .edits import CONDITION, DIFFERENCE, IF_GIVEN, INTEGER, STORE, Operation
 from .pool import FAR_FETCHED, UNUSED, Entries, Entry, are_named_alike, numbers_near
 from .terms import divisor, tail
 
@@ -52,9 +52,11 @@ class Ranks:
         wanted = o.operands & {"a", "b", "c"}
         if wanted == {"a"}:
             return grouped(self._set_to(o, self.targets[number]) if self.targets else self._put_in(o))
+        if o.says == STORE.says:
+            return self._stored if wanted == {"a", "b"} else self._added
         if wanted == {"a", "b"}:
-            if o.says == STORE.says:
-                return self._stored
+            if o.code == DIFFERENCE:
+                return [(0.0, partial(permutations, self.sizes_here, 2))]
             if not any(sign in o.code for sign in SIGNS):
                 return self._multiplied
             if len(re.findall(r"\ba\b", o.code)) == 1:
@@ -64,8 +66,6 @@ class Ranks:
                 for rank, pairs in self._compared
             )
             return [(rank, lambda pairs=pairs: pairs) for rank, pairs in both_bounds if pairs]
-        if o.says == STORE.says:
-            return self._added
         if self.is_index or self.piece.kind == "identifier":
             varying = [i for i in self.plain if self.pool[i].varies]
             return [(0.0 if self.is_index else 0.8, partial(product, varying, self.sizes_here, varying))]
@@ -254,7 +254,7 @@ class Ranks:
 
     @cached_property
     def _compared(self) -> list[tuple[float, Callable[[], Iterable]]]:
-        """By rank: what varies, and what it may be compared with: an extent, the size of an array, a number, another name."""
+        """By rank: what varies, and what it may be compared with: an extent, a size, a number, another name."""
         spoken = self._words if self.operations is CONDITION else frozenset()
         own = {}
         for i in (i for i in self.here if self.pool[i].varies):

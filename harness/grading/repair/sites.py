@@ -22,6 +22,7 @@ CONFUSED = 0.3  # bonus of an operator that is often confused with the present o
 ZERO, SUSPECT = 0.9, 0.09
 #: cost of limiting an end to an extent, or of taking a remainder of a dividend
 BOUNDED = 0.8
+ALWAYS = 0.95  # cost of a condition that always holds, as there are few
 NUMBERED = 0.6  # cost of replacing blockIdx or threadIdx by the global thread index
 BACKWARDS = 0.6  # penalty of reversing a loop
 LOOP = 0.3  # penalty of an addition to the condition of a loop
@@ -75,11 +76,17 @@ class Choice(NamedTuple):
         return self.site.number, self.operation, *codes
 
 
-def is_of_barrier(condition: Piece) -> bool:
-    """Whether it is the condition of an `if` with nothing but a barrier in it."""
+def _of_condition(condition: Piece) -> Piece | None:
+    """The statement or expression that a condition belongs to."""
     outer = condition.outer
     while outer is not None and outer.kind in ("condition_clause", "parenthesized_expression"):
         outer = outer.outer
+    return outer
+
+
+def is_of_barrier(condition: Piece) -> bool:
+    """Whether it is the condition of an `if` with nothing but a barrier in it."""
+    outer = _of_condition(condition)
     body = outer.part("consequence") if outer is not None and outer.kind == "if_statement" else None
     return body is not None and body.code.lstrip("{ \n").startswith("__sync") and not body.holds(condition)
 
@@ -142,6 +149,12 @@ class Site(Ranks):
         return self.operations is CONDITION and outer is not None and outer.kind == "for_statement"
 
     @property
+    def decides_loop(self) -> bool:
+        """Whether it is the condition of a loop of any kind."""
+        outer = _of_condition(self.piece)
+        return outer is not None and outer.kind in ("for_statement", "while_statement", "do_statement")
+
+    @property
     def is_guard(self) -> bool:
         """Whether it is a statement that some threads or iterations may have to skip."""
         return self.made is not None and self.operations[0].code == GUARD[0].code
@@ -189,7 +202,7 @@ class Site(Ranks):
 
     @property
     def likely(self) -> Iterator[Choice]:
-        """Likely edits: for a condition, comparisons of names that it already has, or tests of a remainder;
+        """Likely edits: for a condition, that it always holds, comparisons of names that it already has, or tests of a remainder;
         for a product of extents, other extents; for an index, counting from the other end; for a number,
         values that are never used; for a value read, a choice between it and 0."""
         if self.replaces and self.operations is INTEGER:
@@ -210,6 +223,8 @@ class Site(Ranks):
         if self.operations is CHOSEN and self.suspect > SUSPECT:
             yield from (c._replace(cost=ZERO - self.suspect) for c in self._choices(0, CHOSEN[0]))
         for number, o in enumerate(self.operations if self.operations is CONDITION else ()):
+            if o.code == "true" and not self.decides_loop:
+                yield Choice(self, number, cost=ALWAYS - self.suspect)
             if any(sign in o.code for sign in SIGNS):
                 yield from self._choices(number, o, high=o.cost - 0.2)
 

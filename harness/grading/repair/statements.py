@@ -109,6 +109,7 @@ class Writer(Moves, Insertions, Expressions):
             barrier = self._barrier(child) if self.schemata.races is not None and node.type != "{" else ""
             stores = self._stores_before(child) if node.type == "}" else ""
             stores += self._assigned_before(child, p) + self._added_before(child, p)
+            stores += self._onwards(child, p) if node.type == "}" else ""
             text += p.file.text[at : child.start] + barrier + stores + before.get(node.id, "")
             text += self.write(child) + after.get(node.id, "")
             at = child.end

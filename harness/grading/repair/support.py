@@ -176,7 +176,8 @@ def support(atomic: bool) -> str:
         " case 1: at += b; break; case 2: at -= b; break;"
         " case 3: at += b * value(edit.c); break; default: at -= b * value(edit.c); } }",
         f"{slow} int backwarp_offset(int s, {POOL}) {{ {edit} const int a = backwarp_int(edit.a, p);"
-        " return edit.operation ? a * backwarp_int(edit.b, p) : a; }",
+        " const int b = edit.operation ? backwarp_int(edit.b, p) : 0;"
+        " return edit.operation == 0 ? a : edit.operation == 1 ? a * b : a - b; }",
         f"template <class L, class R> {slow} void backwarp_exchange(L& l, R& r) {{ const L before = l; l = r; r = before; }}",
     ]
     return "\n".join(lines) + "\n"

@@ -158,3 +158,24 @@ def test_only_the_lines_asked_for_are_changed():
     some = Schemata(source, "k", only=[3])
     assert {s.piece.line for s in some.sites} == {3}
     assert {s.piece.line for s in Schemata(source, "k").sites} > {3}
+
+
+WALK = """
+extern "C" __global__ void k(const float* a, float* out, int n) {
+    int t = threadIdx.x, wide = n, some = n - 1;
+    if (t >= 9) return;
+    const float* p = a;
+    float sum = 0.0f;
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < some; j++) sum += *p++ * (t + i);
+        p += wide - some;
+    }
+    out[t] = sum;
+}
+"""
+
+
+def test_a_pointer_goes_on_to_the_next_row():
+    wrong = WALK.replace("        p += wide - some;\n", "")
+    made, chosen = found(wrong, WALK, "p += wide - some;")
+    assert judged(made, [(chosen,), ()], outputs(WALK)) == [RIGHT, WRONG]

@@ -78,3 +78,12 @@ def test_a_loop_over_the_grid_may_step_by_all_its_threads():
         for s in Schemata(source.replace("blockIdx.x * blockDim.x + ", ""), "k").sites
         for c in s.choices()
     }
+
+
+def test_a_condition_that_is_too_much_is_left_out_early_but_not_that_of_a_loop():
+    body = (
+        "if (n > 3) x[0] = 0; x[1] = n > 4 ? 1 : 0; while (n > 5) n--; for (int i = n; i > 6; i--) x[i] = 1;"
+    )
+    sites = Schemata(f"{K}k(float* x, int n) {{ {body} }}\n", "k").sites
+    always = {s.piece.code for s in sites for c in s.likely if c.edit.after == "true" and c.cost < 1}
+    assert always == {"n > 3", "n > 4"}
