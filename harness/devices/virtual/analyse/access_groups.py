@@ -33,10 +33,13 @@ class Group:
         """Bytes from the start of the first to the end of the last."""
         return self.last + self.nbytes - self.first
 
+    def distance(self, offset: int) -> int:
+        """Of an access at this offset from the others."""
+        return max(self.first - offset, offset - self.last, 0)
+
     def reaches(self, offset: int) -> bool:
         """Whether an access at this offset is within a red zone's length of the others."""
-        gap = SHARED_GAP if self.space == "shared" else GAP
-        return self.first - gap <= offset <= self.last + gap
+        return self.distance(offset) <= (SHARED_GAP if self.space == "shared" else GAP)
 
     def add(self, position: int, ins: Instruction, offset: int) -> None:
         self.first, self.last = min(self.first, offset), max(self.last, offset)
@@ -61,7 +64,8 @@ def access_groups(body) -> dict[int, Group]:
         if (access := _access(item)) and not item.pred:
             key, offset = access
             groups = open_.setdefault(key, [])
-            group = next((g for g in groups if g.reaches(offset)), None)
+            near = [g for g in groups if g.reaches(offset)]
+            group = min(near, key=lambda g: g.distance(offset), default=None)  # so that no two overlap
             if group is None:
                 groups.append(group := Group(*key[:4], offset, offset))
             group.add(position, item, offset)

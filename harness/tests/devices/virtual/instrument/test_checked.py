@@ -49,6 +49,20 @@ def grouped(body: str) -> str:
     return printed(compiled(body))
 
 
+def test_an_access_shares_the_check_of_those_nearest_to_it():
+    """Those of 400 and 252 are one group, that reaches as far as 28; yet both of 28 are another."""
+    text = grouped("""
+        ld.param.u64 %rd1, [p];
+        ld.global.f32 %f1, [%rd1+400];
+        ld.global.f32 %f2, [%rd1+28];
+        ld.global.f32 %f3, [%rd1+252];
+        ld.global.f32 %f4, [%rd1+28];
+        st.global.f32 [%rd1], %f4;
+        ret;
+    """)
+    assert "[%rd1+400], [%rd1+252];" in text and "[%rd1+28], [%rd1+28];" in text
+
+
 def test_accesses_a_constant_apart_share_a_check_until_their_register_is_written():
     """The sizes: 4; 260, a write of 4; 1040, one of 16 in shared memory."""
     assert grouped("""
