@@ -300,4 +300,7 @@ def _other_groups(p: Piece) -> list[str]:
     if sign in "+-" and right.kind == "binary_expression" and right.part("operator").code in "*/":
         y, times, z = (right.part(name).code for name in ("left", "operator", "right"))
         return [f"({left.code} {sign} {y}) {times} {z}"]
+    inner = right.parts[0] if right.kind == "parenthesized_expression" and len(right.parts) == 1 else None
+    if inner is not None and inner.kind == "binary_expression" and sign in ("-", "*", "/", "%"):
+        return [f"{left.code} {sign} {inner.code}"]
     return []

@@ -15,6 +15,7 @@ from .kinds import kind_of
 from .pool import Entries, are_named_alike
 from .sites import Choice
 from .support import asked
+from .terms import words
 
 TEMPLATE = 0.7  # the cost of a template argument, as there are few
 MOST_TARGETS = 8  # variables that may be assigned at one place
@@ -164,12 +165,12 @@ class Insertions:
         """Whether the function has this statement, or an `if` that names nothing else, perhaps with a part
         missing."""
         alike = (words for other, words in self._statements.items() if other.startswith("if"))
-        return code in self._statements or code.startswith("if") and any(w <= _words(code) for w in alike)
+        return code in self._statements or code.startswith("if") and any(w <= words(code) for w in alike)
 
     @cached_property
     def _statements(self) -> dict[str, frozenset[str]]:
         """The statements of the function, on one line each, and the names in them."""
-        return {_flat(s): _words(_flat(s)) for s in self.function.body.all(*_ADDED)}
+        return {_flat(s): words(_flat(s)) for s in self.function.body.all(*_ADDED)}
 
     @cached_property
     def _updates(self) -> list[tuple[str, Piece]]:
@@ -321,10 +322,6 @@ class Insertions:
     _called_with: Callable
     _kept_after: Callable
     _stores: Callable
-
-
-def _words(code: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[A-Za-z_]\w*", code))
 
 
 def in_series(one: str, other: str, which: float) -> Iterator[str]:

@@ -21,7 +21,8 @@ UNUSED = -0.6  # the rank of what is never used
 FAR_FETCHED = 9.0  # the rank of a value that may only replace a similar number
 MOST_DIVIDED = 3  # names to form quotients of
 MOST_MEMBERS = 24  # of structures
-_OVER_THE_GRID = re.compile(r"\bfor \([^;]*blockIdx")  # a loop with a step of all threads
+#: a loop with a step of all threads, or a grid of two dimensions
+_OVER_THE_GRID = re.compile(r"\bfor \([^;]*blockIdx|blockIdx\.y")
 MOST_INDICES = 8  # names to form element indices from
 
 

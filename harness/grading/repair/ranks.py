@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from itertools import combinations, permutations, product
 
 from ...course.cuda_pieces import Piece, Variable
 from .directions import are_akin, are_counterparts, of_one_direction
 from .edits import CONDITION, DIFFERENCE, IF_GIVEN, INTEGER, STORE, Operation
 from .pool import FAR_FETCHED, UNUSED, Entries, Entry, are_named_alike, numbers_near
-from .terms import divisor, tail
+from .terms import divisor, grouped, tail, words
 
 UNLIKE = 0.3
 NUMBER = 0.2  # penalty of 0 and 1 against names; twice as much for other numbers
@@ -56,7 +56,7 @@ class Ranks:
             return self._stored if wanted == {"a", "b"} else self._added
         if wanted == {"a", "b"}:
             if o.code == DIFFERENCE:
-                return [(0.0, partial(permutations, self.sizes_here, 2))]
+                return [(0.0, partial(permutations, [i for i in self.plain if self._may_be_size(i)], 2))]
             if not any(sign in o.code for sign in SIGNS):
                 return self._multiplied
             if len(re.findall(r"\ba\b", o.code)) == 1:
@@ -121,13 +121,13 @@ class Ranks:
 
     def _set_to(self, o: Operation, v: Variable) -> Iterator[tuple[float, tuple[int]]]:
         """By rank: what may be assigned or added to a variable; a sum similar to its first value."""
-        first = _words(v.value.code) if v.value else frozenset()
+        first = words(v.value.code) if v.value else frozenset()
         for a in self.here:
             entry = self.pool[a]
             if entry.text == v.name or entry.is_size or entry.rank >= FAR_FETCHED:
                 continue
             if entry.of:
-                own = _words(entry.text)
+                own = words(entry.text)
                 if o.code == "= a" and first and first != own and 2 * len(first & own) >= len(own):
                     yield entry.rank - UNLIKE, (a,)
             elif entry.variable or o.code == "+= a" and entry.known == 1:
@@ -145,13 +145,13 @@ class Ranks:
         if self.own is not None:
             found += UNLIKE * (entry.varies != self.pool[self.own].varies)
         if self.piece.kind == "binary_expression":
-            shared = self._words & _words(entry.text)
+            shared = self._words & words(entry.text)
             found += -2 * UNLIKE if 1 < len(shared) > len(self._words) // 2 else UNLIKE
         return found
 
     @cached_property
     def _words(self) -> frozenset[str]:
-        return _words(self.piece.code)
+        return words(self.piece.code)
 
     @cached_property
     def _sizes(self) -> set[str]:
@@ -172,8 +172,19 @@ class Ranks:
             outer is not None
             and outer.kind == "init_declarator"
             and outer.part("value") == self.piece
-            and any(outer.part("declarator").code in _words(size) for size in self._sizes)
+            and outer.part("declarator").code in self._bounding
         )
+
+    @cached_property
+    def _bounding(self) -> frozenset[str]:
+        """The names in bounds, and in the values of those names: `last` in `n = last - first`."""
+        names = frozenset().union(*map(words, self._sizes))
+        values = [e.variable.value for e in self.pool if e.variable and e.text in names]
+        return names.union(*(words(value.code) for value in values if value))
+
+    def _may_be_size(self, entry: int) -> bool:
+        e = self.pool[entry]
+        return e.variable is not None and (not e.varies or e.rank <= UNUSED)
 
     @cached_property
     def _of_block(self) -> set[str]:
@@ -258,8 +269,8 @@ class Ranks:
         spoken = self._words if self.operations is CONDITION else frozenset()
         own = {}
         for i in (i for i in self.here if self.pool[i].varies):
-            words = _words(self.pool[i].text)
-            said = 0.4 if words & spoken else 0.3 if words & self._guarded else 0.0
+            named = words(self.pool[i].text)
+            said = 0.4 if named & spoken else 0.3 if named & self._guarded else 0.0
             own[i] = (0.2 if self.pool[i].of else 0.0) - said
         others = {i: 0.5 if self.pool[i].varies or (self.pool[i].known or 0) > 1 else 0.1 for i in self.plain}
         others |= dict.fromkeys(self.sizes_here, 0.0)
@@ -281,7 +292,7 @@ class Ranks:
             while outer is not None and outer.kind in ("condition_clause", "parenthesized_expression"):
                 outer = outer.outer
             statement = (outer.part("consequence") or outer.part("body")) if outer is not None else None
-        return _words(statement.code) if statement and len(statement.code) <= SHORT else frozenset()
+        return words(statement.code) if statement and len(statement.code) <= SHORT else frozenset()
 
     def _expected(self, a: int, b: int) -> float:
         """How likely it is that they are compared."""
@@ -302,7 +313,7 @@ class Ranks:
     @cached_property
     def sizes_here(self) -> list[int]:
         found = [i for i in self.plain if not self.pool[i].varies]
-        member = re.compile(r"(?!threadIdx|blockIdx|gridDim)\w+\.").match  # `blockDim.x`, `g.C`
+        member = re.compile(r"(?!threadIdx|blockIdx)\w+\.").match  # `blockDim.x`, `g.C`
         return [i for i in found if self.pool[i].variable] + [i for i in found if member(self.pool[i].text)]
 
     @cached_property
@@ -383,16 +394,3 @@ class Ranks:
         outer = self.piece.outer
         declared = outer is not None and outer.kind == "init_declarator"
         return self.pool.partners.get(outer.part("declarator").code, set()) if declared else set()
-
-
-def grouped(ranked: Iterable[tuple[float, tuple]]) -> list[tuple[float, Callable[[], Iterable]]]:
-    """By rank."""
-    groups: dict[float, list[tuple]] = {}
-    for rank, entries in ranked:
-        groups.setdefault(rank, []).append(entries)
-    return [(rank, lambda group=group: group) for rank, group in groups.items()]
-
-
-@cache
-def _words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[A-Za-z_]\w*", text))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import permutations
 
 from ...course.cuda_pieces import Function, Piece
@@ -78,7 +79,7 @@ def parsed(texts: Iterable[str]) -> Iterator[tuple[str, Piece]]:
 
 def in_text(body: Piece, names: Collection[str]) -> list[str]:
     """The sums, products and remainders in a function, frequent ones first; each also for the other
-    direction, and for every quotient the remainder."""
+    direction, for every quotient the remainder, and for the number of a warp how many warps there are."""
     found: Counter[str] = Counter()
     for e in body.all("binary_expression"):
         if e.part("operator").code in SIGNS and 2 <= len(list(e.all(*_NAMES))) <= MOST_LEAVES:
@@ -87,6 +88,7 @@ def in_text(body: Piece, names: Collection[str]) -> list[str]:
         others = [text, *turned(text, names)]
         if re.fullmatch(r"[\w.]+ [/%] [\w.]+", text):
             others += [o.translate(str.maketrans("/%", "%/")) for o in others]
+            others += [text.replace("threadIdx", "blockDim")] if " / " in text else []  # how many there are
         for other in others:
             found[other] += 0
     return sorted(found, key=lambda text: (-min(found[text], 2), len(re.findall(r"\w+", text))))
@@ -176,3 +178,16 @@ def tail(product: Piece) -> str:
 def divisor(e: Piece) -> str:
     """`4` of `n / 4`, of which `n / 4 * 4` is the largest multiple."""
     return e.part("right").code if e.part("operator").code == "/" else ""
+
+
+def grouped(ranked: Iterable[tuple[float, tuple]]) -> list[tuple[float, Callable[[], Iterable]]]:
+    """By rank."""
+    groups: dict[float, list[tuple]] = {}
+    for rank, entries in ranked:
+        groups.setdefault(rank, []).append(entries)
+    return [(rank, lambda group=group: group) for rank, group in groups.items()]
+
+
+@cache
+def words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[A-Za-z_]\w*", text))

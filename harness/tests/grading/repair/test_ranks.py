@@ -87,3 +87,10 @@ def test_a_condition_that_is_too_much_is_left_out_early_but_not_that_of_a_loop()
     sites = Schemata(f"{K}k(float* x, int n) {{ {body} }}\n", "k").sites
     always = {s.piece.code for s in sites for c in s.likely if c.edit.after == "true" and c.cost < 1}
     assert always == {"n > 3", "n > 4"}
+
+
+def test_the_end_of_what_a_bound_counts_may_be_limited():
+    body = "int first = 2 * n; int last = first + 2; int count = last - first; for (int i = 0; i < count; i++) x[i] = 0;"
+    sites = Schemata(f"{K}k(float* x, int n, int all) {{ {body} }}\n", "k").sites
+    found = {c.edit.after: c.cost for s in sites if s.piece.code == "first + 2" for c in s.likely}
+    assert found["min(first + 2, all)"] < 0.9

@@ -385,7 +385,12 @@ def test_names_of_two_declarations_are_exchanged_with_their_extents():
 
 @pytest.mark.parametrize(
     ("own", "meant"),
-    [("a[t] - a[1] / n", "(a[t] - a[1]) / n"), ("fmaxf(a[t], a[1])", "a[t] + a[1]"), ("min(t, n)", "t * n")],
+    [
+        ("a[t] - a[1] / n", "(a[t] - a[1]) / n"),
+        ("a[t] * (n - a[1])", "a[t] * n - a[1]"),
+        ("fmaxf(a[t], a[1])", "a[t] + a[1]"),
+        ("min(t, n)", "t * n"),
+    ],
 )
 def test_what_is_grouped_otherwise_and_what_needs_no_function(own, meant):
     source = (

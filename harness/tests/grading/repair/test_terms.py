@@ -39,6 +39,8 @@ def test_what_the_text_has_is_turned_to_columns_and_to_remainders():
     body = read("void f() { int p = down / stride_h; }").functions[0].body
     found = in_text(body, {"p", "down", "right", "stride_h", "stride_w"})
     assert {"down / stride_h", "right / stride_w", "down % stride_h", "right % stride_w"} <= set(found)
+    body = read("void f() { int warp = threadIdx.x / 32; }").functions[0].body
+    assert "blockDim.x / 32" in in_text(body, {"warp"})
 
 
 def test_places_of_an_array_by_its_axes():
