@@ -181,6 +181,10 @@ class CudaText:
             found.setdefault(v.name, []).append(v)
         return found
 
+    def members(self, name: str) -> list[Variable]:
+        """The members of this name of all structs."""
+        return [v for v in self._by_name.get(name, ()) if v.node.parent.type == "field_declaration"]
+
     def subscripts(self, array: str, line: int) -> list[Piece]:
         """The elements `array[...][...]` on a line, the innermost brackets last."""
         start = self.line_start(line)

@@ -16,11 +16,14 @@ from ..devices.launching import triple
 from ..errors import KernelFault, LaunchError
 from . import sentences
 from .causes import dependences, formulas, integers, naming, not_finite, orders, shares, summed
+from .causes.accesses import name_in_file
+from .causes.along_an_axis import right_along
 from .causes.bare import bare_elements
 from .causes.block_slips import same_slot, stores_meet, takes_what_changes
 from .causes.budget import Budget, Spent
 from .causes.collectives import kept_away
 from .causes.narrow_slips import stores_a_comparison
+from .causes.only_store import only_store
 from .causes.text_causes import causes
 from .causes.too_few import NO_THREAD
 from .causes.unset import left_in_a_loop, read_unset, too_few_threads, zeros_left_out
@@ -66,7 +69,9 @@ def explain(
         reasons += kept_away(shown.error, shown.kernel.name, source)
         reasons += clashes(shown.error, shown.kernel, source) + of_text()
         short = reasons and shown.error.kind == "uninitialised-read"  # where it strays matters less than why
-        lines = sentences.fault(replace(shown.error, other=None) if short else shown.error, source)
+        called = name_in_file(shown.error.array, shown.kernel, source)
+        found = replace(shown.error, other=None) if short else shown.error
+        lines = sentences.fault(found, source, called)
         lines += sentences.wrong_type(shown.error, shown.kernel)
         launched = puzzle, tunables(source), source
         surplus = sentences.surplus_thread(shown.error, shown.kernel, shown.case, *launched)
@@ -102,7 +107,10 @@ def explain(
             verdict.causes += [text for text in of_text(explained=True) if NO_THREAD in text]
             return lines + verdict.causes
     elif says := shown.kind == "wrong" and (
-        integers.explain(shown.kernel, seen) or bare_elements(shown.kernel, seen) or added(True)
+        integers.explain(shown.kernel, seen)
+        or bare_elements(shown.kernel, seen)
+        or added(True)
+        or right_along(seen)
     ):
         if not_finite.ARISES in says:
             lines = [line for line in lines if not line.startswith(("nan is", "inf is"))]
@@ -114,6 +122,8 @@ def explain(
         verdict.causes += too_few_threads(shown.observation, launch)
     of_lines = of_text(explained=bool(verdict.causes), named=bool(claim and claim.name))
     verdict.causes = plainest_first(without_consequences(verdict.causes, of_lines) + of_lines)
+    if shown.kind == "unwritten" and not verdict.causes:
+        verdict.causes = only_store(shown.mismatches[0].array, shown.kernel, source)
     return lines + verdict.causes
 
 
@@ -170,8 +180,13 @@ def added_up(
         says, pairs = in_letters(trial, run, budget, alone, races(out.get(case.name)))
         if says:
             return f"{where}, {says}"
-        some += [f"{where}, {text}" for pair in pairs if (text := formulas.told(*pair))]
+        scalars = {p.name: p.resolve(trial.dims) for p in kernel.params if is_fraction(p)}
+        some += [f"{where}, {text}" for pair in pairs if (text := formulas.told(*pair, scalars))]
     return some[0] if some and examples else ""
+
+
+def is_fraction(p: object) -> bool:
+    return isinstance(p, Scalar) and p.dtype.startswith("float")
 
 
 def of_shares(shown: Outcome, trials: list[Trial], setup: Setup, budget: Budget) -> str:

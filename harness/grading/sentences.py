@@ -8,13 +8,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from ..course.cuda_pieces import Piece
 from ..course.cuda_text import read
 from ..course.declare import Array, Case, Kernel, Puzzle
 from ..course.stubs import first_task, stub_text
 from ..errors import Coordinates, KernelFault, LaunchError
+from .causes.accesses import access_at, is_divided
 from .causes.block_slips import same_in_block
-from .causes.lane_slips import test_names
 from .causes.too_few import whole_blocks_spare
 from .compare import Mismatch, show_pair
 
@@ -62,8 +61,9 @@ def place(thread: Coordinates | None, block: Coordinates | None) -> str:
     return f" by {' of '.join(who)}" if who else ""
 
 
-def fault(found: KernelFault, source: str) -> list[str]:
-    """The device's report, with the student's line; `source` is the file's text."""
+def fault(found: KernelFault, source: str, called: str = "") -> list[str]:
+    """The device's report, with the student's line; `source` is the file's text. called: what the file calls
+    the array, if it is another name."""
     where = f" at {found.file}:{found.line}" if found.line else ""
     headline = found.headline
     if found.other and found.other.line == found.line:  # both sides of a race are on one line: name it once
@@ -72,8 +72,10 @@ def fault(found: KernelFault, source: str) -> list[str]:
     text = found.source or nth_line(source, found.line)
     divided = is_divided(found.array, source)
     here = text == nth_line(source, found.line)  # and not in a header
-    named = read(source if here else text).subscripts(found.array, found.line if here else 1)
-    lines += source_line(found.line, text, named[0].column if len(named) == 1 and not divided else 0)
+    how = next((how for how in ("read", "write") if f"this thread {how}s" in found.explanation), "")
+    how = how or next((how for how in ("read", "write") if f"__ {how} of" in found.headline), "")
+    at = column(*((found.line, source) if here else (1, text)), called or found.array, how)
+    lines += source_line(found.line, text, 0 if divided else at)
     element = f"{found.array}[{found.index}]" if found.array.isidentifier() and found.index else ""
     if element and element not in found.explanation and "before its start" not in found.explanation:
         lines.append(
@@ -86,8 +88,15 @@ def fault(found: KernelFault, source: str) -> list[str]:
             f"{found.array} is the whole dynamic shared memory here: the access may belong to another pointer into it."
         )
     if found.other and found.other.line != found.line:
-        lines += source_line(found.other.line, nth_line(source, found.other.line))
+        other = column(found.other.line, source, called or found.array)
+        lines += source_line(found.other.line, nth_line(source, found.other.line), other)
     return lines + others(found)
+
+
+def column(line: int, source: str, array: str, how: str = "") -> int:
+    """Where on a line an array is accessed; 0 if that is not certain."""
+    access = access_at(read(source), line, array, how) if array and line else None
+    return access.column if access else 0
 
 
 def others(found: KernelFault) -> list[str]:
@@ -218,32 +227,6 @@ def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, found: Sequence[Misma
 def is_barrier(name: str) -> bool:
     """Whether threads wait for one another in a function of this name."""
     return name.startswith("__sync") or name.endswith("_sync")
-
-
-def is_divided(array: str, source: str) -> bool:
-    """Whether an array is the dynamic shared memory, with other pointers of the file derived from it."""
-    file = read(source)
-    dynamic = {"extern", "__shared__"}
-    if not any(v.name == array and dynamic <= set(v.words) for v in file.variables):
-        return False
-    values = [v.value for v in file.variables if v.pointer]
-    values += [e.part("right") for e in file.whole.all("assignment_expression")]
-    return any(
-        value and starts_from(array, value) and "threadIdx" not in test_names(value) for value in values
-    )
-
-
-def starts_from(array: str, value: Piece) -> bool:
-    """Whether an expression is `array + ...` or `&array[...]`, in a cast or not."""
-    while value.kind in ("cast_expression", "parenthesized_expression"):
-        value = value.parts[-1]
-    if value.kind == "pointer_expression":
-        value = value.parts[0]
-        return value.kind == "subscript_expression" and value.parts[0].code == array
-    first = value
-    while first.kind == "binary_expression" and first.part("operator").code == "+":
-        first = first.part("left")
-    return first is not value and first.code == array
 
 
 def nth_line(source: str, number: int) -> str:

@@ -27,6 +27,7 @@ def block_slips(
 ) -> Iterator[Slip]:
     """The slips that the solution does not have. failed: the sizes and launches of the failing cases."""
     yield from overlapping_blocks(kernel, own, solution, failed)
+    yield from blocks_of_another_size(own, failed)
     if not any(places_in_the_grid(solution)):
         for e, name, index in places_in_the_grid(own):
             yield Slip(
@@ -64,6 +65,28 @@ def overlapping_blocks(
                 f"along {axis}: must blockIdx.{axis} not be multiplied by that?",
             )
             return
+
+
+def blocks_of_another_size(
+    own: Function, failed: Sequence[tuple[Mapping[str, int], Launch]]
+) -> Iterator[Slip]:
+    """`blockIdx.x * 256 + threadIdx.x`, where no failing launch has blocks of that size."""
+    for e in own.body.all("binary_expression"):
+        terms = [names for sign, names in expanded(e) if sign > 0 and sign_of(e) == "+"]
+        for i, axis in enumerate(AXES):
+            blocks = [[n for n in t if n != f"blockIdx.{axis}"] for t in terms if f"blockIdx.{axis}" in t]
+            if (f"threadIdx.{axis}",) not in terms or len(blocks) != 1 or len(blocks[0]) != 1:
+                continue
+            threads = [triple(t.block, "block")[i] for _, t in failed if triple(t.grid, "grid")[i] > 1]
+            step = int(blocks[0][0]) if blocks[0][0].isdecimal() else 0
+            each = {step / n for n in threads}  # a thread may have several elements, and blocks may overlap
+            if step and each and 1 not in each and (len(each) > 1 or min(each) > 1 and min(each) % 1):
+                yield Slip(
+                    e.line,
+                    f"Line {e.line} takes blocks to be {step} threads apart along {axis}: {shown(e)}. In a failing case, a block has "
+                    f"{threads[0]}: use blockDim.{axis}.",
+                )
+                return
 
 
 def extents(kernel: Kernel, dims: Mapping[str, int]) -> set[int]:

@@ -9,7 +9,7 @@ one element serves as an example. All this holds for one case.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, permutations
 
@@ -26,10 +26,10 @@ LEAST_STEPS = 4  # equal steps that are needed before anything is said about the
 FEW_BROKEN = 2  # rules that extra terms break, if they are told of at all
 
 
-def told(want: Terms, got: Terms) -> str:
-    """What is different; "" if nothing is."""
+def told(want: Terms, got: Terms, scalars: Mapping[str, float] | None = None) -> str:
+    """What is different; "" if nothing is. scalars: see one_element."""
     return general(want, got) or (
-        "" if alike(want, got) else against_rules(want, got) or one_element(want, got)
+        "" if alike(want, got) else against_rules(want, got) or one_element(want, got, scalars)
     )
 
 
@@ -152,6 +152,7 @@ def as_indices(view: View, want: Terms, index: int, right: dict, new: dict) -> s
     if len(texts) == 2 and len({frozenset(pair) for pair in texts.values()}) == 1:
         a, b = next(iter(texts.values()))
         changes = [f"{a} and {b} should change places"]
+        array = array if index else f"{array}, or in what is added to it"
     does = "adds" if len(factors) == 2 else "puts"
     to = "to" if len(factors) == 2 else "into"
     where = f"in {array}, {', and '.join(changes)}"
@@ -201,13 +202,13 @@ def told_steps(
     used."""
     own = [c for c in columns_of(want) if c.array == index]
     name, forwards, inverse = want.arrays[index].name, [], []
-    turned = any(factor < 0 for factor in whole.factors[:-1])  # as weights[w - p], where w itself is computed
+    back = any(factor < 0 for factor in whole.factors[:-1])  # as weights[w - p], where w itself is computed
     for letter, a, b in zip((*letters, ""), whole.factors, new.factors, strict=True):
         if a != b and letter:
             known = next((c.steps for c in own if c.step == a and c.step > 1 and c.letter == letter), "")
             named = f" ({known})" if known and not known.isdecimal() else ""
             like = as_elsewhere(want, letter, b, index)
-            of = of_another(want, letter, index) if turned else ""
+            of = of_another(want, letter, index) if back else ""
             text = f"a step along {letter}{of} moves by {b} in {name}{like}; it should move by {a}{named}"
             (inverse if a < 0 else forwards).append(text)
         elif a != b:
@@ -215,7 +216,10 @@ def told_steps(
     cost, changes = 1 + len(forwards) + len(inverse), forwards or inverse  # of `w - p`, the w alone is enough
     if len(changes) < 3:
         return cost, f"{'; '.join(changes)}."
-    if inverse and not index:  # nobody computes it in this direction
+    turned = any(a * b < 0 for a, b in zip(whole.factors[:-1], new.factors[:-1], strict=True))
+    if (
+        turned or inverse and not index
+    ):  # an accident of which terms there are; nobody computes it in this direction
         return 0, ""
     return cost, f"the place in {name} is {new.text(letters)}; it should be {whole.text(letters)}."
 

@@ -13,8 +13,8 @@ import numpy as np
 from ...course.declare import Kernel
 from ...course.parameters import Array, Scalar
 from ..compare import Expected, axis_index, reference_arrays
-from .other_inputs import reference
 from .rules import EXACT, Linear, nearest
+from .summands import reference
 
 if TYPE_CHECKING:
     from .naming import Observation
@@ -30,7 +30,8 @@ def explain(kernel: Kernel, observations: Sequence[Observation]) -> str:
         return ""
     (name,) = wrong
     seen = [(o, next(t for t in o.targets if t.array.name == name)) for o in failed]
-    if not seen[0][1].array.dtype.startswith("int") or any(left_out(o, t) for o, t in seen):
+    seen = [(o, t) for o, t in seen if not left_out(o, t)]
+    if not seen or not seen[0][1].array.dtype.startswith("int"):
         return ""
     source = counted(kernel, *seen[0])
     if source:

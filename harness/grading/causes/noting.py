@@ -149,11 +149,15 @@ def _unique(found: Iterable[Iterable[str]]) -> list[str]:
 
 
 def names_in(file: CudaText, piece: Piece, place: int) -> Iterator[str]:
-    """The integer variables that a piece reads and that can be named at a place."""
+    """The integer variables, and members of variables, that a piece reads and that can be named at a place."""
     for p in piece.all("identifier"):
         known = file.variable_at(p.code, place)
         if known and _is_integer(known):
             yield p.code
+        elif known and p.outer.kind == "field_expression" and p.outer.parts[0] == p:
+            members = file.members(p.outer.parts[-1].code)
+            if members and all(map(_is_integer, members)):
+                yield p.outer.code
 
 
 def _is_integer(variable: Variable) -> bool:

@@ -4,6 +4,10 @@ one is added.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import combinations
+from math import prod
+
 import numpy as np
 
 from ..compare import axis_index, either
@@ -13,17 +17,18 @@ from .summed import Terms
 MOST_SHOWN = 6  # elements that are listed one by one
 LEAST_TERMS = 4  # needed for a common factor
 _ONE = 1 - 1e-6
+CLOSE = 1e-4  # of a factor: float32 may have rounded it twice
 
 
-def one_element(want: Terms, got: Terms) -> str:
-    """At most two terms of a wrong element."""
+def one_element(want: Terms, got: Terms, scalars: Mapping[str, float] | None = None) -> str:
+    """At most two terms of a wrong element. scalars: the kernel's parameters that are fractions."""
     places = want.flat(0), got.flat(0)
     lacking, surplus = (t.only(~np.isin(t.keys(), other.keys())) for t, other in ((want, got), (got, want)))
     wrong = sorted(set(lacking.flat(0)) & set(surplus.flat(0))) or sorted(
         set(lacking.flat(0)) | set(surplus.flat(0))
     )
     if not wrong:
-        return other_weight(want, got)
+        return other_weight(want, got, scalars or {})
     at = wrong[0]
     less, more = lacking.only(lacking.flat(0) == at), surplus.only(surplus.flat(0) == at)
     (place,) = {element(t, 0, 0) for t in (less, more) if len(t.at)} or {""}
@@ -97,7 +102,7 @@ def several(values: list[int]) -> str:
     return f"{values[0]} to {values[-1]}" if whole else f"{{{','.join(map(str, values))}}}"
 
 
-def other_weight(want: Terms, got: Terms) -> str:
+def other_weight(want: Terms, got: Terms, scalars: Mapping[str, float]) -> str:
     """The same elements, multiplied by other numbers."""
     a, b = np.argsort(want.keys(), kind="stable"), np.argsort(got.keys(), kind="stable")
     if len(a) != len(b) or (want.keys()[a] != got.keys()[b]).any():
@@ -115,5 +120,22 @@ def other_weight(want: Terms, got: Terms) -> str:
     ratios = got.times[b] / want.times[a]
     if len(ratios) >= LEAST_TERMS and np.allclose(ratios, ratios[0], rtol=1e-4) and 0 < ratios[0] < _ONE:
         out, array = want.arrays[0].name, want.arrays[1].name
-        return f"{out} gets {ratios[0]:.4g} times as much of {array} as it should."
+        return f"{out} gets {ratios[0]:.4g}{in_scalars(ratios[0], scalars)} times as much of {array} as it should."
+    if scalars and (called := in_scalars(now, scalars)) != (meant := in_scalars(right, scalars)):
+        factors = [f"{x:.4g}{name}" for x, name in ((now, called), (right, meant))]
+        return f"for {place}, {source} is multiplied by {factors[0]}; it should be by {factors[1]}."
     return f"for {place}, {source} is added {how_often(now)}; it should be {how_often(right)}."
+
+
+def in_scalars(factor: float, scalars: Mapping[str, float]) -> str:
+    """` (-learning_rate * momentum)`: the only product of some of these that a factor is, or 1 plus or minus one."""
+    for count in range(1, len(scalars) + 1):
+        known = [
+            (" * ".join(names), prod(scalars[n] for n in names)) for names in combinations(scalars, count)
+        ]
+        for form, of in (("{}", 0), ("-{}", 0), ("1 - {}", 1), ("1 + {}", 1)):
+            sign = -1 if "-" in form else 1
+            found = [name for name, x in known if abs(of + sign * x - factor) < CLOSE * abs(factor)]
+            if found:
+                return f" ({form.format(found[0])})" if len(found) == 1 else ""
+    return ""

@@ -18,8 +18,9 @@ import numpy as np
 from ...course.declare import Kernel
 from ...course.parameters import Array, Scalar
 from ...errors import CourseError
-from ..compare import axis_index, outputs_of, reference_arrays, show_pair
+from ..compare import axis_index, reference_arrays, show_pair
 from .budget import Budget, Spent
+from .summands import otherwise_joined, reference, times
 
 if TYPE_CHECKING:
     from .naming import Observation
@@ -40,6 +41,15 @@ class Other:
     says: str
     change: Callable[[Inputs], Inputs]
     scalars: Callable[[Mapping], Mapping] = lambda dims: dims
+    of: str = ""
+
+
+def told_of_all(same: Sequence[Other]) -> str:
+    """The sentence on equivalent explanations: if `input` is reversed, or if `weights` is, the products are the same."""
+    of = list(dict.fromkeys(other.of for other in same))
+    return (
+        same[0].says.replace(f" if {of[0]} is ", f" if {' or '.join(of)} is ", 1) if of[0] else same[0].says
+    )
 
 
 def explain(
@@ -74,13 +84,15 @@ def explain(
         left = [other for other in left if "and" not in other.key]
     if len({other.key for other in left}) == 1:
         rest = [a.name for a in kernel.outputs if a not in wrong]
-        return left[0].says + f" {' and '.join(rest)} {'is' if len(rest) == 1 else 'are'} right." * bool(rest)
+        return told_of_all(left) + f" {' and '.join(rest)} {'is' if len(rest) == 1 else 'are'} right." * bool(
+            rest
+        )
     if left and all(other.key[0] == 0 for other in left):  # both are factors of the same products
         names = [other.key[1] for other in left]
         return f"{', '.join(names[:-1])} and {names[-1]} play no part in {out}: nothing of them gets there."
     if left or len(kernel.outputs) > 1:
         return ""
-    return terms_of(kernel, seen, fits, differs) or times(kernel, failed)
+    return terms_of(kernel, seen, fits, differs) or times(kernel, failed) or otherwise_joined(kernel, failed)
 
 
 def computed(kernel: Kernel, seen: Observation, other: Other) -> Mapping[str, np.ndarray] | None:
@@ -89,11 +101,6 @@ def computed(kernel: Kernel, seen: Observation, other: Other) -> Mapping[str, np
             return reference(kernel, other.change(reference_arrays(seen.arrays)), other.scalars(seen.dims))
     except (ValueError, IndexError, KeyError, ArithmeticError, CourseError):  # there are no such inputs here
         return None
-
-
-def reference(kernel: Kernel, arrays: Inputs, dims: Mapping[str, int]) -> dict[str, np.ndarray]:
-    with np.errstate(all="ignore"):
-        return outputs_of(kernel, kernel.reference(dict(arrays), dict(dims)), dims)
 
 
 # -- other inputs --------------------------------------------------------------------------------------------
@@ -109,6 +116,10 @@ def candidates(kernel: Kernel, seen: Observation, out: str) -> Iterator[Other]:
                 (value, a.name),
                 f"{out} is what comes out if every element of {a.name} is {value}: {a.name} {how}.",
                 replaced(a, lambda x, value=value: np.full_like(x, value)),
+            )
+        for way, (what, change) in KEPT.items():
+            yield Other(
+                (way, a.name), f"{out} is what comes out if {what} {a.name} is 0.", replaced(a, change)
             )
         own = next((p.letters for p in kernel.outputs if p.name == out), "")
         yield from slices(a, out, own)
@@ -141,6 +152,12 @@ def candidates(kernel: Kernel, seen: Observation, out: str) -> Iterator[Other]:
                 f"{out} is what comes out if {a.name} and {b.name} change places.",
                 lambda arrays, a=a, b=b: {**arrays, a.name: arrays[b.name], b.name: arrays[a.name]},
             )
+
+
+KEPT: Mapping[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
+    "above 0": ("every negative element of", lambda x: np.maximum(x, 0)),
+    "below 0": ("every positive element of", lambda x: np.minimum(x, 0)),
+}
 
 
 def other_scalars(kernel: Kernel, out: str) -> Iterator[Other]:
@@ -227,6 +244,7 @@ def layouts(a: Array, out: str) -> Iterator[Other]:
                 ("reversed", named),
                 f"{out} is what comes out if {a.name} is reversed along {named}.",
                 replaced(a, lambda x, chosen=chosen: np.flip(x, chosen)),
+                of=a.name,
             )
     for order in permutations(axes) if 1 < len(a.letters) <= 4 else ():
         if order != tuple(axes):
@@ -243,33 +261,6 @@ def laid_out(x: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
     if all(x.shape[i] == 1 for i, o in enumerate(order) if i != o):
         raise ValueError("nothing changes")
     return x.ravel().reshape(shape).transpose(np.argsort(order))
-
-
-def times(kernel: Kernel, failed: Sequence[Observation]) -> str:
-    """An array that is added several times, such as a bias that every lane adds: `expected + (n - 1) *
-    bias`."""
-    name = kernel.outputs[0].name
-    for a in kernel.arrays:
-        if a.role not in ("in", "constant") or not a.dtype.startswith("float"):
-            continue
-        found = set()
-        for o in failed:
-            arrays = reference_arrays(o.arrays)
-            without = reference(kernel, {**arrays, a.name: np.zeros_like(arrays[a.name])}, o.dims)[name]
-            share, more = o.targets[0].values - without, o.results[name] - without
-            size = float((share**2).sum())
-            with np.errstate(invalid="ignore", over="ignore"):
-                count = float((share * more).sum()) / size if size else np.nan
-            room = (1 + abs(count)) * 4 * np.maximum(o.targets[0].tolerance, 1e-5 * o.targets[0].magnitude)
-            fits = np.isfinite(count) and without.any() and bool((np.abs(more - count * share) <= room).all())
-            found.add(round(count) if fits and abs(count - round(count)) < 1e-3 else None)
-        if None not in found and all(n > 1 for n in found):
-            often = f"{min(found)} times" if len(found) == 1 else "several times"
-            where = ": in every iteration of a loop, or by everybody who has a part of the sum" * (
-                max(found) > 3
-            )
-            return f"{a.name} is added {often} instead of once{where}."
-    return ""
 
 
 # -- the terms of a sum --------------------------------------------------------------------------------------

@@ -82,7 +82,8 @@ def outside_of_axis(
             numbers = f"{_added((sign, str(value(n))) for sign, n in terms)} = " if terms[1:] else ""
             called = sizes.get(letter, "")
             known = f" ({called} = {size})" if called and not called.isdecimal() else ""
-            found.append(f"{text} is {numbers}{at}, but {fault.array} has {letter} = 0 to {size - 1}{known}.")
+            there = f"{letter} = 0 to {size - 1}" if size > 1 else f"only {letter} = 0"
+            found.append(f"{text} is {numbers}{at}, but {fault.array} has {there}{known}.")
             names |= {p for _, n in terms for p in re.findall(r"[A-Za-z_]\w*", n)}
     return found[:2], names
 
@@ -119,10 +120,29 @@ def varies(file: CudaText, function: Function, name: str, place: int) -> bool:
     declared = file.variable_at(name, place)
     if declared is None or declared.scope.type == "translation_unit":
         return False
-    if name in {v.name for v in function.parameters}:
-        return not function.is_kernel
+    mine = [v.name for v in function.parameters]
+    if name in mine:
+        return not function.is_kernel and varies_in_calls(file, function, mine.index(name))
     value = value_of(file, name, place)
     return not value or any(
         p.code in ("threadIdx", "blockIdx") or p.code != name and varies(file, function, p.code, value.start)
         for p in value.all("identifier")
+    )
+
+
+def varies_in_calls(file: CudaText, function: Function, number: int) -> bool:
+    """Whether a helper's parameter differs between threads or over time: whether what it is called with does."""
+    calls = [
+        (file.function_at(call.line), call) for name, call in file.whole.calls() if name == function.name
+    ]
+    given = [(within, call.part("arguments").parts[number : number + 1]) for within, call in calls]
+    if not given or any(not value or within in (None, function) for within, value in given):
+        return True
+    return any(
+        any(value.all("subscript_expression", "call_expression", "update_expression"))
+        or any(
+            p.code in ("threadIdx", "blockIdx") or varies(file, within, p.code, value.start)
+            for p in value.all("identifier")
+        )
+        for within, (value,) in given
     )

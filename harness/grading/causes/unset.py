@@ -16,6 +16,7 @@ from ...devices.launching import triple
 from ...errors import KernelFault
 from ..compare import untouched
 from ..sentences import nth_line
+from .accesses import access_at, name_in_file
 
 if TYPE_CHECKING:
     from .naming import Observation
@@ -27,7 +28,8 @@ def read_unset(found: KernelFault, kernel: Kernel, source: str) -> list[str]:
         return []
     file = read(source)
     if any(p.name == found.array and p.role == "out" for p in kernel.arrays):
-        if any(access.is_updated for access in file.subscripts(found.array, found.line)):
+        access = access_at(file, found.line, name_in_file(found.array, kernel, source))
+        if access and access.is_updated:
             return [
                 f"{found.array} comes without values: store the result with =, or add up in a variable that begins at 0."
             ]
@@ -58,7 +60,7 @@ def too_few_threads(seen: Observation, launch: Launch) -> list[str]:
 def left_in_a_loop(kernel: Kernel, source: str) -> list[str]:
     """A `return` inside a loop, which leaves the kernel before its store."""
     file = read(source)
-    own, outputs = file.function(kernel.name), {p.name for p in kernel.outputs}
+    own, outputs = file.function(kernel.name), {name_in_file(p.name, kernel, source) for p in kernel.outputs}
     if own is None:
         return []
     stores = [a for a in own.body.all("assignment_expression") if a.part("left").indexed.code in outputs]

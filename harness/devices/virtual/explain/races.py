@@ -184,8 +184,10 @@ class Told:
         if race.both_write:
             return race.one_place
         line = race.last.line
-        if race.first.line != line or set(race.accesses) != {"Read", "Write"}:
+        if set(race.accesses) != {"Read", "Write"}:
             return False
+        if race.first.line != line:
+            return race.of_blocks and self._is_kept(race)
         return self._changes_one(race, line) or any(
             r.both_write
             and r.one_place
@@ -198,7 +200,7 @@ class Told:
         race = self.shown
         first, last = race.accesses
         if self.by_owner:
-            verb = "update" if self.updates else "write"
+            verb = "update" if self.updates or set(race.accesses) == {"Read", "Write"} else "write"
             remedy = f"{self._owner()} {_FENCES[0].upper()}{_FENCES[1:]}." if self.by_flags else self._owner()
             return f"{self.diagnosis.both(race.last, race.first)} both {verb} {self._element()}{self._lines()}. {remedy}"
         who = self._who()
@@ -275,6 +277,13 @@ class Told:
                 "If they do so in the same iteration of a loop, leave it to one thread or use an atomic; if in different iterations,"
                 f" put a {self._barrier()} between them."
             )
+        if set(race.accesses) == {"Read", "Write"} and race.first.line != race.last.line:
+            passes = self.paths.free(self.places[1], self.places[1])
+            step = ", and the step of the loop must pass over those of all other threads" * passes
+            return (
+                "Each element must belong to one thread, or be changed by an atomic alone: its index needs every part of the thread's "
+                f"and the block's number{step}."
+            )
         if self.updates:
             return "An element that several threads update needs atomicAdd or another atomic, or a single thread that does it for all."
         if not race.of_blocks and self._in_one_stretch():
@@ -340,6 +349,22 @@ class Told:
         """Does a line name a single element of the array, and both read and write it?"""
         named = self._named(race, line)
         return len(self._subscripts(race, line)) == 1 and (len(named) > 1 or named[0].is_updated)
+
+    def _is_kept(self, race: Race) -> bool:
+        """Do two lines read and store one element: does each thread keep it to itself, or believe so?"""
+        lines = dict(zip(race.accesses, (race.first.line, race.last.line), strict=True))
+        stored = next((p for p in self._named(race, lines["Write"]) if self._is_set(p)), None)
+        file = read(self.diagnosis.run.module.source)
+        if not stored or file.function_at(lines["Read"]) != file.function_at(lines["Write"]):
+            return False
+        there = [p for p in file.whole.all("subscript_expression") if p.line == lines["Read"]]
+        same = {"".join(p.code.split()) for p in there if p.indexed.code == stored.indexed.code}
+        names = {p.code for p in stored.all("identifier")}
+        between = [
+            p for p in file.whole.all("identifier") if min(lines.values()) <= p.line <= max(lines.values())
+        ]
+        moved = any(p.code in names and (p.is_updated or self._is_set(p)) for p in between)
+        return same == {"".join(stored.code.split())} and not moved
 
     def _written(self, line: int) -> str:
         """The element that a line assigns, as written there."""

@@ -36,6 +36,21 @@ def test_blocks_that_begin_one_after_the_other():
     assert not said("int i = blockIdx.x * 16 + threadIdx.x;") and not said(OVERLAP, OVERLAP)
 
 
+def test_blocks_of_a_size_that_they_do_not_have():
+    own = function("int i = blockIdx.x * 256 + threadIdx.x;")
+    failed = [({"M": 40}, Launch(3, threads)) for threads in (16, 4)]
+    (says,) = (slip.says for slip in block_slips(KERNEL, own, function(""), failed))
+    assert says.startswith(
+        "Line 3 takes blocks to be 256 threads apart along x: blockIdx.x * 256 + threadIdx.x."
+    )
+    assert "a block has 16: use blockDim.x" in says
+    for few in (
+        failed[:1],
+        [({"M": 40}, Launch(3, 256)), failed[0]],
+    ):  # each may have 16 elements; one is right
+        assert not list(block_slips(KERNEL, own, function(""), few))
+
+
 def test_a_block_for_each_element_may_begin_one_after_the_other():
     assert not said(OVERLAP, M=3)
 

@@ -94,7 +94,7 @@ def test_the_call_that_led_there(said):
         ('extern "C"', HELPER + 'extern "C"'),
         (DOT, "sum += element(A, row, k, K);\n        sum *= element(B, k + 1, col, N);"),
     )
-    assert "There r = 4, width = 3, c = 0." in lines and "element was called from line 33." in lines
+    assert "There r = 4, c = 0, width = 3." in lines and "element was called from line 33." in lines
 
 
 @pytest.mark.sampled

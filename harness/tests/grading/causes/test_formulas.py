@@ -11,6 +11,7 @@ import pytest
 from harness.course.declare import In, InOut, Int, Kernel, Launch, Out
 from harness.grading.causes.budget import Budget
 from harness.grading.causes.formulas import general, told
+from harness.grading.causes.one_element import in_scalars
 from harness.grading.causes.summed import STOPPED, sums_of
 
 DIMS = {"batch": 2, "K": 2, "C": 3, "H": 6, "W": 4, "R": 2, "S": 3, "P": 3, "Q": 2, "step": 2}
@@ -399,3 +400,10 @@ def test_what_is_too_small_to_be_seen_is_not_missing():
     )
     assert said(lambda a: {"y": np.trunc(a["x"] / 4)}, kernel, {"N": 4}) == []
     assert said(lambda a: {"y": 0 * a["x"]}, kernel, {"N": 4}) == ["nothing of x gets into y."]
+
+
+def test_a_factor_is_told_as_a_product_of_the_parameters():
+    scalars = {"rate": 0.2, "momentum": 0.9, "decay": 0.1}
+    told = [in_scalars(x, scalars) for x in (0.9, -0.18, 0.98, 5.0)]
+    assert told == [" (momentum)", " (-rate * momentum)", " (1 - rate * decay)", ""]
+    assert in_scalars(0.5, {"a": 0.5, "b": 0.5}) == ""

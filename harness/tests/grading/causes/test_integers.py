@@ -96,3 +96,18 @@ def test_the_first_of_equals(value, what):
         "y[b=0,c=0,p=1,q=1] should be the place of h=2,w=3; it is that of h=2,w=2, where x is"
     )
     assert says.endswith(f"of several {what}, the last counts.")
+
+
+def test_a_case_with_elements_that_were_never_written_does_not_hide_the_others():
+    x = np.random.default_rng(0).random((2, 2, 6, 8)).astype(np.float32)
+    x[0, 0, 2, 2:4] = 1
+    right = places(x, later=True)
+    target = Expected(PARAMS[1], right.astype(float), np.zeros(right.shape), np.zeros(right.shape))
+    written = {"y": np.ones(right.shape, bool)}
+    left = {"y": np.zeros(right.shape, bool)}
+    seen = [
+        Observation(Case(name, {}), DIMS, {"x": x}, (target,), {"y": places(x)}, {}, some)
+        for name, some in (("nan", left), ("plain", written))
+    ]
+    assert explain(KERNEL, seen).endswith("of several equal elements, the last counts.")
+    assert not explain(KERNEL, seen[:1])

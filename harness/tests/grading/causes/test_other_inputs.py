@@ -96,7 +96,12 @@ def steps(a, d, which):
             lambda a, d: 0 * product(a, d) + a["bias"],
             "a and b play no part in c: nothing of them gets there.",
         ),
-        (lambda a, d: a["a"][:, ::-1] @ a["b"] + a["bias"], "reversed along k."),
+        (lambda a, d: a["a"][:, ::-1] @ a["b"] + a["bias"], "if a or b is reversed along k."),
+        (lambda a, d: np.maximum(a["a"], 0) @ a["b"] + a["bias"], "if every negative element of a is 0."),
+        (
+            lambda a, d: np.maximum(a["a"] @ a["b"], a["bias"]),
+            "Every element of c is the larger of two numbers: what bias adds to it, and the rest. It should be their sum.",
+        ),
         (
             lambda a, d: a["a"] @ a["b"].ravel().reshape(d["N"], d["K"]).T + a["bias"],
             "as if it were laid out [n,k]; it is [k,n].",

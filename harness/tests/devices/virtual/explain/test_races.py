@@ -116,6 +116,12 @@ template <typename T> __device__ __noinline__ void add(T* to, int i) {{
     out[threadIdx.x + 64 * blockIdx.x] = 1;
     if (blockIdx.x == 1) out[threadIdx.x + 64] = out[63 - threadIdx.x];
 }}
+{K}kept_by_two(float* out) {{
+    for (int i = threadIdx.x + 64 * blockIdx.x; i < 128; i += blockDim.x) {{
+        const float x = out[i];
+        out[i] = x < 1 ? 1 : x;
+    }}
+}}
 {K}by_another_name(float* out) {{
     float* half = out + threadIdx.x / 32 * 32;
     out[threadIdx.x] = half[(threadIdx.x + 1) % 32] + 1;
@@ -156,6 +162,10 @@ ATOMIC = "An element that several threads update needs atomicAdd or another atom
 OWNER = (
     "Each element must belong to one thread: does its index use every part of the thread's number, and does the guard keep out "
     "threads that have no element?"
+)
+KEPT = (
+    "its index needs every part of the thread's and the block's number, and the step of the loop must pass over those of all "
+    "other threads."
 )
 BOTH = "Between two barriers, each element must belong to one thread: is the index right in both lines"
 NONE = "there is no __syncthreads() between them"
@@ -210,6 +220,7 @@ NONE = "there is no __syncthreads() between them"
             "blocks run in any order: what one needs from another must come from an earlier launch.",
             2,
         ),
+        ("kept_by_two", KEPT, 2),
         (
             "by_another_name",
             "of the same warp writes out[1], and this thread reads it; lanes of a warp need not run in lockstep"
@@ -234,7 +245,7 @@ def test_the_remedy_fits(name, says, grid):
                 kernel(grid, 64, (zeros(128),))
             fault = caught.value
             assert fault.kind == "race" and fault.explanation.endswith(says), fault.explanation
-            assert fault.no_barrier == any(remedy in says for remedy in (ATOMIC, OWNER, BOTH))
+            assert fault.no_barrier == any(remedy in says for remedy in (ATOMIC, OWNER, BOTH, KEPT))
     finally:
         dev.schedule = 0
 

@@ -1,0 +1,57 @@
+"""Where the only store into an array stands: what elements that were never written have missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...course.cuda_pieces import Piece
+from ...course.cuda_text import CudaText, read
+from ...course.declare import Kernel
+from ..compare import either
+from .accesses import name_in_file, reaches, stores
+from .findings import shown
+from .noting import all_indices, index_of, value_of
+
+MOST = 3  # conditions
+LONGEST = 60  # characters of one
+
+
+def only_store(array: str, kernel: Kernel, source: str) -> list[str]:
+    """`Only line 27 stores into output, and only where warp == 0 and o < n_out.`"""
+    file, name = read(source), name_in_file(array, kernel, source)
+    own = file.function(kernel.name)
+    accesses = own.body.all("subscript_expression", "pointer_expression") if own else ()
+    found = [a for a in accesses if index_of(a) and stores(a) and reaches(file, own, a, name)]
+    if len(found) != 1:
+        return []
+    (store,) = found
+    asked = list(conditions(file, store, own.start))
+    indices = [i for i in all_indices(store) if i and i.kind == "identifier"]
+    begins = [f", with {i.code} = {shown(v)}" for i in indices if (v := value_of(file, i.code, i.start))]
+    if not asked or len(asked) > MOST or any(len(text) > LONGEST for text in (*asked, *begins)):
+        return []
+    return [
+        f"Only line {store.line} stores into {name}, and only where {either(asked, 'and')}{begins[0] if begins else ''}."
+    ]
+
+
+def conditions(file: CudaText, access: Piece, start: int) -> Iterator[str]:
+    """`i < n`, of the `if` statements around an access and of those before it that leave, nearest first."""
+    inner = access
+    while (outer := inner.outer) and inner.start > start:
+        if outer.kind == "if_statement" and (condition := outer.part("condition")):
+            if outer.part("consequence").holds(inner):
+                yield shown(condition)
+            elif not condition.holds(inner):
+                yield f"not {shown(condition)}"
+        if outer.kind == "compound_statement":
+            for before in reversed(outer.parts):
+                if before.end <= inner.start and before.kind == "if_statement" and leaves(before):
+                    yield f"line {before.line} does not leave ({shown(before.part('condition'))})"
+        inner = outer
+
+
+def leaves(statement: Piece) -> bool:
+    body = statement.part("consequence")
+    last = body.parts[-1] if body and body.kind == "compound_statement" and body.parts else body
+    return bool(last) and last.kind in ("return_statement", "continue_statement")
