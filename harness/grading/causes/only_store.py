@@ -36,7 +36,7 @@ def only_store(array: str, kernel: Kernel, source: str) -> list[str]:
 
 
 def conditions(file: CudaText, access: Piece, start: int) -> Iterator[str]:
-    """`i < n`, of the `if` statements around an access and of those before it that leave, nearest first."""
+    """`i < n`, of the `if` statements around an access and of those before it that return, nearest first."""
     inner = access
     while (outer := inner.outer) and inner.start > start:
         if outer.kind == "if_statement" and (condition := outer.part("condition")):
@@ -46,12 +46,12 @@ def conditions(file: CudaText, access: Piece, start: int) -> Iterator[str]:
                 yield f"not {shown(condition)}"
         if outer.kind == "compound_statement":
             for before in reversed(outer.parts):
-                if before.end <= inner.start and before.kind == "if_statement" and leaves(before):
-                    yield f"line {before.line} does not leave ({shown(before.part('condition'))})"
+                if before.end <= inner.start and before.kind == "if_statement" and returns(before):
+                    yield f"line {before.line} has not returned ({shown(before.part('condition'))})"
         inner = outer
 
 
-def leaves(statement: Piece) -> bool:
+def returns(statement: Piece) -> bool:
     body = statement.part("consequence")
     last = body.parts[-1] if body and body.kind == "compound_statement" and body.parts else body
-    return bool(last) and last.kind in ("return_statement", "continue_statement")
+    return bool(last) and last.kind == "return_statement"

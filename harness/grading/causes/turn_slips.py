@@ -208,6 +208,8 @@ def keeps_the_larger(e: Piece, v: Variable) -> bool:
     """`if (x > v) v = x` or `v = max(v, x)`."""
     right = e.part("right")
     called = next((name for name, call in right.calls() if call == right), "")
+    if e.part("operator").code != "=":
+        return False
     if called in LARGER:
         return v.name in [p.code for p in right.part("arguments").parts]
     branch = next(iter(e.file.around(e.start, "if_statement")), None)

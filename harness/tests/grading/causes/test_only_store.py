@@ -19,7 +19,7 @@ KERNEL = Kernel("f", (In("x", n="n"), Out("y", n="n")), lambda d, t: Launch(1, 1
         ),
         (
             "int i = threadIdx.x * 2;\nif (i > 9) return;\nres[i] = 0;",
-            "Only line 3 stores into res, and only where line 2 does not leave (i > 9), with i = threadIdx.x * 2.",
+            "Only line 3 stores into res, and only where line 2 has not returned (i > 9), with i = threadIdx.x * 2.",
         ),
         ("if (i > 9) res[i] = 1;\nelse res[i] = 2;", ""),
         ("res[i] = 1;", ""),

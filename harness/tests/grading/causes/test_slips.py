@@ -146,6 +146,7 @@ def test_a_slip_is_named(body, says):
     [
         "int i; if ((i = n)) c[0] = i;",
         "if (n) ; else c[0] = 1;",
+        "float m = 0;\nfor (int i = 0; i < n; i++) if (a[i] > m) m += a[i];\nc[0] = m;",
         "int i = 0; for (; i < n && a[i] > 0; i++);\nc[0] = i;",
         "c[0] = (n < F) == (F < 3);",
         "if (a[0] != a[0]) c[0] = 1;",
