@@ -19,6 +19,7 @@ import time
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from watchfiles import watch
@@ -27,11 +28,10 @@ from .course.checkout import Course, source_hash
 from .course.declare import Puzzle
 from .course.progress import Progress
 from .errors import BackwarpError
-from .grading.repair.telling import told
 from .grading.verdict import Verdict
 from .grading.worker import SECONDS, GradingProcess
 from .report.overview import debrief
-from .report.text import MOST_LINES, show, show_text, show_verdict, terminal_width
+from .report.text import repair_lines, show, show_text, show_verdict, terminal_width
 
 POLL = 0.2  # seconds between polls on file systems that report no changes
 DEBOUNCE = 30  # milliseconds in which changes count as one
@@ -103,8 +103,7 @@ class Grader(threading.Thread):
     def search(self, process: GradingProcess, puzzle: Puzzle, verdict: Verdict) -> None:
         """Looks for a single change that fixes the file, until the next save."""
         if found := process.repair(puzzle, puzzle.stub_path, verdict):
-            verdict.repair = found
-            self.events.put(("repair", puzzle, verdict))
+            self.events.put(("repair", puzzle, replace(verdict, repair=found)))
         process.end()
 
 
@@ -127,6 +126,7 @@ class Watcher:
         self.puzzle = course.load(puzzle_id)
         self.seen = ""  # hash of what was graded last
         self.busy = False
+        self.headline, self.fresh = "", False  # fresh: nothing is written below the verdict
 
     # -- events ---------------------------------------------------------------------------------------
 
@@ -285,6 +285,7 @@ class Watcher:
     def write(self, text: str) -> None:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
+        self.fresh = False
 
     def foot(self) -> None:
         if self.has_keys:
@@ -298,25 +299,35 @@ class Watcher:
         self.progress.record(verdict)
         ids, entries = self.course.ids(), self.progress.all()
         solved = [i for i in ids if i in entries and entries[i].solved]
-        if sys.stdout.isatty():
-            sys.stdout.write("\x1b[2J\x1b[3J\x1b[H")
         clock = f"{time.strftime('%H:%M:%S')}, {seconds:.2f} s after the save"
-        self.write(f"{course_bar(len(solved), len(ids))}   {clock}")
-        self.write("")
+        self.headline = f"{course_bar(len(solved), len(ids))}   {clock}"
         verdict.next = "" if verdict.passed else verdict.next
-        show_verdict(verdict, most=MOST_LINES - verdict.is_repairable)
+        self.draw(verdict)
         if verdict.kind == "untouched":
             self.write(f"  Watching puzzles/{puzzle.id}/{puzzle.file}; the lesson is README.md beside it.")
         if verdict.passed:
             self.solved(puzzle, first=not before, left=[i for i in ids if i not in solved])
         self.write("")
         self.foot()
+        self.fresh = True
+
+    def draw(self, verdict: Verdict) -> None:
+        """Writes the report on an empty screen."""
+        if sys.stdout.isatty():
+            sys.stdout.write("\x1b[2J\x1b[3J\x1b[H")
+        self.write(self.headline)
+        self.write("")
+        show_verdict(verdict)
 
     def tell_repair(self, puzzle: Puzzle, verdict: Verdict) -> None:
         """Shows the repair found after the verdict, if that verdict is still on the screen."""
         if puzzle.id == self.puzzle.id and verdict.source_hash in self.seen:
             self.progress.keep_repair(verdict)
-            show_text([told(verdict).paragraph])
+            if self.fresh and sys.stdout.isatty():
+                self.draw(verdict)
+                self.write("")
+            else:
+                show(repair_lines(verdict, terminal_width(sys.stdout)))
             self.foot()
 
     def solved(self, puzzle: Puzzle, first: bool, left: list[str]) -> None:

@@ -112,7 +112,9 @@ class Progress:
 
     def keep_repair(self, verdict: Verdict) -> None:
         """Keeps the best repair of a verdict, for hints about it."""
-        best = {"hash": verdict.source_hash, "told": 0, **verdict.repair[0]} if verdict.repair else {}
+        names = ("line", "column", "before", "after", "kind")
+        best = {name: verdict.repair[0][name] for name in names} if verdict.repair else {}
+        best = best and {"hash": verdict.source_hash, "told": 0, **best}
         known = self.entry(verdict.puzzle).repair
         if known != best and {**known, "told": 0} != best:
             self.update(verdict.puzzle, lambda entry: setattr(entry, "repair", best))

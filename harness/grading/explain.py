@@ -59,9 +59,13 @@ def explain(
 ) -> list[str]:
     """Explains the outcome `shown`, and fills in the fields with the explanation as data. added: see
     `added_up`; told: see `naming.explain`."""
-    verdict.causes = []
+    verdict.causes, verdict.suspicions = [], []
     failed = [puzzle.full_dims(o.case) for o in outcomes if o.kernel is shown.kernel and o.kind in RUNNABLE]
-    of_text = partial(causes, puzzle, shown.kernel, source, failed) if told else lambda **_: []
+
+    def of_text(**how: bool) -> list[str]:
+        verdict.suspicions = causes(puzzle, shown.kernel, source, failed, **how) if told else []
+        return verdict.suspicions
+
     if isinstance(shown.error, KernelFault):
         verdict.fault = asdict(shown.error)
         reasons = sentences.returned_early(shown.error, shown.kernel, source)
@@ -105,6 +109,7 @@ def explain(
             verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
         if claim.name in [m.name for m in puzzle.mistakes]:
             verdict.causes += [text for text in of_text(explained=True) if NO_THREAD in text]
+            verdict.suspicions = verdict.causes[1:]
             return lines + verdict.causes
     elif says := shown.kind == "wrong" and (
         integers.explain(shown.kernel, seen)

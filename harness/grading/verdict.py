@@ -61,6 +61,8 @@ class Verdict:
     kernel: str = ""
     lines: list[str] = field(default_factory=list)
     causes: list[str] = field(default_factory=list)  # the lines that say why
+    # the causes found in the text of the kernel alone, not in what it did
+    suspicions: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     next: str = ""
     diagnostics: list[dict[str, Any]] = field(default_factory=list)

@@ -1,4 +1,5 @@
-"""A Verdict as text: the fact, the place, the remedy; at most a dozen lines, colour only on a terminal.
+"""A Verdict as text: the fact, the place, the remedy; at most a dozen lines and the place of a repair, colour
+only on a terminal.
 
 Text is built as lines of (text, style) spans, so that it is the same with and without colour.
 """
@@ -11,10 +12,13 @@ import shutil
 import sys
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import TextIO
 
-from ..grading.repair.telling import told
+from ..grading.repair.telling import code_at, elsewhere, told
+from ..grading.sentences import source_line
 from ..grading.verdict import ERROR, FAILED, PASSED, SKIPPED, Verdict
 
 MOST_LINES = 12
@@ -45,41 +49,71 @@ Span = tuple[str, str]
 Line = list[Span]
 
 
-def verdict_lines(verdict: Verdict, width: int = WIDTH, most: int = MOST_LINES) -> list[Line]:
-    """The whole report on one file, in at most `most` lines."""
-    above, below = parts(verdict, width, most)
-    return above + below
+def verdict_lines(verdict: Verdict, width: int = WIDTH) -> list[Line]:
+    """The whole report on one file: at most a dozen lines, and the repair."""
+    report = parts(verdict, width)
+    return report.above + with_repair(verdict, width, report) + report.below
 
 
-def parts(verdict: Verdict, width: int, most: int) -> tuple[list[Line], list[Line]]:
-    """What is wrong and why; and how many cases pass, notes, and what to do next."""
+@dataclass(frozen=True)
+class Parts:
+    """above: what is wrong and why; suspected: each suspicion, with its lines; below: how many cases pass,
+    notes, and what to do next."""
+
+    above: list[Line]
+    suspected: dict[str, list[Line]]
+    below: list[Line]
+
+
+def parts(verdict: Verdict, width: int) -> Parts:
+    """The report without the repair, in at most a dozen lines."""
     head = wrapped_spans(headline(verdict), width)
     tail = [[("  Next: ", ""), (verdict.next, "bold cyan")]] if verdict.next else []
-    room = most - len(head) - len(tail)
+    room = MOST_LINES - len(head) - len(tail)
     body = shortened(verdict, width, room)
-    body += printed(verdict, room - len(body))
-    room -= len(body)
+    room -= sum(len(lines) for _, lines in body)
+    output = printed(verdict, room)
+    room -= len(output)
     below: list[Line] = []
     for extra in (*tally(verdict, width), notes(verdict, width)):
         if len(below) + len(extra) <= room:
             below += extra
-    return head + body, below + tail
+    facts = [line for text, lines in body if text not in verdict.suspicions for line in lines]
+    suspected = {text: lines for text, lines in body if text in verdict.suspicions}
+    return Parts(head + facts, suspected, output + below + tail)
 
 
-def shortened(verdict: Verdict, width: int, room: int) -> list[Line]:
-    """The sentences of a verdict; if there are too many, the causes and the repair are kept."""
-    repair = told(verdict) if verdict.repair else None
-    texts = repair.beside(verdict.lines) if repair else verdict.lines
+def with_repair(verdict: Verdict, width: int, report: Parts) -> list[Line]:
+    """The repair after the suspicions about its lines. Those about other lines follow, without questions,
+    which it has answered."""
+    if not verdict.repair:
+        return [line for lines in report.suspected.values() for line in lines]
+    others = elsewhere(verdict)
+    first = [line for text, lines in report.suspected.items() if text not in others for line in lines]
+    later = [text for text in report.suspected if text in others and not text.endswith("?")]
+    found = repair_lines(verdict, width, report.above + first)
+    return first + found + [line for text in later for line in report.suspected[text]]
+
+
+def repair_lines(verdict: Verdict, width: int, above: Iterable[Line] = ()) -> list[Line]:
+    """Where the change is, and the lines of the file there, unless they are shown above."""
+    numbers = {number_of("".join(text for text, _ in line)) for line in above}
+    code = [source_line(n, text)[:1] for n, text in code_at(verdict).items() if n not in numbers]
+    return [line for text in (told(verdict), *chain(*code)) for line in body_lines(text, width)]
+
+
+def shortened(verdict: Verdict, width: int, room: int) -> list[tuple[str, list[Line]]]:
+    """The sentences of a verdict, each with its lines; if there are too many, the causes are kept."""
+    texts = verdict.lines
     lines: list[list[Line]] = []
     for text in texts:  # a caret belongs to its source line
         lines.append([] if re.match(r" {4,}\| ", text) and lines else body_lines(text, width))
         if not lines[-1]:
             next(some for some in reversed(lines[:-1]) if some).extend(body_lines(text, width))
     if sum(map(len, lines)) <= room:
-        return [line for some in lines for line in some]
+        return list(zip(texts, lines))
     every = range(len(texts))
     first = [i for i in every if i < LEAST and lines[i]]
-    changed = [i for i in every if repair and repair.is_in(texts[i])]
     facts = [i for i in every if texts[i] in verdict.causes and not texts[i].endswith("?")]
     facts.sort(key=lambda i: len(lines[i]))  # rather several short ones than one that is long
     element = [i for i in every if i >= LEAST and i not in facts and not is_source(texts[i])][:1]
@@ -87,19 +121,25 @@ def shortened(verdict: Verdict, width: int, room: int) -> list[Line]:
     others = sorted(every, key=lambda i: texts[i].endswith("?"))
     kept: defaultdict[int, list[Line]] = defaultdict(list)
     left = room - 1
-    for n, i in enumerate((*first, *changed, *element, *facts, *values, *others)):
+    for n, i in enumerate((*first, *element, *facts, *values, *others)):
         most = left + len(kept[i])
-        text = sentences_of(texts[i])[0] if [i] == element and n < len(first) + len(changed) + 1 else texts[i]
+        text = sentences_of(texts[i])[0] if [i] == element and n < len(first) + 1 else texts[i]
         some = lines[i] if text == texts[i] and len(lines[i]) <= most else whole_sentences(text, width, most)
         some = some or (lines[i][:most] if i in first else [])
         if len(some) > len(kept[i]):
             kept[i], left = some, most - len(some)
     kept[min(i for i in every if lines[i] and kept[i] != lines[i])] += [[("  ...", "")]]
-    return [line for i in sorted(kept) for line in kept[i]]
+    return [(texts[i], kept[i]) for i in sorted(kept)]
 
 
 def is_source(text: str) -> bool:
     return bool(re.match(r" {4,}(\d+ )?\| ", text))
+
+
+def number_of(text: str) -> int:
+    """Of a source line; 0 for other text."""
+    found = re.match(r" *(\d+) \| ", text)
+    return int(found[1]) if found else 0
 
 
 def sentences_of(text: str) -> list[str]:
@@ -248,23 +288,31 @@ def show(lines: Iterable[Line], stream: TextIO | None = None) -> None:
         console.print(Text.assemble(*line))
 
 
-def show_verdict(verdict: Verdict, stream: TextIO | None = None, brief=False, most=MOST_LINES) -> None:
-    """Writes the report on one file, in at most `most` lines; brief: only its headline."""
+def show_verdict(verdict: Verdict, stream: TextIO | None = None, brief: bool = False) -> None:
+    """Writes the report on one file; brief: only its headline."""
     stream = stream or sys.stdout
-    show([headline(verdict)] if brief else verdict_lines(verdict, terminal_width(stream), most), stream)
+    show([headline(verdict)] if brief else verdict_lines(verdict, terminal_width(stream)), stream)
 
 
 def show_verdict_around(verdict: Verdict, look: Callable[[], None]) -> None:
-    """Writes the report on one file while `look` searches for a repair, which is then added below the
-    causes."""
-    width = terminal_width(sys.stdout)
-    above, below = parts(verdict, width, MOST_LINES - 1)
-    show(above)
-    sys.stdout.flush()
+    """Writes the report on one file while `look` searches for a repair. On a terminal, suspicions are shown
+    in the meantime, and replaced where the repair says more."""
+    width, out = terminal_width(sys.stdout), sys.stdout
+    report = parts(verdict, width)
+    early = with_repair(verdict, width, report) if out.isatty() and os.environ.get("TERM") != "dumb" else []
+    show(report.above + early)
+    out.flush()
     try:
         look()
-        if verdict.repair:
-            show_text([told(verdict).says])
     finally:
-        show(below)
-        sys.stdout.flush()
+        found = with_repair(verdict, width, report)
+        same = found[: len(early)] == early
+        if not same:
+            out.write(f"\x1b[{rows(early, width)}A\x1b[J")
+        show((found[len(early) :] if same else found) + report.below)
+        out.flush()
+
+
+def rows(lines: Sequence[Line], width: int) -> int:
+    """On a terminal of this width."""
+    return sum(max(1, -(-sum(len(text) for text, _ in line) // width)) for line in lines)

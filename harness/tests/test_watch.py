@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import pty
 import re
@@ -14,6 +15,7 @@ import sys
 import termios
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +25,7 @@ import pytest
 import harness
 from harness.course.checkout import Course, open_course
 from harness.course.progress import Progress
+from harness.grading.verdict import Verdict
 from harness.report.overview import debrief
 from harness.tests.test_cli import DECLARATION, SOLUTION, STUB
 from harness.watch import Watcher, course_bar, footer, is_remote
@@ -271,6 +274,38 @@ def test_the_seconds_count_from_the_save(course, tmp_path, monkeypatch):
         os.utime(path, (1e9 - age,) * 2)
         watcher.look()
         assert 50 - watcher.grader.wanted.get_nowait()[1] == counted
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_repair_is_shown_with_its_verdict_or_below_what_was_shown_since(
+    course, tmp_path, monkeypatch, terminal
+):
+    out = io.StringIO()
+    out.isatty = lambda: terminal
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setenv("NO_COLOR", "1")
+    watcher = Watcher(Course(course), Progress(tmp_path), "01")
+    watcher.seen, watcher.has_keys = "hash", False
+    verdict = Verdict(
+        "01_twice", "kernel.cu", kind="wrong", kernel="twice", lines=["A fact."], source_hash="hash"
+    )
+    watcher.handle("verdict", watcher.puzzle, verdict, 0.1)
+    change = {"line": 4, "column": 1, "before": "3", "after": "2", "kind": "another value"}
+    change |= {"places": [{"how": "changed", "first": 4, "last": 4}], "code": [{"line": 4, "text": "y = 3;"}]}
+    repaired = replace(verdict, repair=[change])
+    says = ["  One change in line 4 makes the case pass.", "      4 | y = 3;"]
+
+    def shown():
+        watcher.handle("repair", watcher.puzzle, repaired)
+        return out.getvalue().split("\x1b[2J\x1b[3J\x1b[H")[-1].splitlines()
+
+    alone = out.getvalue().split("\x1b[2J\x1b[3J\x1b[H")[-1].splitlines()
+    assert alone[3] == "  A fact."
+    assert shown() == ([*alone[:4], *says, ""] if terminal else [*alone, *says])
+    watcher.handle("output", "a hint")
+    before = len(out.getvalue())
+    shown()
+    assert out.getvalue()[before:].splitlines() == says
 
 
 def test_a_watch_that_breaks_is_followed_by_looking(course, tmp_path, monkeypatch):

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ...course.cuda_text import read
+from ..sentences import nth_line
 from .edits import Edit
+from .places import Place, places
 
 
 @dataclass
@@ -37,13 +39,18 @@ class Repair:
         first, last = min(e.start for e in self.edits), max(e.end for e in self.edits)
         after = self.text[first : last + len(self.text) - len(self.source)]
         column = first - (self.source.rfind("\n", 0, first) + 1) + 1
-        before = self.source[first:last]
+        before, found = self.source[first:last], places(self.source, self.edits)
+        found = found or [Place("changed", self.line, self.last_line)]
         return {
             "line": self.line,
             "column": column,
             "before": before,
             "after": after,
             "kind": self.edits[0].says,
+            "places": [place.as_dict() for place in found],
+            "code": [
+                {"line": line, "text": nth_line(self.source, line)} for place in found for line in place.lines
+            ],
         }
 
     @property

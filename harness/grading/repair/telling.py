@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
@@ -15,6 +14,8 @@ from ..sentences import nth_line, source_line
 from ..verdict import Verdict
 
 LEVELS = 3
+CHANGE = "one change "
+MOST_CODE = 3  # lines of the file that are shown
 KINDS = {
     "another value": "another variable or number belongs there",
     "another array": "another array belongs there",
@@ -58,49 +59,30 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class Told:
-    """What a verdict says about its repair. cause: the sentence of the verdict that it continues, "" for
-    none; unlikely: suspicions about lines that need no change."""
-
-    says: str
-    cause: str = ""
-    unlikely: tuple[str, ...] = ()
-
-    @property
-    def paragraph(self) -> str:
-        """The text, with the cause."""
-        if not self.cause:
-            return self.says
-        plain = self.cause.endswith(".") and ": " not in self.cause
-        return f"{self.cause[:-1]}: o{self.says[1:]}" if plain else f"{self.cause} {self.says}"
-
-    def beside(self, lines: Sequence[str]) -> list[str]:
-        """The lines of the verdict, with this in the paragraph of the cause, or else at the end."""
-        kept = [line for line in lines if line not in self.unlikely]
-        if self.cause not in kept:
-            return [*kept, self.says]
-        return [self.paragraph if line == self.cause else line for line in kept]
-
-    def is_in(self, text: str) -> bool:
-        return text in (self.says, self.paragraph)
-
-
-def told(verdict: Verdict) -> Told:
-    """`One change in line 37 makes all 12 cases pass.`, and the cause that it continues."""
+def told(verdict: Verdict) -> str:
+    """`One change in line 37 makes all 12 cases pass.`"""
+    found = list(dict.fromkeys(map(_phrase, sorted(verdict.repair, key=changed_lines))))
+    says = f"{', '.join(found[:-1])} or {found[-1]}" if len(found) > 1 else found[0]
+    if all(text.startswith(CHANGE) for text in found):
+        says = CHANGE + says.replace(CHANGE, "")
     if verdict.kind == "slow":
-        return Told(f"One change {_places(verdict.repair)} makes it fast enough.")
-    causes, place = verdict.causes, _places(verdict.repair)
-    cause = cause_removed(causes, verdict.repair)
-    changed, numbers = _changed(verdict.repair), lines_named(cause)
-    if numbers and numbers >= changed:
-        place = f"in that line ({min(changed)})" if len(numbers) == 1 else place
-    elif causes and not cause:
-        place = f"elsewhere, {place},"
-    suspicions = [c for c in causes if c.endswith("?") and lines_named(c)]
-    cases = f"all {verdict.case_total} cases" if verdict.case_total > 1 else "the case"
-    unlikely = tuple(c for c in suspicions if not lines_named(c) & changed)
-    return Told(f"One change {place} makes {cases} pass.", cause, unlikely)
+        effect = "it fast enough"
+    else:
+        effect = f"all {verdict.case_total} cases pass" if verdict.case_total > 1 else "the case pass"
+    return f"{says[0].upper()}{says[1:]} makes {effect}."
+
+
+def code_at(verdict: Verdict, most: int = MOST_CODE) -> dict[int, str]:
+    """The first lines of the file that it names, by number."""
+    lines = {code["line"]: code["text"] for repair in verdict.repair for code in repair["code"]}
+    return dict(sorted(lines.items())[:most])
+
+
+def elsewhere(verdict: Verdict) -> list[str]:
+    """The suspicions about lines that need no change."""
+    numbers = _changed(verdict.repair)
+    named = {text: lines_named(text) for text in verdict.suspicions}
+    return [text for text, lines in named.items() if numbers and lines and not lines & numbers]
 
 
 def cause_removed(causes: Sequence[str], repairs: Sequence[Mapping]) -> str:
@@ -119,27 +101,45 @@ def lines_named(sentence: str) -> set[int]:
     return found
 
 
-def _places(repairs: Sequence[Mapping]) -> str:
-    """`in line 37`, or `in line 37 or in lines 40 to 42`, or `in lines 8 and 15`."""
-    places = [_place(lines) for lines in sorted(set(map(tuple, map(changed_lines, repairs))))]
-    return f"{', '.join(places[:-1])} or {places[-1]}" if len(places) > 1 else places[0]
+def _phrase(repair: Mapping) -> str:
+    """`one change in lines 8 and 15`, `adding a line between lines 23 and 24`."""
+    found = repair["places"]
+    hows = {place["how"] for place in found}
+    if hows == {"added"}:
+        several = sum(place["count"] for place in found) > len(found)
+        return f"adding {'lines' if several else 'a line'} {' and '.join(map(_gap, found))}"
+    if hows == {"removed"}:
+        return f"removing {_lines(found)}"
+    if hows == {"moved"}:
+        (place,) = found
+        side = "above" if "above" in place else "below"
+        return f"moving {_lines(found)} {side} line {place[side]}"
+    gaps = [f" and {_gap(place)}" for place in found if place["how"] == "added"]
+    return f"{CHANGE}in {_lines([place for place in found if place['how'] != 'added'])}{''.join(gaps)}"
 
 
-def _place(lines: Sequence[int]) -> str:
-    first, *others = lines
+def _gap(place: Mapping) -> str:
+    first, last = place["first"], place["last"]
+    if first and last:
+        return f"between lines {first} and {last}"
+    return f"after line {first}" if first else f"before line {last}"
+
+
+def _lines(places: Sequence[Mapping]) -> str:
+    """`line 37`, `lines 40 to 42`, `lines 8, 15 and 16`."""
+    numbers = [n for place in places for n in range(place["first"], place["last"] + 1)]
+    first, *others = numbers
     if not others:
-        return f"in line {first}"
+        return f"line {first}"
     if len(others) > 1 and others[-1] - first == len(others):
-        return f"in lines {first} to {others[-1]}"
-    return f"in lines {', '.join(map(str, lines[:-1]))} and {others[-1]}"
+        return f"lines {first} to {others[-1]}"
+    return f"lines {', '.join(map(str, numbers[:-1]))} and {others[-1]}"
 
 
 def changed_lines(repair: Mapping) -> list[int]:
-    """The lines of the file in which a repair changes anything; all that it spans where it adds or removes some."""
-    before, after = repair["before"].split("\n"), repair["after"].split("\n")
-    alike = len(before) == len(after)
-    differ = [i for i in range(len(before)) if not (alike and before[i] == after[i])]
-    return [repair["line"] + i for i in differ]
+    """The lines of the file that a repair changes, removes or moves, and those on both sides of what it
+    adds."""
+    return [code["line"] for code in repair["code"]]
 
 
 def _changed(repairs: Sequence[Mapping]) -> set[int]:

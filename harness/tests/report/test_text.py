@@ -12,7 +12,7 @@ from harness.grading.compile_errors import compile_error
 from harness.grading.sentences import source_line
 from harness.grading.verdict import ERROR, FAILED, PASSED, CaseResult, Verdict
 from harness.report.json import dumps
-from harness.report.text import MOST_LINES, show, show_verdict, verdict_lines
+from harness.report.text import MOST_LINES, show, show_verdict, show_verdict_around, verdict_lines
 
 
 class Terminal(io.StringIO):
@@ -163,6 +163,37 @@ def test_student_text_is_not_markup(monkeypatch):
     terminal = Terminal()
     show([[("a[bold]b[/] :smile: [i=0]", "")]], terminal)
     assert "a[bold]b[/] :smile: [i=0]" in terminal.getvalue()
+
+
+@pytest.mark.parametrize("line", [4, 5, 0])
+@pytest.mark.parametrize("kind", [Terminal, io.StringIO])
+def test_a_suspicion_that_the_repair_does_not_confirm_is_taken_back(monkeypatch, kind, line):
+    """line: of the repair; 0: none is found."""
+    asks = "Line 4 goes on to the end of the row: does it really go so far?"
+    found = wrong(suspicions=[asks], causes=[asks])
+    found.lines.append(asks)
+    out, during = kind(), []
+    monkeypatch.setattr("sys.stdout", out)
+
+    def look():
+        during.append(out.getvalue())
+        code = [{"line": line, "text": "x = y;"}]
+        place = {"how": "changed", "first": line, "last": line}
+        found.repair = [{"line": line, "places": [place], "code": code}] if line else []
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    show_verdict_around(found, look)
+    rewritten = kind is Terminal and line == 5
+    assert ("Line 4" in during[0]) == (kind is Terminal) and "cases pass" not in during[0]
+    assert out.getvalue().count("\x1b[2A\x1b[J") == rewritten == out.getvalue().count("\x1b[J")
+    screen = out.getvalue()
+    if rewritten:
+        before, after = screen.split("\x1b[2A\x1b[J")
+        screen = "".join(before.splitlines(keepends=True)[:-2]) + after
+    assert screen.splitlines() == text(found, 40)
+    assert ("Line 4" in screen) == (line != 5)
 
 
 def test_among_several_an_untouched_stub_is_one_line():

@@ -14,35 +14,84 @@ SUM = "In this case, it adds x[i] to y[i]: in x, i should be i + 1, not i."
 HERE = "Line 7: does w really run up to H?"
 THERE = "Line 3 adds p in n + p: is that the right sign?"
 BOTH = "Lines 7 and 9 give r what belongs to s, and s what belongs to r."
+ELSEWHERE = "Line 3 compares n with p."
+FAULT = "Line 3 lets threads return before the first barrier."
 
 
-def change(line, before="H"):
-    return {"line": line, "column": 1, "before": before, "after": "W", "kind": "another value"}
+def change(line, how="changed", last=0, **more):
+    place = {"how": how, "first": line, "last": last or line} | more
+    lines = range(line, (last or line) + 1)
+    code = [{"line": n, "text": f"    line({n});"} for n in lines]
+    made = {"line": line, "column": 1, "before": "H", "after": "W", "kind": "another value"}
+    return made | {"places": [place], "code": code}
+
+
+def wrong(*causes, suspected=(), lines=(7,), first="y[i=0] = 1, expected 2"):
+    causes = [*causes, *suspected]
+    found = Verdict("01", "kernel.cu", lines=[first, *causes], causes=causes, case_total=4)
+    found.suspicions, found.repair = [*suspected], [*map(change, lines)]
+    return found
+
+
+def shown(verdict):
+    return ["".join(text for text, _ in line).strip() for line in verdict_lines(verdict, 100)][1:]
+
+
+ONE = "One change in line 7 makes all 4 cases pass."
+CODE = "7 |     line(7);"
 
 
 @pytest.mark.parametrize(
-    ("causes", "lines", "paragraph", "dropped"),
+    ("causes", "suspected", "expected"),
     [
-        ([], (7,), "One change in line 7 makes all 4 cases pass.", []),
-        ([ORDER], (7,), f"{ORDER[:-1]}: one change in line 7 makes all 4 cases pass.", []),
-        ([SUM], (7, 9), f"{SUM} One change in line 7 or in line 9 makes all 4 cases pass.", []),
-        ([ORDER, HERE], (7,), f"{HERE} One change in that line (7) makes all 4 cases pass.", []),
-        ([BOTH], (7,), f"{BOTH[:-1]}: one change in line 7 makes all 4 cases pass.", []),
-        ([ORDER, THERE], (7,), f"{ORDER[:-1]}: one change in line 7 makes all 4 cases pass.", [THERE]),
-        ([THERE], (7,), "One change elsewhere, in line 7, makes all 4 cases pass.", [THERE]),
-        ([THERE], (7, 9), "One change elsewhere, in line 7 or in line 9, makes all 4 cases pass.", [THERE]),
-        ([BOTH], (3,), "One change elsewhere, in line 3, makes all 4 cases pass.", []),
+        ([], [], [ONE, CODE]),
+        ([ORDER], [], [ORDER, ONE, CODE]),
+        ([FAULT], [], [FAULT, ONE, CODE]),
+        ([ORDER], [HERE], [ORDER, HERE, ONE, CODE]),
+        ([ORDER], [THERE], [ORDER, ONE, CODE]),
+        ([ORDER], [ELSEWHERE], [ORDER, ONE, CODE, ELSEWHERE]),
+        ([], [THERE, ELSEWHERE, BOTH], [BOTH, ONE, CODE, ELSEWHERE]),
     ],
 )
-def test_a_repair_is_told_with_the_cause_that_it_removes(causes, lines, paragraph, dropped):
-    found = Verdict("01", "kernel.cu", lines=["y[i=0] = 1, expected 2", *causes], causes=causes, case_total=4)
-    found.repair = [change(line) for line in lines]
-    says = told(found)
-    assert says.paragraph == paragraph
-    shown = says.beside(found.lines)
-    assert says.paragraph in shown and [c for c in causes if c[:-1] not in " ".join(shown)] == dropped
-    agreed = {r["cause"] for r in repairs(found)}
-    assert agreed <= {*causes, ""} and says.cause in agreed
+def test_facts_then_the_repair_then_suspicions_about_other_lines(causes, suspected, expected):
+    found = wrong(*causes, suspected=suspected)
+    first, *rest = shown(found)
+    assert rest == expected
+    found.repair = []
+    assert shown(found) == [first, *causes, *suspected]
+
+
+def test_each_repair_is_with_the_cause_that_it_removes():
+    causes = [ORDER, THERE, BOTH]
+    found = wrong(*causes, lines=(7, 3, 5))
+    assert [r["cause"] for r in repairs(found)] == [BOTH, THERE, ORDER]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ([change(7), change(9)], "One change in line 7 or in line 9 makes all 4 cases pass."),
+        (
+            [change(7), change(9), change(3, last=4)],
+            "One change in lines 3 and 4, in line 7 or in line 9 makes all 4 cases pass.",
+        ),
+        (
+            [change(3, "added", 4, count=1), change(9)],
+            "Adding a line between lines 3 and 4 or one change in line 9 makes all 4 cases pass.",
+        ),
+        ([change(7), change(7)], ONE),
+    ],
+)
+def test_several_repairs(changes, says):
+    found = Verdict("01", "kernel.cu", case_total=4, repair=changes)
+    assert told(found) == says
+
+
+def test_of_many_lines_the_first_are_shown_and_none_twice():
+    found = wrong(lines=())
+    found.lines = ["a fault", "    8 |     line(8);", "      |     ^"]
+    found.repair = [change(7, last=12)]
+    assert [line[:4] for line in shown(found) if "|" in line] == ["8 | ", "|   ", "7 | ", "9 | "]
 
 
 def test_the_lines_that_a_sentence_names():
@@ -51,12 +100,13 @@ def test_the_lines_that_a_sentence_names():
     assert not lines_named("Every line is 4 elements long.")
 
 
-def test_of_a_long_verdict_the_causes_are_kept():
+def test_the_repair_takes_no_room_from_what_is_told_without_it():
     texts = ["Invalid read", "    7 | x", "      | ^", *(f"Value {i}." for i in range(12)), ORDER]
-    found = Verdict("01", "kernel.cu", lines=texts, causes=[ORDER], case_total=4, repair=[change(7)])
-    shown = ["".join(text for text, _ in line).strip() for line in verdict_lines(found, 100)]
-    assert len(shown) == 12 and shown[-2] == "..." and "Value 5." in shown and "Value 6." not in shown
-    assert shown[-1] == f"{ORDER[:-1]}: one change in line 7 makes all 4 cases pass."
+    found = Verdict("01", "kernel.cu", lines=texts, causes=[ORDER], case_total=4)
+    alone = shown(found)
+    found.repair = [change(6)]
+    assert len(alone) == 11 and "..." in alone and alone[-1] == ORDER
+    assert shown(found) == [*alone, ONE.replace("7", "6"), "6 |     line(6);"]
 
 
 @pytest.mark.parametrize("races", [None, range(99)])
@@ -65,19 +115,3 @@ def test_there_is_a_sentence_for_every_kind_of_edit(races):
     says = {o.says for schemata in made for site in schemata.sites for o in site.operations}
     assert len(says) > 20 or races and "a barrier" in says
     assert says <= KINDS.keys()
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "place"),
-    [
-        ("a", "b", "in line 3"),
-        ("a\nb\nc", "x\nb\ny", "in lines 3 and 5"),
-        ("a\nb\nc", "x\ny\nz", "in lines 3 to 5"),
-        ("a\nb\nc\nd", "x\nb\ny\nz", "in lines 3, 5 and 6"),
-        ("a\nb", "x", "in lines 3 and 4"),
-    ],
-)
-def test_only_lines_that_change_are_named(before, after, place):
-    repair = {"line": 3, "column": 1, "before": before, "after": after, "kind": "a term"}
-    found = Verdict("01", "kernel.cu", case_total=4, repair=[repair])
-    assert told(found).says == f"One change {place} makes all 4 cases pass."
