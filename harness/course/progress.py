@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -25,9 +25,9 @@ FORMAT = 1
 class Entry:
     """One puzzle. solved: {"when", "device", "hash"} or None; best: the lowest of each counter.
 
-    peeked: the solution was shown before the puzzle was solved. repair: the best of Verdict.repair for the
-    last graded file, with its `hash`, and the number of hints `told` about it; told: the hints told about all
-    repairs.
+    peeked: the solution was shown before the puzzle was solved. repair: the edits of the best of
+    Verdict.repair for the last graded file, with its `hash`, and the number of hints `told` about it; told:
+    the hints told about all repairs.
     """
 
     solved: dict[str, str] | None = None
@@ -45,13 +45,23 @@ class Entry:
         if not isinstance(entry.best, dict) or not isinstance(entry.solved, (dict, type(None))):
             raise TypeError("solved and best are objects")
         entry.attempts, entry.hints, entry.told = int(entry.attempts), int(entry.hints), int(entry.told)
-        if entry.repair:
-            texts = {key: str(entry.repair[key]) for key in ("hash", "before", "after", "kind")}
-            entry.repair = texts | {key: int(entry.repair[key]) for key in ("line", "column", "told")}
+        entry.repair = known_repair(entry.repair)
         entry.best = {str(k): float(v) for k, v in entry.best.items()}
         if entry.solved is not None:
             entry.solved = {key: str(entry.solved[key]) for key in ("when", "device", "hash")}
         return entry
+
+
+def known_repair(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Errors: as for Entry.read. {} if it was kept by an earlier version."""
+    if "edits" not in raw:
+        return {}
+    edits = [
+        {key: str(edit[key]) for key in ("before", "after", "kind")}
+        | {key: int(edit[key]) for key in ("line", "column")}
+        for edit in raw["edits"]
+    ]
+    return {"hash": str(raw["hash"]), "told": int(raw["told"]), "edits": edits}
 
 
 class Progress:
@@ -112,9 +122,9 @@ class Progress:
 
     def keep_repair(self, verdict: Verdict) -> None:
         """Keeps the best repair of a verdict, for hints about it."""
-        names = ("line", "column", "before", "after", "kind")
-        best = {name: verdict.repair[0][name] for name in names} if verdict.repair else {}
-        best = best and {"hash": verdict.source_hash, "told": 0, **best}
+        best = {}
+        if verdict.repair:
+            best = {"hash": verdict.source_hash, "told": 0, "edits": verdict.repair[0]["edits"]}
         known = self.entry(verdict.puzzle).repair
         if known != best and {**known, "told": 0} != best:
             self.update(verdict.puzzle, lambda entry: setattr(entry, "repair", best))

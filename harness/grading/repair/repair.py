@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -36,30 +37,44 @@ class Repair:
         )
 
     def as_dict(self) -> dict:
-        first, last = min(e.start for e in self.edits), max(e.end for e in self.edits)
-        after = self.text[first : last + len(self.text) - len(self.source)]
-        column = first - (self.source.rfind("\n", 0, first) + 1) + 1
-        before, found = self.source[first:last], places(self.source, self.edits)
-        found = found or [Place("changed", self.line, self.last_line)]
+        """What it changes: from its first line to its last, and line by line."""
+        found = places(self.source, self.edits) or [Place("changed", self.line, self.last_line)]
+        code = [{"line": n, "text": nth_line(self.source, n)} for place in found for n in place.lines]
+        parts = [self._span(edits) for edits in self._by_line()]
+        return self._span(self.edits) | {"edits": parts, "places": [p.as_dict() for p in found], "code": code}
+
+    def _by_line(self) -> list[list[Edit]]:
+        """The edits that have a line in common."""
+        found: list[list[Edit]] = []
+        for edit in sorted(self.edits, key=lambda e: e.start):
+            if found and "\n" not in self.source[max(e.end for e in found[-1]) : edit.start]:
+                found[-1].append(edit)
+            else:
+                found.append([edit])
+        return found
+
+    def _span(self, edits: Sequence[Edit]) -> dict:
+        """The text that the edits are in, before and after."""
+        first, last = min(e.start for e in edits), max(e.end for e in edits)
+        after = applied(self.source, edits)
         return {
-            "line": self.line,
-            "column": column,
-            "before": before,
-            "after": after,
-            "kind": self.edits[0].says,
-            "places": [place.as_dict() for place in found],
-            "code": [
-                {"line": line, "text": nth_line(self.source, line)} for place in found for line in place.lines
-            ],
+            "line": self.source.count("\n", 0, first) + 1,
+            "column": first - (self.source.rfind("\n", 0, first) + 1) + 1,
+            "before": self.source[first:last],
+            "after": after[first : last + len(after) - len(self.source)],
+            "kind": edits[0].says,
         }
 
     @property
     def text(self) -> str:
         """The repaired file."""
-        text = self.source
-        for edit in sorted(self.edits, key=lambda e: e.start, reverse=True):
-            text = edit.apply(text)
-        return text
+        return applied(self.source, self.edits)
+
+
+def applied(text: str, edits: Sequence[Edit]) -> str:
+    for edit in sorted(edits, key=lambda e: e.start, reverse=True):
+        text = edit.apply(text)
+    return text
 
 
 def rank(repair: Repair, kernel: str) -> tuple:

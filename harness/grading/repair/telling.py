@@ -158,21 +158,28 @@ def next_hint(puzzle: Puzzle, progress: Progress, path: Path) -> tuple[int, list
 
 
 def hint(repair: Mapping, level: int, source: str) -> list[str]:
-    """Paragraphs, and source lines indented by four spaces. level: 1 which expression, 2 what kind of change, 3 the
-    change itself."""
-    before, line = shown(repair["before"]), repair["line"]
-    place = source_line(line, nth_line(source, line), repair["column"])
+    """Paragraphs, and source lines indented by four spaces, for each line of the change. level: 1 which expression,
+    2 what kind of change, 3 the change itself."""
+    part = "part of " * (len(repair["edits"]) > 1)
+    found = []
+    for edit in repair["edits"]:
+        line = edit["line"]
+        found.append(f"Line {line}{_hint(edit, level, part)}")
+        found += source_line(line, nth_line(source, line), edit["column"])
+    return found
+
+
+def _hint(edit: Mapping, level: int, part: str) -> str:
+    before, after = shown(edit["before"]), shown(edit["after"])
+    if level == 1 and before:
+        return f": {part}the change that makes every case pass is to this: {before}"
     if level == 1:
-        what = f"the change that makes every case pass is to this: {before}"
-        missing = "what makes every case pass is missing before this place"
-        return [f"Line {line}: {what if before else missing}", *place]
+        return f": {part}what makes every case pass is missing before this place"
     if level == 2:
-        return [f"Line {line}, {before or 'before this place'}: {KINDS[repair['kind']]}.", *place]
+        return f", {before or 'before this place'}: {KINDS[edit['kind']]}."
     if not before:
-        return [f"Line {line}: insert {shown(repair['after'])}", *place]
-    if not repair["after"].strip():
-        return [f"Line {line}: remove {before}", *place]
-    return [f"Line {line}: {before} becomes {shown(repair['after'])}", *place]
+        return f": insert {after}"
+    return f": {before} becomes {after}" if after else f": remove {before}"
 
 
 def shown(code: str) -> str:

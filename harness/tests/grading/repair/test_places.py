@@ -5,7 +5,7 @@ import pytest
 from harness.grading.repair.edits import Edit
 from harness.grading.repair.places import Place, places
 from harness.grading.repair.repair import Repair
-from harness.grading.repair.telling import changed_lines, told
+from harness.grading.repair.telling import changed_lines, hint, told
 from harness.grading.verdict import Verdict
 
 SOURCE = """\
@@ -106,3 +106,23 @@ def test_the_fewest_lines_and_what_becomes_of_them(pairs, found, says):
 def test_a_change_of_nothing_but_space_has_a_place():
     (place,) = Repair(edits(("= 0;^\n    for", " ")), 1.0, SOURCE).as_dict()["places"]
     assert place["how"] == "changed" and place["first"] == 3
+
+
+def test_hints_go_line_by_line():
+    repair = Repair(
+        edits(("x[^j", "i"), ("x[j^]", "+ 1]"), ("*= ^2", "3"), ("sum = 0;^", " sum = 1;")),
+        1.0,
+        SOURCE,
+    )
+    found = repair.as_dict()
+    assert (found["line"], found["before"].count("\n")) == (3, 7)
+    assert [(e["line"], e["before"], e["after"]) for e in found["edits"]] == [
+        (3, "", " sum = 1;"),
+        (5, "j]", "i+ 1]"),
+        (10, "2", "3"),
+    ]
+    first, second = (hint(found, level, SOURCE) for level in (1, 3))
+    assert (
+        len(first) == 9 and first[3] == "Line 5: part of the change that makes every case pass is to this: j]"
+    )
+    assert second[6] == "Line 10: 2 becomes 3" and second[7] == "    10 |     if (i < n) y[i] *= 2;"
