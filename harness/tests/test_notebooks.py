@@ -158,7 +158,7 @@ def test_a_cell_is_graded_and_saved(magics, capsys):
     magics.kernel("01", SOLUTION.replace("2 *", "3 *"))
     shown = capsys.readouterr().out
     assert "x 01_twice" in shown and "Next: %hint 01" in shown and "Image object" in shown
-    assert "one change in line" in shown  # shown anew, below the verdict
+    assert "One change in line" in shown  # the whole report is shown again
     assert "is to this: 3" in repr(magics.hint("01"))
     assert own.read_text() == STUB
     passed = magics.kernel("1 --save", SOLUTION)
