@@ -291,7 +291,11 @@ def test_a_repair_is_shown_with_its_verdict_or_below_what_was_shown_since(
     )
     watcher.handle("verdict", watcher.puzzle, verdict, 0.1)
     change = {"line": 4, "column": 1, "before": "3", "after": "2", "kind": "another value"}
-    change |= {"places": [{"how": "changed", "first": 4, "last": 4}], "code": [{"line": 4, "text": "y = 3;"}]}
+    change |= {
+        "edits": [dict(change)],
+        "places": [{"how": "changed", "first": 4, "last": 4}],
+        "code": [{"line": 4, "text": "y = 3;"}],
+    }
     repaired = replace(verdict, repair=[change])
     says = ["  One change in line 4 makes the case pass.", "      4 | y = 3;"]
 
