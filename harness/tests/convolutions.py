@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from hypothesis import strategies as st
 
 
 @dataclass(frozen=True)
@@ -30,32 +29,31 @@ class Layer:
         return (self.stride, self.padding, self.dilation, self.transposed, self.output_padding, self.groups)
 
 
-@st.composite
-def layers(draw, transposed: bool) -> Layer:
-    dims = draw(st.integers(1, 3))
+def layer(rng: np.random.Generator, transposed: bool) -> Layer:
+    dims = between(rng, 1, 3)
     largest = {1: 9, 2: 6, 3: 4}[dims]
 
     def one_per_dimension(low, high):
-        return tuple(draw(st.integers(low, high)) for _ in range(dims))
+        return tuple(between(rng, low, high) for _ in range(dims))
 
     taps = one_per_dimension(1, 3)
     stride, padding, dilation = one_per_dimension(1, 3), one_per_dimension(0, 2), one_per_dimension(1, 3)
-    groups = draw(st.integers(1, 3))
-    input_channels = groups * draw(st.integers(1, 3))
-    filters_of_a_group = draw(st.integers(1, 3))  # 2 or 3 with one channel per group: depthwise, multiplied
+    groups = between(rng, 1, 3)
+    input_channels = groups * between(rng, 1, 3)
+    filters_of_a_group = between(rng, 1, 3)  # 2 or 3 with one channel per group: depthwise, multiplied
     output_padding = (0,) * dims
     if transposed:
         # the output must keep at least one element
         excess = [2 * p - d * (r - 1) for p, d, r in zip(padding, dilation, taps)]
         shortest = [1 + max(0, math.ceil(e / s)) for e, s in zip(excess, stride)]
-        output_padding = tuple(draw(st.integers(0, max(s, d) - 1)) for s, d in zip(stride, dilation))
+        output_padding = tuple(between(rng, 0, max(s, d) - 1) for s, d in zip(stride, dilation))
         weight = (input_channels, filters_of_a_group, *taps)
     else:
         # the filter must fit
         shortest = [max(1, d * (r - 1) + 1 - 2 * p) for r, d, p in zip(taps, dilation, padding)]
         weight = (groups * filters_of_a_group, input_channels // groups, *taps)
-    sizes = tuple(draw(st.integers(low, max(low, largest))) for low in shortest)
-    batch = draw(st.integers(1, 3))
+    sizes = tuple(between(rng, low, max(low, largest)) for low in shortest)
+    batch = between(rng, 1, 3)
     return Layer(
         transposed,
         (batch, input_channels, *sizes),
@@ -68,4 +66,10 @@ def layers(draw, transposed: bool) -> Layer:
     )
 
 
-masks = st.sampled_from([(True, True, True)] * 3 + [tuple(map(bool, bits)) for bits in np.ndindex(2, 2, 2)])
+def mask(rng: np.random.Generator) -> tuple[bool, bool, bool]:
+    """Which gradients are wanted: often all of them."""
+    return (True, True, True) if rng.random() < 0.3 else tuple(bool(rng.integers(2)) for _ in range(3))
+
+
+def between(rng: np.random.Generator, low: int, high: int) -> int:
+    return int(rng.integers(low, high + 1))

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
 
 import harness
 from harness import ops
@@ -21,20 +20,13 @@ from harness.errors import CompileError, KernelFault
 from harness.grading.verdict import PASSED, Verdict
 from harness.measure import kernel_calls
 from harness.measure.kernel_calls import KernelCalls, instance
-from harness.tests.convolutions import layers, masks
+from harness.tests import convolutions
 from harness.tests.reference.torch_results import arrays, stored
 from reference import conv
 
 ROOT = Path(harness.__file__).resolve().parent.parent
 PLAIN = (1, 0, 1, False, 0, 1)  # stride, padding, dilation, transposed, output_padding, groups
 ALL = (True, True, True)
-EVERY_TIME = settings(
-    max_examples=150,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
 
 
 @pytest.fixture(scope="module")
@@ -70,20 +62,15 @@ def test_they_equal_the_results_of_pytorch_that_are_kept(operators):
     assert count == 300
 
 
-@EVERY_TIME
-@given(layers(transposed=False), masks)
-def test_a_convolution_equals_that_of_pytorch(operators, layer, mask):
-    against_torch(operators, layer, mask)
-
-
-@EVERY_TIME
-@given(layers(transposed=True), masks)
-def test_a_transposed_convolution_equals_that_of_pytorch(operators, layer, mask):
-    against_torch(operators, layer, mask)
-
-
-def against_torch(operators, layer, mask):
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_convolution_equals_that_of_pytorch(operators, transposed):
     torch = pytest.importorskip("torch")
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        against_torch(torch, operators, convolutions.layer(rng, transposed), convolutions.mask(rng))
+
+
+def against_torch(torch, operators, layer, mask):
     channels = layer.output_channels
     x, w, b = map(torch.from_numpy, normal(layer.input, layer.weight, (channels,), dtype="float64"))
     y = torch.ops.aten.convolution(x, w, b, *layer.aten)
