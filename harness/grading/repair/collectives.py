@@ -92,16 +92,39 @@ def _left_too_soon(function: Function, joint: Collection[str]) -> Iterator[tuple
             or not re.fullmatch(r"return;|\{\s*return;\s*\}", leaves.code)
         ):
             continue
-        test, stores = (
-            p.part("condition").part("value"),
-            [s for s in parts[max(meets, default=0) + 1 :] if _stores(s)],
-        )
-        if test is not None and meets and i < meets[-1]:
-            guard = f"if ({opposite(test)}) "
+        test = p.part("condition").part("value")
+        if test is None or not meets or i >= meets[-1]:
+            continue
+        guard = f"if ({opposite(test)}) "
+        last = [s for s in parts[meets[-1] + 1 :] if _stores(s)]
+        asked = {n.code for n in test.all("identifier", "field_expression")}
+        inner = [s for part in parts[i + 1 :] for s in _alone(part, joint) if s not in last]
+        named = [s for s in inner if asked & {n.code for n in s.all("identifier", "field_expression")}]
+        others = [s for s in named if not _fills(s, function)]
+        for guarded in dict.fromkeys(map(tuple, (last, others + last, named, named + last))):
             yield (
                 Edit(p.start, p.end, "", "a return too soon"),
-                *(Edit(s.start, s.start, guard, "a guard") for s in stores),
+                *(Edit(s.start, s.start, guard, "a guard") for s in guarded),
             )
+
+
+def _alone(p: Piece, joint: Collection[str]) -> Iterator[Piece]:
+    """The largest statements in it in which no thread waits for another, but for declarations."""
+    if p.kind == "declaration":
+        return
+    if not any(_COLLECTIVE.fullmatch(n) or n in joint for n, _ in p.calls()):
+        yield p
+        return
+    body = p.part("body") or p.part("consequence") or p
+    for inner in body.parts if body.kind == "compound_statement" else ():
+        yield from _alone(inner, joint)
+
+
+def _fills(p: Piece, function: Function) -> bool:
+    """Whether a statement stores into memory that the block shares."""
+    shared = {v.name for v in function.file.variables if "__shared__" in v.words}
+    targets = (e.part("left").indexed.code for e in p.all("assignment_expression"))
+    return any(target in shared for target in targets)
 
 
 def _stores(statement: Piece) -> bool:

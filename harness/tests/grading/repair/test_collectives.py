@@ -43,6 +43,16 @@ def test_who_leaves_too_soon_stays_and_stores_nothing():
     assert not texts("__syncthreads(); if (t >= n) { return; } x[t] = 0;", "uninitialised-read")
 
 
+def test_who_leaves_too_soon_stays_and_loads_nothing():
+    wrong = (
+        "__shared__ float s[9]; if (t >= n) return; for (;;) { s[0] = x[t]; __syncthreads(); x[t] += s[1]; }"
+    )
+    guard = "if (t < n) "
+    for first in ("", guard):  # whether what is shared is loaded by all
+        right = f"__shared__ float s[9];  for (;;) {{ {first}s[0] = x[t]; __syncthreads(); {guard}x[t] += s[1]; }}"
+        assert f"{HEAD}{right} }}\n" in texts(wrong, "barrier-divergence")
+
+
 def test_nothing_is_changed_without_a_reason():
     body = "__syncwarp(); __syncwarp(ALL); __syncwarp(-1); if (t < n) __syncwarp(~0u);"
     assert not texts(body, "race")
