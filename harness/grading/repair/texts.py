@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 
 from ...course.cuda_pieces import Function, Piece, Variable
-from ...course.cuda_text import read
+from ...course.cuda_text import CudaText, read
 from .edits import Edit
+from .fills import loops_that_fill
 from .halves import as_floats
 from .kinds import kind_of, kind_of_type
 from .pool import Pool
@@ -42,6 +43,8 @@ def edits(source: str, kernel: str) -> Iterator[tuple[Edit, ...]]:
         yield from ((edit,) for edit in _slips(function))
     for function in functions:
         yield from as_floats(function)
+        yield from loops_that_fill(function)
+        yield from _signatures(function, file, functions)
         yield from ((edit,) for edit in _otherwise(function, Pool(file, function, [])))
 
 
@@ -191,6 +194,38 @@ def _types(function: Function, pool: Pool) -> Iterator[Edit]:
             yield Edit(place.start, place.end, "int", "a type")
         elif kind_of(v) == "integer" and "float" in _given(function, pool, v):
             yield Edit(place.start, place.end, "float", "a type")
+
+
+def _signatures(
+    function: Function, file: CudaText, callers: Sequence[Function]
+) -> Iterator[tuple[Edit, ...]]:
+    """`int f(int x)` that is called with a fraction, or returns one."""
+    if function.is_kernel:
+        return
+    given: set[int] = set()
+    for caller in callers:
+        kinds = Pool(file, caller, [])
+        for name, call in caller.body.calls():
+            arguments = call.part("arguments").parts if name == function.name else ()
+            given |= {i for i, e in enumerate(arguments) if kinds.kind(e) == "float"}
+    found = [
+        Edit(place.start, place.end, "float", "a type")
+        for i, v in enumerate(function.parameters)
+        if i in given and kind_of(v) == "integer" and (place := v.outer.part("type"))
+    ]
+    result = function.part("type")
+    of_integers = result is not None and kind_of_type(result.code) == "integer"
+    inside = Pool(file, function, [])
+    returned = [p.parts[0] for p in function.body.all("return_statement") if p.parts]
+    changed = {v.name for i, v in enumerate(function.parameters) if i in given}
+    fractions = any(
+        inside.kind(e) == "float" or changed & {n.code for n in e.all("identifier")} for e in returned
+    )
+    if of_integers and fractions:
+        result = Edit(result.start, result.end, "float", "a type")
+        yield (result, *found)
+    if found:
+        yield tuple(found)
 
 
 def _unsigned(function: Function, pool: Pool) -> Iterator[Edit]:

@@ -49,6 +49,19 @@ def test_slips(wrong, right):
     assert f"{K}k(float* x, int n, int m) {{ {right} }}\n" in texts_of(source)
 
 
+@pytest.mark.parametrize(
+    "wrong, right",
+    [
+        ("int half_of(int v) { return v / 2; }", "float half_of(float v) { return v / 2; }"),
+        ("int half_of(float v) { return v / 2; }", "float half_of(float v) { return v / 2; }"),
+        ("float half_of(int v) { return v / 2; }", "float half_of(float v) { return v / 2; }"),
+    ],
+)
+def test_a_function_takes_and_returns_fractions(wrong, right):
+    kernel = f"{K}k(float* x, int n) {{ x[n] = half_of(x[0]); }}\n"
+    assert f"__device__ {right}\n{kernel}" in texts_of(f"__device__ {wrong}\n{kernel}")
+
+
 def test_nothing_is_changed_without_one():
     body = "for (int i = 0; i < n; i++) x[i] = (float)i; int m = n; while (m > 0) m--; while (n < m++);\n __syncthreads();"
     body += "if (n == m) n = m; const half* h;"
