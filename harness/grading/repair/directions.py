@@ -43,7 +43,8 @@ def _shortly_turned(part: str) -> tuple[str, ...]:
 
 def are_akin(one: str, other: str) -> bool:
     """`C_in` and `C_out`, `W` and `W_out`, `blockDim.x` and `threadIdx.x`: names that share a part."""
-    return bool(_words(one) & _words(other))
+    short = len(one) + len(other) == 3 and (one.startswith(other) or other.startswith(one))  # `H` and `Ho`
+    return short or bool(_words(one) & _words(other))
 
 
 @cache

@@ -44,17 +44,19 @@ def _operations(says: str, *pairs: tuple[str, float]) -> tuple[Operation, ...]:
 
 
 IF_GIVEN = "a ? a : e"  # with a parameter that is never used
+ROUNDED_UP = "(e + a - 1) / a"  # how many tiles or blocks there are
 INTEGER = (
     *_operations("another value", ("a", 1.0)),
     *_operations("a term", ("e + a", 1.5), ("e - a", 1.5), ("a - e", 2.2)),
     *_operations("a factor", ("e * a", 1.7), ("e / a", 2.0), ("e % a", 2.9)),
     *_operations("a term", ("a * b + e", 1.7), ("e * a + b", 2.8), ("a - b - e", 3.4), ("e - a * b", 3.6)),
     *_operations("another value", ("a * b", 3.5), ("a + b", 3.5), ("a - b", 3.6)),
-    *_operations("a factor", ("e * a * b", 3.8)),
+    *_operations("a factor", ("e * a * b", 1.7)),
     *_operations("a term", ("a - 1 - e", 2.2)),
     *_operations("a bound", ("min(e, a)", 2.4), ("max(e, a)", 1.7)),
     *_operations("a place in memory", ("a * b + c", 2.1)),
     *_operations("a choice", (IF_GIVEN, 2.2)),
+    *_operations("a factor", (ROUNDED_UP, 1.6)),
 )
 FLOAT = (
     *_operations("another value", ("a", 1.2), ("-e", 1.5)),
@@ -97,6 +99,8 @@ CONDITION = (
     *_operations("a condition", ("a < b", 2.9), ("a >= b", 3.0)),
     *_operations("a condition", ("e || a < 0 || a >= b", 2.7), ("e && a >= 0 && a < b", 2.7)),
 )
+#: of a condition that reads memory: asked before it is evaluated
+BEFORE = _operations("a condition", ("a < b && e", 2.6), ("a >= 0 && a < b && e", 2.7))
 GUARD = (
     *_operations("a statement too many", ("false", 0.95)),
     *_operations("a guard", ("a < b", 2.6), ("a >= b", 2.8), ("a == b", 2.8), ("a != b", 3.0)),
@@ -165,11 +169,22 @@ def joined(edits: Sequence[Edit]) -> tuple[Edit, ...]:
         first, *others = edits
         same = re.match(r".*(?:&&|\|\|)", commonprefix([e.after for e in edits]), re.DOTALL)
         if same is None:
-            return tuple(edits)
+            return _before_one(edits)
         more = "".join(same[0][-3:] + e.after[same.end() :] for e in others)
         return (replace(first, after=first.after + more),)
     sign = " || " if found[0][2] else " && "
     return (replace(edits[0], after=f"if ({sign.join(f[1] for f in found)}) {found[0][2]}"),)
+
+
+def _before_one(edits: Sequence[Edit]) -> tuple[Edit, ...]:
+    """`a < b && e` and `c < d && e` become `a < b && c < d && e`."""
+    first, *others = edits
+    rest = commonprefix([e.after[::-1] for e in edits])[::-1]
+    at = rest.find(" && ")
+    if at < 0:
+        return tuple(edits)
+    tests = [e.after[: len(e.after) - len(rest) + at] for e in edits]
+    return (replace(first, after=" && ".join(tests) + rest[at:]),)
 
 
 def replaced(piece: Piece, operation: Operation, *names: str) -> Edit:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from ...course.cuda_pieces import Piece, Variable
 from .edits import (
     ASSIGN,
+    BEFORE,
     BINARY,
     CALL,
     CALLED,
@@ -43,7 +45,13 @@ class Expressions:
         text = self.write(p)
         here = self.pool.here(self.integers, p.start)
         number = self.schemata.add(p, CONDITION, self.integers, here, order=is_of_barrier(p))
-        return text if number is None else f"backwarp_condition({number}, {text}, backwarp_p)"
+        text = text if number is None else f"backwarp_condition({number}, {text}, backwarp_p)"
+        reads = next(p.all("subscript_expression", "pointer_expression"), None)
+        if reads is None or _is_of_statement(p):
+            return text
+        number = self.schemata.add(p, BEFORE, self.integers, here)
+        asks = f"(!{asked(number)} || backwarp_before({number}, backwarp_p))"
+        return text if number is None else f"({asks} && {text})"
 
     def _value(self, p: Piece, text: str) -> str:
         """An expression that another value may replace."""
@@ -273,6 +281,14 @@ class Expressions:
         return f"({asked(number)} ? ({others}) : {plain})"
 
 
+def _is_of_statement(condition: Piece) -> bool:
+    """Whether it is all that an `if` or a loop asks: then the statement may be guarded."""
+    outer = condition.outer
+    while outer is not None and outer.kind in ("condition_clause", "parenthesized_expression"):
+        outer = outer.outer
+    return outer is not None and outer.kind.endswith("_statement") and outer.kind != "return_statement"
+
+
 def _stepped(choice: Choice) -> Edit:
     """`*p++` for `*p`."""
     return Edit(choice.site.piece.end, choice.site.piece.end, "++", STEPPED.says)
@@ -286,6 +302,8 @@ def _called(choice: Choice) -> Edit:
 
 def _other_groups(p: Piece) -> list[str]:
     left, sign, right = p.part("left"), p.part("operator").code, p.part("right")
+    if sign == "&" and (power := re.fullmatch(r"\(\s*([\w.]+)\s*-\s*1\s*\)", right.code)):
+        return [f"{left.code} % {power[1]}"]  # a mask is right for powers of 2 only
     inner = left.parts[0] if left.kind == "parenthesized_expression" and len(left.parts) == 1 else None
     if sign in "*/" and inner is not None and inner.kind == "binary_expression":
         x, plus, y = (inner.part(name).code for name in ("left", "operator", "right"))

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 
 from .directions import are_counterparts
-from .edits import CONDITION
 from .sites import Choice, Site
 
 
@@ -15,7 +14,7 @@ def both_guards(c: Choice) -> Iterator[tuple[Choice, Choice]]:
     """Two guards of one statement, `if (row < M) if (col < N)`, or of one condition."""
     site = c.site
     compares = {"a", "b"} <= site.operations[c.operation].operands
-    if not compares or not (site.is_guard or site.operations is CONDITION):
+    if not compares or not (site.is_guard or site.is_condition):
         return
     pool, found = site.pool, {}
     if pool.are_partners(c.a, c.b):

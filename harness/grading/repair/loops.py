@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...course.cuda_pieces import Piece
-from .edits import INTEGER, RELATION
+from .edits import BINARY, INTEGER, RELATION
 from .pool import Entry
-from .sites import Choice, Site
+from .sites import ROUNDED_UP, Choice, Site
 
 STRIDED = 0.15
+SHARED = 0.5
 PART = 0.75  # the cost of a loop over a part of a range
 EARLY = 0.3  # bonus of two edits of a head that insert nothing, as there are few
 BOTH = 0.85  # the most that each of two edits of a start and an end may cost
 
 
 def strided(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
-    """`for (int i = 0; i < n; i++)` that should be shared among threads: its start and its step."""
-    steps = [s for s in sites if s.piece.kind == "update_expression" and s.operations[0].code == "+= a"]
-    starts = {s.piece.outer.outer.outer.start: s for s in sites if s.replaces and _is_start(s.piece)}
-    for step in steps:
-        start = starts.get(step.piece.outer.start) if step.piece.outer else None
+    """`for (int i = 0; i < n; i++)` that should be shared among threads: its start and its step. The same
+    for a `while` loop."""
+    starts = {v: s for s in sites if s.replaces and (v := _started(s.piece))}
+    for step in sites:
+        if step.piece.kind != "update_expression" or step.operations[0].code != "+= a":
+            continue
+        name = step.piece.part("argument")
+        found = name.file.named(name.code, name.start)
+        start = starts.get(found[0].start) if len(found) == 1 else None
         if start is None or start.pool is not step.pool:
             continue
         pool = start.pool
@@ -31,11 +36,29 @@ def strided(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
         )
 
 
-def _is_start(e: Piece) -> bool:
-    """Whether it is the 0 that the loop's own variable begins with."""
+def _started(e: Piece) -> int:
+    """Where the variable is declared that begins with this 0; 0 if there is none."""
     declared = e.outer is not None and e.outer.kind == "init_declarator" and e.code == "0"
-    loop = e.outer.outer.outer if declared and e.outer.outer is not None else None
-    return loop is not None and loop.kind == "for_statement"
+    return e.outer.start if declared else 0
+
+
+def shared_out(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
+    """`n / 32` elements for each of 32 threads: rounded up, and where a thread's loop ends, not past n."""
+    for share in sites:
+        if share.operations is not BINARY or share.piece.part("operator").code != "/":
+            continue
+        outer, of = share.piece.outer, share.piece.part("left")
+        name = outer.part("declarator").code if outer is not None and outer.kind == "init_declarator" else ""
+        for end in sites if name else ():
+            if not end.is_of_loop or name not in {n.code for n in end.piece.all("identifier")}:
+                continue
+            index = end.piece.part("left")
+            entries = [end.entry_of(e.code) if e is not None else None for e in (index, of)]
+            if None not in entries:
+                yield (
+                    Choice(share, _operation(share, ROUNDED_UP), cost=SHARED),
+                    Choice(end, _operation(end, "e && a < b"), *entries, SHARED),
+                )
 
 
 def _of_thread(entry: Entry) -> bool:
@@ -109,3 +132,7 @@ def _is_condition(e: Piece) -> bool:
 
 def _number(code: str) -> int:
     return next(i for i, o in enumerate(INTEGER) if o.code == code)
+
+
+def _operation(site: Site, code: str) -> int:
+    return next(i for i, o in enumerate(site.operations) if o.code == code)

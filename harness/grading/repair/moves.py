@@ -49,7 +49,8 @@ class Moves:
         to 0."""
         body, before, after = loop.part("body"), self._zeroed(loop), ""
         for p in body.parts if body.kind == "compound_statement" else ():
-            if p.kind in ("expression_statement", "if_statement") and self._fits(p, loop.start):
+            plain = p.kind == "expression_statement" or p.kind == "if_statement" and not _leaves_loop(p)
+            if plain and self._fits(p, loop.start):
                 places = [(loop.start, "%s "), (loop.end, " %s")]
                 first, last = self._moved_to(p, MOVED, places)
                 before, after = before + first, after + last
@@ -169,6 +170,13 @@ def _matters(one: Piece, other: Piece) -> bool:
         return True
     names = [{n.code for n in p.all("identifier")} for p in (one, other)]
     return bool(_set_in(one) & names[1] or _set_in(other) & names[0])
+
+
+def _leaves_loop(p: Piece) -> bool:
+    """Whether a statement has a `break` or `continue` of a loop around it."""
+    inner = [loop for loop in p.all(*_LOOPS)]
+    ways = p.all("break_statement", "continue_statement")
+    return any(not any(loop.holds(way) for loop in inner) for way in ways)
 
 
 def _calls(p: Piece) -> bool:

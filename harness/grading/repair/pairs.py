@@ -9,12 +9,11 @@ from os.path import commonprefix
 from ...course.cuda_pieces import Piece
 from .directions import are_counterparts, of_one_direction
 from .edits import ASSIGN, BINARY, ELSE_ZERO, EXCHANGE, FLOAT_BINARY, RELATION
-from .loops import heads, part_of_range, strided
+from .loops import heads, part_of_range, shared_out, strided
 from .sites import MOST_TOGETHER, Choice, Site
 
-#: a pair of edits costs as much as its dearer one and this
-MORE = 0.25
 RENAMED = 1.3
+EVERYWHERE = 0.6  # bonus of a name replaced wherever a line has it, as there are few of them
 STORED, GUARDED = 0.7, 3.0
 TURNED_NAME = 0.55
 TURNED_INDEX = 0.5
@@ -193,7 +192,7 @@ def renamed(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
         if 1 < len(group) <= MOST_TOGETHER and len({id(s.pool) for s in group}) == 1:
             for c in group[0].choices(most=RENAMED):
                 if c.operation == 0 and all(c.a in s.is_here for s in group):
-                    yield tuple(s.replaced_by(c.a, c.cost - MORE / 2) for s in group)
+                    yield tuple(s.replaced_by(c.a, c.cost - EVERYWHERE) for s in group)
 
 
 def carried(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
@@ -329,5 +328,5 @@ def _counterparts(site: Site, entry: int) -> list[int]:
 
 
 #: what is made of all sites at once
-TOGETHER = (exchanged, turned_signs, turned_index, renamed, declared, redirected, strided, carried)
-TOGETHER = (*TOGETHER, stored_otherwise, zeroed, heads, part_of_range)
+TOGETHER = (exchanged, turned_signs, turned_index, renamed, declared, redirected, strided, shared_out)
+TOGETHER = (*TOGETHER, carried, stored_otherwise, zeroed, heads, part_of_range)

@@ -138,9 +138,9 @@ class Pool(Kinds):
                 found.factors.setdefault(left.code, set()).add(right.code)
                 found.factors.setdefault(right.code, set()).add(left.code)
             elif sign == "/":
-                found.divisors.setdefault(left.code, set()).add(right.code)
+                found.divisors.setdefault(left.code, set()).add(terms.bare(right))
             elif sign == "%":
-                found.moduli |= {right.code, *(n.code for n in right.all("identifier"))}
+                found.moduli |= {terms.bare(right), *(n.code for n in right.all("identifier"))}
         return found
 
     @cached_property
@@ -162,7 +162,9 @@ class Pool(Kinds):
             if sign in ("<", ">="):
                 found.setdefault(left.code, set()).add(right.code)
             elif sign == "%" and e.outer and e.outer.kind == "init_declarator":
-                found.setdefault(e.outer.part("declarator").code, set()).add(right.code)
+                found.setdefault(e.outer.part("declarator").code, set()).add(terms.bare(right))
+            elif sign == "-" and (size := terms.of_remainder(e)) is not None:
+                found.setdefault(e.outer.part("declarator").code, set()).add(size.code)
             elif sign == "+" and left.kind == "binary_expression" and left.part("operator").code == "*":
                 found.setdefault(right.code, set()).add(left.part("right").code)
         numbers = {

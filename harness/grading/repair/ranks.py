@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property, partial
-from itertools import combinations, permutations, product
+from itertools import permutations, product
 
 from ...course.cuda_pieces import Piece, Variable
 from .directions import are_akin, are_counterparts, of_one_direction
-from .edits import CONDITION, DIFFERENCE, IF_GIVEN, INTEGER, STORE, Operation
+from .edits import BEFORE, CONDITION, DIFFERENCE, IF_GIVEN, INTEGER, ROUNDED_UP, STORE, Operation
 from .pool import FAR_FETCHED, UNUSED, Entries, Entry, are_named_alike, numbers_near
+from .several import Several
 from .terms import divisor, grouped, tail, words
 
 UNLIKE = 0.3
@@ -29,7 +30,7 @@ _STEPS = (*_TERMS, "e * a")
 _ANY = ("a", "e + a", "e - a", "e * a", "e / a")  # operations in which a may be a term
 
 
-class Ranks:
+class Ranks(Several):
     """The ranking part of a Site, which adds the operations."""
 
     piece: Piece
@@ -57,6 +58,8 @@ class Ranks:
         if wanted == {"a", "b"}:
             if o.code == DIFFERENCE:
                 return [(0.0, partial(permutations, [i for i in self.plain if self._may_be_size(i)], 2))]
+            if o.code == "e * a * b":
+                return self._areas
             if not any(sign in o.code for sign in SIGNS):
                 return self._multiplied
             if len(re.findall(r"\ba\b", o.code)) == 1:
@@ -68,8 +71,9 @@ class Ranks:
             return [(rank, lambda pairs=pairs: pairs) for rank, pairs in both_bounds if pairs]
         if self.is_index or self.piece.kind == "identifier":
             varying = [i for i in self.plain if self.pool[i].varies]
-            return [(0.0 if self.is_index else 0.8, partial(product, varying, self.sizes_here, varying))]
-        return []
+            every = 0.0 if self.is_index else 0.8, partial(product, varying, self.sizes_here, varying)
+            return [*self._unused_places, every]
+        return self._unused_places if self.piece.kind == "binary_expression" else []
 
     def _put_in(self, o: Operation) -> Iterator[tuple[float, tuple[int]]]:
         """By rank: what an operation inserts alone."""
@@ -81,6 +85,8 @@ class Ranks:
                     yield far[a] + self._unlike(a), (a,)
             return
         fitting = self._fitting(o.code)
+        if o.code == ROUNDED_UP:
+            here = [a for a in here if self._is_of_tiles(self.pool[a])]
         if o.code == IF_GIVEN:
             here = [a for a in here if self.pool[a].rank <= UNUSED]
         for a in here:
@@ -93,6 +99,10 @@ class Ranks:
             rank -= self._as_elsewhere(o.code, self.pool[a])
             if a != self.own or o.code != "a":
                 yield rank, (a,)
+
+    def _is_of_tiles(self, entry: Entry) -> bool:
+        """Whether it is how many elements a tile or a block has."""
+        return entry.variable is not None and (entry.known or 0) > 1 or entry.text.startswith("blockDim")
 
     def _as_elsewhere(self, code: str, entry: Entry) -> float:
         """How much likelier an operation is that also occurs elsewhere: `x * 4`, a remainder by the same
@@ -237,28 +247,6 @@ class Ranks:
             found += [(-0.2, partial(product, some, sizes))] if lacks else []
         return found
 
-    @cached_property
-    def _stored(self) -> list[tuple[float, Callable[[], Iterable]]]:
-        """By rank: elements of an array, and the variables that may be stored there."""
-        pool = self.pool
-        places = [i for i in self.here if i < pool.places and (pool[i].varies or pool[i].known == 0)]
-        values = [b for b in self.here if b >= pool.places and pool[b].variable]
-        return grouped((pool[a].rank + pool[b].rank, (a, b)) for a in places for b in values)
-
-    @cached_property
-    def _added(self) -> list[tuple[float, Callable[[], Iterable]]]:
-        """By rank: elements of an array, and two variables whose product may be added there."""
-        by_place: dict[int, list[tuple[float, int]]] = {}
-        for rank, stored in self._stored:
-            for a, b in stored():
-                if not self.pool[a].of:
-                    by_place.setdefault(a, []).append((rank, b))
-        return grouped(
-            (max(one[0], other[0]), (a, one[1], other[1]))
-            for a, values in by_place.items()
-            for one, other in combinations(sorted(values, key=lambda value: value[1]), 2)
-        )
-
     def _is_missing(self, entry: int) -> bool:
         text = self.pool[entry].text
         return text in self.missing or any(are_named_alike(text, size) for size in self.missing)
@@ -266,7 +254,7 @@ class Ranks:
     @cached_property
     def _compared(self) -> list[tuple[float, Callable[[], Iterable]]]:
         """By rank: what varies, and what it may be compared with: an extent, a size, a number, another name."""
-        spoken = self._words if self.operations is CONDITION else frozenset()
+        spoken = self._words if self.operations in (CONDITION, BEFORE) else frozenset()
         own = {}
         for i in (i for i in self.here if self.pool[i].varies):
             named = words(self.pool[i].text)

@@ -23,12 +23,14 @@ from ..verdict import FAILED, PASSED, Verdict
 from . import collectives, from_solution, texts
 from .edits import joined
 from .guards import Guards, both_guards
+from .lines import in_one_line
+from .macros import Written, written_out
 from .neighbours import setters
-from .pairs import MORE, TOGETHER, Families, moved
+from .pairs import TOGETHER, Families, moved
 from .reach import is_one_place
 from .repair import Repair, rank
-from .sites import Choice, Site
-from .suspicion import alone, stretches, suspected
+from .sites import MORE, Choice, Site, cost_of
+from .suspicion import alone, conditions_around, stretches, suspected
 from .variants import FEW_LARGE, Combination, Devices, Variants, has_barriers, with_small_blocks
 
 SECONDS = 10.0  # CPU time of all processes, so that as much is tried on a busy machine as on an idle one
@@ -36,7 +38,7 @@ PATIENCE = 2.0  # times as many seconds may pass in wall-clock time
 CHUNK = 512  # edits tried before those that are right in small cases are graded; doubled each time
 MOST = 3  # repairs to find, each in a different line
 AS_LIKELY = 0.3  # how much more than the best a repair may cost and still be told
-MOST_GRADED = 8
+MOST_GRADED = 10
 #: costs of edits that are tried together: nothing dearer is tried where a cheaper one is found
 TIERS = (-9.0, 0.45, 0.65, 0.85, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3.2, 3.5, 4.0, 9.0)
 GUARDS = 3  # the tier after which edits that would stop a fault are tried
@@ -73,9 +75,10 @@ def repairs(
     if opener is None:
         from ...devices import confined_device as opener
     puzzle = puzzle.drawn(verdict.seed)
+    written = written_out(source)
     search = Search(
         puzzle,
-        source,
+        written.text if written else source,
         verdict,
         name,
         opener,
@@ -87,7 +90,7 @@ def repairs(
         aided=aided and puzzle.has_solution and not puzzle.repair,
     )
     try:
-        return search.run()
+        return search.carried_back(search.run(), written, source) if written else search.run()
     except (CompileError, DeviceError, LaunchError, CourseError, RecursionError):
         return []
 
@@ -139,6 +142,11 @@ class Search:
         self.most = LIKELY if suggested else math.inf
         found = self.faster() if slow else self.changed()
         return suggested if suggested and (not found or found[0].cost > LIKELY) else found
+
+    def carried_back(self, found: Sequence[Repair], written: Written, source: str) -> list[Repair]:
+        """Repairs of a text whose macros are written out, as repairs of the file."""
+        all_ = [Repair(own, r.cost, source) for r in found if (own := written.back(r.edits))]
+        return [r for r in all_ if self.passes(r.text)]
 
     def changed(self) -> list[Repair]:
         """For races, first in the build with all checks, then in the optimised one, in which more edits can
@@ -272,14 +280,14 @@ class Search:
 
     @property
     def disordered(self) -> set[int]:
-        """The lines of a race that the verdict names."""
+        """The lines of a race that the verdict names, and of what they depend on."""
         fault = self.verdict.fault or {}
         if fault.get("kind") not in ("race", "barrier-divergence", "uninitialised-read", "shuffle-mask"):
             return set()
         lines = {fault["line"], (fault["other"] or fault)["line"]}
         if len(lines) == 1 and fault["kind"] == "race":  # several threads have the same index
             lines |= setters(self.source, *lines, INDEX).keys()
-        return lines
+        return lines | conditions_around(self.source, lines)
 
     @property
     def strays_in(self) -> int:
@@ -348,8 +356,9 @@ class Search:
             if low < self.most
         )
         tiers = [(cost, partial(of, step, i, pairs)) for cost, step, i, pairs in order]
+        tiers += [(cost, made) for cost, made in in_one_line(sites) if cost < self.most]
         others = [] if self.most < math.inf else [(math.inf, guards.others)]
-        return [(-math.inf, ordering), *tiers, *others]
+        return [(-math.inf, ordering), *sorted(tiers, key=lambda tier: tier[0]), *others]
 
     def given(self, puzzle: Puzzle, case: Case, kernel: Kernel, seed: int):
         """As runs.given, but every case is generated only once."""
@@ -389,7 +398,3 @@ class Search:
             except (grade.Stop, DeviceError):
                 return False
         return done == len(trials) and not any(trial.outcome.kind for trial in trials)
-
-
-def cost_of(choices: Combination) -> float:
-    return max((c.cost for c in choices), default=0.0) + MORE * (len(choices) > 1)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
 from ...course.cuda_pieces import Piece, Variable
-from .edits import BARRIERS, CHOSEN, CONDITION, FLOAT, GUARD, INTEGER, Edit, Operation, replaced
+from .edits import BARRIERS, BEFORE, CHOSEN, CONDITION, FLOAT, GUARD, INTEGER, Edit, Operation, replaced
 from .pool import UNUSED, Entries
 from .ranks import SIGNS, Ranks
 
@@ -28,6 +28,8 @@ BACKWARDS = 0.6  # penalty of reversing a loop
 LOOP = 0.3  # penalty of an addition to the condition of a loop
 NEAR = 6  # lines between a condition and what it guards
 MOST_TOGETHER = 8  # edits of one variant
+#: several edits cost as much as the dearest and this
+MORE = 0.25
 ROUNDED_UP = "(l + r - 1) / r"
 _MISTAKEN = {
     "+": "-",
@@ -118,7 +120,7 @@ class Site(Ranks):
         if self.is_guard:
             outermost = self.piece.outer.outer.kind == "function_definition"
             return self.piece.line == line or outermost and self.piece.line < line
-        return self.operations is CONDITION and line - NEAR <= self.piece.line <= line
+        return self.is_condition and line - NEAR <= self.piece.line <= line
 
     @cached_property
     def _mistaken_for(self) -> tuple[str, ...]:
@@ -147,6 +149,10 @@ class Site(Ranks):
         """Whether it is the whole condition of a `for`, which is rarely more than one comparison."""
         outer = self.piece.outer
         return self.operations is CONDITION and outer is not None and outer.kind == "for_statement"
+
+    @property
+    def is_condition(self) -> bool:
+        return self.operations is CONDITION or self.operations is BEFORE
 
     @property
     def decides_loop(self) -> bool:
@@ -222,7 +228,7 @@ class Site(Ranks):
             )
         if self.operations is CHOSEN and self.suspect > SUSPECT:
             yield from (c._replace(cost=ZERO - self.suspect) for c in self._choices(0, CHOSEN[0]))
-        for number, o in enumerate(self.operations if self.operations is CONDITION else ()):
+        for number, o in enumerate(self.operations if self.is_condition else ()):
             if o.code == "true" and not self.decides_loop:
                 yield Choice(self, number, cost=ALWAYS - self.suspect)
             if any(sign in o.code for sign in SIGNS):
@@ -256,3 +262,7 @@ class Site(Ranks):
             return self.made(choice)
         names = (self.pool[i].text if self.pool else "" for i in (choice.a, choice.b, choice.c))
         return replaced(self.piece, self.operations[choice.operation], *names)
+
+
+def cost_of(choices: Sequence[Choice]) -> float:
+    return max((c.cost for c in choices), default=0.0) + MORE * (len(choices) > 1)

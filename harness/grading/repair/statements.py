@@ -153,7 +153,11 @@ class Writer(Moves, Insertions, Expressions):
     _argument_list = _subscript_argument_list = _init_statement = _children
 
     def _return_statement(self, p: Piece) -> str:
-        return self._guarded(p, self._left_otherwise(p, self._inside(p)))
+        given, text = p.parts[0] if p.parts else None, p.code
+        if given is not None:
+            way = self._condition if self.pool.kind(given) == "bool" else self.write
+            text = p.file.text[p.start : given.start] + way(given) + p.file.text[given.end : p.end]
+        return self._guarded(p, self._left_otherwise(p, text))
 
     def _left_otherwise(self, p: Piece, text: str) -> str:
         """`break;` where `continue;` is meant."""
@@ -168,7 +172,10 @@ class Writer(Moves, Insertions, Expressions):
             text = f"if ({asked(number)} && backwarp_operation({number}) == {i}) {name}; else {text}"
         return text
 
-    _continue_statement = _break_statement = _return_statement
+    def _continue_statement(self, p: Piece) -> str:
+        return self._guarded(p, self._left_otherwise(p, p.code))
+
+    _break_statement = _continue_statement
 
     def _expression_statement(self, p: Piece) -> str:
         return self._guarded(p, self._called_otherwise(p, self._inside(p)), self._kept_after(p))

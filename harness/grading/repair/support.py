@@ -10,6 +10,7 @@ from functools import cache
 from .edits import (
     ASSIGN,
     ATOMIC,
+    BEFORE,
     BINARY,
     CALL,
     CALLED,
@@ -157,6 +158,11 @@ def support(atomic: bool) -> str:
         " if (backwarp.edits[i].site == s) e = backwarp_decision(backwarp.edits[i], e, p); return e; }",
         f"{quick} bool backwarp_condition(int s, bool e, {POOL}) {{"
         " return backwarp.asked[s] ? backwarp_decided(s, e, p) : e; }",
+        f"{slow} bool backwarp_before(int s, {POOL}) {{ const bool e = true; for (int i = 0; i < {MOST_TOGETHER}; i++) {{"
+        " const BackwarpEdit edit = backwarp.edits[i]; if (edit.site != s) continue;"
+        f" {pair} bool is = true; switch (edit.operation) {{ "
+        + " ".join(f"case {i}: is = {o.code}; break;" for i, o in enumerate(BEFORE))
+        + " } if (!is) return false; } return true; }",
         # 0: the statement runs, 1: it does not, from 2: the kernel or the loop is left
         f"{slow} int backwarp_guarded(int s, {POOL}) {{ for (int i = 0; i < {MOST_TOGETHER}; i++) {{"
         " const BackwarpEdit edit = backwarp.edits[i]; if (edit.site != s) continue;"

@@ -32,6 +32,15 @@ def suspected(source: str, kernel: str, verdict: Verdict) -> dict[int, float]:
     return found
 
 
+def conditions_around(source: str, lines: Collection[int]) -> set[int]:
+    """The lines of the conditions of every `if` around these."""
+    file = read(source)
+    heads = (
+        p.part("condition") for line in lines for p in file.around(file.line_start(line), "if_statement")
+    )
+    return {head.line for head in heads}
+
+
 def alone(source: str, kernel: str, suspected: dict[int, float]) -> list[int]:
     """The most suspected lines, if they are a small part of the kernel; none if it is short."""
     function = read(source).function(kernel)

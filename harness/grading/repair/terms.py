@@ -170,6 +170,20 @@ def row_major(indices: Sequence[str], array: Array) -> str:
     return text
 
 
+def bare(e: Piece) -> str:
+    """Its code without parentheses around it."""
+    while e.kind == "parenthesized_expression" and len(e.parts) == 1:
+        e = e.parts[0]
+    return e.code
+
+
+def of_remainder(e: Piece) -> Piece | None:
+    """`W` of `int q = i - p * W;`."""
+    right, outer = e.part("right"), e.outer
+    declared = outer is not None and outer.kind == "init_declarator" and right.kind == "binary_expression"
+    return right.part("right") if declared and right.part("operator").code == "*" else None
+
+
 def tail(product: Piece) -> str:
     """`b * c` of `a * b * c`."""
     return product.code.partition("*")[2].strip()
@@ -190,4 +204,4 @@ def grouped(ranked: Iterable[tuple[float, tuple]]) -> list[tuple[float, Callable
 
 @cache
 def words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[A-Za-z_]\w*", text))
+    return frozenset(re.findall(r"[A-Za-z_]\w*(?:\.\w+)?", text))

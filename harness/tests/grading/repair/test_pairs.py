@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.grading.repair.loops import shared_out, strided
 from harness.grading.repair.pairs import Families, declared, exchanged, turned_index, zeroed
 from harness.grading.repair.repair import Repair
 from harness.grading.repair.schemata import Schemata
@@ -41,3 +42,19 @@ def test_one_name_in_several_places_becomes_one_other():
     chosen = [c for s in sites if s.piece.code == "P" for c in s.choices(0, 1.6)]
     texts = [tuple(c.edit.after for c in pair) for one in chosen for pair in families.of(one)]
     assert ("Q", "Q") in texts
+
+
+def test_each_thread_takes_its_share_of_a_loop_that_counts_by_itself():
+    body = "int t = threadIdx.x, i = 0;\n while (true) {\n if (i >= n) break;\n x[i] = t;\n i++;\n }"
+    source = f"{K}k(int* x, int n) {{\n{body}\n}}\n"
+    changed = (tuple(c.edit for c in some) for some in strided(Schemata(source, "k").sites))
+    texts = {Repair(edits, 0.0, source).text for edits in changed}
+    assert source.replace("i = 0", "i = t").replace("i++", "i += blockDim.x") in texts
+
+
+def test_shares_are_rounded_up_and_the_last_one_ends_early():
+    body = "int t = threadIdx.x, each = n / 32;\n for (int i = t * each; i < (t + 1) * each; i++) x[i] = 0;"
+    source = f"{K}k(int* x, int n) {{\n{body}\n}}\n"
+    (pair,) = shared_out(Schemata(source, "k").sites)
+    text = Repair(tuple(c.edit for c in pair), 0.0, source).text
+    assert "each = (n + 32 - 1) / 32;" in text and "i < (t + 1) * each && i < n;" in text

@@ -269,7 +269,9 @@ def test_names_of_rows_and_columns():
     assert of_one_direction("p", "stride_h") and not of_one_direction("p", "stride_w")
     assert list(turned("p * stride_h", {"p", "q", "stride_h", "stride_w"})) == ["q * stride_w"]
     assert are_counterparts("t / S * pad_h", "t % S * pad_w") and not are_counterparts("t / S", "t / S")
-    assert are_akin("C_in", "C_out") and not are_akin("n", "x")
+    assert are_counterparts("h < Ho", "w < Wo") and not are_counterparts("acc", "act")
+    assert list(turned("p < Ho", {"p", "q", "Ho", "Wo"})) == ["q < Wo"]
+    assert are_akin("C_in", "C_out") and are_akin("Ho", "H") and not are_akin("n", "x")
 
 
 def test_short_names_of_rows_and_columns():
@@ -355,9 +357,53 @@ def test_a_condition_may_lack_two_comparisons():
     assert judged(made, [right, ()], outputs(wanted)) == [RIGHT, WRONG]
 
 
+MEMBERS = """
+struct Grid {
+    int rows, cols;
+    __device__ int at(int r, int c) const { return r * rows + c; }
+    __device__ bool has(int r, int n) const { return r <= cols; }
+};
+extern "C" __global__ void k(const float* a, float* out, int n) {
+    int t = threadIdx.x;
+    if (t >= 9) return;
+    Grid g = {n, n + 1};
+    bool first = a[t] > 2.0f;
+    float sum = (t & (n - 1)) + g.rows;
+    while (true) {
+        sum += 1.0f;
+        if (sum > n) break;
+    }
+    if (g.has(t, 1)) sum += a[g.at(1, t % 2)];
+    out[t] = first ? sum : 1.0f;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("t & (n - 1)", "t % n"),
+        ("return r <= cols", "return r <= cols && r < n"),
+        ("a[t] > 2.0f", "t < n && a[t] > 2.0f"),
+    ],
+)
+def test_masks_and_conditions_that_are_values(old, new):
+    made = Schemata(MEMBERS, "k")
+    wanted = MEMBERS.replace(old, new)
+    c = next(c for s in made.sites for c in s.choices() if Repair(c.edits, 0.0, MEMBERS).text == wanted)
+    assert judged(made, [(c,), ()], outputs(wanted)) == [RIGHT, WRONG]
+
+
+def test_what_leaves_a_loop_stays_in_it():
+    moved = [s for s in Schemata(MEMBERS, "k").sites if s.operations[0].says == "where it stands"]
+    assert not [s for s in moved if s.piece.code.startswith("if (sum > n)") and len(s.operations) > 1]
+
+
 def test_edits_of_one_condition_are_one():
     edits = [Edit(4, 5, f"(a || b) && {x} < n", "a condition") for x in "pq"]
     assert [e.after for e in joined(edits)] == ["(a || b) && p < n && q < n"]
+    edits = [Edit(4, 5, f"{x} < n && a[i] == 0", "a condition") for x in "pq"]
+    assert [e.after for e in joined(edits)] == ["p < n && q < n && a[i] == 0"]
     assert joined([edits[0], Edit(9, 9, "x", "a term")]) == (edits[0], Edit(9, 9, "x", "a term"))
 
 
