@@ -15,6 +15,7 @@ from ...course.declare import Kernel
 from ...course.parameters import Array, Scalar
 from .findings import Slip, counter, shown, sign_of
 from .noting import index_of, value_of
+from .own_functions import returned
 
 Product = tuple[int, tuple[str, ...]]  # 1 or -1, and names and numbers in order
 _MOST = 64  # products of one index
@@ -259,7 +260,20 @@ def products(e: Piece, other: Callable[[Piece], str] = lambda e: "") -> list[Pro
         case "binary_expression" if e.part("operator").code == "*":
             left, right = products(e.part("left"), other), products(e.part("right"), other)
             return [(s * t, a + b) for s, a in left for t, b in right][:_MOST]
+        case "call_expression" if inside := returned(e):
+            value, given = inside
+            return [term for each in products(value, other) for term in passed(each, given, other)][:_MOST]
     return [(1, (other(e),))]
+
+
+def passed(term: Product, given: Mapping[str, Piece], other: Callable[[Piece], str]) -> list[Product]:
+    """A term of a function with the arguments in place of its parameters."""
+    sign, names = term
+    found: list[Product] = [(sign, ())]
+    for name in names:
+        each = products(given[name], other) if name in given else [(1, (name,))]
+        found = [(s * t, a + b) for s, a in found for t, b in each][:_MOST]
+    return found
 
 
 def fits(array: Array, scale: Sequence[Sequence[int]], dims: Sequence[Mapping[str, int]]) -> bool:

@@ -11,6 +11,7 @@ from ...course.cuda_text import CudaText
 from ...course.cuda_values import Values
 from .findings import sign_of
 from .noting import index_of, value_of
+from .own_functions import Passed, returned
 
 SIGNS: Mapping[str, Callable[[int, int], int]] = {
     "+": operator.add,
@@ -70,6 +71,9 @@ def computed(e: Piece, known: Mapping[str, int | None]) -> int | None:
     if e.kind == "conditional_expression":
         test = computed(e.part("condition"), known)
         return None if test is None else computed(e.part("consequence" if test else "alternative"), known)
+    if e.kind == "call_expression" and (inside := returned(e)):
+        values = {name: computed(p, known) for name, p in inside[1].items()}
+        return None if None in values.values() else computed(inside[0], Passed(values, known))
     sign = sign_of(e)
     if sign not in SIGNS:
         return None

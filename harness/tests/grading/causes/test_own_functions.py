@@ -1,0 +1,34 @@
+"""Functions of the file that only return an expression are looked into."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.course.cuda_text import read
+from harness.grading.causes.array_steps import products
+from harness.grading.causes.expression_values import computed, fingerprint
+
+TEXT = """__device__ int at(int c, int h, int w, int H, int W) {{ return (c * H + h) * W + w; }}
+__device__ int twice(int n) {{ int m = 2 * n; return m; }}
+__global__ void f(float* y, int N, int M) {{
+    auto up = [](int a, int b) {{ return (a + b - 1) / b; }};
+    y[0] = {};
+}}
+"""
+
+
+def value(text: str):
+    (store,) = read(TEXT.format(text)).function("f").body.all("assignment_expression")
+    return store.part("right")
+
+
+def test_the_terms_of_what_is_returned():
+    assert sorted(products(value("at(1, N, M - 1, 4, M)"))) == sorted(
+        products(value("(1 * 4 + N) * M + (M - 1)"))
+    )
+    assert fingerprint(value("at(0, N, 0, 4, M)")) == fingerprint(value("N * M"))
+
+
+@pytest.mark.parametrize(("text", "worth"), [("up(N, 4)", 3), ("at(1, N, M, 4, M)", 33), ("twice(N)", None)])
+def test_the_value_of_what_is_returned(text, worth):
+    assert computed(value(text), {"N": 10, "M": 2}) == (worth if text != "at(1, N, M, 4, M)" else 30)
