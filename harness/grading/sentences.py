@@ -221,7 +221,7 @@ def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, found: Sequence[Misma
             "Its value did not change: is nothing stored there, does an `if` or a `return` keep every thread away, or do they"
             " store the old value back?"
         ]
-    return ["No thread reached a store to it: does an `if` or a `return` keep them all away?"]
+    return ["No thread reached a store to it: does an `if`, a `return` or an empty loop keep them all away?"]
 
 
 def is_barrier(name: str) -> bool:

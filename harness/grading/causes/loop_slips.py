@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from ...course.cuda_pieces import Function, Piece
 from ...course.cuda_tree import LOOPS
 from ...course.cuda_types import FLOAT, kind_of
+from ...course.cuda_values import Values
 from .array_steps import products
+from .expression_values import substituted
 from .findings import Slip, counter, shown, sign_of, start_of
 from .noting import index_of, value_of
 
@@ -222,6 +224,26 @@ def sets_again_what_comes_round(function: Function) -> Iterator[Slip]:
             )
 
 
+def never_runs(function: Function) -> Iterator[Slip]:
+    """`for (int i = 0; i < ROWS / TILE; i++)`, where ROWS / TILE is 0."""
+    values = Values(function.file)
+    for loop in function.body.all("for_statement"):
+        first, test = values.integer(start_of(loop)), loop.part("condition")
+        bound = test.part("right") if test and sign_of(test) == "<" else None
+        if first is None or not bound or test.part("left").code != counter(loop):
+            continue
+        end, value = values.integer(bound), value_of(bound.file, bound.code, bound.start) or bound
+        if end is None or end > first:
+            continue
+        known = {p.code: at for p in value.all("identifier") if (at := values.integer(p)) is not None}
+        text = substituted(value, known, values.integer)
+        told = dict.fromkeys((shown(bound), shown(value), text, str(end)))
+        yield Slip(
+            loop.line,
+            f"The loop in line {loop.line} has no iteration: it begins at {first}, and {' = '.join(filter(None, told))}.",
+        )
+
+
 def _indent(piece: Piece) -> int:
     """Of the line that a piece begins in."""
     text = piece.file.lines[piece.line - 1].expandtabs(4)
@@ -238,4 +260,5 @@ LOOP_DETECTORS = (
     shuffles_too_far,
     divides_too_early,
     sets_again_what_comes_round,
+    never_runs,
 )

@@ -1,5 +1,6 @@
 """Slips in what a variable carries between iterations of a loop: a stale value, a pointer that is not
-advanced, a first element that is left out, a sum of only one term.
+advanced, a buffer that is never switched, a sum that is never reset, a first element that is left out, a sum of
+only one term.
 
 See `slips.py`.
 """
@@ -10,8 +11,10 @@ from collections.abc import Iterator
 
 from ...course.cuda_pieces import Function, Piece, Variable
 from ...course.cuda_tree import LOOPS
-from ...course.cuda_types import FLOAT, of_type
+from ...course.cuda_types import FLOAT, INTEGER, of_type
+from ...course.cuda_values import Values
 from .findings import Slip, counter, shown, sign_of
+from .noting import index_of, pointer_values
 
 LIMITS = {"INFINITY", "FLT_MAX", "FLT_MIN", "DBL_MAX", "INT_MIN", "INT_MAX", "HUGE_VALF"}
 LARGER = ("max", "fmax", "fmaxf")
@@ -40,7 +43,8 @@ def keeps_the_turn_before(function: Function) -> Iterator[Slip]:
 def stays_behind(function: Function) -> Iterator[Slip]:
     """`if (inside) sum += *taps++ * x[i];` in a loop that begins after `taps` is declared."""
     for v in function.file.variables:
-        if not v.pointer or v.extents or "const" not in v.words or not function.whole.holds(v):
+        stores = is_of_an_output(v, function)
+        if not v.pointer or v.extents or not ("const" in v.words or stores) or not function.whole.holds(v):
             continue
         moves = [p.outer for p in uses(v) if moves_on(p)]
         loop = loop_around(v, moves[0]) if moves else None
@@ -56,8 +60,84 @@ def stays_behind(function: Function) -> Iterator[Slip]:
             yield Slip(
                 moves[0].line,
                 f"Line {moves[0].line} moves {v.name} on {where}: in the other iterations of the loop in line {loop.line} it stays "
-                "behind, and what follows is taken from wrong places.",
+                f"behind, and what follows is {'stored at' if stores else 'taken from'} wrong places.",
             )
+
+
+def is_of_an_output(v: Variable, function: Function) -> bool:
+    """Whether a pointer begins in a parameter that is not const."""
+    given = {p.name for p in function.parameters if p.pointer and "const" not in p.words}
+    begins = pointer_values(v.file, v.name, v.end) if v.pointer and "const" not in v.words else ()
+    return any(p.code in given for value in begins for p in value.all("identifier"))
+
+
+def never_switched(function: Function) -> Iterator[Slip]:
+    """`int cur = 0;` that chooses a part of `__shared__ float a[2][N]` in a loop, and never changes."""
+    for v in function.file.variables:
+        plain = function.body.holds(v) and not v.pointer and not v.extents and of_type(v.type) == INTEGER
+        begins = v.value is not None and v.value.kind == "number_literal"
+        if not plain or not begins or {"const", "constexpr"} & set(v.words) or may_change(v):
+            continue
+        for p in uses(v):
+            access, loop = p.outer.outer, loop_around(v, p)
+            if p.outer.kind != "subscript_argument_list" or access.parts[0].kind != "identifier" or not loop:
+                continue
+            name = access.parts[0].code
+            array = v.file.variable_at(name, p.start)
+            if array and "__shared__" in array.words and Values(v.file).extents(array)[:1] > (1,):
+                yield Slip(
+                    v.line,
+                    f"Nothing changes {v.name} after line {v.line}: in every iteration of the loop in line {loop.line}, "
+                    f"{name}[{v.name}] is {name}[{v.value.code}], so that its parts never take turns.",
+                )
+                break
+
+
+def may_change(v: Variable) -> bool:
+    """Whether a variable is set anywhere after its declaration, also by a function that it is passed to."""
+    kinds = ("update_expression", "pointer_expression", "argument_list", "lambda_capture_specifier")
+    return any(
+        p.outer.kind in kinds or p.outer.kind == "assignment_expression" and p.outer.part("left") == p
+        for p in uses(v)
+    )
+
+
+def never_reset(function: Function) -> Iterator[Slip]:
+    """`total += part` or `y[i] = part` in a loop, where an inner loop adds to `part` and nothing sets it back."""
+    for v in scalars(function, FLOAT):
+        sets = sets_of(v)
+        if not sets or not all(grows(e, v) for e in sets) or taken_by_address(v):
+            continue
+        for e in (p.outer for p in uses(v)):
+            while e.kind in ("binary_expression", "parenthesized_expression", "conditional_expression"):
+                e = e.outer
+            loop = loop_around(v, e) if e.kind == "assignment_expression" and e not in sets else None
+            inner = loop and all(
+                loop.holds(s) and (own := loop_around(v, s)) and loop != own and not own.holds(e)
+                for s in sets
+            )
+            if not inner:
+                continue
+            left, sign = e.part("left"), e.part("operator").code
+            index = index_of(left) if left.kind == "subscript_expression" else None
+            if left.kind == "identifier" and sign == "+=":
+                says = f"adds {v.name} to {left.code} in every iteration of the loop in line {loop.line}"
+            elif index and sign == "=" and depends(index, counter(loop), loop):
+                says = f"stores {v.name} in every iteration of the loop in line {loop.line}"
+            else:
+                continue
+            yield Slip(
+                e.line,
+                f"Line {e.line} {says}, and nothing sets {v.name} back in between: it still holds what was added "
+                "to it in the iterations before.",
+            )
+            break
+
+
+def grows(e: Piece, v: Variable) -> bool:
+    """Whether an assignment to a variable keeps its value: `v += x`, `v = fmaf(a, b, v)`."""
+    again = v.name in {p.code for p in e.part("right").all("identifier")}
+    return e.part("operator").code in ("+=", "-=") or again
 
 
 def leaves_out_the_first(function: Function) -> Iterator[Slip]:
@@ -265,4 +345,12 @@ def depends(e: Piece, name: str, loop: Piece) -> bool:
     return name in names
 
 
-TURN_DETECTORS = (keeps_the_turn_before, stays_behind, leaves_out_the_first, adds_once, largest_from_zero)
+TURN_DETECTORS = (
+    keeps_the_turn_before,
+    stays_behind,
+    never_switched,
+    never_reset,
+    leaves_out_the_first,
+    adds_once,
+    largest_from_zero,
+)

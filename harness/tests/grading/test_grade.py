@@ -154,7 +154,7 @@ def test_elements_that_nothing_wrote_are_called_so(puzzle):
     puzzle.stub_path.write_text(puzzle.stub_path.read_text().replace("{}", "{\n  if (N < 0) y[0] = 1;\n}"))
     assert grade(puzzle, lambda a, device: None).lines == [
         "y[n=0] was never written   (3 of 3 elements)",
-        "No thread reached a store to it: does an `if` or a `return` keep them all away?",
+        "No thread reached a store to it: does an `if`, a `return` or an empty loop keep them all away?",
     ]
 
 

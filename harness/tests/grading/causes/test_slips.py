@@ -10,6 +10,8 @@ from harness.tests.lenet.small import ROOT
 
 KERNEL = 'extern "C" __global__ void k(const float* a, float* c, int n, int F) {{\n{}\n}}\n'
 LOOP = "float s = 0;\nfor (int r = 0; r < F; r++)\n    for (int q = 0; {}; {}) s += a[r + q];\nc[0] = s;"
+BUFFER = "__shared__ float b[2][9];\n{}\nfor (int i = 0; i < n; i++) {{\n {}[i] = a[i]; {}\n}}\nc[0] = b[0][0] + b[1][0];"
+SUMS = "float t = 0, p = 0;\nfor (int i = 0; i < n; i++) {{\n for (int j = 0; j < F; j++) p += a[j];\n {}\n}}\nc[0] = t + 1;"
 UNBRACED = "float s = 0;\nfor (int i = 0; i < n; i++)\n    int j = 2 * i;\n{}s += a[i];\nc[0] = s;"
 
 
@@ -132,6 +134,26 @@ def found(body):
             " if (x > m) { m = x; at = i; }\n}\nc[0] = a[at];",
             "Line 6 sets at to i, but line 5 reads a at k",
         ),
+        (
+            "float* p = c;\nfor (int i = 0; i < n; i++) {\n if (i < F) continue;\n *p = a[i];\n p++;\n}",
+            "it stays behind, and what follows is stored at wrong places.",
+        ),
+        (
+            BUFFER.format("int cur = 0;", "b[cur]", ""),
+            "Nothing changes cur after line 3: in every iteration of the loop in line 4, b[cur] is b[0]",
+        ),
+        (
+            SUMS.format("t += p;"),
+            "Line 5 adds p to t in every iteration of the loop in line 3, and nothing sets p back in between",
+        ),
+        (
+            SUMS.format("c[i] = p / n;"),
+            "Line 5 stores p in every iteration of the loop in line 3, and nothing sets p back in between",
+        ),
+        (
+            "const int A = 8, B = 32;\nfor (int i = 0; i < A / B; i++) c[i] = 1;",
+            "The loop in line 3 has no iteration: it begins at 0, and A / B = 8 / 32 = 0.",
+        ),
         ("c[0] += __shfl_down_sync(~0u, a[0], 32);", "shuffles by 32 lanes"),
         ("for (int o = 32; o > 0; o /= 2) c[0] += __shfl_xor_sync(~0u, a[0], o);", "begins at 32"),
     ],
@@ -147,6 +169,16 @@ def test_a_slip_is_named(body, says):
         "int i; if ((i = n)) c[0] = i;",
         "if (n) ; else c[0] = 1;",
         "float m = 0;\nfor (int i = 0; i < n; i++) if (a[i] > m) m += a[i];\nc[0] = m;",
+        "__shared__ int s[9]; int* p = s;\nfor (int i = 0; i < n; i++) {\n if (i < F) continue;\n *p++ = i;\n}",
+        BUFFER.format("int cur = 0;", "b[cur]", "cur ^= 1;"),
+        BUFFER.format("int cur = 0;", "b[cur]", "swap(cur);"),
+        BUFFER.format("const int cur = 0;", "b[cur]", ""),
+        SUMS.format("t += p; p = 0;"),
+        SUMS.format("c[n] = p;"),
+        SUMS.format("}\nfor (int i = 0; i < F; i++) { t += p;"),
+        "float p = 0;\nfor (int i = 0; i < n; i++) { p += a[i]; c[i] = p; }",
+        "for (int i = 0; i < n / 4; i++) c[i] = 1;",
+        "const int A = 8;\nfor (int i = 0; i < A; i++) c[i] = 1;",
         "int i = 0; for (; i < n && a[i] > 0; i++);\nc[0] = i;",
         "c[0] = (n < F) == (F < 3);",
         "if (a[0] != a[0]) c[0] = 1;",
@@ -211,5 +243,4 @@ def test_no_right_kernel_has_one():
     texts = [p.read_text(encoding="utf-8") for folder in folders for p in (ROOT / folder).rglob("*.cu")]
     kernels = [(text, kernel.name) for text in texts for kernel in read(text).kernels]
     assert len(kernels) > 200
-    found = [(slip, read(text).lines[slip.line - 1]) for text, name in kernels for slip in slips(text, name)]
-    assert not [slip for slip, line in found if "// FAULT" not in line]
+    assert not [slip for text, name in kernels for slip in slips(text, name)]
