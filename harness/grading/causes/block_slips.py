@@ -135,6 +135,18 @@ def shared_accesses(function: Function) -> Iterator[tuple[Piece, Variable, Piece
             yield access, array, index
 
 
+def through_pointers(function: Function) -> Iterator[tuple[Piece, Variable, Piece]]:
+    """The same for the indices of a local pointer into such an array: `const float* mine = s + y * W + x`."""
+    for access in function.body.all("subscript_expression"):
+        pointer, index = function.file.variable_at(access.indexed.code, access.start), index_of(access)
+        value = value_of(function.file, pointer.name, access.start) if pointer and pointer.pointer else None
+        for p in value.all("identifier") if value and index else ():
+            array = function.file.variable_at(p.code, value.start)
+            if array and "__shared__" in array.words:
+                yield access, array, index
+                break
+
+
 def places_in_the_grid(function: Function) -> Iterator[tuple[Piece, str, Piece]]:
     """(access, array, index) of the accesses with blockIdx in the index."""
     for access, array, index in shared_accesses(function):
@@ -149,7 +161,7 @@ def places_in_the_grid(function: Function) -> Iterator[tuple[Piece, str, Piece]]
 def other_rows(function: Function) -> Iterator[Slip]:
     """An array in shared memory that is written with one row length and read with another."""
     rows: dict[str, dict[bool, list[tuple[Piece, Piece]]]] = defaultdict(lambda: {True: [], False: []})
-    for access, array, index in shared_accesses(function):
+    for access, array, index in (*shared_accesses(function), *through_pointers(function)):
         if len(array.extents) == 1 and (length := row_length(index) or taken_apart_by(index)):
             outer = access.outer
             written = outer.kind == "assignment_expression" and outer.part("left") == access

@@ -37,6 +37,7 @@ def mixed_digits(function: Function) -> Iterator[Slip]:
         if number in set_again(function):
             continue
         yield from taken_twice(found)
+        yield from beyond_its_range(function, number, found)
         known: list[Counter] = [Counter()]
         for _ in found:
             known += [
@@ -70,6 +71,29 @@ def taken_twice(found: list[Digit]) -> Iterator[Slip]:
             yield Slip(
                 b.piece.line,
                 f"{both(b.piece, a.piece)}: two remainders of one number, by different sizes: must one be divided away before the other?",
+            )
+            return
+
+
+def beyond_its_range(function: Function, number: str, found: list[Digit]) -> Iterator[Slip]:
+    """`k = i / (R * S)`, where `i < C * taps`: i does not count through R * S."""
+    bounds = [
+        e.part("right")
+        for e in function.body.all("binary_expression")
+        if sign_of(e) in ("<", ">=") and e.part("left").code == number
+    ]
+    ranges = [whole for b in bounds if (whole := factors(b)) and sum(whole.values()) > 1]
+    for d in found:
+        if not d.divisor or d.count is not None or len(ranges) != len(bounds) or not bounds:
+            continue
+        if not any(d.divisor <= whole for whole in ranges):
+            by = " * ".join(f if f.isidentifier() or "." in f else f"({f})" for f in d.divisor.elements())
+            runs = f"{number} runs up to {shown(bounds[0])}"
+            value = value_of(bounds[0].file, bounds[0].code, bounds[0].start)
+            runs += f" = {shown(value)}" if value else ""
+            yield Slip(
+                d.piece.line,
+                f"Line {d.piece.line} has {shown(d.piece)}, and {runs} (line {bounds[0].line}): {by} is not among its factors.",
             )
             return
 

@@ -30,9 +30,10 @@ from .guarded_axes import wrong_guards
 from .near_solution import differences
 from .noting import value_of
 from .outside_axis import varies
-from .remainders import dropped_remainders, other_sizes
+from .remainders import dropped_remainders, masks, other_sizes
 from .rows_columns import Rows
-from .too_few import too_few_threads
+from .tile_slips import turned_tiles
+from .too_few import split_grids, too_few_in_a_block, too_few_threads
 from .walks import wrong_walks
 
 TRIED = 8  # values of the names of an expression
@@ -58,13 +59,17 @@ def misuses(
     found += wrong_walks(kernel, own, dims)
     found += wrong_guards(kernel, own, dims)
     found += [slip for function in reached(file, kernel.name) for slip in mixed_digits(function)]
+    found += turned_tiles(own)
     mine, stub = Use(file, kernel.name), Use(read(stub_text(puzzle)), kernel.name)
     t = tunables(source)
     launches = [kernel.launch(dict(d), t) for d in failed]
     found += unused_axes(kernel, mine, launches)
     passed = [(d, kernel.launch(dict(d), t)) for d in dims if d not in failed]
-    found += too_few_threads(kernel, own, list(zip(failed, launches, strict=True)), passed)
+    wrong = list(zip(failed, launches, strict=True))
+    for look in (too_few_threads, too_few_in_a_block, split_grids):
+        found += look(kernel, own, wrong, passed)
     found += other_sizes(kernel, own, failed, dims)
+    found += masks(kernel, own, failed)
     if puzzle.has_solution:
         solution = read(puzzle.solution_path.read_text(encoding="utf-8"))
         solution = with_parameters_of(file, solution, kernel.name)

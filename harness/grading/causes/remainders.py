@@ -1,4 +1,5 @@
-"""A division of a size that leaves a remainder in all cases that go wrong, and in no other: `half = n / 2`, where n is odd."""
+"""A division of a size that leaves a remainder in all cases that go wrong, and in no other: `half = n / 2`, where n is odd; and
+masks that stand for a remainder."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from ...course.cuda_pieces import Function
 from ...course.cuda_values import Tunables
 from ...course.declare import Kernel
 from ...course.parameters import Scalar
+from .array_steps import products
 from .expression_values import computed, fingerprint
 from .findings import Slip, shown, sign_of
 from .too_few import Known
@@ -91,6 +93,26 @@ def other_sizes(
             v.line,
             f"Line {v.line} rounds {'up' if size > right else 'down'}: in a failing case {v.name} is {size}, where {name} is {right}.",
         )
+
+
+def masks(kernel: Kernel, own: Function, failed: Sequence[Mapping[str, int]]) -> Iterator[Slip]:
+    """`x & (n - 1)`, where n is no power of two in a case that fails."""
+    given = {v.name: p for p, v in zip(kernel.params, own.parameters, strict=False) if isinstance(p, Scalar)}
+    for e in own.body.all("binary_expression"):
+        for side, other in (("right", "left"), ("left", "right")) if sign_of(e) == "&" else ():
+            terms = products(e.part(side))
+            (sign, name), less = (terms[0][0], terms[0][1]), terms[1:]
+            if less != [(-1, ("1",))] or sign < 0 or len(name) != 1 or name[0] not in given:
+                continue
+            sizes = [given[name[0]].resolve(d) for d in failed]
+            if bad := [n for n in sizes if n & (n - 1)]:
+                number = shown(e.part(other))
+                yield Slip(
+                    e.line,
+                    f"Line {e.line}: {shown(e)} is {number} % {name[0]} only if {name[0]} is a power of two; in a failing case it "
+                    f"is {bad[0]}.",
+                )
+                return
 
 
 def worth(kernel: Kernel, name: str, dims: Mapping[str, int]) -> int:

@@ -1,4 +1,5 @@
-"""An index of one thread each that is to run further than the launch has threads."""
+"""Places that do not fit the launch: an index of one thread each that is to run further than there are threads, and
+a number of blocks that is divided into unequal parts."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from ...course.parameters import Scalar
 from ...devices.launching import triple
 from .expression_values import computed
 from .findings import Slip, shown, sign_of
+from .noting import index_of
 
 NO_THREAD = "so no thread does"
 TURNED = {"<": "<", ">=": "<", ">": ">", "<=": ">"}  # `i >= n` asks what `i < n` asks
@@ -52,6 +54,61 @@ def too_few_threads(
                 return
 
 
+def too_few_in_a_block(
+    kernel: Kernel,
+    own: Function,
+    failed: Sequence[tuple[Mapping[str, int], Launch]],
+    _: Sequence[tuple[Mapping[str, int], Launch]],
+) -> Iterator[Slip]:
+    """`if (t < count) tile[t] = ...`, where t is the thread's number in its block, which has fewer than count threads. A
+    case may pass all the same, if nobody reads the rest."""
+    stores = [
+        (index.code, e)
+        for e in own.body.all("assignment_expression")
+        if (array := own.file.variable_at(e.part("left").indexed.code, e.start))
+        and "__shared__" in array.words
+        and (index := index_of(e.part("left")))
+    ]
+    for v in own.file.variables:
+        mine = [e for index, e in stores if index == v.name]
+        if not mine or not own.body.holds(v) or not v.value or v.pointer or moves_on(own, v):
+            continue
+        if v.scope.type == "for_statement" or any(sign_of(e.outer) == "+" for e in named(own, v.name)):
+            continue
+        for test in bounds_of(own, v):
+            branch = own.file.around(test.start, "if_statement")[0]
+            if not any(branch.part("consequence").holds(e) for e in mine):
+                continue
+
+            def short(
+                case: tuple[Mapping[str, int], Launch], v: Variable, test: Piece
+            ) -> tuple[int, int] | None:
+                dims, launch = case
+                block, known = triple(launch.block, "block"), values_of(kernel, own, dims)
+                known |= {f"blockDim.{axis}": n for axis, n in zip("xyz", block, strict=True)}
+                ends = [
+                    {f"threadIdx.{axis}": (n - 1) * last for axis, n in zip("xyz", block, strict=True)}
+                    for last in (0, 1)
+                ]
+                worth = [computed(v.value, Known(known | at)) for at in ends]
+                count, threads = computed(test, Known(known)), math.prod(block)
+                return (threads, count) if worth == [0, threads - 1] and (count or 0) > threads else None
+
+            few = [p for case in failed if (p := short(case, v, test))]
+            if few:
+                threads, count = few[0]
+                yield Slip(
+                    test.line,
+                    f"Line {test.line} lets {v.name} go up to {shown(test)} ({count} in a failing case); a block has only {threads} "
+                    f"threads there, {NO_THREAD} {v.name} = {threads} or more. Put it in a loop.",
+                )
+                return
+
+
+def named(own: Function, name: str) -> Iterator[Piece]:
+    return (p for p in own.body.all("identifier") if p.code == name)
+
+
 def is_thread(v: Variable) -> bool:
     """Whether it is declared as the number of the thread in the launch."""
     if not v.value or v.pointer or v.extents or (v.scope and v.scope.type == "for_statement"):
@@ -89,15 +146,46 @@ def threads_and_elements(
 ) -> tuple[int, int] | None:
     """(threads of the launch, value of the bound) if there are fewer threads."""
     dims, launch = case
-    scalars = [
-        (p, v.name) for p, v in zip(kernel.params, own.parameters, strict=False) if isinstance(p, Scalar)
-    ]
-    worth = {name: p.resolve(dims) for p, name in scalars}
-    count = computed(bound, Known(worth))
+    count = computed(bound, Known(values_of(kernel, own, dims)))
     blocks, block = triple(launch.grid, "grid"), triple(launch.block, "block")
     threads = blocks[0] * block[0]
     flat = blocks[1:] == block[1:] == (1, 1)
     return (threads, count) if flat and count is not None and threads < count else None
+
+
+def split_grids(
+    kernel: Kernel,
+    own: Function,
+    failed: Sequence[tuple[Mapping[str, int], Launch]],
+    passed: Sequence[tuple[Mapping[str, int], Launch]],
+) -> Iterator[Slip]:
+    """`blockIdx.x / C` and `blockIdx.x % C`, where the number of blocks along x is no multiple of C."""
+    for e in own.body.all("binary_expression"):
+        axis = "xyz".find(e.part("left").code.removeprefix("blockIdx."))
+        if sign_of(e) not in ("/", "%") or not e.part("left").code.startswith("blockIdx.") or axis < 0:
+            continue
+
+        def left_over(case: tuple[Mapping[str, int], Launch], by: Piece, axis: int) -> tuple[int, int] | None:
+            blocks = triple(case[1].grid, "grid")[axis]
+            count = computed(by, Known(values_of(kernel, own, case[0])))
+            return (blocks, count) if count and blocks > 1 and blocks % count else None
+
+        by = e.part("right")
+        odd, fine = ([p for case in some if (p := left_over(case, by, axis))] for some in (failed, passed))
+        if odd and not fine:
+            blocks, count = odd[0]
+            yield Slip(
+                e.line,
+                f"Line {e.line} has {shown(e)}. In a failing case {shown(by)} is {count}, and the launch has {blocks} "
+                f"block{'s' * (blocks > 1)} along {'xyz'[axis]}, which is no multiple of that.",
+            )
+            return
+
+
+def values_of(kernel: Kernel, own: Function, dims: Mapping[str, int]) -> dict[str, int]:
+    """The values of the numbers that a kernel is passed, by its own names."""
+    both = zip(kernel.params, own.parameters, strict=False)
+    return {v.name: p.resolve(dims) for p, v in both if isinstance(p, Scalar)}
 
 
 def whole_blocks_spare(kernel: Kernel, dims: Mapping[str, int], t: Mapping[str, int]) -> bool:

@@ -102,6 +102,14 @@ def test_rows_of_two_lengths(put, taken, wrong):
     )
 
 
+@pytest.mark.parametrize(("width", "wrong"), [("W", True), ("P", False)])
+def test_rows_that_are_read_through_a_pointer(width, wrong):
+    found = said(f"{ROWS}const float* m = s + a * P;\ns[a * {width} + b] = x[0];\ny[0] = m[b * P + a];")
+    assert (
+        found == ["Line 5 puts elements into s in rows of W, and line 6 takes them from rows of P."] * wrong
+    )
+
+
 @pytest.mark.parametrize(
     ("put", "taken", "wrong"),
     [

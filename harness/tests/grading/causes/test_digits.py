@@ -8,6 +8,10 @@ from harness.course.cuda_text import read
 from harness.grading.causes.digits import mixed_digits
 
 FIT = [
+    "int taps = H * W, n = C * taps; if (i < n) { int c = i / taps, t = i % taps; }",
+    "int n = C * H; if (i < n && i < W) { int c = i / H; }",
+    "if (i < total) { int c = i / (H * W); }",
+    "if (i < C * taps) x[i] = 0; if (i >= C * H * W) return; int c = i / (H * W);",
     "int h = i / (g.H * g.W), n = i - h * (g.H * g.W), w = n - h * g.W;",
     "int w = i % W, h = i / W % H, c = i / (W * H) % C, b = i / (W * H * C);",
     "int place = i % (H * W), plane = i / (H * W), w = i % W, h = i / W % H;",
@@ -22,6 +26,10 @@ FIT = [
     "int h = i / g->in.W, w = i - h * g->in.W, c = i / g->HW, n = i - c * (H * W);",
 ]
 DO_NOT = [
+    (
+        "int n = C * g.H * g.W, taps = H * W; if (i < n) { int c = i / taps, t = i % taps; }",
+        "Line 4 has i / taps, and i runs up to n = C * g.H * g.W (line 4): H * W is not among its factors.",
+    ),
     (
         "int w = i % W, h = i / H;",
         "Line 4 has i / H, and i % W: do these sizes fit together? The quotient after a remainder divides by",

@@ -6,7 +6,7 @@ import pytest
 
 from harness.course.cuda_text import read
 from harness.course.declare import In, Int, Kernel, Launch, Out
-from harness.grading.causes.remainders import dropped_remainders, other_sizes
+from harness.grading.causes.remainders import dropped_remainders, masks, other_sizes
 
 KERNEL = Kernel(
     "f", (In("x", i="n"), Out("y", i="n"), Int("n")), lambda d, t: Launch(1, 1), lambda a, d: a["x"]
@@ -68,3 +68,11 @@ def test_a_size_that_is_rounded_otherwise(size, says):
     found = [slip.says for slip in other_sizes(STRIDED, read(text).function("f"), failed, every)]
     assert len(found) == bool(says)
     assert not says or found[0].startswith(says)
+
+
+@pytest.mark.parametrize(("mask", "told"), [("size - 1", True), ("size", False), ("3", False)])
+def test_a_mask_for_a_size_that_is_no_power_of_two(mask, told):
+    own = read(TEXT.format(f"threadIdx.x & ({mask})")).function("f")
+    says = "Line 2: threadIdx.x & (size - 1) is threadIdx.x % size only if size is a power of two; in a failing case it is 6."
+    assert [s.says for s in masks(KERNEL, own, [{"n": 4}, {"n": 6}])] == [says] * told
+    assert not list(masks(KERNEL, own, [{"n": 4}, {"n": 8}]))

@@ -7,7 +7,12 @@ import pytest
 from harness.course.checkout import Course
 from harness.course.cuda_text import read
 from harness.course.declare import Int, Kernel, Launch, Out
-from harness.grading.causes.too_few import too_few_threads, whole_blocks_spare
+from harness.grading.causes.too_few import (
+    split_grids,
+    too_few_in_a_block,
+    too_few_threads,
+    whole_blocks_spare,
+)
 from harness.tests.lenet.small import ROOT
 
 COURSE = Course(ROOT)
@@ -81,3 +86,44 @@ def test_a_launch_of_more_blocks_than_its_elements_need():
 
     assert spare(4, 4) and spare(2, 32)
     assert not spare(1, 1) and not spare(2, 33)
+
+
+KERNEL = Kernel("f", (Out("y", n="N"), Int("N"), Int("C")), lambda d, t: Launch(1, 1), lambda a, d: None)
+FILL = "__shared__ float s[99];\nint t = threadIdx.y * blockDim.x + threadIdx.x, e = t;\n{}"
+
+
+def found(look, body, *cases):
+    """What is said in these cases that fail: (N, C, launch)."""
+    own = read(f"__global__ void f(float* y, int N, int C) {{\n{body}\n}}").function("f")
+    return [
+        slip.says for slip in look(KERNEL, own, [({"N": n, "C": c}, launch) for n, c, launch in cases], [])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("if (e < N + 1) s[e] = 0;", True),
+        ("if (e < N) s[e] = 0; if (e + 8 < N) s[e + 8] = 0;", False),
+        ("for (int i = e; i < N; i += 8) s[i] = 0;", False),
+        ("if (e >= N) return; y[e / 2] = 0; s[e / 32] = 0;", False),
+        ("if (e < N) y[e] = 0; s[e] = 0;", False),
+        ("if (threadIdx.x < N) s[threadIdx.x] = 0;", False),
+    ],
+)
+def test_more_elements_of_a_tile_than_a_block_has_threads(body, told):
+    says = found(too_few_in_a_block, FILL.format(body), (9, 1, Launch(2, (4, 2))))
+    assert bool(says) == told
+    assert not told or says[0].startswith(
+        "Line 4 lets e go up to N + 1 (10 in a failing case); a block has only 8 threads there, so no thread does e = 8 or more."
+    )
+    assert not found(too_few_in_a_block, FILL.format(body), (7, 1, Launch(2, (4, 2))))
+
+
+def test_blocks_that_are_divided_into_unequal_parts():
+    body = "int tiles = C;\nint c = blockIdx.x % tiles, n = blockIdx.x / tiles;"
+    assert found(split_grids, body, (1, 2, Launch(4, 8)), (1, 2, Launch(3, 8))) == [
+        "Line 3 has blockIdx.x % tiles. In a failing case tiles is 2, and the launch has 3 blocks along x, which is no multiple "
+        "of that."
+    ]
+    assert not found(split_grids, body, (1, 2, Launch(4, 8)), (1, 2, Launch(1, 8)))
