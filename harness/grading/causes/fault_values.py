@@ -27,7 +27,20 @@ from ..sentences import ENDS, nth_line
 from .array_steps import by_name
 from .expression_values import integer_of, plain, substituted
 from .findings import sign_of
-from .noting import Probe, access_of, all_indices, element_of, index_of, noting, probe_of, value_of
+from .noting import (
+    Probe,
+    access_of,
+    added_in,
+    all_indices,
+    begun,
+    element_of,
+    index_of,
+    named,
+    noting,
+    pointer_values,
+    probe_of,
+    value_of,
+)
 from .outside_axis import axes_of, outside_of_axis, quotients, varies
 
 MOST_VALUES = 8  # shown
@@ -171,10 +184,20 @@ def _strays(
 def _of_both(file: CudaText, probe: Probe, fault: KernelFault, both: Sequence[dict[str, int]]) -> list[str]:
     """How two threads arrive at the same element: `t / 32 is 0 / 32 and 1 / 32`."""
     place, access = probe.indices[0].start, access_of(file, fault)
+    if left_out := _only_in_sizes(file, access, both):
+        return [
+            f"The two threads differ only in {left_out}, and the index in line {access.line} adds nothing that is computed "
+            "from it."
+        ]
     indices = [index for index in all_indices(access) if index.kind != "identifier"]
     names = list(dict.fromkeys(p.code for index in all_indices(access) for p in index.all("identifier")))
-    found = []
-    if access.indexed.code != fault.array and (begins := value_of(file, access.indexed.code, place)):
+    found, more, base = [], "", named(access)
+    moved = base != fault.array and not value_of(file, base, place)
+    if moved and (begins := begun(file, base, place)):
+        texts = [substituted(begins, values, _without_pointers(file, values)) for values in both]
+        found = [(f"{base} begins at {plain(begins)}, which", *texts)] if all(texts) else []
+        more = ", and is moved from there"
+    elif access.indexed.code != fault.array and (begins := value_of(file, access.indexed.code, place)):
         names += [p.code for p in begins.all("identifier") if p.code not in names]
         found = [(name, *(str(values[name]) for values in both)) for name in names if name in both[0]]
     origins = [(f"{name} = ", v) for name in names if (v := value_of(file, name, place))]
@@ -191,7 +214,30 @@ def _of_both(file: CudaText, probe: Probe, fault: KernelFault, both: Sequence[di
             f"{w} of block ({','.join(map(str, at.block))})"
             for w, at in zip(who, (fault.other, fault), strict=True)
         ]
-    return [f"In {who[0]} and {who[1]}: {'; '.join(says[:MOST_OF_BOTH])}."] if says else []
+    return [f"In {who[0]} and {who[1]}: {'; '.join(says[:MOST_OF_BOTH])}{more}."] if says else []
+
+
+def _only_in_sizes(file: CudaText, access: Piece, both: Sequence[dict[str, int]]) -> str:
+    """The only built-in number in which two threads differ, if nothing that is computed from it is part of an index."""
+    points = [n for n in both[0] if n.startswith(("threadIdx.", "blockIdx."))]
+    apart = [n for n in points if both[0][n] != both[1][n]]
+    if len(apart) != 1:
+        return ""
+    pieces = [*all_indices(access), *pointer_values(file, named(access), access.start)]
+    if access.kind != "subscript_expression" or None in pieces:
+        return ""
+    known = [added_in(piece, depth=8) for piece in pieces]
+    return apart[0] if None not in known and apart[0] not in set().union(*known) else ""
+
+
+def _without_pointers(file: CudaText, values: dict[str, int]) -> Callable[[Piece], int | None]:
+    integer = integer_of(file, values)
+
+    def of(piece: Piece) -> int | None:
+        known = file.variable_at(piece.code, piece.start)
+        return 0 if known and known.pointer else integer(piece)
+
+    return of
 
 
 def _built_in(fault: KernelFault, grid, block) -> dict[str, int]:

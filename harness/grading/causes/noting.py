@@ -120,7 +120,8 @@ def access_of(file: CudaText, fault: KernelFault) -> Piece | None:
     function = file.function_at(fault.line)
     if not function or not any(v.name == fault.array and v.pointer for v in function.parameters):
         return None
-    found = [a for a in function.body.all("subscript_expression") if a.line == fault.line]
+    kinds = "subscript_expression", "pointer_expression"
+    found = [a for a in function.body.all(*kinds) if a.line == fault.line and index_of(a)]
     if "Write" in fault.headline:
         found = [a for a in found if a.outer.kind == "assignment_expression" and a.outer.part("left") == a]
     return found[0] if len(found) == 1 and not is_set(function.body, fault.array) else None
@@ -233,6 +234,29 @@ def addends_of(file: CudaText, access: Piece) -> list[Piece]:
             case _:
                 return []
     return []
+
+
+def added_in(e: Piece, depth: int) -> set[str] | None:
+    """The components of threadIdx and blockIdx that an expression is computed from, other than as a divisor; None if
+    that cannot be told."""
+    if e.kind == "field_expression" and e.parts[0].code in ("threadIdx", "blockIdx"):
+        return {e.code}
+    if e.kind == "identifier":
+        declared = e.file.variable_at(e.code, e.start)
+        if declared is None or declared.value is None:
+            own = e.file.function_at(e.line)
+            given = declared is None or (own and declared in own.parameters and not is_set(own.body, e.code))
+            return set() if given else None
+        if declared.scope.type == "translation_unit" or declared.pointer:
+            return set()
+        value = value_of(e.file, e.code, e.start)
+        if declared.scope.type == "for_statement":
+            value = declared.value if depth else None
+        return added_in(value, depth - 1) if value and depth else None
+    sign = e.part("operator") if e.kind == "binary_expression" else None
+    inner = e.parts[:1] if sign and sign.code in ("/", "%") else e.parts
+    found = [added_in(p, depth) for p in inner]
+    return None if None in found else set().union(*found)
 
 
 def _is_set(name: Piece) -> bool:

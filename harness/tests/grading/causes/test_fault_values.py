@@ -204,6 +204,24 @@ def test_two_threads_that_come_to_one_element_behind_a_pointer(said):
     assert any(line.endswith("; column is 0 and 1.") for line in lines), lines
 
 
+def test_two_threads_that_come_to_one_element_with_a_pointer_that_moves(said):
+    lines = said(
+        "28",
+        ("    for (int r = 0;", "    float* own = columns + c * width + column;\n    for (int r = 0;"),
+        ("columns[row * width + column] = pixel;", "*own = pixel;\n own += width;"),
+    )
+    assert any(
+        "own begins at columns + c * width + column, which is columns + 0 * " in line for line in lines
+    ), lines
+    assert any(line.endswith(", and is moved from there.") for line in lines), lines
+
+
+def test_two_threads_that_differ_only_in_what_the_index_leaves_out(said):
+    lines = said("31", ("class_h + row * stride_h", "row * stride_h"), ("class_w + column", "column"))
+    says = "The two threads differ only in blockIdx.y, and the index in line 67 adds nothing that is computed from it."
+    assert says in lines
+
+
 def test_what_is_noted():
     source = """
 constexpr int TILE = 4;
