@@ -22,11 +22,13 @@ from .causes.bare import bare_elements
 from .causes.block_slips import same_slot, stores_meet, takes_what_changes
 from .causes.budget import Budget, Spent
 from .causes.collectives import kept_away
+from .causes.limits import ends_there
 from .causes.narrow_slips import stores_a_comparison
 from .causes.only_store import only_store
 from .causes.text_causes import causes
+from .causes.tile_slips import TURNED
 from .causes.too_few import NO_THREAD
-from .causes.unset import left_in_a_loop, read_unset, too_few_threads, zeros_left_out
+from .causes.unset import left_in_a_loop, read_unset, too_few_threads, written_twice, zeros_left_out
 from .compare import error_map
 from .runs import Outcome, Pace, Setup, Trial, start_text
 from .verdict import RUNNABLE, Verdict
@@ -108,7 +110,8 @@ def explain(
         if claim.hint > 1:
             verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
         if claim.name in [m.name for m in puzzle.mistakes]:
-            verdict.causes += [text for text in of_text(explained=True) if NO_THREAD in text]
+            beside = NO_THREAD, TURNED
+            verdict.causes += [t for t in of_text(explained=True) if any(says in t for says in beside)]
             verdict.suspicions = verdict.causes[1:]
             return lines + verdict.causes
     elif says := shown.kind == "wrong" and (
@@ -125,6 +128,8 @@ def explain(
         verdict.causes += left_in_a_loop(shown.kernel, source) or zeros_left_out(seen)
         launch = shown.kernel.launch(puzzle.full_dims(shown.case), tunables(source))
         verdict.causes += too_few_threads(shown.observation, launch)
+        if shown.same_writes and not verdict.causes:
+            verdict.causes.append(written_twice(shown.same_writes[0]))
     of_lines = of_text(explained=bool(verdict.causes), named=bool(claim and claim.name))
     verdict.causes = plainest_first(without_consequences(verdict.causes, of_lines) + of_lines)
     if shown.kind == "unwritten" and not verdict.causes:
@@ -182,9 +187,11 @@ def added_up(
         where = "In this case" if this else f"In case {case.name}{options(kernel, trial.dims)}"
         where += ", among the threads that stay within the arrays" * (case.name in out)
         run = summed.launches(trial, setup, budget)
+        if summed.least_cost(trial, run) > budget.left:  # a smaller case may say as much
+            continue
         says, pairs = in_letters(trial, run, budget, alone, races(out.get(case.name)))
         if says:
-            return f"{where}, {says}"
+            return f"{where}, {says}{ends_there(kernel, source, trial.dims, says)}"
         scalars = {p.name: p.resolve(trial.dims) for p in kernel.params if is_fraction(p)}
         some += [f"{where}, {text}" for pair in pairs if (text := formulas.told(*pair, scalars))]
     return some[0] if some and examples else ""

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..compare import axis_pattern, either
 from .findings import how_often
-from .one_element import one_element
+from .one_element import one_each, one_element
 from .places import as_table, beyond_an_axis, brought_inside, other_split
 from .rules import EXACT, Column, Linear, View, columns_of, nearest, table, views, views_of_parts
 from .summed import Terms
@@ -44,7 +44,7 @@ def general(want: Terms, got: Terms, raced: bool = False) -> str:
         return ""
     lacks, more = (~np.isin(a.keys(), b.keys()) for a, b in ((want, got), (got, want)))
     if not more.any():
-        return other_range(want, got) or beginnings(want, got) or by_number(want, got)
+        return other_range(want, got) or beginnings(want, got) or by_number(want, got) or one_each(want, got)
     if not lacks.any():
         return brought_inside(want, got.only(more)) or beyond_an_axis(want, got.only(more))
     rules = len(got.at) * 4 >= len(want.at)  # a few terms fit many rules

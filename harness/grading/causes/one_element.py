@@ -66,6 +66,16 @@ def one_element(want: Terms, got: Terms, scalars: Mapping[str, float] | None = N
     return min(says, key=len)
 
 
+def one_each(want: Terms, got: Terms) -> str:
+    """Every sum has at most one of its terms, and some should have several."""
+    most = [int(np.bincount(t.flat(0), minlength=1).max()) for t in (want, got)]
+    if most[1] != 1 or most[0] < 2:
+        return ""
+    out, *factors = (a.name for a in want.arrays)
+    thing = "product" if factors[1:] else f"element of {factors[0]}"
+    return f"each element of {out} gets at most one {thing}; it should be the sum of up to {most[0]}."
+
+
 def element(terms: Terms, i: int, row: int) -> str:
     array = terms.arrays[i]
     return f"{array.name}[{axis_index(array.letters, terms.at[row, terms.columns(i)])}]"

@@ -319,7 +319,15 @@ def launches(trial: Trial, setup: Setup, budget: Budget) -> Run:
             return None
         return {p.name: handles[p.name].get() for p in kernel.outputs} | stopped
 
+    run.worth = worth
     return run
+
+
+def least_cost(trial: Trial, run: Run) -> int:
+    """What it costs at least to find the terms of a product: a launch for every element of the smallest input."""
+    floats = [a for a in trial.outcome.kernel.arrays if a.role == "in" and a.dtype in FLOATS]
+    sizes = [trial.arrays[a.name].size for a in floats]
+    return (min(sizes) + 1) * (run.worth + RIGHT) if len(sizes) > 1 else 0
 
 
 def noted(trial: Trial, setup: Setup, handles: Mapping | None = None) -> np.ndarray:

@@ -88,3 +88,9 @@ def zeros_left_out(seen: Sequence[Observation]) -> list[str]:
         nan |= bool(np.isnan(target.values[left]).any())
     says = f"Every element of {name} that was never written should be 0{' or nan' * nan}: that has to be stored, too."
     return [says] * bool(name)
+
+
+def written_twice(found: KernelFault) -> str:
+    """While other elements are never written, two threads write the same one."""
+    who, _, rest = found.explanation.partition(" both write ")
+    return f"{who} both write {rest.split('; ')[0]} (line {found.line}): do they compute their places as they should?"

@@ -7,7 +7,13 @@ import numpy as np
 from harness.course.declare import Case, In, Kernel, Launch, Out
 from harness.errors import KernelFault
 from harness.grading.causes.naming import Observation
-from harness.grading.causes.unset import left_in_a_loop, read_unset, too_few_threads, zeros_left_out
+from harness.grading.causes.unset import (
+    left_in_a_loop,
+    read_unset,
+    too_few_threads,
+    written_twice,
+    zeros_left_out,
+)
 from harness.grading.compare import Expected
 
 KERNEL = Kernel("k", (In("a", n="N"), Out("c", n="N")), lambda d, t: Launch(1, 1), lambda a, d: a["a"])
@@ -79,4 +85,16 @@ def test_where_there_is_nothing_to_add_up_zero_is_stored():
     assert left([5, 0, 7, np.nan], [True, False, True, False]) == [says.replace("be 0:", "be 0 or nan:")]
     assert (
         left([5, 0, 7, 9], [True, False, True, False]) == left([0, 0, 0, 0], [True, True, False, False]) == []
+    )
+
+
+def test_elements_that_are_written_twice_while_others_are_not():
+    found = KernelFault(
+        "same-write",
+        "",
+        "Threads (0,0,0) and (1,0,0) both write y[3]; each element should be one thread's.",
+        line=7,
+    )
+    assert written_twice(found) == (
+        "Threads (0,0,0) and (1,0,0) both write y[3] (line 7): do they compute their places as they should?"
     )
