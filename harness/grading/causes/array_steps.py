@@ -261,8 +261,9 @@ def products(e: Piece, other: Callable[[Piece], str] = lambda e: "") -> list[Pro
             left, right = products(e.part("left"), other), products(e.part("right"), other)
             return [(s * t, a + b) for s, a in left for t, b in right][:_MOST]
         case "call_expression" if inside := returned(e):
-            value, given = inside
-            return [term for each in products(value, other) for term in passed(each, given, other)][:_MOST]
+            inner = products(inside[0])
+            if not any("" in names for _, names in inner):
+                return [term for each in inner for term in passed(each, inside[1], other)][:_MOST]
     return [(1, (other(e),))]
 
 

@@ -224,7 +224,9 @@ def _only_in_sizes(file: CudaText, access: Piece, both: Sequence[dict[str, int]]
     if len(apart) != 1:
         return ""
     pieces = [*all_indices(access), *pointer_values(file, named(access), access.start)]
-    if access.kind != "subscript_expression" or None in pieces:
+    base = file.variable_at(named(access), access.start)
+    moves = base and base.value and not value_of(file, base.name, access.start)
+    if access.kind != "subscript_expression" or None in pieces or moves:
         return ""
     known = [added_in(piece, depth=8) for piece in pieces]
     return apart[0] if None not in known and apart[0] not in set().union(*known) else ""

@@ -225,7 +225,7 @@ def sets_again_what_comes_round(function: Function) -> Iterator[Slip]:
 
 
 def never_runs(function: Function) -> Iterator[Slip]:
-    """`for (int i = 0; i < ROWS / TILE; i++)`, where ROWS / TILE is 0."""
+    """`for (int i = 0; i < ROWS / TILE; i++)`, where ROWS / TILE is 0. Of a plain constant it may be meant."""
     values = Values(function.file)
     for loop in function.body.all("for_statement"):
         first, test = values.integer(start_of(loop)), loop.part("condition")
@@ -233,7 +233,7 @@ def never_runs(function: Function) -> Iterator[Slip]:
         if first is None or not bound or test.part("left").code != counter(loop):
             continue
         end, value = values.integer(bound), value_of(bound.file, bound.code, bound.start) or bound
-        if end is None or end > first:
+        if end is None or end > first or not any(sign_of(e) == "/" for e in value.all("binary_expression")):
             continue
         known = {p.code: at for p in value.all("identifier") if (at := values.integer(p)) is not None}
         text = substituted(value, known, values.integer)

@@ -14,7 +14,7 @@ from ...course.cuda_tree import LOOPS
 from ...course.cuda_types import FLOAT, INTEGER, of_type
 from ...course.cuda_values import Values
 from .findings import Slip, counter, shown, sign_of
-from .noting import index_of, pointer_values
+from .noting import index_of, meant, pointer_values
 
 LIMITS = {"INFINITY", "FLT_MAX", "FLT_MIN", "DBL_MAX", "INT_MIN", "INT_MAX", "HUGE_VALF"}
 LARGER = ("max", "fmax", "fmaxf")
@@ -51,7 +51,9 @@ def stays_behind(function: Function) -> Iterator[Slip]:
         if not loop or loop.kind != "for_statement" or not all(loop.holds(move) for move in moves):
             continue
         branch, skips = branch_in(loop, moves[0]), turn_skipped(loop, moves[0])
-        where = ""
+        where, tests = "", [s.part("condition") for s in (branch, skips and skips.outer) if s]
+        if stores and not any(map(leaves_out_in_between, tests)):
+            continue
         if branch and not branch.part("alternative") and all(branch.holds(move) for move in moves):
             where = f"only where {shown(branch.part('condition'))}"
         elif skips and all(move.start > skips.end for move in moves):
@@ -69,6 +71,13 @@ def is_of_an_output(v: Variable, function: Function) -> bool:
     given = {p.name for p in function.parameters if p.pointer and "const" not in p.words}
     begins = pointer_values(v.file, v.name, v.end) if v.pointer and "const" not in v.words else ()
     return any(p.code in given for value in begins for p in value.all("identifier"))
+
+
+def leaves_out_in_between(test: Piece | None) -> bool:
+    """Whether it may fail first and hold later, as `h >= 0` may. What is at or beyond an end stays so, and so does a pointer
+    there."""
+    text = "".join(meant(test.file, test).code.split()) if test else ""
+    return any(word in text for word in ("unsigned", "<0", ">=0", "0<=", "0>", "==", "!=", "%"))
 
 
 def never_switched(function: Function) -> Iterator[Slip]:

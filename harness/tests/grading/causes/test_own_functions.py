@@ -10,6 +10,7 @@ from harness.grading.causes.expression_values import computed, fingerprint
 
 TEXT = """__device__ int at(int c, int h, int w, int H, int W) {{ return (c * H + h) * W + w; }}
 __device__ int twice(int n) {{ int m = 2 * n; return m; }}
+__device__ int most(int a, int b) {{ return a > b ? a : b; }}
 __global__ void f(float* y, int N, int M) {{
     auto up = [](int a, int b) {{ return (a + b - 1) / b; }};
     y[0] = {};
@@ -32,3 +33,7 @@ def test_the_terms_of_what_is_returned():
 @pytest.mark.parametrize(("text", "worth"), [("up(N, 4)", 3), ("at(1, N, M, 4, M)", 33), ("twice(N)", None)])
 def test_the_value_of_what_is_returned(text, worth):
     assert computed(value(text), {"N": 10, "M": 2}) == (worth if text != "at(1, N, M, 4, M)" else 30)
+
+
+def test_a_choice_is_no_sum():
+    assert products(value("most(N, M)"), lambda e: e.code) == [(1, ("most(N, M)",))]

@@ -135,7 +135,7 @@ def found(body):
             "Line 6 sets at to i, but line 5 reads a at k",
         ),
         (
-            "float* p = c;\nfor (int i = 0; i < n; i++) {\n if (i < F) continue;\n *p = a[i];\n p++;\n}",
+            "float* p = c;\nfor (int i = 0; i < n; i++) {\n if (i % F == 0) continue;\n *p = a[i];\n p++;\n}",
             "it stays behind, and what follows is stored at wrong places.",
         ),
         (
@@ -178,6 +178,8 @@ def test_a_slip_is_named(body, says):
         SUMS.format("}\nfor (int i = 0; i < F; i++) { t += p;"),
         "float p = 0;\nfor (int i = 0; i < n; i++) { p += a[i]; c[i] = p; }",
         "for (int i = 0; i < n / 4; i++) c[i] = 1;",
+        "const int A = 1;\nfor (int i = 1; i < A; i++) c[i] = 1;",
+        "float* p = c;\nfor (int i = 0; i < 8; i++) {\n if (i + n >= F) continue;\n *p = a[i];\n p++;\n}",
         "const int A = 8;\nfor (int i = 0; i < A; i++) c[i] = 1;",
         "int i = 0; for (; i < n && a[i] > 0; i++);\nc[0] = i;",
         "c[0] = (n < F) == (F < 3);",
