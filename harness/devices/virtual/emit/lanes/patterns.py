@@ -199,10 +199,10 @@ class Patterns:
     def _fours(self, place: Place, offset: int, t: str) -> list[str]:
         """Four numbers of each lane, as four vectors of lanes."""
         e, text, n = self.e, self.text, self.width
-        rows = []
+        pointer, rows = self._opaque(place.pointer), []
         for lane in range(n):
             by = text.plainly_once(f"extractelement {text.type('i64')} {place.rest}, i64 {lane}")
-            where = self._behind(self._behind(place.pointer, by), offset)
+            where = self._behind(self._behind(pointer, by), offset)
             rows.append(e.emit(f"load <4 x {t}>, ptr {where}, align 4"))
         # the rows of lanes 0, 4, 8 ... side by side, and so on: then fours are transposed within a vector
         sides = [self._side_by_side(rows[k::4], t) for k in range(4)]
@@ -219,6 +219,12 @@ class Patterns:
             self._shuffled(high, high2, t, first, True),
             self._shuffled(high, high2, t, second, True),
         ]
+
+    def _opaque(self, pointer: str) -> str:
+        """A pointer that LLVM takes for another: else it would compute, before each loop, where every lane begins, although
+        the loop may never come here."""
+        self.text.unit.declare("llvm.launder.invariant.group.p0", "ptr", "ptr x")
+        return self.e.emit(f"call ptr @llvm.launder.invariant.group.p0(ptr {pointer})")
 
     def _side_by_side(self, rows: list[str], t: str) -> str:
         size = 4

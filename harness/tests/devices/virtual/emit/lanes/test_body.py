@@ -7,6 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
+from harness.devices.virtual.compile.pipeline import lower
+from harness.devices.virtual.compile.recipes import recipe
 from harness.devices.virtual.device import VirtualGPU
 from harness.errors import KernelFault
 from harness.tests.devices.virtual.launches import K, line_of
@@ -193,6 +195,14 @@ def fault(name: str, width: int) -> tuple:
     told = caught.value
     assert told.line == line_of(text, str(number))
     return told.kind, told.thread, told.block, told.array, told.index
+
+
+def test_what_a_loop_may_not_need_is_not_computed_before_it():
+    """The address of each lane's four numbers, in the code for lanes that are not in rows."""
+    dev = opened("memory", 8)
+    ptx = dev.compile(source([BODIES["fours"]])).compiled.text
+    text = lower(ptx, "kernel.cu", recipe("memory", lanes=8, target="avx2"), 1 << 34).text
+    assert "@llvm.launder.invariant.group.p0(ptr" in text
 
 
 @pytest.mark.parametrize("name", WRONG)
