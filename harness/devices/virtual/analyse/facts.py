@@ -119,9 +119,10 @@ class Facts:
         found = (i.op for i in self.function.body if isinstance(i, Instruction))
         return not any(op.asynchronous or op.collective == "matrix" or op.texture for op in found)
 
-    def find_lanes(self, rows: int = 1) -> Lanes | None:
-        """How threads run as lanes, for the current code."""
-        return lanes(self.function, self._origins, rows, self.width, self.known.waits.interleaved)
+    def find_lanes(self, rows: int = 1, of: Function | None = None) -> Lanes | None:
+        """How threads run as lanes, for the current code, or for that of another version of the function, whose
+        addresses are in the same registers."""
+        return lanes(of or self.function, self._origins, rows, self.width, self.known.waits.interleaved)
 
     @cached_property
     def width(self) -> int:

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ....errors import Unsupported
+from ..analyse.facts import Facts
+from ..analyse.lanes import Lanes
 from ..compile.modules import KernelInfo, Parameter
 from ..ptx.callgraph import align_up, symbol_name
 from ..ptx.ir import Function, Instruction, Location, Variable
+from ..rewrite import ranges
 from ..runtime import abi
 from . import blocks, body
 from .control import DEAD
@@ -161,6 +164,8 @@ def _lanes(f: Function, unit: Unit, site: str, coroutine: bool, rows: int = 1) -
     found = facts.find_lanes(rows)
     if found is None:
         return ""
+    if rows == 1 and not unit.waits.interleaved:
+        f, found = _for_lanes(f, found, facts)
     e = Emitter(f, unit, site, coroutine, lanes=found, width=facts.width)
     try:
         if coroutine:
@@ -175,6 +180,14 @@ def _lanes(f: Function, unit: Unit, site: str, coroutine: bool, rows: int = 1) -
         "return:", "  ret i1 true", f"{DEAD}:", "  ret i1 true", f"{lane_body.ALONE}:", "  ret i1 false"
     )
     return _defined(e, f'internal i1 @"{f.name}.lanes"(i64 %env, i64 %thr)')
+
+
+def _for_lanes(f: Function, found: Lanes, facts: Facts) -> tuple[Function, Lanes]:
+    """A function as it is best for lanes, and how it runs as lanes."""
+    made = ranges.run(f)
+    if made is f or (better := facts.find_lanes(of=made)) is None:
+        return f, found
+    return made, better
 
 
 def _coroutine(e: Emitter, kind: str, emit_body: Callable[[Emitter], None]) -> str:

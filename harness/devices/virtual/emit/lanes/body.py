@@ -103,6 +103,8 @@ class _Body:
             return False
         if ins in self.lanes.of_warps:
             return self._of_warp(ins)
+        if self.pairs.compare(ins):
+            return False
         if ins.op.has_result and ins.operands[0] in self.values.types and not ins.op.flow:
             if self.values.is_pair(ins.operands[0]) and self.pairs.emit(ins):
                 return False

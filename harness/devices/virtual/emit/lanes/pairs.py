@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from ...analyse.lanes import Lanes
 from ...analyse.strides import linear
-from ...ptx.ir import Instruction
+from ...ptx.ir import Instruction, Register
 from ...ptx.types import BITS, is_signed, llvm_type
 from ..emitter import Emitter
 from .values import LaneValues, Pair
+
+_ORDERS = ("lt", "le", "gt", "ge")
+_LOWEST = -(1 << 31)
 
 
 class Pairs:
@@ -28,6 +31,21 @@ class Pairs:
         if pair is None:
             return False
         values.set_pair(target, pair)
+        return True
+
+    def compare(self, ins: Instruction) -> bool:
+        """An unsigned comparison with a uniform number, for processors that compare only signed numbers in vectors: the lowest
+        number is added to the scalars of both sides. False for anything else."""
+        e, kind = self.e, ins.opcode.removeprefix("setp.").removesuffix(".u32")
+        if ins.opcode != f"setp.{kind}.u32" or kind not in _ORDERS or e.text.masks == "i1":
+            return False
+        target, a, b = ins.operands
+        if not (type(a) is Register and self.values.is_pair(a) and self.lanes.stride(b) == 0):
+            return False
+        first, more = self.values.pair(a, "u32")
+        moved, limit = (e.op("add i32", x, _LOWEST) for x in (first, self.values.value(b, "u32")))
+        number = e.text.vector(f"add {e.text.type('i32')} {e.text.spread(moved, 'i32')}, {more}")
+        self.values.set(target, e.op(f"icmp s{kind} i32", number, limit), "pred")
         return True
 
     def _plain(self, ins: Instruction, kind: str) -> Pair | None:
