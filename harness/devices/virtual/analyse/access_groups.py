@@ -61,7 +61,7 @@ def access_groups(body) -> dict[int, Group]:
         if isinstance(item, Label) or _parts(item):
             close(open_)
             continue
-        if (access := _access(item)) and not item.pred:
+        if access := _access(item):
             key, offset = access
             groups = open_.setdefault(key, [])
             near = [g for g in groups if g.reaches(offset)]
@@ -89,3 +89,57 @@ def _access(ins: Instruction):
     if type(address.base) is not Register or nbytes < 4:
         return None
     return (address.base, op.space, nbytes, op.memory == "store", address.offset % nbytes), address.offset
+
+
+Loads = dict[Instruction, list[Instruction]]
+
+
+def together(body) -> tuple[Loads, Loads]:
+    """(the first of several loads at constant distances from one address -> all of them, the same -> what computes their
+    conditions in between). No store and no arrival of a copy comes in between.
+    """
+    found: Loads = {}
+    conditions: Loads = {}
+    stores = [
+        p
+        for p, i in enumerate(body)
+        if isinstance(i, Instruction) and (i.op.writes_memory or i.op.asynchronous)
+    ]
+    for group in {id(g): g for g in access_groups(body).values()}.values():
+        if group.write:
+            continue
+        run: list[tuple[int, Instruction]] = []
+        needed: list[Instruction] | None = []
+        for position, ins, _ in group.members:
+            like = run and _kind(run[0][1]) == _kind(ins)
+            if like and ins.pred:
+                needed = _computing([ins.pred, *(i.pred for _, i in run)], body[run[0][0] : position])
+            if run and (not like or needed is None or any(run[0][0] < p < position for p in stores)):
+                found[run[0][1]], run, needed = [i for _, i in run], [], []
+            run.append((position, ins))
+            conditions[run[0][1]] = needed
+        found[run[0][1]] = [i for _, i in run]
+    return found, conditions
+
+
+def _kind(load: Instruction) -> tuple:
+    return load.op.type, load.op.vector, bool(load.pred)
+
+
+def _computing(registers: list[str], between: list[Instruction]) -> list[Instruction] | None:
+    """The instructions that compute these registers' values, if they may be executed before the others; else None."""
+    wanted, found = set(registers), []
+    for ins in reversed(between):
+        if not wanted.isdisjoint(ins.writes):
+            found.append(ins)
+            wanted |= ins.reads
+    written, read = set(), set()  # written: by the others
+    for ins in between:
+        read |= ins.reads
+        if ins in found:
+            alone = ins.op.memory or ins.op.collective or ins.op.takes_carry or ins.op.leaves_carry
+            if alone or not (written.isdisjoint(ins.reads) and read.isdisjoint(ins.writes)):
+                return None
+        else:
+            written |= ins.writes
+    return None if not written.isdisjoint(registers) else found[::-1]

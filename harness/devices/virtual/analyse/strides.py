@@ -71,7 +71,9 @@ class Strides:
             return self.known[ins]
         if ins.op.collective:
             return 0
-        read = [self.of(Register(r) if r not in special.ROWS else Special(r)) for r in sorted(ins.reads)]
+        # not its guard: what a load gives to other lanes does not matter
+        names = sorted({name for source in ins.sources for name in source.registers})
+        read = [self.of(Register(r) if r not in special.ROWS else Special(r)) for r in names]
         if _OPEN in read:
             return _OPEN
         if all(s == 0 for s in read):

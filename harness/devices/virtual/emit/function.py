@@ -14,7 +14,7 @@ from ..analyse.lanes import Lanes
 from ..compile.modules import KernelInfo, Parameter
 from ..ptx.callgraph import align_up, symbol_name
 from ..ptx.ir import Function, Instruction, Location, Variable
-from ..rewrite import ranges
+from ..rewrite import ranges, selects
 from ..runtime import abi
 from . import blocks, body
 from .control import DEAD
@@ -185,6 +185,7 @@ def _lanes(f: Function, unit: Unit, site: str, coroutine: bool, rows: int = 1) -
 def _for_lanes(f: Function, found: Lanes, facts: Facts) -> tuple[Function, Lanes]:
     """A function as it is best for lanes, and how it runs as lanes."""
     made = ranges.run(f)
+    made = selects.run(made, found.parts) or made
     if made is f or (better := facts.find_lanes(of=made)) is None:
         return f, found
     return made, better

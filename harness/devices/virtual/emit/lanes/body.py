@@ -34,7 +34,7 @@ class _Body:
     def __init__(self, e: Emitter, lanes: Lanes, checked: bool):
         self.e, self.lanes, self.body = e, lanes, e.function.body
         self.values: LaneValues = e.values
-        self.accesses = Accesses(e, lanes, checked)
+        self.accesses = Accesses(e, lanes, checked, lambda ins: self._instruction(ins, -1))
         self.matrices, self.copies = Matrices(self.accesses), Copies(self.accesses, lanes)
         self.pairs = Pairs(e, lanes)
         self.entered: list[Region] = []  # by the branch before

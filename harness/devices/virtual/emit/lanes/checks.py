@@ -23,7 +23,7 @@ class Checks:
         """Whether no lane leaves the array or is misaligned; an i1. Without checks, if all lanes take part:
         whether the addresses are exact."""
         e, size = self.e, ins.op.width
-        if not (self.checked or self.values.mask and place.rest):
+        if not (self.checked or self.values.mask and place.rest or ins.pred):
             return e.op("icmp ult i64", e.op("add i64", start, 1 << 55), 1 << 56)
         if place.stride and place.stride % size:
             return "false"

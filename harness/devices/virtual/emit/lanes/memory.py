@@ -9,9 +9,11 @@ from one address are done together.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import reduce
 
-from ...analyse.access_groups import access_groups
+from ...analyse.access_groups import together
 from ...analyse.lanes import Lanes
 from ...analyse.warps import WARP
 from ...instrument.bounds import is_checked
@@ -25,11 +27,14 @@ from .slow import SlowAccesses
 
 
 class Accesses:
-    def __init__(self, e, lanes: Lanes, checked: bool):
+    """lower(ins): lowers any other instruction."""
+
+    def __init__(self, e, lanes: Lanes, checked: bool, lower: Callable[[Instruction], object]):
+        self.lower = lower
         self.e, self.text, self.values, self.lanes = e, e.text, e.values, lanes
         self.checks, self.patterns, self.slow = Checks(e, lanes, checked), Patterns(e), SlowAccesses(e)
         self.looks = Looks(e, self.slow) if e.module.waits.interleaved else None
-        self.together = _together(e.function.body)
+        self.together, self.conditions = together(e.function.body)
         self.loaded: dict[tuple[Instruction, int], str] = {}  # what comes next, already
 
     def emit(self, ins: Instruction) -> bool:
@@ -64,7 +69,7 @@ class Accesses:
                 # a call: for this many lanes the patterns are much code, and stores are few
                 self._slowly(members, elements, memory, self.exact(base, start, rest, first), first, stores)
                 return
-        place = self._place(memory, start, rest, stride, ins.op.nbytes)
+        place = self._place(memory, start, rest, stride, ins.op.nbytes, bool(ins.pred))
         slow, good, met = (e.fresh_label(hint) for hint in ("slow", "good", "met"))
         allowed = self.checks.allowed(ins, place, start, last - first)
         if self.looks:
@@ -74,7 +79,9 @@ class Accesses:
         known, arrived = self.text.remembered(), []
         with self.text.out_of_line(slow):
             addresses = self.exact(base, start, rest, first)
-            if not rest:
+            if ins.pred:
+                self._of_some(members, elements, place, memory, addresses, first, met, arrived)
+            elif not rest:
                 self._check(members, addresses, first, good)
             else:
                 arrived.append(self._slowly(members, elements, memory, addresses, first, stores))
@@ -160,12 +167,16 @@ class Accesses:
     ) -> tuple[str, list[str]]:
         """Lane by lane: (the block, the results). addresses: of what is `first` behind the access's base."""
         e, on = self.e, self.e.fresh_label("exact")
+        right, results = [], []
         if not self.checks.checked:
             e.line(f"br label %{on}")
             e.label(on)
             pointers = self.patterns.pointers(memory, addresses)
-            return on, self.patterns.lanewise(elements, pointers, stores, self.values.mask)
-        right, results = [], []
+            for member in members:
+                with self._taking_part(member):
+                    own = [x for x in elements if x.ins is member]
+                    results += self.patterns.lanewise(own, pointers, stores, self.values.mask)
+            return on, results
         for member in members:
             limits, moved = self.checks.limits_of_each(member), self._moved(addresses, member, first)
             full = None
@@ -173,12 +184,74 @@ class Accesses:
                 clean = "false" if stores else self.checks.clean(member)
                 strict = self.lanes.roots[member.address.base].kind != "param"
                 full = (*self.looks.what(member), clean, strict)
-            one, found = self.slow.access(member, moved, memory, limits, stores, full)
+            with self._taking_part(member):
+                one, found = self.slow.access(member, moved, memory, limits, stores, full)
             right.append(one)
             results += found
         e.branch(self._all(right), on, DEAD)
         e.label(on)
         return on, results
+
+    # -- loads with a condition ---------------------------------------------------------------------------
+
+    @contextmanager
+    def _taking_part(self, ins: Instruction) -> Iterator[None]:
+        """Only lanes for which the condition of a load holds, if it has one, take part within."""
+        text, values, before = self.text, self.values, self.values.mask
+        if ins.pred:
+            holds = text.spread(self.e.value(f"{'!' * ins.negated}{ins.pred}", "pred"), "i1")
+            values.mask = text.vector(f"and {text.type('i1')} {values.everyone()}, {holds}")
+        yield
+        values.mask = before
+
+    def _of_some(
+        self,
+        members: list[Instruction],
+        elements: list[Element],
+        place: Place,
+        memory: str,
+        addresses: str,
+        first: int,
+        met: str,
+        arrived: list[tuple[str, list[str]]],
+    ) -> None:
+        """Loads that not all lanes may do, and some lanes are not to do. Nobody may be left: then nothing is loaded."""
+        e, some, none = self.e, self.e.fresh_label("some"), self.e.fresh_label("none")
+        masks = []
+        for ins in self.conditions.get(members[0], ()):
+            self.lower(ins)
+        for member in members:
+            with self._taking_part(member):
+                masks.append(self.values.mask)
+        anybody = reduce(lambda a, b: e.op("or i1", a, b), masks)
+        e.branch(e.text.any(anybody), some, none)
+        e.label(none)
+        arrived.append((none, ["zeroinitializer"] * len(elements)))
+        e.line(f"br label %{met}")
+        e.label(some)
+        if place.rest:
+            arrived.append(self._slowly(members, elements, memory, addresses, first, []))
+        else:
+            arrived.append(self._from_place(members, elements, place, addresses, first))
+        e.line(f"br label %{met}")
+
+    def _from_place(
+        self, members: list[Instruction], elements: list[Element], place: Place, addresses: str, first: int
+    ) -> tuple[str, list[str]]:
+        """Each from its own place, which is the same for all lanes, if any of them takes part."""
+        e, on, right, pointers = self.e, self.e.fresh_label("exact"), [], []
+        for member in members:
+            with self._taking_part(member):
+                if self.checks.checked:
+                    right.append(self.slow.check(member, self._moved(addresses, member, first)))
+                some = e.text.any(self.values.mask)
+            pointers += [self.patterns.anywhere(place, x, some) for x in elements if x.ins is member]
+        if right:
+            e.branch(self._all(right), on, DEAD)
+        else:
+            e.line(f"br label %{on}")
+        e.label(on)
+        return on, [self.patterns.load(x, pointer) for x, pointer in zip(elements, pointers, strict=True)]
 
     def _moved(self, addresses: str, member: Instruction, first: int) -> str:
         by = member.address.offset - first
@@ -219,12 +292,14 @@ class Accesses:
                 rest = self.text.vector(f"sext {self.text.type('i32')} {rest} to {self.text.type('i64')}")
         return start, rest, stride
 
-    def _place(self, memory: str, start: str, rest: str, stride: int | None, size: int) -> Place:
+    def _place(
+        self, memory: str, start: str, rest: str, stride: int | None, size: int, conditional: bool
+    ) -> Place:
         pointer = self.e.emit(f"getelementptr i8, ptr {memory}, i64 {start}")
         if stride == 0:
             return Place(pointer, "0", "0", "", 0)
         if stride is None:
-            if self.values.mask and not self.values.merging:
+            if self.values.mask and not self.values.merging and not conditional:
                 rest = self._of_those_alive(rest, size)
             low, high = (self.text.reduced(how, rest, "i64") for how in ("smin", "smax"))
         else:
@@ -257,25 +332,3 @@ def _elements(members: list[Instruction], first: int) -> list[Element]:
         for m in members
         for k, register in enumerate(m.operands[0 if m.op.memory == "load" else 1].parts)
     ]
-
-
-def _together(body) -> dict[Instruction, list[Instruction]]:
-    """The first of several loads at constant distances from one address -> all of them. No store, and
-    no arrival of a copy, comes in between."""
-    found: dict[Instruction, list[Instruction]] = {}
-    stores = [
-        p
-        for p, i in enumerate(body)
-        if isinstance(i, Instruction) and (i.op.writes_memory or i.op.asynchronous)
-    ]
-    for group in {id(g): g for g in access_groups(body).values()}.values():
-        if group.write:
-            continue
-        run: list[tuple[int, Instruction]] = []
-        for position, ins, _ in group.members:
-            like = run and (run[0][1].op.type, run[0][1].op.vector) == (ins.op.type, ins.op.vector)
-            if run and (not like or any(run[0][0] < p < position for p in stores)):
-                found[run[0][1]], run = [i for _, i in run], []
-            run.append((position, ins))
-        found[run[0][1]] = [i for _, i in run]
-    return found

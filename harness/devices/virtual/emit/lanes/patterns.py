@@ -130,7 +130,7 @@ class Patterns:
             value = stores[i] if stores else ""
             where = self._if_any(self._behind(place.pointer, x.offset), value)
             if not stores:
-                results.append(e.emit(f"load {t}, ptr {where}, align {x.ins.op.nbytes}"))
+                results.append(self.load(x, where))
                 continue
             if value in self.text.vectors:
                 value = self.text.plainly_once(
@@ -144,11 +144,20 @@ class Patterns:
         text, mask = self.text, self.values.mask
         if mask not in text.several or text.several.isdisjoint((pointer, value)):
             return pointer
+        return self._or_nowhere(pointer, text.any_of_row(mask))
+
+    def _or_nowhere(self, pointer: str, some: str) -> str:
         if not self._has_nowhere:
             self._has_nowhere = True
-            text.first("%nowhere = alloca [16 x i8], align 16")
-        some = text.any_of_row(mask)
+            self.text.first("%nowhere = alloca [16 x i8], align 16")
         return self.e.emit(f"select i1 {some}, ptr {pointer}, ptr %nowhere")
+
+    def anywhere(self, place: Place, x: Element, some: str) -> str:
+        """The place of an element, or unused memory if no lane wants it. some: whether one does (an i1)."""
+        return self._or_nowhere(self._behind(place.pointer, x.offset), some)
+
+    def load(self, x: Element, pointer: str) -> str:
+        return self.e.emit(f"load {llvm_type(x.ins.op.type)}, ptr {pointer}, align {x.ins.op.nbytes}")
 
     def _last(self) -> str:
         """The number of the last lane that takes part."""

@@ -78,6 +78,29 @@ BODIES = {
             s += x[p * 10 + q] * x[i / 32 * 9 + 3 * r + k];
         }}
         out[i] = s;""",
+    "taps with edges": f"""{I} float s = -0.0f, u = 1;
+        for (int k = 0; k < n / 20; k++) for (int t = 0; t < n / 8; t++) {{
+            int p = i / 12 - k, q = i % 12 - t;
+            if (p >= 0 && p <= n - 58 && q >= 0 && q < n - 51) s += x[128 + p * 10 + q] * x[i / 32 * 9 + 7 * k + t];
+            if (p < 0 || q < 0 || q > n - 62) u += x[192 + p * 12 + q];
+        }}
+        out[i] = s; out[64 + i] = u; out[128 + i] = 1 / s;""",
+    "limits": f"""{I} int a = j[i] - 128, low = -n, top = a > 100 ? 0x7fffffff : a; float s = 0; unsigned w = a;
+        if (a < 0 || a >= n) s += x[i]; if (a >= 0 && a < low) s += 2; if (a < 0 || a > low) s += 4; if (a >= 0 && i <= top) s += 8;
+        if (a >= 0 && i >= 0 && a <= top) s += x[a]; if (a > -1 && a < 77) s += 16; if (a <= -1 || a >= 5 || i < 0 || i > 9) s -= 1;
+        if (w < n - 20u) s *= 2; if (w >= (unsigned)low) s += 3; if (w > 5u && w <= 0x80000000u + n) s += 5; out[i] = s;""",
+    "places that nobody asks for": f"""{I} float s = 0; int far = n << 24; const float* p = x + j[i] / 8;
+        for (int k = 0; k < n / 4; k++) {{
+            if (j[i] > k * 18) s += p[k]; if (j[i] < -k) s -= x[k * far];
+            if (j[i] + i > 1000 - k) s += p[k * far + 1] + p[k * far + 2]; if (i > k * k) s += x[k] * x[k + 40];
+        }}
+        out[i] = s;""",
+    "conditions one after the other": f"""{I} float s = 0, a = 0; int k = j[i];
+        for (int t = 0; t < n; t++) {{
+            if (k & 1) s += x[t]; k = k * 5 + 3 & 255; if (k & 2) a = x[t + 1]; if (a > 0) s = x[t + 2]; k ^= t;
+            if (k % 3 == 0) {{ a += s; k += 1; s *= x[k & 127]; }}
+        }}
+        out[i] = s + k; out[64 + i] = a;""",
     "addresses of nobody": f"""{I} float s = 0;
         for (int k = 0; k < n; k++) {{
             if (j[i] + k < 900) continue;
@@ -166,6 +189,8 @@ WRONG = {
     "a whole block": f"{I}\nout[i] = x[n + 1000];  // FAULT",
     "crooked": f"{I}\nout[i] = *(const float*)((const char*)x + 3 * i);  // FAULT",
     "only to be read": f"{I} if (i < 4) return;\n((float*)x)[i] = 1;  // FAULT",
+    "a tap outside": f"{I} float s = 0;\nfor (int k = 0; k < n / 20; k++) if (j[i] > k + 50 && i + k != 62) s += x[j[i] * 4 + 2 * k];  // FAULT\nout[i] = s;",
+    "one place for some": f"{I} float s = 0;\nfor (int k = 0; k < n; k++) if (i > k * 3) s += x[k * n];  // FAULT\nout[i] = s;",
     "for ever": f"{I} float v = x[i];\nfor (int k = 0; v == v; k++) v += x[k & 63];  // FAULT\nout[i] = v;",
 }
 
