@@ -34,14 +34,16 @@ class Values:
 
     def value(self, given: str, ptx_type: str) -> str:
         """An operand (register, number, special register, negated predicate) as the LLVM type of `ptx_type`."""
-        given, want = operand(given), llvm_type(ptx_type)
-        if isinstance(given, Negated):
-            return self.text.op("xor i1", self.read(given.register), "true")
-        if isinstance(given, Immediate):
+        given = operand(given)
+        kind = type(given)
+        if kind is Immediate:
             return self.constant(given, ptx_type)
-        if isinstance(given, Special):
-            return self.convert(*self.special.read(given), want)
-        return self.convert(self.read(given), llvm_type(self.types[given]), want)
+        if kind is Negated:
+            return self.text.op("xor i1", self.read(given.register), "true")
+        found = (
+            self.special.read(given) if kind is Special else (self.read(given), llvm_type(self.types[given]))
+        )
+        return self.convert(*found, llvm_type(ptx_type))
 
     def constant(self, given: Immediate, ptx_type: str) -> str:
         want, number = llvm_type(ptx_type), given.value

@@ -52,6 +52,8 @@ class Register(Operand):
     def registers(self) -> tuple[str, ...]:
         return (self,)
 
+    names = registers
+
 
 class Special(Register):
     """`%tid.x`, `%laneid`: nothing writes them."""
@@ -63,6 +65,7 @@ class Sink(Operand):
     """`_`: a discarded result."""
 
     __slots__ = ()
+    names = ()
 
 
 class Immediate(Operand):
@@ -70,6 +73,7 @@ class Immediate(Operand):
     integer."""
 
     __slots__ = ("value", "format")
+    names = ()
 
 
 class Symbol(Operand):
@@ -277,7 +281,7 @@ class Location:
         return self.header or not (self.line or self.course)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Instruction:
     """`@{!}pred opcode.mod.mod operands`. Compared by identity, since facts are attached to it."""
 
@@ -291,6 +295,33 @@ class Instruction:
     expansion: Expansion | None = None  # the inlined call it belongs to
     array: str = ""  # of an access: the variable that a check confines it to
     about: tuple[Instruction, ...] = ()  # of a check: the accesses it covers
+
+    def __init__(
+        self,
+        opcode,
+        operands,
+        at,
+        pred="",
+        negated=False,
+        used=-1,
+        original=None,
+        expansion=None,
+        array="",
+        about=(),
+    ):
+        """What `dataclass` would write takes three times as long: in a frozen object it sets each field by a call."""
+        self.__dict__.update(
+            opcode=opcode,
+            operands=operands,
+            at=at,
+            pred=pred,
+            negated=negated,
+            used=used,
+            original=original,
+            expansion=expansion,
+            array=array,
+            about=about,
+        )
 
     @_once
     def base(self) -> str:

@@ -69,7 +69,7 @@ class Op:
         """The types among its modifiers."""
         return tuple(mod for mod in self.mods if mod in BITS)
 
-    @property
+    @cached_property
     def type(self) -> str:
         return self.types[-1] if self.types else ""
 
@@ -149,11 +149,11 @@ class Op:
             (mod for mod in self.mods if mod in _SCOPES), "gpu" if self.memory or "gl" in self.mods else "sys"
         )
 
-    @property
+    @cached_property
     def acquires(self) -> bool:
         return self.ordering in ("acquire", "acq_rel")
 
-    @property
+    @cached_property
     def releases(self) -> bool:
         return self.ordering in ("release", "acq_rel")
 
@@ -207,7 +207,7 @@ class Op:
     def writes_memory(self) -> bool:
         return self.memory in ("store", "atomic", "reduction", "copy")
 
-    @property
+    @cached_property
     def stores_matrix(self) -> bool:
         return self.collective == "matrix" and self.operation == "d"
 
@@ -229,7 +229,7 @@ class Op:
         """The dimensions of a texture or surface, prefixed with `a` if it has layers."""
         return next((mod for mod in self.mods if mod in _COORDINATES), "")
 
-    @property
+    @cached_property
     def coordinates(self) -> str:
         """Its coordinates, a letter each: a layer, a number of its kind, or ignored."""
         return _COORDINATES[self.geometry]
@@ -244,19 +244,19 @@ class Op:
         """Whether it operates on an mbarrier itself."""
         return self.base == "mbarrier"
 
-    asynchronous = property(lambda self: "async" in self.facts)
-    texture = property(lambda self: "texture" in self.facts)
-    surface = property(lambda self: "surface" in self.facts)
-    waits = property(lambda self: "waits" in self.facts)
-    orders = property(lambda self: "orders" in self.facts or self.acquires or self.releases)
-    mark = property(lambda self: "mark" in self.facts)
-    own = property(lambda self: "own" in self.facts)
-    nothing = property(lambda self: "nothing" in self.facts)
-    wide = property(lambda self: "wide" in self.facts)
-    chooses = property(lambda self: "chooses" in self.facts)
-    bitwise = property(lambda self: self.base if "bitwise" in self.facts else "")
-    takes_carry = property(lambda self: "takes-carry" in self.facts)
-    leaves_carry = property(lambda self: "leaves-carry" in self.facts)
+    asynchronous = cached_property(lambda self: "async" in self.facts)
+    texture = cached_property(lambda self: "texture" in self.facts)
+    surface = cached_property(lambda self: "surface" in self.facts)
+    waits = cached_property(lambda self: "waits" in self.facts)
+    orders = cached_property(lambda self: "orders" in self.facts or self.acquires or self.releases)
+    mark = cached_property(lambda self: "mark" in self.facts)
+    own = cached_property(lambda self: "own" in self.facts)
+    nothing = cached_property(lambda self: "nothing" in self.facts)
+    wide = cached_property(lambda self: "wide" in self.facts)
+    chooses = cached_property(lambda self: "chooses" in self.facts)
+    bitwise = cached_property(lambda self: self.base if "bitwise" in self.facts else "")
+    takes_carry = cached_property(lambda self: "takes-carry" in self.facts)
+    leaves_carry = cached_property(lambda self: "leaves-carry" in self.facts)
 
 
 # -- operands ------------------------------------------------------------------------------------------

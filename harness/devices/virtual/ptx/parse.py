@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import replace
+from functools import lru_cache
 from typing import NoReturn
 
 from ....errors import Unsupported
@@ -329,33 +330,34 @@ class _Parser:
         return params
 
     def _instruction(self, text: str) -> None:
-        match = _INSTRUCTION.fullmatch(text)
-        if not match or self.function is None:
+        known = _parts(text)
+        if not known or self.function is None:
             self._refuse(f"the PTX statement {text[:60]!r}")
-        negated, pred, opcode, rest = match.groups()
-        opcode, operands = in_order(opcode), tuple(self._operand(o) for o in split_operands(rest))
-        self.function.body.append(
-            Instruction(
-                opcode, operands, self.at, self._name(pred) if pred else "", negated == "!", self.used
-            )
-        )
+        opcode, operands, pred, negated = known
+        if any(self.scopes):
+            operands = tuple(operand(_NAME.sub(lambda m: self._name(m[0]), o)) for o in operands)
+            pred = pred and self._name(pred)
+        self.function.body.append(Instruction(in_order(opcode), operands, self.at, pred, negated, self.used))
         self.used = -1
-
-    def _operand(self, text: str) -> Operand:
-        if len(self.scopes) > 1 or self.scopes[0]:
-            text = _NAME.sub(lambda m: self._name(m[0]), text)
-        return operand(text)
 
 
 def instruction(text: str) -> Instruction | None:
     """Parses a printed instruction; None for any other text."""
+    if (known := _parts(text)) is None:
+        return None
+    opcode, operands, *guard = known
+    made = Instruction(opcode, operands, Location(), *guard)
+    return made if made.op else None
+
+
+@lru_cache(1 << 15)
+def _parts(text: str) -> tuple[str, tuple[Operand, ...], str, bool] | None:
+    """(opcode, operands, guard, whether it is negated) of an instruction; None for any other text."""
     match = _INSTRUCTION.fullmatch(text)
     if match is None:
         return None
     negated, pred, opcode, rest = match.groups()
-    operands = tuple(map(operand, split_operands(rest)))
-    made = Instruction(opcode, operands, Location(), pred or "", negated == "!")
-    return made if made.op else None
+    return opcode, tuple(map(operand, split_operands(rest))), pred or "", negated == "!"
 
 
 def _initialiser(text: str) -> tuple:

@@ -23,8 +23,9 @@ class Registers:
 
     def used(self, body) -> dict[str, str]:
         """Register -> its type, in the order of declaration."""
-        names = {n for i in body if isinstance(i, Instruction) for o in i.operands for n in o.registers}
-        names |= {i.pred for i in body if isinstance(i, Instruction)}
+        own = [item for item in body if isinstance(item, Instruction)]
+        operands = {operand for ins in own for operand in ins.operands}
+        names = {ins.pred for ins in own}.union(*(operand.registers for operand in operands))
         members: dict[str, set[int]] = {}
         for name in names:
             if name not in self._names or name in self._ranges:

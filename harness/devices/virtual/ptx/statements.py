@@ -45,7 +45,11 @@ def statements(text: str, whole: bool) -> Iterator[tuple[str, str]]:
             yield "directive", line
             continue
         if braces == 0 and not buffer and _SIMPLE.fullmatch(line):  # nearly all lines
-            yield from _labelled(line[:-1].rstrip(), blocks)
+            text = line[:-1].rstrip()
+            if text and ":" not in text:
+                yield "statement", text
+            else:
+                yield from _labelled(text, blocks)
             continue
         start = 0
         for match in _MARK.finditer(line):
