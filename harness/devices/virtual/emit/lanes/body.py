@@ -108,7 +108,9 @@ class _Body:
         if ins.op.has_result and ins.operands[0] in self.values.types and not ins.op.flow:
             if self.values.is_pair(ins.operands[0]) and self.pairs.emit(ins):
                 return False
-        return lower(e, ins)
+        ended = lower(e, ins)
+        self.accesses.computed(ins)
+        return ended
 
     def _assigned(self, ins: Instruction) -> None:
         """Registers have been assigned in all lanes that take part."""

@@ -25,6 +25,8 @@ from .looks import Looks
 from .patterns import Element, Patterns, Place
 from .slow import SlowAccesses
 
+_HELD = 4  # sums
+
 
 class Accesses:
     """lower(ins): lowers any other instruction."""
@@ -33,8 +35,11 @@ class Accesses:
         self.lower = lower
         self.e, self.text, self.values, self.lanes = e, e.text, e.values, lanes
         self.checks, self.patterns, self.slow = Checks(e, lanes, checked), Patterns(e), SlowAccesses(e)
+        if not checked:
+            self.patterns.rarely = self._hold_sums
         self.looks = Looks(e, self.slow) if e.module.waits.interleaved else None
         self.together, self.conditions = together(e.function.body)
+        self.sums: dict[str, None] = {}  # registers, computed since the last access
         self.loaded: dict[tuple[Instruction, int], str] = {}  # what comes next, already
 
     def emit(self, ins: Instruction) -> bool:
@@ -47,6 +52,19 @@ class Accesses:
             for k, register in enumerate(ins.operands[0].parts):
                 self._set(register, self.loaded.pop((ins, k)), ins.op.type)
         return True
+
+    def computed(self, ins: Instruction) -> None:
+        """Take note of a sum that lives across blocks."""
+        if ins.op.counts in ("add", "fma") or ins.base in ("selp", "mov") and ins.op.type in ("f32", "f64"):
+            if self.values.keeps(ins.operands[0]):
+                self.sums[ins.operands[0]] = None
+
+    def _hold_sums(self) -> None:
+        """In code that rarely runs, some sums are written to unused memory: so LLVM computes them before, not after later loads,
+        whose results would all have to be kept."""
+        for register in list(self.sums)[:_HELD]:
+            self.slow.hold(self.values.read(register), llvm_type(self.values.types[register]))
+        self.sums.clear()
 
     def _set(self, register: str, value: str, type_: str) -> None:
         if register != "_":
@@ -78,6 +96,8 @@ class Accesses:
             e.branch(allowed, good, slow, likely=True)
         known, arrived = self.text.remembered(), []
         with self.text.out_of_line(slow):
+            if self.checks.checked:
+                self._hold_sums()
             addresses = self.exact(base, start, rest, first)
             if ins.pred:
                 self._of_some(members, elements, place, memory, addresses, first, met, arrived)

@@ -6,7 +6,7 @@ Where each lane reads four numbers in a row, these are loaded as one and transpo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ...ptx.ir import Instruction
@@ -40,6 +40,7 @@ class Patterns:
     def __init__(self, e):
         self.e, self.text, self.values, self.width = e, e.text, e.values, e.text.width
         self.windows, self._has_nowhere = Windows(e), False
+        self.rarely: Callable[[], None] = lambda: None  # called where the code for scattered addresses begins
 
     def ways(self, elements: list[Element], place: Place, stores: list[str]) -> Iterator[list[str]]:
         """The results for each access pattern; each pattern is a block of its own."""
@@ -72,6 +73,7 @@ class Patterns:
                 yield from self._in_two_rows(elements, place, begin, by, size)
         if windows:
             yield from self.windows.ways(elements, place)
+        self.rarely()
         yield self._spread(elements, place, stores)
 
     def _from_one(

@@ -82,6 +82,10 @@ class LaneValues(Values):
             self.text.several.add(self._slots[key])
         self.text.first(f'%"{key}" = alloca {type_}', f'store {type_} {start}, ptr %"{key}"')
 
+    def keeps(self, register: str) -> bool:
+        """Whether a vector lives across blocks."""
+        return f"{register}:v" in self._slots
+
     def _load(self, key: str, t: str, is_vector: bool) -> str:
         if not self.text.knows(key):
             if key not in self._slots:  # nothing writes it

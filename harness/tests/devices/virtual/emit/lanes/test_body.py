@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import numpy as np
@@ -222,12 +223,22 @@ def fault(name: str, width: int) -> tuple:
     return told.kind, told.thread, told.block, told.array, told.index
 
 
+def text_of(name: str, checks: str = "memory") -> str:
+    """A kernel's LLVM text, for 8 lanes."""
+    ptx = opened("memory", 8).compile(source([BODIES[name]])).compiled.text
+    return lower(ptx, "kernel.cu", recipe(checks, lanes=8, target="avx2"), 1 << 34).text
+
+
 def test_what_a_loop_may_not_need_is_not_computed_before_it():
     """The address of each lane's four numbers, in the code for lanes that are not in rows."""
-    dev = opened("memory", 8)
-    ptx = dev.compile(source([BODIES["fours"]])).compiled.text
-    text = lower(ptx, "kernel.cu", recipe("memory", lanes=8, target="avx2"), 1 << 34).text
-    assert "@llvm.launder.invariant.group.p0(ptr" in text
+    assert "@llvm.launder.invariant.group.p0(ptr" in text_of("fours")
+
+
+def test_sums_are_computed_before_later_accesses():
+    """Behind what a failed access gives to the runtime, there is room for what would else be computed later."""
+    for checks in ("memory", "none"):
+        text = text_of("taps with edges", checks)
+        assert re.search(r"ptr %lanes.room, i64 320\n *store volatile <8 x float> %\S+, ptr %", text)
 
 
 @pytest.mark.parametrize("name", WRONG)
