@@ -34,8 +34,7 @@ def run(function: Function) -> Function:
     if not any(isinstance(i, Instruction) and i.opcode in _TREES for i in function.body):
         return function
     found = _Ranges(replace(function, regs=dict(function.regs)))
-    found.run()
-    return found.function
+    return found.function if found.run() else function
 
 
 class _Ranges:
@@ -48,7 +47,8 @@ class _Ranges:
             for name in item.writes if isinstance(item, Instruction) else ():
                 self.writers.setdefault(name, []).append(position)
 
-    def run(self) -> None:
+    def run(self) -> bool:
+        """Whether there are any."""
         found, inner = {}, set()
         for position, item in reversed([*enumerate(self.body)]):
             if isinstance(item, Instruction) and item.opcode in _TREES and item not in inner:
@@ -56,6 +56,7 @@ class _Ranges:
                 inner |= nodes
                 found[item] = self._rewritten(item, position, leaves)
         self.function.body = [each for item in self.body for each in found.get(item) or (item,)]
+        return any(found.values())
 
     # -- what a tree compares -----------------------------------------------------------------------------
 

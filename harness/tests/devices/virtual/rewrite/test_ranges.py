@@ -93,7 +93,8 @@ UNCHANGED = (
 
 def test_what_is_no_range_stays():
     for body in UNCHANGED:
-        assert rewritten(body) == printed(module(KERNEL.replace("BODY", body)).functions["k"])
+        function = module(KERNEL.replace("BODY", body)).functions["k"]
+        assert ranges.run(function) is function
 
 
 def test_a_comparison_before_a_loop_serves_in_it():
