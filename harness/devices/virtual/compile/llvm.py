@@ -139,11 +139,11 @@ def _simplify(passes) -> None:
 
 
 def _simplify_quickly(passes) -> None:
-    """Simplifies without instruction combining, which takes as long as all the rest."""
+    """Simplifies without instruction combining, which takes as long as all the rest, and without joining
+    blocks, which gains nothing in code that is not optimised."""
     passes.add_sroa_pass()
     passes.add_sccp_pass()
     passes.add_dead_code_elimination_pass()
-    passes.add_simplify_cfg_pass()
 
 
 def _with_own_frames(module) -> str:
