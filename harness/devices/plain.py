@@ -107,10 +107,13 @@ class Codec:
         """Restores an object from its fields, without calling __init__."""
         class_, state = self._classes[name], self._value(state, buffers)
         made = class_.__new__(class_)
-        if issubclass(class_, BaseException):
-            made.args = state.pop("args")
-        elif state.keys() != set(_fields(class_)):
-            raise Damaged(f"other fields than those of {name}")
+        if not issubclass(class_, BaseException):
+            fields = _fields(class_)
+            if type(state) is not list or len(state) != len(fields):
+                raise Damaged(f"other fields than those of {name}")
+            vars(made).update(zip(fields, state))
+            return made
+        made.args = state.pop("args")
         for field, value in state.items():
             if field.startswith("_"):
                 raise Damaged(f"{name} has no {field}")
@@ -123,10 +126,11 @@ def _kept(data: bytes, buffers: list[bytes]) -> int:
     return len(buffers) - 1
 
 
-def _state(value) -> dict:
+def _state(value) -> dict | list:
+    """An exception's attributes by name; a dataclass's fields in order, since there are thousands in a build."""
     if isinstance(value, BaseException):
         return {"args": value.args, **vars(value)}
-    return {name: getattr(value, name) for name in _fields(type(value))}
+    return [getattr(value, name) for name in _fields(type(value))]
 
 
 @cache

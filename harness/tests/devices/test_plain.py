@@ -113,7 +113,7 @@ def altered(old: bytes, new: bytes, value) -> bytes:
         b"\xff" * 8,
         pickle.dumps(print),
         altered(b'"Pair"', b'"Path"', Pair(1)),
-        altered(b'"second"', b'"__doc_"', Pair(1)),
+        altered(b"[1,0]", b"[1  ]", Pair(1)),
         altered(b'"tuple"', b'"print"', (1,)),
         altered(b'"<i4"', b'"|O8"'[:5], np.zeros(2, np.int32)),
         altered(b"[2]", b"[9]", np.zeros(2, np.int32)),
