@@ -64,7 +64,7 @@ class Lanes:
     register -> the array it points into. dies: whether lanes may leave the kernel before others; thinned: the
     starts of blocks in which some may have left. rows: how many run side by side; several: registers,
     including special ones, that may differ from row to row. exchanges: a warp's collectives, with the b and c
-    of shuffles. of_warps: instructions whose results are uniform in a warp, or are lane numbers.
+    of shuffles. of_groups: instructions whose results depend on the group, see `Warps.result`.
     """
 
     strides: dict[str, int | None]
@@ -81,7 +81,7 @@ class Lanes:
     rows: int = 1
     several: set[str] = field(default_factory=set)
     exchanges: dict[Instruction, tuple[int, int]] = field(default_factory=dict)
-    of_warps: dict[Instruction, int] = field(default_factory=dict)
+    of_groups: dict[Instruction, int] = field(default_factory=dict)
 
     def varies(self, register: str) -> bool:
         return self.strides.get(register, 0) is None or register in self.several
@@ -100,14 +100,14 @@ def lanes(
     width: how many lanes; if they are a whole warp, they may exchange values. registers: as in `Warps`.
     """
     try:
-        return _Analysis(function, origins, rows, width == WARP, registers).lanes()
+        return _Analysis(function, origins, rows, width, registers).lanes()
     except Refused:
         return None
 
 
 class _Analysis:
     def __init__(
-        self, function: Function, origins: dict[str, Origins], rows: int, warps: bool, registers: bool
+        self, function: Function, origins: dict[str, Origins], rows: int, width: int, registers: bool
     ):
         self.function, self.body = function, function.body
         self.found, self.strides = Lanes({}, rows=rows), Strides(function)
@@ -115,8 +115,9 @@ class _Analysis:
         self.blocks = basic_blocks(self.body, function.tables)
         if len(self.blocks) > _MOST_BLOCKS:
             raise Refused
-        self.warps = Warps(function, self.blocks, registers) if warps else None
-        look(self.found, function, origins, self.warps)
+        # with full checks the rows of all blocks are multiples of a group
+        self.warps = Warps(function, self.blocks, registers, width) if registers or width == WARP else None
+        look(self.found, function, origins, self.warps if width == WARP else None)
         self.loops = find_loops(self.blocks)
         adds = rows * sums(self.body, self.blocks, self.loops)
         if adds > _MOST_SUMS or rows > 1 and not knows_rows(self.body):
@@ -168,9 +169,11 @@ class _Analysis:
         warps.kept = found.merged
         warps.masked = {start for region in found.regions for start, _ in region.blocks}
         written = self.strides.writing
-        found.of_warps = {i: stride for i in written if (stride := warps.result(i)) is not None}
+        found.of_groups = {i: modulus for i in written if (modulus := warps.result(i)) is not None}
         vectors = (i for i in found.exchanges if i.base == "shfl" or i.op.collective == "matrix")
-        self.strides.known = found.of_warps | dict.fromkeys(vectors)
+        self.strides.known = {i: int(modulus > 0) for i, modulus in found.of_groups.items()} | dict.fromkeys(
+            vectors
+        )
 
     # -- where lanes part -----------------------------------------------------------------------------
 

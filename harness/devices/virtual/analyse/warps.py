@@ -1,11 +1,12 @@
-"""Warps that run as one group of lanes: an exchange is a permutation of a vector, and whatever depends on the
-warp's number is uniform.
+"""What depends on the number of a group of lanes is uniform; an exchange within a warp that runs as one group is a permutation
+of a vector.
 
     %r2 = shr.u32 %tid.x, 5     the same in all lanes
     %r3 = and.b32 %tid.x, 31    the lane's number
+    %r4 = rem.s32 %tid.x, 96    grows by one from lane to lane
 
-A number is in step if it is a uniform multiple of 32 plus the lane's number, like %tid.x: a group of lanes is
-a warp of a block whose rows are multiples of 32 threads.
+That is for 32 lanes. A number is in step if it is a uniform multiple of 32 plus the lane's number, like %tid.x: a group of lanes
+begins at a multiple of 32 in a block whose rows are multiples of 32 threads. The same for groups of fewer lanes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .strides import LINEAR
 WARP = 32
 _MOST_THREADS = 10  # bits of a thread's number in its block
 _WORDS = ("u32", "s32", "b32")
-#: comparisons with a multiple of 32, or with one less
+#: comparisons with a multiple of the group's width, or with one less
 _BELOW, _UP_TO = ("lt", "ge", "lo", "hs"), ("gt", "le", "hi", "ls")
 
 
@@ -36,11 +37,11 @@ class Warps:
     """Traces registers to where they are set: in the same block, or by their only write.
 
     masked: blocks that some lanes may skip. kept: registers that inactive lanes keep there. registers: a
-    shuffle may have its b in one.
+    shuffle may have its b in one. width: how many lanes a group has.
     """
 
-    def __init__(self, function: Function, blocks: Blocks, registers: bool = False):
-        self.registers = registers
+    def __init__(self, function: Function, blocks: Blocks, registers: bool = False, width: int = WARP):
+        self.registers, self.width = registers, width
         self.body = function.body
         self.starts = {p: start for start, (end, _) in blocks.items() for p in range(start, end)}
         self.positions = {i: p for p, i in enumerate(self.body) if isinstance(i, Instruction)}
@@ -67,8 +68,9 @@ class Warps:
         return None if b is None or c is None else (b, c)
 
     def result(self, ins: Instruction) -> int | None:
-        """The stride of a result that depends on the warp: 0, or 1 for a lane's number."""
-        op, at = ins.op, self.positions[ins]
+        """Of a result that depends on the group: 0 if it is uniform; else a modulus, if it is the remainder of the first lane's
+        operand plus the lane's number."""
+        op, at, width = ins.op, self.positions[ins], self.width
         if (
             op.type not in _WORDS
             or len(ins.operands) != 3
@@ -77,14 +79,22 @@ class Warps:
         ):
             return None
         number = self._constant(ins.operands[2], at)
-        if ins.base == "shr" and number is not None and number >= 5:
-            return 0
-        if ins.base == "and" and number is not None and number % WARP in (0, WARP - 1):
-            return 0 if number % WARP == 0 else 1 if number == WARP - 1 else None
         if ins.base == "setp" and op.mods[0] in _BELOW and self._multiple(ins.operands[2], at):
             return 0
-        if ins.base == "setp" and op.mods[0] in _UP_TO and number is not None and number % WARP == WARP - 1:
+        if number is None:
+            return None
+        if ins.base == "shr" and number >= width.bit_length() - 1:
             return 0
+        if ins.base == "and" and number % width == 0:
+            return 0
+        if ins.base == "and" and number % width == width - 1 and not number & number + 1 and number < 1 << 31:
+            return number + 1
+        if ins.base == "setp" and op.mods[0] in _UP_TO and number % width == width - 1:
+            return 0
+        # of a negative number the quotient is rounded up
+        if ins.base in ("div", "rem") and 0 < number < 1 << 31 and number % width == 0:
+            if op.type == "u32" or self._is_thread(ins.operands[1], at):
+                return number if ins.base == "rem" else 0
         return None
 
     # -- where a value comes from -------------------------------------------------------------------------
@@ -130,13 +140,13 @@ class Warps:
             return any(self._in_step(a, position) and self._multiple(b, position) for a, b in ways)
         if ins.base == "mad":
             return self._in_step(given[2], position) and self._product(given[:2], position)
-        return ins.base == "and" and self.result(ins) == 1
+        return ins.base in ("and", "rem") and bool(self.result(ins))
 
     def _multiple(self, given: Operand, at: int) -> bool:
-        """Whether it is a multiple of 32, the same in all lanes."""
+        """Whether it is a multiple of the group's width, the same in all lanes."""
         number = self._constant(given, at)
         if number is not None:
-            return number % WARP == 0
+            return number % self.width == 0
         if isinstance(given, Special):
             return given == "%ntid.x"
         if not (found := self._set(given, at)):
@@ -149,7 +159,8 @@ class Warps:
             return True
         if ins.base == "shl":
             by = self._constant(given[1], position)
-            return by is not None and 5 <= by < 32 and self._uniform(given[0], position)
+            enough = by is not None and self.width.bit_length() - 1 <= by < 32
+            return enough and self._uniform(given[0], position)
         if ins.base in ("add", "sub", "mul", "mad") and not _is_plain(ins):
             return False
         if ins.base in ("add", "sub"):
@@ -159,7 +170,7 @@ class Warps:
         return False
 
     def _product(self, factors: tuple[Operand, ...], at: int) -> bool:
-        """Whether it is a multiple of 32, the same in all lanes."""
+        """Whether it is a multiple of the group's width, the same in all lanes."""
         a, b = factors
         return any(self._multiple(x, at) and self._uniform(y, at) for x, y in ((a, b), (b, a)))
 
@@ -168,12 +179,22 @@ class Warps:
         by = self._constant(ins.operands[2], at) if ins.base == "shr" else None
         if by is None:
             return False
-        given, found = ins.operands[1], self._set(ins.operands[1], at)
-        while found and found[0].base == "mov":
-            given, found = found[0].operands[1], self._set(found[0].operands[1], found[1])
+        given, found = self._moved(ins.operands[1], at)
         if isinstance(given, Special):
             return given in LINEAR and by >= _MOST_THREADS
         return bool(found) and self._is_zero(*found)
+
+    def _is_thread(self, given: Operand, at: int) -> bool:
+        """Whether it is a thread's number in its block or warp."""
+        given, _ = self._moved(given, at)
+        return isinstance(given, Special) and given in LINEAR
+
+    def _moved(self, given: Operand, at: int) -> tuple[Operand, tuple[Instruction, int] | None]:
+        """What is moved to a register, perhaps through others, and what sets that."""
+        found = self._set(given, at)
+        while found and found[0].base == "mov":
+            given, found = found[0].operands[1], self._set(found[0].operands[1], found[1])
+        return given, found
 
     def _uniform(self, given: Operand, at: int) -> bool:
         if isinstance(given, Special):

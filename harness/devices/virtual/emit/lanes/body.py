@@ -101,8 +101,8 @@ class _Body:
         if ins in self.lanes.exchanges:
             exchanges.emit(e, ins, self.lanes.exchanges[ins])
             return False
-        if ins in self.lanes.of_warps:
-            return self._of_warp(ins)
+        if ins in self.lanes.of_groups:
+            return self._of_group(ins)
         if self.pairs.compare(ins):
             return False
         if ins.op.has_result and ins.operands[0] in self.values.types and not ins.op.flow:
@@ -138,13 +138,17 @@ class _Body:
         if ins in self.lanes.exchanges:
             self.e.state.call("rt_meet", site=self.e.sites.of(ins))
 
-    def _of_warp(self, ins: Instruction) -> bool:
+    def _of_group(self, ins: Instruction) -> bool:
         """Values that depend on the index of the first lane."""
-        if self.lanes.of_warps[ins]:
-            self.values.set_pair(ins.operands[0], ("0", self.e.text.row(32, 1)))
-            return False
+        e, modulus = self.e, self.lanes.of_groups[ins]
         with self.values.of_first_lane():
-            return lower(self.e, ins)
+            if not modulus:
+                return lower(e, ins)
+            first = "0"
+            if modulus != e.text.width:
+                first = e.op("urem i32", self.values.value(ins.operands[1], "u32"), modulus)
+        self.values.set_pair(ins.operands[0], (first, e.text.row(32, 1)))
+        return False
 
     def _exit(self, ins: Instruction) -> bool:
         """Lanes exit; when none is left, the kernel returns."""

@@ -13,14 +13,14 @@ HEAD = """.version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.para
 .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .pred %p<9>; ld.param.u32 %r8, [n]; mov.u32 %r7, -1; mov.u32 %r6, 5;\n"""
 
 
-def last(text: str) -> tuple[Warps, Instruction]:
+def last(text: str, width: int = 32) -> tuple[Warps, Instruction]:
     function = parse.parse(f"{HEAD}{text} ret; }}", "k").functions["k"]
     *_, ins, _ = (i for i in function.body if isinstance(i, Instruction))
-    return Warps(function, basic_blocks(function.body, function.tables)), ins
+    return Warps(function, basic_blocks(function.body, function.tables), width=width), ins
 
 
 @pytest.mark.parametrize(
-    ("text", "stride"),
+    ("text", "modulus"),
     [
         ("shr.u32 %r1, %tid.x, 5;", 0),
         ("mov.u32 %r1, %tid.x; shr.s32 %r2, %r1, %r6;", 0),
@@ -30,10 +30,20 @@ def last(text: str) -> tuple[Warps, Instruction]:
         ("add.s32 %r1, %tid.x, %r8; shr.u32 %r2, %r1, 5;", None),
         ("shl.b32 %r1, %r8, 5; add.s32 %r2, %r1, %tid.x; shr.u32 %r3, %r2, 5;", 0),
         ("shl.b32 %r1, %tid.x, 5; add.s32 %r2, %r1, %tid.x; shr.u32 %r3, %r2, 5;", None),
-        ("and.b32 %r1, %tid.x, 31;", 1),
+        ("and.b32 %r1, %tid.x, 31;", 32),
         ("and.b32 %r1, %tid.x, -32;", 0),
         ("and.b32 %r1, %tid.x, 15;", None),
-        ("and.b32 %r1, %tid.x, 63;", None),
+        ("and.b32 %r1, %tid.x, 63;", 64),
+        ("and.b32 %r1, %tid.x, 95;", None),
+        ("and.b32 %r1, %tid.x, -1;", None),
+        ("div.s32 %r1, %tid.x, 32;", 0),
+        ("div.u32 %r1, %tid.x, 96;", 0),
+        ("div.s32 %r1, %tid.x, 16;", None),
+        ("div.s32 %r1, %tid.x, 0;", None),
+        ("mov.u32 %r1, %tid.x; rem.s32 %r2, %r1, 96;", 96),
+        ("rem.u32 %r1, %tid.x, 48;", None),
+        ("shl.b32 %r1, %r8, 5; add.s32 %r2, %r1, %tid.x; div.u32 %r3, %r2, 32;", 0),
+        ("shl.b32 %r1, %r8, 5; add.s32 %r2, %r1, %tid.x; div.s32 %r3, %r2, 32;", None),  # may be negative
         ("setp.lt.s32 %p1, %tid.x, 64;", 0),
         ("setp.lt.s32 %p1, %tid.x, 33;", None),
         ("setp.gt.u32 %p1, %tid.x, 31;", 0),
@@ -47,9 +57,25 @@ def last(text: str) -> tuple[Warps, Instruction]:
         ("shr.s32 %r2, %tid.x, 4; add.s32 %r3, %tid.x, %r2; shr.s32 %r4, %r3, 5;", None),
     ],
 )
-def test_the_stride_of_what_is_about_the_warp(text, stride):
+def test_what_depends_on_the_warp(text, modulus):
     warps, ins = last(text)
-    assert warps.result(ins) == stride
+    assert warps.result(ins) == modulus
+
+
+@pytest.mark.parametrize(
+    ("text", "modulus"),
+    [
+        ("shr.u32 %r1, %tid.x, 4;", 0),
+        ("shr.u32 %r1, %tid.x, 3;", None),
+        ("and.b32 %r1, %tid.x, 15;", 16),
+        ("rem.s32 %r1, %tid.x, 48;", 48),
+        ("rem.s32 %r1, %tid.x, 24;", None),
+        ("mad.lo.s32 %r1, %tid.y, %ntid.x, %tid.x; div.u32 %r2, %r1, 16;", 0),
+    ],
+)
+def test_what_depends_on_a_group_of_sixteen(text, modulus):
+    warps, ins = last(text, 16)
+    assert warps.result(ins) == modulus
 
 
 def test_a_number_that_lanes_keep_from_elsewhere_is_not_in_step():
