@@ -223,7 +223,6 @@ static __device__ void start_block(Env* env) {
     env->fresh_shared = launch->epochs ? env->bar : 0;
     env->span = launch->slots > 1 ? 0 : FULL >> 1;  // the times of blocks that take turns overlap
     for (u32 i = 0; i < 16; i++) env->arrived_clock[i] = 0;
-    for (u32 i = 0; i < launch->threads && launch->coarsening > 1; i++) threads_of(env)[i].clock = 0;
     note_step(env, STEP_START, 0, NO_THREAD, 0, 0, 0, env->bar);
 }
 

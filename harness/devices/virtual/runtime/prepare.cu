@@ -61,5 +61,7 @@ static __device__ void prepare(Env* env, u32 slots) {
         env[s].frames_size = launch->frames_size;
         mark_shared(&env[s]);
         shape_threads(&env[s]);
+        // lanes do not do this when they start; a clock of an earlier block is older than the block's own time
+        for (u32 i = 0; i < launch->threads && launch->coarsening > 1; i++) threads_of(&env[s])[i].clock = 0;
     }
 }

@@ -582,6 +582,12 @@ static __device__ int next_block(Env* env) {
     unsigned char* shadow = shadow_of(env, env->shared_base + SHARED_START);
     if (launch->check_sync)  // nothing is written yet in this block's shared memory
         for (u32 k = 0; k < (launch->shared_bytes + 3) / 4; k++) {
+            u64* eight = (u64*)(shadow + k);
+            if (!(k & 7) && k + 8 <= launch->shared_bytes / 4 && !(*eight & PARTIAL * 0x0101010101010101ull)) {
+                *eight &= (READ | WRITE) * 0x0101010101010101ull;
+                k += 7;
+                continue;
+            }
             u32 bytes = shadow[k] >> 4;
             if (!(shadow[k] & PARTIAL)) shadow[k] &= READ | WRITE;
             else shadow[k] = shadow[k] & 15 | (bytes < 4 ? 2 : bytes < 8 ? 4 : 8) << 4;
