@@ -16,6 +16,11 @@ from .dataflow import computed_from, through_blocks
 
 def maybe_undefined(body, registers) -> set[str]:
     """Registers that some path reads before they are assigned, and those that receive copies of them."""
+    return computed_from(body, read_first(body, registers), lambda ins: ins.op.is_move)
+
+
+def read_first(body, registers) -> set[str]:
+    """Registers that some path reads before they are assigned."""
     number = {name: 1 << i for i, name in enumerate(registers)}
     blocks, uses = basic_blocks(body), [_uses(item, number) for item in body]
 
@@ -29,8 +34,7 @@ def maybe_undefined(body, registers) -> set[str]:
         for read, assigned in uses[block : blocks[block][0]]:
             found |= read & ~state
             state |= assigned
-    early = {name for name, bit in number.items() if found & bit}
-    return computed_from(body, early, lambda ins: ins.op.is_move)
+    return {name for name, bit in number.items() if found & bit}
 
 
 def _uses(item, number) -> tuple[int, int]:

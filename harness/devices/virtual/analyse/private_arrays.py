@@ -9,6 +9,7 @@ for LLVM here.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Address, Function, Immediate, Instruction, Label, Operand, Symbol
@@ -19,6 +20,18 @@ _LONGEST = 64  # iterations of a loop that is unrolled
 # instructions after unrolling a loop, including its inner loops; the same for a whole function
 _LARGEST, _MOST_IN_ALL = 2500, 6000
 _MOST = 1 << 14  # bound of a counter and its step, so that no sum of two wraps around
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A loop of known length. before: the instruction outside that gives its counter the first value. joined: what gives the
+    counter its value in each iteration."""
+
+    length: int
+    before: Instruction
+    joined: Instruction
+    start: int
+    step: int
 
 
 def private(function: Function, found: dict[str, Origins]) -> set[str]:
@@ -75,11 +88,11 @@ def short_loops(function: Function, roots: dict[str, str], arrays: set[str]) -> 
     own = {name: function.variables[name] for name in arrays}
     blocks = basic_blocks(body, function.tables)
     loops, left = find_loops(blocks), _MOST_IN_ALL
-    writers: dict[str, list[Instruction]] = {}
-    for i in (i for i in body if isinstance(i, Instruction)):
-        for register in i.writes:
-            writers.setdefault(register, []).append(i)
-    length = {loop.header: _length(body, blocks, loop, writers) for loop in loops}
+    writers = writers_of(body)
+    length = {}
+    for loop in loops:
+        known = counted(body, blocks, loop, writers)
+        length[loop.header] = known and known.length
     unrolled: list[Loop] = []
     for loop in loops:  # outer loops before inner ones
         inside = [
@@ -101,6 +114,15 @@ def short_loops(function: Function, roots: dict[str, str], arrays: set[str]) -> 
     return found
 
 
+def writers_of(body) -> dict[str, list[Instruction]]:
+    """Register -> the instructions that write it."""
+    found: dict[str, list[Instruction]] = {}
+    for i in (i for i in body if isinstance(i, Instruction)):
+        for register in i.writes:
+            found.setdefault(register, []).append(i)
+    return found
+
+
 def _unrolled_size(body, blocks, nest: list[Loop], length: dict[int, int]) -> int:
     """The unrolled size of a loop (first in the nest) with its inner loops, in instructions."""
     total = 0
@@ -110,8 +132,8 @@ def _unrolled_size(body, blocks, nest: list[Loop], length: dict[int, int]) -> in
     return total
 
 
-def _length(body, blocks, loop, writers: dict[str, list[Instruction]]) -> int | None:
-    """Iterations of `for (int i = 0; i < 8; i += 2)`; None if that is not certain. writers: of each register.
+def counted(body, blocks, loop, writers: dict[str, list[Instruction]]) -> Counted | None:
+    """How `for (int i = 0; i < 8; i += 2)` counts; None if that is not certain. writers: `writers_of(body)`.
 
     Every iteration begins with code that leaves the loop unless the counter is less than a constant, before
     or after the addition; only the addition of a constant changes the counter. Three registers hold it: where
@@ -157,7 +179,7 @@ def _length(body, blocks, loop, writers: dict[str, list[Instruction]]) -> int | 
         return None
     step = steps[0].operands[2].value if _small(steps[0].operands[2]) else 0
     length = -(-(bound - start) // step) if step else 0
-    return length if 0 < length <= _LONGEST else None
+    return Counted(length, before[0], joined, start, step) if 0 < length <= _LONGEST else None
 
 
 def _meets_others(ins: Instruction) -> bool:

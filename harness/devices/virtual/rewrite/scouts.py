@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ..analyse.facts import Facts, ModuleFacts
 from ..ptx.ir import Function, Label
-from . import inline, promote, straighten
+from . import inline, promote, straighten, unroll
 
 
 def run(known: ModuleFacts) -> None:
@@ -41,6 +41,8 @@ def _try(function: Function, known: ModuleFacts) -> bool:
     promote.run(made)
     made.body = [i for i in made.body if isinstance(i, Label) or i.base != "leave"]
     straighten.run(made)
+    if unroll.run(made):
+        promote.run(made)
     facts = Facts(made, known)
     if not facts.may_scout or not facts.find_lanes():
         return False
