@@ -23,37 +23,52 @@ static __device__ __noinline__ int look_closer(Env* env, Thread* t, u32 site, u6
     return !given_up(launch_of(env));
 }
 
-// An access of the lanes in a mask, one after the other. places: host address of their addresses. unread: a bit for each
-// byte that does not count. Returns 0 where something may be wrong with one. All lanes have the same stamp: barriers of the
-// block and collectives of whole warps alone order them.
-EXPORT int rt_look(Env* env, Thread* thread, u32 site, u64 places, u64 mask, u64 info, u64 unread) {
-    u32 write = info & INFO_WRITE ? 1 : 0, bits = write ? WRITE : READ | INIT, bar = env->bar;
-    u32 stamp = thread->clock > bar ? thread->clock : bar, joins = !write && env->symmetric & SYMMETRIC_LANES;
-    u64 words = env->words, shadow = env->shadow, own = (u64)stamp << 24 | thread->linear + 1;
-    u64 base = info & INFO_SHARED ? env->shared_base : 0, half = env->arena_size / 2, end = base ? base + SHARED_WINDOW : env->arena_size;
-    u32 tag = env->global_tag, flags = write ? WORD_WRITTEN : info & INFO_SEEN ? 0 : WORD_UNSEEN;
-    for (u32 left = (u32)mask; left; left &= left - 1) {
-        u32 lane = __ffs(left) - 1;
-        u64 start = ((u64*)places)[lane] + base, mine = own + lane;
-        if (!(start & 3) && start < end && start >= base && (info & 255) == 4) {
-            unsigned char* known = (unsigned char*)(shadow + (start >> 2));
-            if ((*known & bits) == bits) {
-                u64 *at = (u64*)(words + 2 * start), word = *at;
-                u32 when = (u32)(word >> 32);
-                if (word >> 8 == mine && (!write || !(word & WORD_OTHERS) || word & WORD_WRITTEN)) {
-                    if (write) *at = word | WORD_WRITTEN;
-                } else if (when < (start >= half ? bar : tag)) *at = mine << 8 | flags;
-                else if (joins && when == stamp && !(word & WORD_WROTE)) *at = word | WHO_SEVERAL << 8 | flags;
-                else when = FULL;
-                if (when != FULL) {
-                    if (write) *known |= INIT;
-                    continue;
-                }
-            }
-        }
-        if (!look_closer(env, thread + lane, site, start - base, (u32)info, unread)) return 0;
+// The granules of one lane's access from `start`, which is aligned and allowed if all have these bits. Returns 0 where the words
+// do not show that nothing is wrong.
+template <bool write>
+static __device__ __forceinline__ int look_quickly(u64 words, u64 shadow, u64 start, u32 size, u64 mine, u32 oldest, u32 flags, u32 joined, u32 bits) {
+    for (u64 at = start; at < start + size; at += 4) {
+        unsigned char* known = (unsigned char*)(shadow + (at >> 2));
+        u64 *place = (u64*)(words + 2 * at), word = *place;
+        u32 when = (u32)(word >> 32);
+        if ((*known & bits) != bits) return 0;
+        if (when < oldest) *place = mine << 8 | flags;
+        else if (word >> 8 == mine) {
+            if (write && (word & (WORD_OTHERS | WORD_WRITTEN)) == WORD_OTHERS) return 0;
+            if (write) *place = word | WORD_WRITTEN;
+        } else if (!write && when == joined && !(word & WORD_WROTE)) *place = word | WHO_SEVERAL << 8 | flags;
+        else return 0;
+        if (write) *known |= INIT;
     }
     return 1;
+}
+
+// rt_look for reads, or writes. joined: the time in which threads that only read may do so together.
+template <bool write>
+static __device__ __forceinline__ int look_at_lanes(Env* env, Thread* thread, u32 site, u64* places, u32 mask, u32 info, u64 unread, u32 count) {
+    u32 size = info & 255, bits = write ? WRITE : READ | INIT, bar = env->bar, tag = env->global_tag;
+    u32 stamp = thread->clock > bar ? thread->clock : bar, joined = env->symmetric & SYMMETRIC_LANES ? stamp : FULL;
+    u32 flags = write ? WORD_WRITTEN : info & INFO_SEEN ? 0 : WORD_UNSEEN, odd = size < 4 ? FULL : size - 1;
+    u64 words = env->words, shadow = env->shadow, mine = (u64)stamp << 24 | thread->linear + 1, half = env->arena_size / 2;
+    u64 base = info & INFO_SHARED ? env->shared_base : 0, end = (base ? base + SHARED_WINDOW : env->arena_size) - size;
+    for (; mask; mask >>= 1, places++, mine++, thread++) {
+        if (!(mask & 1)) continue;
+        u64 start = *places + base;
+        for (u32 left = count; left; left--, start += size) {
+            int quick = !((u32)start & odd) && start <= end && start >= base;
+            if (quick && look_quickly<write>(words, shadow, start, size, mine, start >= half ? bar : tag, flags, joined, bits)) continue;
+            if (!look_closer(env, thread, site, start - base, info, unread)) return 0;
+        }
+    }
+    return 1;
+}
+
+// Accesses of the lanes in a mask, one lane after the other. places: host address of their addresses. unread: a bit for each
+// byte that does not count. count: how many accesses of each lane, one behind the other. Returns 0 where something may be wrong
+// with one. All lanes have the same stamp: barriers of the block and collectives of whole warps alone order them.
+EXPORT int rt_look(Env* env, Thread* thread, u32 site, u64 places, u64 mask, u64 info, u64 unread, u64 count) {
+    if (info & INFO_WRITE) return look_at_lanes<true>(env, thread, site, (u64*)places, (u32)mask, (u32)info, unread, (u32)count);
+    return look_at_lanes<false>(env, thread, site, (u64*)places, (u32)mask, (u32)info, unread, (u32)count);
 }
 
 // The lanes of a warp, all of them, have met in a collective.

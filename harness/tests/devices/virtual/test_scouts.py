@@ -250,3 +250,107 @@ def test_meetings_of_a_warp_order_its_lanes():
         module, (fault, _), _ = both(source, [inputs(), outputs()])
         assert_lanes(module, doubted=wrong)
         assert bool(fault) == wrong
+
+
+TILE = (
+    "__shared__ float s[8][64]; int t = threadIdx.x, x = t % 16 * 4, y = t / 16; float sum[4] = {}, p[4], q[2];"
+    " for (int i = 0; i < 8; i++) s[i][t] = a[t] + i; __syncthreads();"
+    " for (int k = 0; k < 8; k++) {"
+    " for (int i = 0; i < 4; i++) p[i] = s[k][x + i];"
+    " for (int i = 0; i < 2; i++) q[i] = s[k][y * 2 + i];"
+    " for (int j = 0; j < 2; j++) for (int i = j; i < 4; i++) sum[i] += p[i] * q[{index}]; }"
+    " for (int i = 0; i < {most}; i++) out[blockIdx.x * 256 + t * 4 + i] = sum[i];"
+)
+
+
+@pytest.mark.parametrize(
+    "index, most, wrong",
+    [("j", "4", False), ("(i + j) % 2", "4", False), ("j + 1", "4", True), ("j", "5", True)],
+)
+def test_tiles_in_registers(index, most, wrong):
+    body = TILE.replace("{index}", index).replace("{most}", most)
+    source = K + f"k(const float* a, float* out) {{ {body} }}"
+    module, (fault, _), _ = both(source, [inputs(), outputs(516)])
+    assert bool(fault) == wrong
+    if not wrong:
+        assert_lanes(module)
+
+
+def test_an_element_of_a_tile_that_is_never_written():
+    source = K + (
+        f"k(const float* a, float* out) {{ {INDEX} float x[4]; for (int j = 0; j < 3; j++) x[j] = a[i] + j;"
+        " float sum = 0; for (int j = 0; j < 4; j++) if (a[i] > 100 || j < n_) sum += x[j]; out[i] = sum; }"
+    )
+    for n, wrong in ((3, True), (4, True), (2, True)):
+        module, (fault, _), _ = both(source.replace("n_", str(n)), [inputs(), outputs()])
+        assert_lanes(module, doubted=wrong)
+        assert bool(fault) == wrong
+
+
+DTYPES = [("uint8", "unsigned char"), ("int16", "short"), ("float32", "float"), ("float64", "double")]
+PLACES = {  # ways to go through shared memory that lanes are not next to each other in
+    "columns": "s[x][y] = a[i]; __syncthreads(); {T} v = s[y][x]; out[i] = v;",
+    "columns of a padded tile": "s[y][x] = a[i]; __syncthreads(); {T} v = s[x][y]; out[i] = v; s[x][y] = 2 * v;",
+    "halves": "s[y][x] = a[i]; __syncthreads(); if (x & 4) { {T} v = s[y][x - 4]; s[y][x - 4] = s[y][x]; s[y][x] = v; }"
+    " __syncthreads(); out[i] = s[y][x];",
+    "some lanes leave": "s[y][x] = a[i]; __syncthreads(); int far = x < 9 ? x : 1 << 20; if (x < 9) out[i] = s[far][y % 9];"
+    " else out[i] = 0;",
+    "several read the same": "s[y][x] = a[i]; __syncthreads(); out[i] = s[y][x / 3] + s[x / 2][0] + s[0][x * 7 % 16];",
+}
+WRONG_PLACES = {
+    "the same column": "s[y][x] = 0; __syncthreads(); s[x / 2][y] = a[i]; out[i] = 0;",
+    "a column, too early": "s[x][y] = a[i]; {T} v = s[y][x]; out[i] = v;",
+    "a column that is read and written": "s[y][x] = a[i]; __syncthreads(); {T} v = s[x][y]; s[y][x] = v; out[i] = v;",
+    "a column, not all set": "if (y < 15) s[y][x] = a[i]; __syncthreads(); out[i] = s[x][y];",
+    "outside": "s[y][x] = a[i]; __syncthreads(); out[i] = s[x][y + 2];",
+}
+
+
+def through_shared_memory(body: str, dtype: str, name: str):
+    body = body.replace("{T}", name)
+    source = K + (
+        f"k(const {name}* a, {name}* out) {{ __shared__ {name} s[16][17]; int x = threadIdx.x, y = threadIdx.y;"
+        f" int i = blockIdx.x * 256 + y * 16 + x; {body} }}"
+    )
+    return both(source, [inputs(512, dtype), outputs(512, dtype)], block=(16, 16))
+
+
+@pytest.mark.parametrize("dtype, name", DTYPES)
+@pytest.mark.parametrize("what", PLACES)
+def test_places_that_are_apart(what, dtype, name):
+    module, (fault, _), _ = through_shared_memory(PLACES[what], dtype, name)
+    assert_lanes(module)
+    assert not fault
+
+
+@pytest.mark.parametrize("dtype, name", DTYPES)
+@pytest.mark.parametrize("what", WRONG_PLACES)
+def test_what_is_wrong_with_places_that_are_apart(what, dtype, name):
+    module, (fault, notes), _ = through_shared_memory(WRONG_PLACES[what], dtype, name)
+    assert_lanes(module, doubted=True)
+    assert fault or notes
+
+
+@pytest.mark.parametrize("wrong", ["", "if (x == 5) s[3] = a[0];", "s[64 + x] = a[x];"])
+def test_numbers_that_are_read_together(wrong):
+    """Four of each lane: several threads read them, and in one case another writes one."""
+    source = K + (
+        "k(const float* a, float* out) { __shared__ float s[80]; int x = threadIdx.x; s[x] = a[x]; __syncthreads(); float v = 0;"
+        " for (int j = 0; j < 3; j++) { float* p = s + x / 2 % 15 * 4; v += p[0] + p[1] * p[2] - p[3]; }"
+        f" {wrong} out[blockIdx.x * 64 + x] = v; }}"
+    )
+    module, (fault, notes), _ = both(source, [inputs(), outputs()])
+    assert_lanes(module, doubted=bool(fault or notes))
+    assert bool(fault or notes) == bool("[3]" in wrong or "64" in wrong)
+
+
+@pytest.mark.parametrize("size, name", [(40, "float"), (5, "unsigned char"), (33, "short")])
+def test_every_block_finds_its_shared_memory_unset(size, name):
+    source = K + (
+        f"k(const float* a, float* out) {{ __shared__ {name} s[{size}]; int x = threadIdx.x;"
+        f" if (x < {size} && (blockIdx.x == 0 || x < n_)) s[x] = a[x]; __syncthreads();"
+        f" if (x == 0) for (int i = 0; i < {size}; i++) if (s[i] >= 0) out[blockIdx.x] = i; }}"
+    )
+    for n, wrong in ((size, False), (size - 1, True)):
+        module, (fault, _), _ = both(source.replace("n_", str(n)), [inputs(), outputs(2)])
+        assert bool(fault) == wrong

@@ -138,10 +138,12 @@ class Accesses:
         else:
             e.branch(allowed, look, slow, likely=True)
         with self.text.out_of_line(look):
-            addresses = self.exact(ins.address.base, start, rest, first)
-            right = [
-                self.looks.look(m, self._moved(addresses, m, first), self._in_shared(m)) for m in members
-            ]
+            runs, right = self.looks.runs(members), []
+            in_row = all(stride == count * m.op.width >= 4 for m, count in runs)
+            where = start if in_row else self.exact(ins.address.base, start, rest, first)
+            for m, count in runs:
+                at = self._moved(where, m, first)
+                right.append(self.looks.look(m, count, at, self._in_shared(m), in_row))
             e.branch(self._all(right), good, DEAD, likely=True)
         return self.text.recall(known)
 

@@ -91,7 +91,7 @@ look:
   %places = ptrtoint ptr %room to i64
   %mask.w = zext i32 %mask to i64
   %info.w = zext i32 %info to i64
-  %answer = call i32 @rt_look(i64 %env, i64 %thread, i32 %site, i64 %places, i64 %mask.w, i64 %info.w, i64 %unread)
+  %answer = call i32 @rt_look(i64 %env, i64 %thread, i32 %site, i64 %places, i64 %mask.w, i64 %info.w, i64 %unread, i64 1)
   %allowed = icmp ne i32 %answer, 0
   br i1 %allowed, label %access, label %wrong"""
 
@@ -147,7 +147,7 @@ class SlowAccesses:
         who = ROW if self.room in self.text.several else self.e.threads.address
         room = self.e.cast("ptrtoint", "ptr", self.room, "i64")
         mask = self.e.resize(self.values.bits(), "i32", "i64") if self.values.mask else self.values.bits()
-        given = f"i64 %env, i64 {who}, i32 {self.e.sites.of(ins)}, i64 {room}, i64 {mask}, i64 {what}, i64 {unread}"
+        given = f"i64 %env, i64 {who}, i32 {self.e.sites.of(ins)}, i64 {room}, i64 {mask}, i64 {what}, i64 {unread}, i64 1"
         return self.e.op("icmp ne i32", self.text.assign(f"call i32 @rt_look({given})"), 0)
 
     def _call(
