@@ -15,10 +15,9 @@ from itertools import pairwise
 from ...course.cuda_pieces import Function, Piece, Variable
 from ...course.cuda_text import CudaText, read
 from ...course.cuda_values import tunables
-from ...course.declare import Kernel, Launch, Puzzle
+from ...course.declare import Kernel, Puzzle
 from ...course.parameters import Scalar
 from ...course.stubs import stub_text
-from ...devices.launching import triple
 from ..differences import with_parameters_of
 from .array_steps import other_rows, wrong_steps
 from .block_slips import block_slips
@@ -27,6 +26,7 @@ from .digits import mixed_digits
 from .expression_values import computed
 from .findings import Slip, reached, shown, sign_of
 from .guarded_axes import wrong_guards
+from .launch_axes import idle_axes, unused_axes
 from .near_solution import differences
 from .noting import value_of
 from .outside_axis import varies
@@ -37,7 +37,6 @@ from .too_few import split_grids, too_few_in_a_block, too_few_threads
 from .walks import wrong_walks
 
 TRIED = 8  # values of the names of an expression
-_RANKS = re.compile(r"thread_rank|thread_index|group_index|block_rank|block_index|asm")
 UNSIGNED = {"unsigned", "size_t", "uint32_t", "uint64_t"}
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -64,6 +63,8 @@ def misuses(
     t = tunables(source)
     launches = [kernel.launch(dict(d), t) for d in failed]
     found += unused_axes(kernel, mine, launches)
+    idle = list(idle_axes(mine, launches))
+    found += idle
     passed = [(d, kernel.launch(dict(d), t)) for d in dims if d not in failed]
     wrong = list(zip(failed, launches, strict=True))
     for look in (too_few_threads, too_few_in_a_block, split_grids):
@@ -77,7 +78,8 @@ def misuses(
             found += change_slips(kernel, own, right)
             found += dropped_remainders(kernel, own, right, failed, dims, t)
             found += block_slips(kernel, own, right, list(zip(failed, launches, strict=True)))
-        found += beside_the_solution(kernel, mine, stub, Use(solution, kernel.name))
+        beside = beside_the_solution(kernel, mine, stub, Use(solution, kernel.name))
+        found += [slip for slip in beside if not idle or " never uses " not in slip.says]
     return found or ([] if puzzle.repair else changed_lines(stub, mine))
 
 
@@ -196,27 +198,6 @@ def never_used(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[
         listed = f"{', '.join(missing[:-1])} or {missing[-1]}" if missing[1:] else missing[0]
         where = f"Nothing that you wrote in {kernel.name} uses" if given else f"{kernel.name} never uses"
         yield Slip(mine.function.name_line, f"{where} {listed}.")
-
-
-def unused_axes(kernel: Kernel, mine: Use, launches: Sequence[Launch]) -> Iterator[Slip]:
-    """An axis of the launch in which no thread reads its index."""
-    asked = [
-        p.outer for body in mine.bodies for p in body.all("identifier") if p.code in ("threadIdx", "blockIdx")
-    ]
-    if not all(e.kind == "field_expression" for e in asked) or _RANKS.search(mine.file.text):
-        return
-    used = {e.code for e in asked}
-    for name, part in (("threadIdx", "block"), ("blockIdx", "grid")):
-        for i, axis in enumerate("xyz"):
-            shapes = [s for each in launches if (s := triple(getattr(each, part), part))[i] > 1]
-            if shapes and f"{name}.{axis}" not in used and any(e.startswith(name) for e in used):
-                shape = " x ".join(map(str, shapes[0][: 1 + max(k for k in range(3) if shapes[0][k] > 1)]))
-                what = f"a block has {shape} threads" if part == "block" else f"there are {shape} blocks"
-                yield Slip(
-                    mine.function.name_line,
-                    f"In this launch, {what}, and {kernel.name} never uses {name}.{axis}: "
-                    f"{'threads' if part == 'block' else 'blocks'} that differ only there do the same.",
-                )
 
 
 def made_from(stub: Use, name: str) -> set[str]:

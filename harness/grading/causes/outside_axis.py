@@ -94,11 +94,13 @@ def is_product(e: Piece) -> bool:
 
 
 def quotients(file: CudaText, probe: Probe, values: dict[str, int], names: set[str]) -> list[str]:
-    """The division that gave a variable outside its axis: `Line 31: oy = i / OH is 15 / 3 = 5.`"""
+    """The division that gave a variable outside its axis: `Line 31: oy = i / OH is 15 / 3 = 5.`; not if what is divided has
+    changed since."""
     for name in sorted(names & values.keys(), key=lambda name: -abs(values[name])):
         value = value_of(file, name, probe.indices[0].start)
         parts = value.all("binary_expression") if value else ()
-        text = substituted(value, values, integer_of(file, values)) if value else ""
+        integer = integer_of(file, values)
+        text = substituted(value, values, integer) if value and integer(value) == values[name] else ""
         if text and any(part.part("operator").code in ("/", "%") for part in parts):
             return [f"Line {value.line}: {name} = {plain(value)} is {text} = {values[name]}."]
     return []

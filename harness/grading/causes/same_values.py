@@ -134,11 +134,26 @@ def other_functions(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
         for name, call in body.calls():
             known = family(name)
             others = [other for other in right if known and other and other[0] == known[0]]
+            with_same = [
+                args_of(e) & args_of(call) for e in calls_of(solution, known) if len(args_of(call)) > 1
+            ]
+            if with_same and not any(with_same):  # of two numbers that the solution never compares
+                continue
             if others and known not in others and not set(others) & own.keys():
                 yield Slip(
                     call.line, f"Line {call.line}: is {name} the right function in {shown(call)}?", guess=True
                 )
                 return
+
+
+def calls_of(bodies: list[Piece], known: tuple[int, str] | None) -> list[Piece]:
+    """The calls of functions of one family."""
+    found = [(family(name), call) for body in bodies for name, call in body.calls()]
+    return [call for other, call in found if known and other and other[0] == known[0]]
+
+
+def args_of(call: Piece) -> set[str]:
+    return {shown(p) for p in call.part("arguments").parts}
 
 
 def family(name: str) -> tuple[int, str] | None:

@@ -312,6 +312,9 @@ def _other_groups(p: Piece) -> list[str]:
             if plus in "+-"
             else []
         )
+    last = left.part("right") if left.kind == "binary_expression" and sign in "+-" else left
+    if last.kind == "call_expression" and len(last.part("arguments").parts) == 1 and right.kind != last.kind:
+        return [f"{left.code.removesuffix(')')} {sign} {right.code})"]  # f(x - y) for f(x) - y
     if sign == "+" and left.kind == "binary_expression" and left.part("operator").code == "+":
         x, y = left.part("left").code, left.part("right").code
         return [f"{x} + {y} * {right.code}"] if right.kind != "binary_expression" else []

@@ -22,6 +22,7 @@ SMALL, LARGEST = (
 )  # tokens added or removed: what is told at once, and what if nothing likelier is found
 NARROW = 6  # tokens: of larger changes, the parts that are not needed are left out
 FEW, MOST_TRIED = 4, 24  # edits of a statement of which all combinations are tried, and combinations
+MOST_LINES = 6  # that change: more are not one change
 MOST_NEW = 2  # statements: what is not written yet must not be given away
 STATEMENTS = ("declaration", "expression_statement", "return_statement", "condition_clause", "for_statement")
 WIDE = ("compound_statement", "for_statement")  # more than are shown
@@ -77,7 +78,9 @@ def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], b
     size = size_of(edits, source)
     if 0 < size <= LARGEST and new <= MOST_NEW:
         is_plain = len(edits) == 1 and not (edits[0].after and edits[0].start < edits[0].end)
-        yield Repair(tuple(_whole(edits, source)), 1 if is_plain else size, source)
+        found = Repair(tuple(_whole(edits, source)), 1 if is_plain else size, source)
+        if len(found.lines) <= MOST_LINES:
+            yield found
 
 
 def _statements(text: str) -> int:

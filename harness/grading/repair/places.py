@@ -41,6 +41,8 @@ class Place:
 
 def places(source: str, edits: Sequence[Edit]) -> list[Place]:
     """Of edits of a file, in the order of its lines. Blank lines and indentation do not count."""
+    if place := move(source, edits):
+        return [place]
     old = [(i, line.split()) for i, line in enumerate(source.split("\n"), 1) if line.strip()]
     new = [line.split() for line in on_own_lines(source, edits).split("\n") if line.strip()]
     own = [" ".join(words) for _, words in old]
@@ -59,6 +61,33 @@ def places(source: str, edits: Sequence[Edit]) -> list[Place]:
         return found
     cut = {source.count("\n", 0, e.start) + 1 for e in edits if not e.after.strip()}
     return moved(found, cut)
+
+
+def move(source: str, edits: Sequence[Edit]) -> Place | None:
+    """Whole lines that one edit cuts and another one puts, unchanged, between two other lines."""
+    if len(edits) != 2 or bool(edits[0].after.strip()) == bool(edits[1].after.strip()):
+        return None
+    cut, put = sorted(edits, key=lambda e: bool(e.after.strip()))
+    at, end, text = trimmed(source, put)
+    gone = source[cut.start : cut.end]
+    if at < end or gone.split() != text.split() or not gone.strip():
+        return None
+    start, stop = cut.start + len(gone) - len(gone.lstrip()), cut.start + len(gone.rstrip())
+    before, after = rest_of_line(source, start)[0], rest_of_line(source, stop)[1]
+    if before or after or at == start:
+        return None
+    first, last, line = (source.count("\n", 0, place) + 1 for place in (start, stop, at))
+    before, after = rest_of_line(source, at)
+    if before and after:
+        return None
+    return Place("moved", first, last, below=line) if before else Place("moved", first, last, above=line)
+
+
+def rest_of_line(source: str, place: int) -> tuple[str, str]:
+    """What stands before and after a place in its line, but for blanks and a comment."""
+    line = source.rfind("\n", 0, place) + 1
+    end = source.find("\n", place) % (len(source) + 1)
+    return source[line:place].strip(), source[place:end].partition("//")[0].strip()
 
 
 def moved(found: Sequence[Place], cut: Collection[int]) -> list[Place]:

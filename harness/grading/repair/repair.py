@@ -30,6 +30,11 @@ class Repair:
         return self.source.count("\n", 0, max(e.end for e in self.edits)) + 1
 
     @property
+    def lines(self) -> list[int]:
+        """The lines of the file to look at."""
+        return [line for place in places(self.source, self.edits) for line in place.lines]
+
+    @property
     def overlaps(self) -> bool:
         """Whether one edit lies in another, so that they cannot be combined."""
         return any(

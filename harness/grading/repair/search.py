@@ -48,6 +48,7 @@ FIRST_BUILD = 0.4  # share of the time for these
 LATER = 0.35  # how much later others come
 PAIRS_LATER = 0.25  # and those of several edits
 LIKELY = 1.4  # the highest cost of edits that are preferred to a large suggestion
+BESIDE = 0.5  # share of the time for something likelier than what it suggests
 SUGGESTED = 0.5  # share of the time for what the solution suggests
 INDEX = 0.1  # of `setters`: what an access itself names
 LAST_BUILD = 0.4  # share of the time reserved for it, as more edits can be tried in it
@@ -137,9 +138,10 @@ class Search:
         slow = self.verdict.kind == "slow"
         self.tell(f"looking for one change that makes it {'fast enough' if slow else 'right'}")
         suggested = [*self.suggested(slow)] if self.aided else []
-        if suggested and suggested[0].cost <= from_solution.SMALL:
+        if suggested and suggested[0].cost <= from_solution.SMALL and len(suggested[0].lines) == 1:
             return suggested
-        self.most = LIKELY if suggested else math.inf
+        if suggested:
+            self.most, self.end = LIKELY, self.clock() + BESIDE * self.left
         found = self.faster() if slow else self.changed()
         return suggested if suggested and (not found or found[0].cost > LIKELY) else found
 

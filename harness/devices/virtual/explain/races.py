@@ -290,6 +290,11 @@ class Told:
             written = [self._written(line) for line in (race.first.line, race.last.line)]
             named = f", {written[0]} and {written[1]}" * all(written)
             return f"Between two barriers, each element must belong to one thread: is the index right in both lines{named}?"
+        if race.owner and race.owner.space == "shared" and not race.owner.shape:
+            return (
+                f"There is one {race.owner.name} for the whole block: if each thread needs its own, it must not be __shared__; if "
+                "all need the same, let one thread write it."
+            )
         parts = "the thread's and the block's number" if race.of_blocks else "the thread's number"
         return (
             f"Each element must belong to one thread: does its index use every part of {parts}, and does the guard keep out threads "

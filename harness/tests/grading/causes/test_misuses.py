@@ -194,6 +194,20 @@ def test_an_axis_of_the_launch_that_is_left_out():
     assert not misuses(puzzle, puzzle.kernels[0], whole, failed)
 
 
+def test_an_axis_that_the_launch_does_not_have():
+    puzzle = COURSE.load("07")
+    source = puzzle.solution_path.read_text(encoding="utf-8")
+    failed = [puzzle.full_dims(puzzle.cases[0])]
+    plain = "int idx = blockIdx.x * blockDim.x + threadIdx.x;"
+    for more, says in (
+        ("int h = blockIdx.y * 4 + threadIdx.y;", "blockIdx.y and threadIdx.y are always 0 (line "),
+        ("int h = blockIdx.x + gridDim.x * blockIdx.y;", ""),
+    ):
+        found = misuses(puzzle, puzzle.kernels[0], source.replace(plain, f"{plain} {more}"), failed)
+        assert [says for slip in found if says in slip.says] == [says] * bool(says)
+        assert bool(found) == bool(says)
+
+
 OTHERS = {
     "other names": ("01", [("const float* a,", "const float* x,"), ("a[i] +", "x[i] +")]),
     "a flat loop": (

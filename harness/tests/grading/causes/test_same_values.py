@@ -94,6 +94,13 @@ def test_another_function_of_the_family(own, says):
     assert found == ["Line 1: is exp2f the right function in exp2f(x[0])?"] * says
 
 
+@pytest.mark.parametrize(("own", "says"), [("max(n, 8)", True), ("max(n - 1, 0)", False)])
+def test_the_smaller_of_other_numbers_is_not_missed(own, says):
+    text = "__global__ void k(float* y, int n) {{ y[0] = {}; }}"
+    found = [s.says for s in differences(*(read(text.format(e)) for e in (own, "min(n, 8)")), "k", ())]
+    assert any("right function" in text for text in found) == says
+
+
 @pytest.mark.parametrize(
     ("own", "says"),
     [

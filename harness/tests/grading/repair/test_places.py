@@ -34,6 +34,17 @@ def edits(*pairs):
     return tuple(sorted(found, key=lambda e: e.start))
 
 
+def test_a_line_goes_behind_the_loop_that_it_is_in():
+    start = SOURCE.index("        y[i] = 0;")
+    end = SOURCE.index("    y[i] = sum")
+    found = (Edit(start + 8, start + 17, "", "a term"), Edit(end - 1, end - 1, " y[i] = 0;", "a term"))
+    assert places(SOURCE, found) == [Place("moved", 7, 7, below=8)]
+    braces = "void k() {\nfor (;;) {\n{\nx = 1;\n}\n}\n}\n"
+    start, end = braces.index("x = 1;"), braces.index("}\n") + 1
+    found = (Edit(start, start + 6, "", "a term"), Edit(end, end, "\nx = 1;", "a term"))
+    assert places(braces, found) == [Place("moved", 4, 4, below=5)]
+
+
 @pytest.mark.parametrize(
     ("pairs", "found", "says"),
     [

@@ -1,0 +1,63 @@
+"""Indices of threads and blocks along the axes of the launch: one that is not used, and ones that are always 0."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ...course.cuda_pieces import Piece
+from ...course.declare import Kernel, Launch
+from ...devices.launching import triple
+from .findings import Slip
+
+if TYPE_CHECKING:
+    from .misuses import Use
+
+_RANKS = re.compile(r"thread_rank|thread_index|group_index|block_rank|block_index|asm")
+
+
+def unused_axes(kernel: Kernel, mine: Use, launches: Sequence[Launch]) -> Iterator[Slip]:
+    """An axis of the launch in which no thread reads its index."""
+    asked = [
+        p.outer for body in mine.bodies for p in body.all("identifier") if p.code in ("threadIdx", "blockIdx")
+    ]
+    if not all(e.kind == "field_expression" for e in asked) or _RANKS.search(mine.file.text):
+        return
+    used = {e.code for e in asked}
+    for name, part in (("threadIdx", "block"), ("blockIdx", "grid")):
+        for i, axis in enumerate("xyz"):
+            shapes = [s for each in launches if (s := triple(getattr(each, part), part))[i] > 1]
+            if shapes and f"{name}.{axis}" not in used and any(e.startswith(name) for e in used):
+                shape = " x ".join(map(str, shapes[0][: 1 + max(k for k in range(3) if shapes[0][k] > 1)]))
+                what = f"a block has {shape} threads" if part == "block" else f"there are {shape} blocks"
+                yield Slip(
+                    mine.function.name_line,
+                    f"In this launch, {what}, and {kernel.name} never uses {name}.{axis}: "
+                    f"{'threads' if part == 'block' else 'blocks'} that differ only there do the same.",
+                )
+
+
+def idle_axes(mine: Use, launches: Sequence[Launch]) -> Iterator[Slip]:
+    """Indices along axes that the launch does not have, where none along x is beside them."""
+    shapes = [triple(shape, "shape") for each in launches for shape in (each.block, each.grid)]
+    used = [axis for i, axis in enumerate("xyz") if i == 0 or any(shape[i] > 1 for shape in shapes)]
+    asked = [
+        p.outer for body in mine.bodies for p in body.all("identifier") if p.code in ("threadIdx", "blockIdx")
+    ]
+    idle = [e for e in asked if e.code[-2:] in (".y", ".z") and e.code[-1] not in used and _alone(e)]
+    if idle and shapes:
+        names = list(dict.fromkeys(e.code for e in idle))
+        listed = f"{', '.join(names[:-1])} and {names[-1]} are" if names[1:] else f"{names[0]} is"
+        yield Slip(
+            idle[0].line,
+            f"This launch has threads and blocks along {' and '.join(used)} alone: {listed} always 0 (line {idle[0].line}).",
+        )
+
+
+def _alone(index: Piece) -> bool:
+    """Whether no index along x is in its statement."""
+    whole = index
+    while whole.outer is not None and not whole.kind.endswith(("declarator", "statement")):
+        whole = whole.outer
+    return not {p.code for p in whole.all("field_expression")} & {"threadIdx.x", "blockIdx.x"}
