@@ -84,8 +84,7 @@ MISTAKES = (
     Mistake(
         "true convolution",
         (WEIGHT, "weights[((k * C_in + c) * F + F - 1 - r) * F + F - 1 - s]"),
-        says="The filter is flipped in both directions: the layer reads input[p + r, q + s], with plus "
-        "signs.",
+        says="The filter is flipped in both directions: weights[r, s] belongs to input[p + r, q + s].",
         hint=3,
     ),
     Mistake(

@@ -32,8 +32,8 @@ MISTAKES = (
     Mistake(
         "filter not turned",
         (WEIGHT, "weights[((k * C_in + c) * F + F - 1 - r) * F + F - 1 - s]"),
-        says="The filter is laid over grad_output as in the forward pass; on the way back it is turned by "
-        "180 degrees: tap (r, s) meets position (h - r, w - s).",
+        says="The filter is laid over grad_output as in the forward pass: it is not turned by 180 degrees, or "
+        "turned twice. On the way back weights[r, s] meets position (h - r, w - s).",
         hint=3,
     ),
     Mistake(

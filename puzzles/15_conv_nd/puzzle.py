@@ -156,8 +156,8 @@ MISTAKES = (
         Mistake(
             "back: filter not turned",
             (WEIGHT, TURNED),
-            says="The filter is laid over grad_output as in the forward pass; on the way back it is turned "
-            "round.",
+            says="The filter is laid over grad_output as in the forward pass: on the way back it is turned round, "
+            "and only once.",
             hint=3,
         ),
         Mistake(

@@ -15,11 +15,12 @@ from .places import Place, places
 
 @dataclass
 class Repair:
-    """One change that makes every case right. edits: of the text, in source order."""
+    """One change that makes every case right. edits: of the text, in source order. is_fast: it meets the gates then."""
 
     edits: tuple[Edit, ...]
     cost: float
     source: str = field(repr=False)
+    is_fast: bool = True
 
     @property
     def line(self) -> int:
@@ -46,7 +47,8 @@ class Repair:
         found = places(self.source, self.edits) or [Place("changed", self.line, self.last_line)]
         code = [{"line": n, "text": nth_line(self.source, n)} for place in found for n in place.lines]
         parts = [self._span(edits) for edits in self._by_line()]
-        return self._span(self.edits) | {"edits": parts, "places": [p.as_dict() for p in found], "code": code}
+        more = {"edits": parts, "places": [p.as_dict() for p in found], "code": code}
+        return self._span(self.edits) | more | {"is_fast": self.is_fast}
 
     def _by_line(self) -> list[list[Edit]]:
         """The edits that have a line in common."""

@@ -51,6 +51,7 @@ LIKELY = 1.4  # the highest cost of edits that are preferred to a large suggesti
 BESIDE = 0.5  # share of the time for something likelier than what it suggests
 SUGGESTED = 0.5  # share of the time for what the solution suggests
 INDEX = 0.1  # of `setters`: what an access itself names
+MOST_SLOW = 2  # repairs after which it is right and slow
 LAST_BUILD = 0.4  # share of the time reserved for it, as more edits can be tried in it
 
 
@@ -123,6 +124,7 @@ class Search:
     turn: float = math.inf  # of the clock: when the current edits have had their share
     most: float = math.inf  # what edits may cost
     aided: bool = False
+    slow: list[Repair] = field(default_factory=list)  # with these it is right, and not fast enough
 
     @property
     def kernel(self) -> Kernel:
@@ -137,13 +139,14 @@ class Search:
         """What the solution suggests, unless that is large and the search finds something likelier."""
         slow = self.verdict.kind == "slow"
         self.tell(f"looking for one change that makes it {'fast enough' if slow else 'right'}")
-        suggested = [*self.suggested(slow)] if self.aided else []
+        suggested = [r for r in self.suggested(slow) if self.is_fast_with(r)] if self.aided else []
         if suggested and suggested[0].cost <= from_solution.SMALL and len(suggested[0].lines) == 1:
             return suggested
         if suggested:
             self.most, self.end = LIKELY, self.clock() + BESIDE * self.left
         found = self.faster() if slow else self.changed()
-        return suggested if suggested and (not found or found[0].cost > LIKELY) else found
+        best = suggested if suggested and (not found or found[0].cost > LIKELY) else found
+        return best or self.slow
 
     def carried_back(self, found: Sequence[Repair], written: Written, source: str) -> list[Repair]:
         """Repairs of a text whose macros are written out, as repairs of the file."""
@@ -158,7 +161,7 @@ class Search:
         arrays = texts.of_shared_arrays(*own, self.verdict.fault or {})
         written += ((edit,) for edit in arrays)
         for repair in (Repair(edits, 0.5, self.source) for edits in written[:MOST_GRADED]):
-            if self.passes(repair.text):
+            if self.passes(repair.text) and self.is_fast_with(repair):
                 return [repair]
         for checks, later in zip_longest(self.builds, self.builds[1:]):
             if self.left < 0:
@@ -201,6 +204,16 @@ class Search:
             if self.is_fast(repair.text) and self.passes(repair.text):
                 return [repair]
         return []
+
+    def is_fast_with(self, repair: Repair) -> bool:
+        """Whether a repair that makes it right leaves nothing to do. The others are kept; after a few, the kernel
+        itself is taken to be slow, and the search ends."""
+        if not self.puzzle.gates or self.verdict.kind == "slow" or self.is_fast(repair.text):
+            return True
+        self.slow.append(replace(repair, is_fast=False))
+        if len(self.slow) == MOST_SLOW:
+            self.end = self.clock()
+        return False
 
     def is_fast(self, text: str) -> bool:
         options, passed = (
@@ -386,7 +399,7 @@ class Search:
             insertion = repair.edits[-1].start == repair.edits[-1].end
             if repair.line not in {f.line for f in found} and not (found and insertion):
                 tried += 1
-                if self.passes(repair.text):
+                if self.passes(repair.text) and self.is_fast_with(repair):
                     found.append(repair)
         return found
 

@@ -69,7 +69,8 @@ def told(verdict: Verdict) -> str:
         effect = "it fast enough"
     else:
         effect = f"all {verdict.case_total} cases pass" if verdict.case_total > 1 else "the case pass"
-    return f"{says[0].upper()}{says[1:]} makes {effect}."
+    still_slow = not all(repair.get("is_fast", True) for repair in verdict.repair)
+    return f"{says[0].upper()}{says[1:]} makes {effect}{', though it is not fast enough then' * still_slow}."
 
 
 def code_at(verdict: Verdict, most: int = MOST_CODE) -> dict[int, str]:

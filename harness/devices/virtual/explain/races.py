@@ -15,6 +15,7 @@ from ....course.cuda_text import read
 from ..analyse.dataflow import reached
 from ..ptx.callgraph import branch_targets
 from ..ptx.ir import Function, Instruction, Label
+from ..run.arena import Owner
 from ..runtime.abi import SCOPE_SHIFT, SCOPES
 from .wording import triple
 
@@ -114,6 +115,11 @@ class Paths:
         whole = next(f for f in self.functions if f.name == function)
         targets = [] if item.op.leaves else [labels[t] for t in branch_targets(whole, item) if t in labels]
         return targets + [i + 1] * bool(item.pred)
+
+
+def _is_one(owner: Owner | None) -> bool:
+    """Is it a variable, not an array, that the block shares?"""
+    return owner is not None and owner.space == "shared" and not owner.shape
 
 
 class Race:
@@ -284,17 +290,18 @@ class Told:
                 "Each element must belong to one thread, or be changed by an atomic alone: its index needs every part of the thread's "
                 f"and the block's number{step}."
             )
+        if _is_one(race.owner):
+            remedy = "add to it with atomicAdd" if self.updates else "let one thread write it"
+            return (
+                f"There is one {race.owner.name} for the whole block: if each thread needs its own, it must not be __shared__; if "
+                f"all need the same, {remedy}."
+            )
         if self.updates:
             return "An element that several threads update needs atomicAdd or another atomic, or a single thread that does it for all."
         if not race.of_blocks and self._in_one_stretch():
             written = [self._written(line) for line in (race.first.line, race.last.line)]
             named = f", {written[0]} and {written[1]}" * all(written)
             return f"Between two barriers, each element must belong to one thread: is the index right in both lines{named}?"
-        if race.owner and race.owner.space == "shared" and not race.owner.shape:
-            return (
-                f"There is one {race.owner.name} for the whole block: if each thread needs its own, it must not be __shared__; if "
-                "all need the same, let one thread write it."
-            )
         parts = "the thread's and the block's number" if race.of_blocks else "the thread's number"
         return (
             f"Each element must belong to one thread: does its index use every part of {parts}, and does the guard keep out threads "
@@ -387,6 +394,8 @@ class Told:
     def _named(self, race: Race, line: int) -> list[Piece]:
         """The elements of the array that a line names; a kernel may have another name for it."""
         file = read(self.diagnosis.run.module.source)
+        if _is_one(race.owner):
+            return [p for p in file.whole.all("identifier") if p.line == line and p.code == race.owner.name]
         if found := file.subscripts(race.owner.name if race.owner else "", line):
             return found
         here = [p for p in file.whole.all("subscript_expression") if p.line == line]

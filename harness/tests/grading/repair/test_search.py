@@ -14,8 +14,11 @@ from harness.course.checkout import Course
 from harness.devices.child import Child
 from harness.grading import grade
 from harness.grading.grade import Options
+from harness.grading.repair.edits import Edit
+from harness.grading.repair.repair import Repair
 from harness.grading.repair.schemata import Schemata
 from harness.grading.repair.search import Search, repairs
+from harness.grading.verdict import Verdict
 from harness.maintain.check import graded
 from harness.tests.devices.virtual.launches import K
 
@@ -172,3 +175,17 @@ def test_a_search_has_seconds_of_the_processor_and_not_endless_time_by_the_clock
     assert 0 < search.left <= 9.0
     search.until = now - 1.0
     assert search.left < 0
+
+
+@pytest.mark.parametrize("slow", [1, 2])
+def test_what_is_right_and_too_slow_is_kept_until_nothing_better_is_found(monkeypatch, slow):
+    """18: taking the path for single elements makes it right, and slow."""
+    made = Search(
+        puzzle("18"), "", Verdict("18", "kernel.cu", kind="wrong"), "", None, time.monotonic() + 99, print
+    )
+    monkeypatch.setattr(Search, "passes", lambda self, text: True)
+    monkeypatch.setattr(Search, "is_fast", lambda self, text: text == str(slow))
+    tried = [Repair((Edit(0, 0, str(n), "a term"),), 1.0, "") for n in range(3)]
+    assert [made.is_fast_with(repair) for repair in tried] == [n == slow for n in range(3)]
+    assert [repair.is_fast for repair in made.slow] == [False] * 2
+    assert made.left <= 0

@@ -115,3 +115,9 @@ def test_there_is_a_sentence_for_every_kind_of_edit(races):
     says = {o.says for schemata in made for site in schemata.sites for o in site.operations}
     assert len(says) > 20 or races and "a barrier" in says
     assert says <= KINDS.keys()
+
+
+def test_a_repair_after_which_the_kernel_is_right_but_slow_says_so():
+    found = wrong()
+    found.repair[0]["is_fast"] = False
+    assert told(found) == "One change in line 7 makes all 4 cases pass, though it is not fast enough then."

@@ -156,9 +156,21 @@ __device__ int flag;
     float* half = x + 32;
     x[threadIdx.x] += half[0];
 }}
+{K}one_for_all(float* out) {{
+    __shared__ float sum;
+    sum = out[threadIdx.x];
+    out[threadIdx.x] = 2 * sum;
+}}
+{K}one_sum_for_all(float* out) {{
+    __shared__ float sum;
+    if (threadIdx.x == 0) sum = 0;
+    __syncthreads();
+    sum += out[threadIdx.x];
+}}
 """
 FENCES = "a lock or flag orders them only with a __threadfence() before it is passed on and another after it is seen."
 ATOMIC = "An element that several threads update needs atomicAdd or another atomic, or a single thread that does it for all."
+ONE = "for the whole block: if each thread needs its own, it must not be __shared__; if all need the same,"
 OWNER = (
     "Each element must belong to one thread: does its index use every part of the thread's number, and does the guard keep out "
     "threads that have no element?"
@@ -186,6 +198,8 @@ NONE = "there is no __syncthreads() between them"
             "if it is meant to, read into a variable first, then __syncthreads(), then write.",
             1,
         ),
+        ("one_for_all", f"There is one sum {ONE} let one thread write it.", 1),
+        ("one_sum_for_all", f"There is one sum {ONE} add to it with atomicAdd.", 1),
         ("split", OWNER, 1),
         ("stored", f"Threads (0,0,0) and (1,0,0) both write out[0]. {OWNER}", 1),
         ("on_branches", f"both write s[1] (lines 42 and 44). {OWNER}", 1),
@@ -245,7 +259,7 @@ def test_the_remedy_fits(name, says, grid):
                 kernel(grid, 64, (zeros(128),))
             fault = caught.value
             assert fault.kind == "race" and fault.explanation.endswith(says), fault.explanation
-            assert fault.no_barrier == any(remedy in says for remedy in (ATOMIC, OWNER, BOTH, KEPT))
+            assert fault.no_barrier == any(remedy in says for remedy in (ATOMIC, OWNER, BOTH, KEPT, ONE))
     finally:
         dev.schedule = 0
 
