@@ -15,7 +15,7 @@ from ...course.cuda_text import read
 from ...course.declare import Kernel
 from ...course.parameters import Array
 from ...devices.launching import triple
-from ..compare import right_outputs
+from ..compare import either, right_outputs
 from ..runs import Setup, Trial, place
 from ..sentences import is_barrier
 from .budget import Budget
@@ -150,9 +150,7 @@ def described(arrived: Mapping[int, float], output: str) -> str:
             continue
         if (np.isin(values, touched) == bad).all() and len(ranges) <= 2 and complete and values.any():
             one = len(touched) == 1
-            text = (
-                f"what {name}{'' if one else 's'} {' and '.join(ranges)}{of} read{'s' * one} {does} {output}."
-            )
+            text = f"what {name}{'' if one else 's'} {listed(ranges)}{of} read{'s' * one} {does} {output}."
             found.append((len(touched) * (1 + (name == "thread")), text))
     if found:
         return min(found)[1]
@@ -169,9 +167,10 @@ def one_by_one(arrived: Mapping[int, float], output: str) -> str:
     for n in sorted(set(arrived.values())):
         chosen = np.array([arrived[t] == n for t in known.tolist()])
         ranges = runs_of(known[chosen], known)
-        names = " and ".join(ranges)
+        names = listed(ranges)
         if len(ranges) > 3 and any(repeats(known, chosen, period) for period in (2, 4, 8, 16)):
-            ranges, names = ranges[:2], f"{', '.join(ranges[:2])}, ..."
+            ranges = ranges[:2]
+            names = f"{', '.join(n for r in ranges for n in r)}, ..."
         often = "not at all" if n == 0 else how_often(n)
         found.append(
             (int(known[chosen][0]), len(ranges), f"thread{'s' * int(chosen.sum() > 1)} {names}: {often}")
@@ -196,8 +195,12 @@ def every(threads: np.ndarray, bad: np.ndarray) -> str:
     return ""
 
 
-def runs_of(touched: np.ndarray, known: np.ndarray) -> list[str]:
-    """`4 to 7`: runs of consecutive known numbers."""
+def runs_of(touched: np.ndarray, known: np.ndarray) -> list[list[str]]:
+    """`4 to 7`, or `4` and `5`: runs of consecutive known numbers."""
     places = np.searchsorted(known, touched)
     runs = np.split(touched, np.flatnonzero(np.diff(places) > 1) + 1)
-    return [f"{r[0]} to {r[-1]}" if len(r) > 1 else str(r[0]) for r in runs]
+    return [[f"{r[0]} to {r[-1]}"] if len(r) > 2 else [str(n) for n in r] for r in runs]
+
+
+def listed(runs: Iterable[Iterable[str]]) -> str:
+    return either([number for run in runs for number in run], "and")

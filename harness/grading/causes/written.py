@@ -102,7 +102,9 @@ def described(
     if not outside:
         return []
     if len(at) == 1:
-        return [f"By then, {who} written only elements from {array}[{ends[0][0]}] to {array}[{ends[0][1]}]."]
+        first, last = (f"{array}[{end}]" for end in ends[0])
+        only = first if first == last else f"elements from {first} to {last}"
+        return [f"By then, {who} written only {only}."]
     some = [
         f"{ORDINALS[i]} index {ends[i][0]}" + f" to {ends[i][1]}" * (ends[i][1] > ends[i][0]) for i in outside
     ]

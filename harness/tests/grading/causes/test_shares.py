@@ -28,12 +28,16 @@ def test_a_share_that_is_lost_or_doubled():
     assert described({t: float(t != 3) for t in range(6)}, "y").startswith("what thread 3 reads is lost")
     assert described({0: 1.0, 1: 1.0}, "y") == ""
     assert described({0: 1.0, 1: 3.0, 2: 0.0, 3: 0.0}, "y") == (
-        "what each thread reads is added to y this many times: thread 0: once; thread 1: 3 times; threads 2 to 3: not at all."
+        "what each thread reads is added to y this many times: thread 0: once; thread 1: 3 times; threads 2 and 3: not at all."
     )
     assert described({t: float(t % 3) for t in range(9)}, "y") == ""
     pairs = {t: 2.0 * (t & 4 == 0) for t in range(32)}
     assert described(pairs, "y").endswith(
         ": threads 0 to 3, 8 to 11, ...: twice; threads 4 to 7, 12 to 15, ...: not at all."
+    )
+    twos = {t: 2.0 * (t & 2 == 0) for t in range(32)}
+    assert described(twos, "y").endswith(
+        ": threads 0, 1, 4, 5, ...: twice; threads 2, 3, 6, 7, ...: not at all."
     )
     first_of_each = pairs | {t: 2.0 for t in range(32, 512, 32)}
     assert described(first_of_each, "y").startswith(

@@ -59,6 +59,7 @@ def test_ends_are_told_only_of_an_element_outside():
     assert described("x", [4], [0, 2], [0], [7]) == [
         "By then, line 7 has written only elements from x[0] to x[2]."
     ]
+    assert described("x", [1], [0, 0], [0], [7]) == ["By then, line 7 has written only x[0]."]
     assert described("x", [1], [0, 2], [0], [7]) == []
     assert described("x", [1, 1], [0, 3], [2, 3], [7, 8, 9]) == [
         "By then, lines 7, 8 and 9 have written only elements of x with second index 0."
