@@ -8,9 +8,10 @@ from ...course.cuda_pieces import Piece
 from ...course.cuda_text import CudaText, read
 from ...course.declare import Kernel
 from ..compare import either
-from .accesses import name_in_file, reaches, stores
+from .accesses import name_in_file
 from .findings import shown
-from .noting import all_indices, index_of, value_of
+from .noting import all_indices, value_of
+from .stores import stores_into
 
 MOST = 3  # conditions
 LONGEST = 60  # characters of one
@@ -20,9 +21,9 @@ def only_store(array: str, kernel: Kernel, source: str) -> list[str]:
     """`Only line 27 stores into output, and only where warp == 0 and o < n_out.`"""
     file, name = read(source), name_in_file(array, kernel, source)
     own = file.function(kernel.name)
-    accesses = own.body.all("subscript_expression", "pointer_expression") if own else ()
-    found = [a for a in accesses if index_of(a) and stores(a) and reaches(file, own, a, name)]
-    if len(found) != 1:
+    into = next((v for v in own.parameters if v.name == name), None) if own else None
+    found = stores_into(file, into) if into else None
+    if not found or len(found) > 1 or not own.body.holds(found[0]):
         return []
     (store,) = found
     asked = list(conditions(file, store, own.start))
