@@ -36,7 +36,8 @@ def wrong_steps(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]
             if any(n.isdecimal() for n in product):
                 continue
             if len(others) == 1 and scale and not fits(array, [sizes[n] for n in scale], dims):
-                yield told(place, array, scale, others[0])
+                axis = axis_of(others[0], array, address(place, index), sizes, dims)
+                yield told(place, array, scale, others[0], axis)
                 return
     for place, array, scale in further_on(own, arrays, sizes):
         if len(array.axes) > 1 and not fits(array, [sizes[n] for n in scale], dims):
@@ -156,7 +157,47 @@ def with_pointers(own: Function, arrays: Mapping[str, Array]) -> dict[str, Array
     return found
 
 
-def told(access: Piece, array: Array, scale: list[str], name: str) -> Slip:
+def address(place: Piece, index: Piece) -> list[Product]:
+    """The terms of the place in an array: of an index, or of a pointer and of an index behind it."""
+    if place.outer.kind != "init_declarator":
+        return products(index)
+    name = place.outer.part("declarator").code.strip("* ")
+    behind = [a for a in place.file.whole.all("subscript_expression") if a.parts[0].code == name]
+    first = next((i for a in behind if place.file.variable_at(name, a.start) and (i := index_of(a))), None)
+    begin = [(sign, n) for sign, n in products(index) if not is_pointer(place, n)]
+    return begin + products(first) if first else []
+
+
+def is_pointer(place: Piece, names: Sequence[str]) -> bool:
+    declared = place.file.variable_at(names[0], place.start) if len(names) == 1 else None
+    return bool(declared and declared.pointer)
+
+
+def axis_of(
+    name: str, array: Array, terms: Sequence[Product], sizes: Sizes, dims: Sequence[Mapping[str, int]]
+) -> str:
+    """The letter of the axis that a variable steps along, whatever it is called; "" if that cannot be told. There must
+    be as many different steps as axes: right ones belong to their axes, a longer one of the others to an earlier axis."""
+    steps: dict[tuple[int, ...], set[str]] = {}
+    for _, names in terms:
+        others = [n for n in names if n not in sizes]
+        if len(others) != 1 or not others[0] or others[0].isdecimal():
+            return ""
+        worth = tuple(math.prod(sizes[n][i] for n in names if n in sizes) for i in range(len(dims)))
+        steps.setdefault(worth, set()).add(others[0])
+    shapes = [array.shape(d) for d in dims]
+    right = [tuple(math.prod(shape[axis + 1 :]) for shape in shapes) for axis in range(len(array.axes))]
+    letters = [letter for letter, step in zip(array.letters, right, strict=True) if step not in steps]
+    left = sorted((step for step in steps if step not in right), key=sum, reverse=True)
+    known = len(steps) == len(right) == len(set(right)) and all(
+        a >= b for x, y in zip(left, left[1:], strict=False) for a, b in zip(x, y, strict=True)
+    )
+    found = [letter for letter, step in zip(letters, left, strict=False) if name in steps[step]]
+    return found[0] if known and len(found) == 1 else ""
+
+
+def told(access: Piece, array: Array, scale: list[str], name: str, axis: str = "") -> Slip:
+    """name: of the variable that is stepped; axis: the letter of the axis that it must stand for, if known."""
     names = [str(size) for _, size in array.axes]
     known = {p.code for p in access.file.whole.all("identifier")}
     step = f"for the step along {name}" if name else f"as the step of {access.part('left').code}"
@@ -165,7 +206,8 @@ def told(access: Piece, array: Array, scale: list[str], name: str) -> Slip:
         return Slip(access.line, f"{says}; no axis of {array.name} has elements so far apart.")
     steps = [" * ".join(names[i + 1 :]) or "1" for i in range(len(names))]
     axes = [f"along {letter} is {step}" for letter, step in zip(array.letters, steps, strict=True)]
-    axes = [axes[array.letters.index(name)]] if name and name in array.letters else axes[-3:]
+    axis = name if name in array.letters else axis
+    axes = [axes[array.letters.index(axis)]] if axis else axes
     return Slip(access.line, f"{says}, which is [{', '.join(names)}]: there the step {', '.join(axes)}.")
 
 

@@ -72,6 +72,29 @@ BEGIN = "float sum = 0.0f;"
             ],
             f"takes H {STEP} c in input",
         ),
+        (
+            "07",
+            [("[((b * C_in + c) * H + p + r) * W + q + s]", "[((image * C_in + c) * W + p + r) * W + q + s]")]
+            + [("    float sum", "    int image = b;\n    float sum")],
+            f"takes C_in * W * W {STEP} image in input, which is [batch, C_in, H, W]: there the step along b is "
+            "C_in * H * W.",
+        ),
+        (
+            "07",
+            [
+                ("float weight", "const float* x = input + (image * C_in + c) * H_out * W_out; float weight"),
+                ("input[((b * C_in + c) * H + p + r) * W + q + s]", "x[(p + r) * W + q + s]"),
+            ]
+            + [("    float sum", "    int image = b;\n    float sum")],
+            f"takes C_in * H_out * W_out {STEP} image in input, which is [batch, C_in, H, W]: there the step along b is "
+            "C_in * H * W.",
+        ),
+        (
+            "07",
+            [("[((b * C_in + c) * H + p + r) * W + q + s]", "[(row + p + r) * W + q + s + plane * F]")]
+            + [("    float sum", "    int plane = b * C_in, row = 0;\n    float sum")],
+            "there the step along b is C_in * H * W, along c is H * W, along h is W, along w is 1.",
+        ),
         ("01", [("blockIdx.x * blockDim.x + ", "")], "vector_add never uses blockIdx."),
         (
             "02",
