@@ -9,7 +9,7 @@ one element serves as an example. All this holds for one case.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from itertools import combinations, permutations
 
@@ -18,6 +18,7 @@ import numpy as np
 from ..compare import axis_pattern, either
 from .findings import how_often
 from .one_element import one_each, one_element
+from .place_steps import told_steps
 from .places import as_table, beyond_an_axis, brought_inside, other_split
 from .rules import EXACT, Column, Linear, View, columns_of, nearest, table, views, views_of_parts
 from .summed import Terms
@@ -175,8 +176,11 @@ def as_steps(view: View, want: Terms, got: Terms, index: int) -> tuple[int, str]
     if len(rules) < len(own) or not all(isinstance(rule, Linear) for rule in rules.values()):
         return 0, ""
     whole = Linear(tuple(sum(c.step * rules[c].factors[i] for c in own) for i in range(len(view.base) + 1)))
-    new = nearest(whole, view.of(got), got.flat(index))
-    return (0, "") if new is None or new == whole else told_steps(want, index, view.letters, whole, new)
+    base = view.of(got)
+    new = nearest(whole, base, got.flat(index))
+    if new is None or new == whole:
+        return 0, ""
+    return told_steps(want, index, view.letters, whole.where_moving(base), new.where_moving(base))
 
 
 def as_own_steps(view: View, want: Terms, got: Terms) -> str:
@@ -191,61 +195,9 @@ def as_own_steps(view: View, want: Terms, got: Terms) -> str:
     new = nearest(whole, at, place) if (np.abs(at - meant) < EXACT).all() else None
     if new is None or new == whole:
         return ""
-    cost, says = told_steps(want, view.dependent, [c.letter for c, _ in own], whole, new)
+    letters = [c.letter for c, _ in own]
+    cost, says = told_steps(want, view.dependent, letters, whole.where_moving(at), new.where_moving(at))
     return says if cost < 4 else ""
-
-
-def told_steps(
-    want: Terms, index: int, letters: Sequence[str], whole: Linear, new: Linear
-) -> tuple[int, str]:
-    """(how many steps differ, the sentence). whole, new: the right place in an array and the one that is
-    used."""
-    own = [c for c in columns_of(want) if c.array == index]
-    name, forwards, inverse = want.arrays[index].name, [], []
-    back = any(factor < 0 for factor in whole.factors[:-1])  # as weights[w - p], where w itself is computed
-    for letter, a, b in zip((*letters, ""), whole.factors, new.factors, strict=True):
-        if a != b and letter:
-            known = next((c.steps for c in own if c.step == a and c.step > 1 and c.letter == letter), "")
-            named = f" ({known})" if known and not known.isdecimal() else ""
-            like = as_elsewhere(want, letter, b, index)
-            of = of_another(want, letter, index) if back else ""
-            text = f"a step along {letter}{of} moves by {b} in {name}{like}; it should move by {a}{named}"
-            (inverse if a < 0 else forwards).append(text)
-        elif a != b:
-            forwards.append(f"the elements of {name} are {abs(b - a)} too far {'on' if b > a else 'back'}")
-    cost, changes = 1 + len(forwards) + len(inverse), forwards or inverse  # of `w - p`, the w alone is enough
-    if len(changes) < 3:
-        return cost, f"{'; '.join(changes)}."
-    turned = any(a * b < 0 for a, b in zip(whole.factors[:-1], new.factors[:-1], strict=True))
-    if (
-        turned or inverse and not index
-    ):  # an accident of which terms there are; nobody computes it in this direction
-        return 0, ""
-    return cost, f"the place in {name} is {new.text(letters)}; it should be {whole.text(letters)}."
-
-
-def of_another(want: Terms, letter: str, index: int) -> str:
-    """` of input`: the only array with this letter, if it is another input."""
-    arrays = {c.array for c in columns_of(want) if c.letter == letter}
-    return f" of {want.arrays[min(arrays)].name}" if len(arrays) == 1 and not arrays & {0, index} else ""
-
-
-def as_elsewhere(want: Terms, letter: str, step: Fraction, index: int) -> str:
-    """`, as in output (W_out)`, if a step along this letter is as long in another array, and along no other
-    axis."""
-    columns = columns_of(want)
-    for c in columns:
-        if c.letter == letter and c.array != index and c.step == step and c.steps.isidentifier():
-            sizes = {str(want.arrays[o.array].axes[i][1]) for o, i in in_axes(columns) if o.size == step}
-            if sizes == {c.steps}:
-                return f", as in {want.arrays[c.array].name} ({c.steps})"
-    return ""
-
-
-def in_axes(columns: Sequence[Column]) -> Iterator[tuple[Column, int]]:
-    """Every column with the number of its axis."""
-    for c in columns:
-        yield c, sum(o.array == c.array and o.number < c.number for o in columns)
 
 
 # -- terms that are missing, or too many ------------------------------------------------------------------------

@@ -49,6 +49,13 @@ class Linear:
     def is_whole(self) -> bool:
         return all(f.denominator == 1 for f in self.factors)
 
+    def where_moving(self, base: np.ndarray) -> Linear:
+        """The same for these places, with the columns that are constant there taken into the constant."""
+        still = [i for i in range(base.shape[1]) if not np.ptp(base[:, i])]
+        factors = [Fraction(0) if i in still else f for i, f in enumerate(self.factors)]
+        factors[-1] += sum(self.factors[i] * int(base[0, i]) for i in still)
+        return Linear(tuple(factors))
+
     def text(self, letters: Sequence[str]) -> str:
         parts = [(f, multiple(abs(f), letter)) for f, letter in zip(self.factors, letters, strict=False) if f]
         if self.factors[-1] or not parts:
@@ -199,4 +206,11 @@ def nearest(rule: Linear, base: np.ndarray, values: np.ndarray) -> Linear | None
         if found:
             return found[0] if len(found) == 1 else None
     other = linear(base, values)
-    return other if other and other.is_whole else None
+    if not other or not other.is_whole:
+        return None
+    still = {
+        i: int(base[0, i]) for i in range(base.shape[1]) if i not in moving
+    }  # nothing shows their factors
+    factors = [rule.factors[i] if i in still else f for i, f in enumerate(other.factors)]
+    factors[-1] -= sum(rule.factors[i] * at for i, at in still.items())
+    return Linear(tuple(factors))

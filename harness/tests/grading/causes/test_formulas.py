@@ -4,6 +4,7 @@ here."""
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from harness.course.declare import In, InOut, Int, Kernel, Launch, Out
 from harness.grading.causes.budget import Budget
 from harness.grading.causes.formulas import general, told
 from harness.grading.causes.one_element import in_scalars
+from harness.grading.causes.rules import Linear, nearest
 from harness.grading.causes.summed import STOPPED, sums_of
 
 DIMS = {"batch": 2, "K": 2, "C": 3, "H": 6, "W": 4, "R": 2, "S": 3, "P": 3, "Q": 2, "step": 2}
@@ -244,6 +246,16 @@ def test_an_index_that_is_brought_inside_its_axis(inside, says):
         f"y also gets products with h = p + r - 1 = -1 to 4, where x has h = 0 to 3: {says}, and nothing should be added "
         "there."
     ]
+
+
+def test_letters_that_stand_still_are_in_no_formula():
+    """Only k = 1 is there: nothing shows by how much a step along k moves."""
+    (says, *_) = said(convolution(tap="S*R*C+(2*c+3*r)*S+2*s", guard="k == 1"))
+    assert "27 * k" not in says and "18 * k" not in says and "along k" not in says and "in weights" in says
+    rule = Linear((Fraction(9), Fraction(1), Fraction(0)))
+    base = np.array([[1, 0], [1, 1], [1, 2], [1, 3]])
+    assert nearest(rule, base, 3 * base[:, 1] + 20).factors == (9, 3, 11)
+    assert rule.where_moving(base).factors == (0, 1, 9)
 
 
 def test_what_is_added_besides():
