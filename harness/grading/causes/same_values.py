@@ -76,12 +76,38 @@ def rounded_down(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
     alike = {len(products(e.part("left"), shown)) for e, up in right if not up}
     down = [e for e, up in own if not up and is_the_same(e) and fingerprint(e) not in known]
     down = [e for e in down if mine[0].holds(e) or len(products(e.part("left"), shown)) not in alike]
+    down = [e for e in down if not splits_a_number(e)]
     if sum(up for _, up in own) < sum(up for _, up in right) and len(down) == 1:
         e = down[0]
         yield Slip(
             e.line,
             f"Line {e.line}: {shown(e)} is rounded down, so what is left over belongs to nobody: must it not be rounded up?",
         )
+
+
+def splits_a_number(e: Piece) -> bool:
+    """Whether `n / d` is a digit, or the digits above one: what it leaves over is used as `n % d` or `n - quotient * d`, or
+    there is a remainder of the quotient."""
+    number, size, outer, inner = e.part("left"), e.part("right"), e.outer, e
+    while outer.kind == "parenthesized_expression":
+        outer, inner = outer.outer, outer
+    if sign_of(outer) == "%" and outer.part("left") == inner:
+        return True
+    quotient = outer.part("declarator") if outer.kind == "init_declarator" else outer.part("left")
+    name = quotient.code if quotient and outer.kind in ("init_declarator", "assignment_expression") else ""
+    for other in e.file.around(e.start, "function_definition")[:1]:
+        for p in other.all("binary_expression"):
+            left, right = p.part("left"), p.part("right")
+            if sign_of(p) == "%" and (left.code == name or equal(left, number) and equal(right, size)):
+                return True
+            if sign_of(p) == "-" and sign_of(right) == "*" and equal(left, number):
+                if equal(right.part("left"), size) or equal(right.part("right"), size):
+                    return True
+    return False
+
+
+def equal(a: Piece, b: Piece) -> bool:
+    return a.code == b.code or fingerprint(a) == fingerprint(b) and None not in fingerprint(a)
 
 
 def divisions(body: Piece) -> Iterator[tuple[Piece, bool]]:

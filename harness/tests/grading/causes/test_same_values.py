@@ -43,6 +43,12 @@ def test_a_limit_that_is_lost_under_another_name():
         ("int each = (n - 1 + parts) / parts, other = (parts + m - 1) / parts;", []),
         ("int each = n / parts, other = m / parts;", []),
         ("int each = (n - 1) / parts + 1, other = (m - 1) / parts + 1;", []),
+        ("int each = n / parts % m, other = m;", []),
+        ("int each = (n / parts) % m, other = m;", []),
+        ("int each = n / parts, other = n % parts;", []),
+        ("int each = n / parts, other = n - each * parts;", []),
+        ("int each = n / parts, other = each % m;", []),
+        ("int each = n / parts, other = n - m;", ["n / parts"]),
     ],
 )
 def test_a_division_that_is_rounded_down(own, says):
