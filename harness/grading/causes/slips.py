@@ -307,7 +307,7 @@ def drops_the_fraction(function: Function) -> Iterator[Slip]:
         whole = right.kind == "number_literal"
         if whole and int(left.code.rstrip("uUlL"), 0) % (int(right.code.rstrip("uUlL"), 0) or 1) == 0:
             continue
-        text, value = shown(e), f"{left.code}.0f / {shown(right)}"
+        text, value = shown(e), f"{left.code}.0f / {' '.join(right.code.split())}"
         yield Slip(
             e.line,
             f"Line {e.line}: {text} divides two integers, which drops the fraction"

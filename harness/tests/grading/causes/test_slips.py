@@ -57,6 +57,7 @@ def found(body):
             "Line 4 stores s, which nothing has changed",
         ),
         ("c[0] = a[0] * (1 / n);", "it is 0 wherever n is greater than 1. Write 1.0f / n."),
+        ("c[0] = a[0] * (1 / (n + 1));", "wherever n + 1 is greater than 1. Write 1.0f / (n + 1)."),
         (
             "float half = 1 / 2;\nc[0] = half;",
             "1 / 2 divides two integers, which drops the fraction. Write 1.0f",
