@@ -146,7 +146,7 @@ MISTAKES = (
         Mistake(
             "own element left out",
             (T_LOOP, "for (int t = 0; t < threadIdx.x; t++)"),
-            says="Every sum stops one too early: it includes the thread's own element.",
+            says="Every sum stops one too early: it should include the thread's own element.",
             hint=3,
         ),
         Mistake("whole block", (T_LOOP, "for (int t = 0; t < BLOCK; t++)"), expect="uninitialised-read"),
