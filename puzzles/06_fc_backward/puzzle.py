@@ -49,7 +49,7 @@ MISTAKES = (
         Mistake(
             "sample 0 only",
             (W_LOOP, W_LOOP.replace("< batch", "< 1")),
-            says="This is the gradient of sample 0 alone: the loop over the batch is missing.",
+            says="This is the gradient of sample 0 alone: nothing of the other samples is added.",
             hint=2,
         ),
         Mistake(
@@ -186,7 +186,7 @@ MISTAKES = (
         Mistake(
             "input: output 0 only",
             (X_LOOP, X_LOOP.replace("< n_out", "< 1")),
-            says="Only output 0 is followed back: the loop over the outputs is missing.",
+            says="Only output 0 is followed back: nothing of the other outputs is added.",
             hint=2,
         ),
         Mistake(
@@ -311,7 +311,7 @@ MISTAKES = (
         Mistake(
             "bias: sample 0 only",
             (B_LOOP, B_LOOP.replace("< batch", "< 1")),
-            says="This is the gradient of sample 0 alone: the loop over the batch is missing.",
+            says="This is the gradient of sample 0 alone: nothing of the other samples is added.",
         ),
         Mistake(
             "bias: overwritten",

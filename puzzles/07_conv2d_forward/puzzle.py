@@ -109,13 +109,13 @@ MISTAKES = (
     Mistake(
         "channel 0 only",
         (C_LOOP, "for (int c = 0; c < 1; c++) {"),
-        says="Only input channel 0 is used: the loop over c is missing or stops after one pass.",
+        says="Only input channel 0 is used: nothing of the other channels is added.",
         hint=2,
     ),
     Mistake(
         "sum starts again for every channel",
         (C_LOOP, C_LOOP + " sum = bias[k];"),
-        says="Only the last input channel is in the result: the sum restarts for every c.",
+        says="Only the last input channel is in the result: nothing of the other channels is added.",
         hint=2,
     ),
     Mistake(
@@ -211,8 +211,7 @@ MISTAKES = (
     Mistake(
         "sum set to 0 for every channel",
         (C_LOOP, C_LOOP + " sum = 0.0f;"),
-        says="Only the last input channel is in the result, without the bias: the sum is set to 0 for "
-        "every c.",
+        says="Only the last input channel is in the result, without the bias: nothing else is added.",
         hint=2,
     ),
     Mistake(

@@ -58,15 +58,13 @@ MISTAKES = (
         Mistake(
             "loop over the batch stops after image 0",
             (B_LOOP, B_LOOP.replace("< batch", "< 1")),
-            says="This is exactly the gradient of batch item 0 alone: the loop over the batch is missing or "
-            "its stride is 0.",
+            says="This is exactly the gradient of batch item 0 alone: nothing of the other images is added.",
             hint=2,
         ),
         Mistake(
             "sum starts again for every image",
             (B_LOOP, B_LOOP.replace("{", "{ sum = 0.0f;")),
-            says="This is exactly the gradient of the last batch item alone: the sum restarts for every "
-            "image.",
+            says="This is exactly the gradient of the last batch item alone: nothing of the other images is added.",
             hint=2,
         ),
         Mistake(
@@ -214,7 +212,7 @@ MISTAKES = (
         Mistake(
             "first row only",
             (P_LOOP, "for (int p = 0; p < 1; p++) {"),
-            says="Only row 0 of grad_output is used: the loop over p is missing or stops after one pass.",
+            says="Only row 0 of grad_output is used: nothing of the other rows is added.",
             hint=2,
         ),
         Mistake(
@@ -361,8 +359,7 @@ MISTAKES = (
         Mistake(
             "bias: image 0 only",
             (BIAS_LOOPS, BIAS_LOOPS.replace("< batch", "< 1")),
-            says="This is exactly the bias gradient of batch item 0 alone: the loop over the batch is missing "
-            "or its stride is 0.",
+            says="This is exactly the bias gradient of batch item 0 alone: nothing of the other images is added.",
         ),
         Mistake(
             "bias: b missing",

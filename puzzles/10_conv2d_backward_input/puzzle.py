@@ -159,13 +159,13 @@ MISTAKES = (
     Mistake(
         "output channel 0 only",
         (K_LOOP, "for (int k = 0; k < 1; k++) {"),
-        says="Only output channel 0 is used: the loop over k is missing or stops after one pass.",
+        says="Only output channel 0 is used: nothing of the other channels is added.",
         hint=2,
     ),
     Mistake(
         "sum starts again for every channel",
         (K_LOOP, K_LOOP + " sum = 0.0f;"),
-        says="Only the last output channel is in the result: the sum restarts for every k.",
+        says="Only the last output channel is in the result: nothing of the other channels is added.",
         hint=2,
     ),
     Mistake(

@@ -216,8 +216,7 @@ MISTAKES = (
         Mistake(
             "bias: image 0 only",
             ("b < batch", "b < 1"),
-            says="This is exactly the bias gradient of batch item 0 alone: the loop over the batch is missing "
-            "or its stride is 0.",
+            says="This is exactly the bias gradient of batch item 0 alone: nothing of the other images is added.",
         ),
     ),
 )

@@ -161,7 +161,7 @@ MISTAKES = (
         Mistake(
             "weights: image 0 only",
             ("b < batch", "b < 1"),
-            says="This is exactly the gradient of image 0 alone: the loop over the batch is missing.",
+            says="This is exactly the gradient of image 0 alone: nothing of the other images is added.",
             hint=3,
         ),
         Mistake(

@@ -110,7 +110,7 @@ MISTAKES = (
         Mistake(
             "no loop over t",
             (T_LOOP, T_LOOP.replace("t < T", "t < 1")),
-            says="Only the taps of depth 0 are used: the loop over t is missing or stops after one pass.",
+            says="Only the taps of depth 0 are used: nothing of the other depths is added.",
         ),
         Mistake(
             "padding of the depth ignored",
@@ -252,12 +252,12 @@ MISTAKES = (
         Mistake(
             "weights: no loop over o",
             ("o < D_out; o++", "o < 1; o++"),
-            says="Only the positions of depth 0 are added up: the loop over o is missing.",
+            says="Only the positions of depth 0 are added up: nothing of the other depths is added.",
         ),
         Mistake(
             "weights: image 0 only",
             ("b < batch", "b < 1"),
-            says="This is exactly the gradient of batch item 0 alone: the loop over the batch is missing.",
+            says="This is exactly the gradient of batch item 0 alone: nothing of the other images is added.",
         ),
         Mistake(
             "weights: stride ignored",

@@ -128,7 +128,7 @@ MISTAKES = (
     Mistake(
         "image 0 only",
         (LOOP, LOOP.replace("batch * plane", "plane")),
-        says="This is exactly the gradient of batch item 0 alone: the share of a thread ends with image 0.",
+        says="This is exactly the gradient of batch item 0 alone: nothing of the other images is added.",
     ),
     Mistake(
         "b missing",

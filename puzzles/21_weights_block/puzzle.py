@@ -91,7 +91,7 @@ MISTAKES = (
     Mistake(
         "image 0 only",
         (LOOP, LOOP.replace("batch * ", "")),
-        says="This is exactly the gradient of batch item 0 alone: the products are numbered over all images.",
+        says="This is exactly the gradient of batch item 0 alone: nothing of the other images is added.",
     ),
     Mistake(
         "b missing in the input",

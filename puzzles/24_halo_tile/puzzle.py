@@ -135,7 +135,7 @@ MISTAKES = (
     Mistake(
         "sum starts again for every channel",
         (C_LOOP, C_LOOP + " sum = bias[k];"),
-        says="Only the last input channel is in the sum: it restarts for every channel.",
+        says="Only the last input channel is in the sum: nothing of the other channels is added.",
         hint=2,
     ),
     Mistake(

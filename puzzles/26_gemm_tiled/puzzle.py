@@ -109,13 +109,13 @@ MISTAKES = (
     Mistake(
         "sum starts again for every tile",
         (LOOP, LOOP + " sum = 0.0f;"),
-        says="Only the products of the last pair of tiles are in the sum: it restarts for every tile.",
+        says="Only the products of the last pair of tiles are in the sum: nothing of the other tiles is added.",
         hint=2,
     ),
     Mistake(
         "only one pair of tiles",
         (USED, USED + "\n        break;"),
-        says="Only the products of the first pair of tiles are in the sum: the loop along K stops after it.",
+        says="Only the products of the first pair of tiles are in the sum: nothing of the other tiles is added.",
         hint=2,
     ),
     Mistake(

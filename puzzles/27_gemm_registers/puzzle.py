@@ -156,7 +156,7 @@ MISTAKES = (
     Mistake(
         "sums start again for every tile",
         ((LOOP, LOOP + " for (int i = 0; i < TM * TN; i++) sum[i / TN][i % TN] = 0.0f;"), *SHORT),
-        says="Only the products of the last pair of tiles are in the sums: they restart for every tile.",
+        says="Only the products of the last pair of tiles are in the sums: nothing of the other tiles is added.",
         hint=3,
     ),
     Mistake(

@@ -173,7 +173,7 @@ MISTAKES = (
     Mistake(
         "sum starts again for every tile",
         (LOOP, LOOP + " sum = 0.0f;"),
-        says="Only the products of the last pair of tiles are in the sum: it restarts for every tile.",
+        says="Only the products of the last pair of tiles are in the sum: nothing of the other tiles is added.",
         hint=2,
     ),
 )

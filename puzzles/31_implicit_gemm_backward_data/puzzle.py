@@ -220,7 +220,7 @@ MISTAKES = (
     Mistake(
         "sum starts again for every stretch",
         (LOOP, LOOP + " sum = 0.0f;"),
-        says="Only the last stretch is in the sum: it restarts for every pair of tiles.",
+        says="Only the last stretch is in the sum: nothing of the other stretches is added.",
         hint=2,
     ),
 )

@@ -177,7 +177,7 @@ MISTAKES = (
         Mistake(
             "sum starts again for every stretch",
             (LOOP, LOOP + " sum = 0.0f;"),
-            says="Only the last stretch of every split is in the sum: it restarts for every pair of tiles.",
+            says="Only the last stretch of every split is in the sum: nothing of the other stretches is added.",
             hint=2,
         ),
         Mistake(

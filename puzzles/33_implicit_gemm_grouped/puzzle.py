@@ -224,7 +224,7 @@ MISTAKES = (
         Mistake(
             "sums start again for every image",
             (NEXT, NEXT + "\n        " + ZERO),
-            says="This is exactly the gradient of the last image alone: the sums restart for every image.",
+            says="This is exactly the gradient of the last image alone: nothing of the other images is added.",
             hint=2,
         ),
         Mistake(

@@ -50,6 +50,12 @@ def test_the_committed_stubs_are_the_pristine_ones():
         assert (COURSE.root / name).read_text(encoding="utf-8") == stub_text(stubs[name]), name
 
 
+def test_a_sum_of_one_part_alone_is_told_without_a_guess_at_the_loop_that_lost_the_others():
+    """A loop that is missing, ends early, or skips what it should add gives the same numbers."""
+    guesses = re.compile(r"(alone|Only the (first|last)).*: .*(loop|restart|stride)")
+    assert not [m.says for p in PUZZLES for m in p.mistakes if guesses.search(m.says)]
+
+
 def test_a_lesson_is_headed_by_the_title_of_its_puzzle():
     for puzzle in PUZZLES:
         first = puzzle.lesson_path.read_text(encoding="utf-8").partition("\n")[0]
