@@ -332,7 +332,7 @@ PUZZLE = Puzzle(
         "tile, the address of the element and the condition; the condition may be false, then the second "
         "address is never used and 0 is written. Neither tile is complete until its copies have been waited"
         " for, and a barrier has been passed.",
-        "Let the loop count from 1 - STAGES on, so that in each turn copies are started for the step STAGES"
+        "Let the loop count from 1 - STAGES on, so that in each iteration copies are started for the step STAGES"
         " - 1 later, and the first turns do nothing else. The order in a turn is: wait, barrier, start "
         "copies, commit, multiply. Commit in every iteration, also when nothing is left to copy. Then, when a "
         "step begins, STAGES - 2 groups are newer than the one that it needs. Step n lives in pair n % "

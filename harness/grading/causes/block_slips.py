@@ -324,7 +324,7 @@ def takes_what_changes(fault: KernelFault, own: Function) -> str:
         does = f" Does {shown(asked[0])} leave thread {named(adds)} out?" if asked else ""
         return (
             f"In the same iteration of the loop in line {loops[0].line}, thread {named(adds)} adds to {element}, and thread "
-            f"{named(takes)} adds {element} to its own: a thread whose element is taken must not add in that turn.{does}"
+            f"{named(takes)} adds {element} to its own: a thread whose element is taken must not add in that iteration.{does}"
         )
     return ""
 

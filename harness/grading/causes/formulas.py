@@ -243,7 +243,7 @@ def an_end(want: Terms, missing: np.ndarray) -> str:
             extreme.at(ends, sums, at)
             if c.letter not in output and c.size > 1 and ((at == ends[sums]) == missing).all():
                 found.append(f"its {word} {c.letter}")
-    return f"{either(found, 'or')}: is a loop one turn too short?" if found else ""
+    return f"{either(found, 'or')}: is a loop one iteration too short?" if found else ""
 
 
 def times_of(want: Terms, got: Terms) -> str:

@@ -84,7 +84,7 @@ def steps_by_less_than_the_grid(function: Function) -> Iterator[Slip]:
 
 
 def one_turn_too_many(function: Function) -> Iterator[Slip]:
-    """`for (int i = n; i >= 0; i--)` and `for (int i = 0; i <= n; i++)`, where nothing uses i: it only counts n turns."""
+    """`for (int i = n; i >= 0; i--)` and `for (int i = 0; i <= n; i++)`, where nothing uses i: it only counts n iterations."""
     given = {v.name for v in function.parameters}
     for loop in function.body.all("for_statement"):
         name, first = counter(loop), start_of(loop)
@@ -99,7 +99,7 @@ def one_turn_too_many(function: Function) -> Iterator[Slip]:
             size = first.code if down else ends[1]
             yield Slip(
                 loop.line,
-                f"The loop over {name} in line {loop.line} has {size} + 1 turns: it begins at {first.code} and also has one for "
+                f"The loop over {name} in line {loop.line} has {size} + 1 iterations: it begins at {first.code} and also has one for "
                 f"{name} = {'0' if down else size}.",
             )
 

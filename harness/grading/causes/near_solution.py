@@ -379,6 +379,6 @@ def leaves(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
             if loops and loops[0].kind == "for_statement":
                 yield Slip(
                     leave.line,
-                    f"The break in line {leave.line} ends the loop of line {loops[0].line}, with all turns that are left; "
-                    "to skip one turn, write continue.",
+                    f"The break in line {leave.line} ends the whole loop that begins in line {loops[0].line}; to skip one "
+                    "iteration, write continue.",
                 )

@@ -357,6 +357,6 @@ class Terms:
         remedy = (
             "each term replaces the one before it; add it with +=."
             if which == "last"
-            else "the loops end after one turn."
+            else "the loops end after one iteration."
         )
         return f"{place} = {show_pair(value, value + 1)[0]} is the {which} of its {len(ends)} terms alone, {term} = {product}: {remedy}"

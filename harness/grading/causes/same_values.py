@@ -44,7 +44,7 @@ def ends_at_a_thread(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]
         for loop, bound in list(numbers_of_threads(mine))[:1]:
             yield Slip(
                 loop.line,
-                f"The loop in line {loop.line} ends at {bound}, which is the number of the thread: is that how many turns it needs?",
+                f"The loop in line {loop.line} ends at {bound}, which is the number of the thread: is that how many iterations it needs?",
             )
 
 
@@ -198,7 +198,7 @@ def stores_the_same(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
                 yield Slip(
                     store.line,
                     f"Line {store.line} stores {value} in every iteration of the loop of line {loop.line}, and nothing in it "
-                    "changes from turn to turn: all turns store the same element.",
+                    "changes from one iteration to the next: all iterations store the same element.",
                 )
 
 

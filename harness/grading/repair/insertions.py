@@ -43,7 +43,7 @@ class Insertions:
         return text
 
     def _onwards(self, end: Piece, block: Piece) -> str:
-        """At the end of a turn of a loop: steps of pointers that an inner loop has moved, from the end of one row to the
+        """At the end of an iteration of a loop: steps of pointers that an inner loop has moved, from the end of one row to the
         start of the next."""
         if block.outer is None or block.outer.kind not in _INSIDE[:3]:
             return ""

@@ -171,7 +171,7 @@ def test_who_adds_what_to_what():
     says = takes_what_changes(race(), function(TREE.replace("BARRIER", "__syncthreads();")))
     assert says == (
         "In the same iteration of the loop in line 4, thread 32 adds to s[32], and thread 16 adds s[32] to its own: a thread whose "
-        "element is taken must not add in that turn. Does t % n == 0 leave thread 32 out?"
+        "element is taken must not add in that iteration. Does t % n == 0 leave thread 32 out?"
     )
 
 

@@ -166,7 +166,7 @@ def test_sums_that_lack_their_own_last_term():
     (says,) = said(lambda a: gathered(a, 0), kernel, dims)
     assert (
         says
-        == "each sum of y lacks the products with its first r or its last p: is a loop one turn too short?"
+        == "each sum of y lacks the products with its first r or its last p: is a loop one iteration too short?"
     )
 
 

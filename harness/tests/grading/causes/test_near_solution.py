@@ -71,7 +71,7 @@ def told(*edits):
         (
             "continue",
             "break",
-            "The break in line 8 ends the loop of line 5, with all turns that are left; to skip one",
+            "The break in line 8 ends the whole loop that begins in line 5; to skip one iteration, write continue.",
         ),
         (
             "row = blockIdx.y, col = blockIdx.x",

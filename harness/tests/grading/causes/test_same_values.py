@@ -124,7 +124,7 @@ def test_a_store_of_the_same_in_every_turn(own, says):
     assert (
         found
         == [
-            f"Line 2 stores {own} in every iteration of the loop of line 1, and nothing in it changes from turn to turn: all turns "
+            f"Line 2 stores {own} in every iteration of the loop of line 1, and nothing in it changes from one iteration to the next: all iterations "
             "store the same element."
         ]
         * says

@@ -106,11 +106,11 @@ def found(body):
         ),
         (
             "float s = 0;\nfor (int i = n; i >= 0; i--) s += *a++;\nc[0] = s;",
-            "The loop over i in line 3 has n + 1 turns: it begins at n and also has one for i = 0.",
+            "The loop over i in line 3 has n + 1 iterations: it begins at n and also has one for i = 0.",
         ),
         (
             "float s = 0;\nfor (int i = 0; i <= n; ++i) s += *a++;\nc[0] = s;",
-            "The loop over i in line 3 has n + 1 turns: it begins at 0 and also has one for i = n.",
+            "The loop over i in line 3 has n + 1 iterations: it begins at 0 and also has one for i = n.",
         ),
         ("int v = 0.5f * a[0];\nc[0] = v;", "Line 2 keeps 0.5f * a[0] in v, which is declared as int"),
         (
