@@ -13,7 +13,7 @@ from ..grading import sentences
 from ..grading.causes import fault_values
 from ..run import Run
 from .profile import line_table
-from .text import body_lines, printable, terminal_width, wants_colour
+from .text import body_lines, printable, seconds, terminal_width, wants_colour
 
 MOST_PRINTED = 40  # lines of printf
 _SHOWN = 6  # elements
@@ -38,7 +38,9 @@ def show_run(run: Run, stream: TextIO | None = None) -> None:
     mark, style = ("x", "bold red") if run.fault else ("ok", "bold green")
     shape = f"<<<{_triple(run.grid)}, {_triple(run.block)}>>>"
     head = Text.assemble(
-        (f"{mark} ", style), (printable(run.kernel), "bold"), f"{shape}   {run.device}, {run.seconds:.2g} s"
+        (f"{mark} ", style),
+        (printable(run.kernel), "bold"),
+        f"{shape}   {run.device}, {seconds(run.seconds)}",
     )
     console.print(head, soft_wrap=True)
     if run.fault:

@@ -158,13 +158,18 @@ def headline(verdict: Verdict) -> Line:
     line = [(f"{mark} ", style), (verdict.puzzle, "bold")]
     if verdict.passed:
         cases = f"{verdict.case_total} case{'s' * (verdict.case_total != 1)}"
-        return [*line, (f"   {cases} on {verdict.device}, {verdict.seconds:.2g} s", "")]
+        return [*line, (f"   {cases} on {verdict.device}, {seconds(verdict.seconds)}", "")]
     if not verdict.case:
         return [*line, (f"   {HEADS.get(verdict.kind, verdict.kind)}", "")]
     dims = " ".join(f"{name}={size}" for name, size in verdict.dims.items())
     if verdict.kind == "slow":
         return [*line, (f"   {HEADS['slow']}   {verdict.case}: {dims}", "")]
     return [*line, (f"   case {verdict.case_number} of {verdict.case_total}  {verdict.case}: {dims}", "")]
+
+
+def seconds(time: float) -> str:
+    """With two digits, or as a whole number: .2g gives 1.2e+02 for 123."""
+    return f"{time:.2g} s" if time < 99.5 else f"{time:.0f} s"
 
 
 def body_lines(text: str, width: int) -> list[Line]:

@@ -66,6 +66,12 @@ def test_a_passed_one_is_one_line_and_what_is_next():
     ]
 
 
+@pytest.mark.parametrize(("time", "shown"), [(99.4, "99 s"), (99.6, "100 s"), (123.4, "123 s")])
+def test_long_times_are_whole_seconds(time, shown):
+    passed = wrong(status=PASSED, kind="", case="", lines=[], cases=[], seconds=time)
+    assert text(passed)[0].endswith(f", {shown}")
+
+
 def test_two_kernels_are_counted_apart():
     cases = [CaseResult("a", {}, "weights", FAILED), CaseResult("a", {}, "bias", PASSED)]
     counted = "  weights passes 0 of 1 cases; bias passes all 1 cases."
