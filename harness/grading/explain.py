@@ -177,7 +177,8 @@ def added_up(
     tries = [*((case, False) for case in cases), *((case, True) for case in cases[:1])]
     if not shown.error and shares.adds_together(kernel, source):
         if says := of_shares(shown, list(map(begin, busy(puzzle, shown, outcomes, t))), setup, budget):
-            return says + only_powers_of_two(puzzle, shown, outcomes, t, "is lost" in says)
+            parts = "warps" if ", what warp" in says else "threads"
+            return says + only_powers_of_two(puzzle, shown, outcomes, t, parts * ("is lost" in says))
     some = []
     for case, alone in tries:
         trial = begin(case)
@@ -214,9 +215,10 @@ def of_shares(shown: Outcome, trials: list[Trial], setup: Setup, budget: Budget)
 
 
 def only_powers_of_two(
-    puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables, lost: bool
+    puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables, lost: str
 ) -> str:
-    """A sentence if all cases with power-of-two blocks are right, and some others are not."""
+    """A sentence if all cases with power-of-two blocks are right, and some others are not. lost: "threads" or "warps" if
+    what some of them read is lost."""
     found: dict[bool, set[bool]] = {True: set(), False: set()}
     for o in outcomes:
         if o.kernel is shown.kernel and o.observation:
@@ -224,7 +226,7 @@ def only_powers_of_two(
             found[threads & (threads - 1) == 0].add(not o.observation.failed)
     if found[True] != {True} or False not in found[False]:
         return ""
-    why = ": half of an odd number of threads leaves one out" * lost
+    why = f": half of an odd number of {lost} leaves one out" if lost else ""
     return f" All blocks of 2, 4, 8 ... threads are right{why}."
 
 

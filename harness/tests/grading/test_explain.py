@@ -146,3 +146,25 @@ def test_a_stored_comparison_is_not_called_a_dropped_fraction(tmp_path):
     path.write_text(text.replace(right, "grad_output[i] * input[i] > 0.0f;"), encoding="utf-8")
     (says, *_) = grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient).causes
     assert "stores 0 or 1 in grad_input: whether grad_output[i] * input[i] > 0.0f holds." in says
+
+
+def test_a_tree_of_warps_that_only_halves_powers_of_two(tmp_path):
+    puzzle = PUZZLES["21_weights_block"]
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    start, end = (
+        text.index("        int warps = blockDim.x / 32;"),
+        text.index("        if (lane == 0) grad_weights"),
+    )
+    tree = """        for (int n = blockDim.x / 64; n > 0; n /= 2) {
+            if (lane < n) slot[lane] += slot[lane + n];
+            __syncwarp();
+        }
+        sum = slot[0];
+"""
+    path = tmp_path / "kernel.cu"
+    path.write_text(text[:start] + tree + text[end:], encoding="utf-8")
+    (says,) = grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient).causes
+    assert "what warp " in says
+    assert says.endswith(
+        " All blocks of 2, 4, 8 ... threads are right: half of an odd number of warps leaves one out."
+    )
