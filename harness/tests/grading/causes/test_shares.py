@@ -57,3 +57,10 @@ def test_a_warp_that_is_left_out(tmp_path):
     """Of a block of one warp everything is lost: a larger block is looked at."""
     lines = said(tmp_path, "22", ("int w = 0; w < blockDim.x", "int w = 1; w < blockDim.x"))
     assert "what warp 0 reads is lost: it never reaches partial." in lines
+
+
+def test_a_maximum_adds_nothing(tmp_path):
+    """Of a single 1 among zeros, a maximum makes the same number as a sum."""
+    mean = "(corner[0] + corner[1] + corner[W] + corner[W + 1]) / 4"
+    largest = "fmaxf(fmaxf(corner[0], corner[1]), fmaxf(corner[W], corner[W + 1]))"
+    assert "is added" not in said(tmp_path, "12", (mean, largest))
