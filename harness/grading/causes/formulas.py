@@ -160,6 +160,9 @@ def as_indices(view: View, want: Terms, index: int, right: dict, new: dict) -> s
     if len(want.shapes[index]) == 1 and len(texts) == 1:
         ((_, (a, b)),) = texts.items()
         where = f"the index of {array} should be {a}, {f'but is always {b}' if b.isdecimal() else f'not {b}'}"
+        both = [other.name for other in want.arrays[1:] if {a, b} <= set(other.letters)]
+        if both and not index:  # the output's index may be right, and that of what it gets wrong
+            where = f"{b} and {a} have changed places, in {either([array, *both], 'or in')}"
     return f"it {does} {' * '.join(factors)} {to} {out}: {where}."
 
 

@@ -258,6 +258,15 @@ def test_letters_that_stand_still_are_in_no_formula():
     assert rule.where_moving(base).factors == (0, 1, 9)
 
 
+def test_either_of_two_arrays_may_have_letters_exchanged():
+    """`y[k] += x[k,b,p]` looks like `y[b] += x[b,k,p]`."""
+    axes = (In("x", b="batch", k="K", p="P"), Out("y", k="K"))
+    sums = Kernel("f", axes, lambda d, t: Launch(1, 1), lambda a, d: a["x"].sum((0, 2)))
+    assert said(lambda a: {"y": a["x"].sum((1, 2))}, sums, {"batch": 3, "K": 3, "P": 2}) == [
+        "it puts x[b,k,p] into y[b]: b and k have changed places, in y or in x."
+    ]
+
+
 def test_what_is_added_besides():
     assert said(convolution(bias="bias[b]")) == [
         "",
