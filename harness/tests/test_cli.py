@@ -372,7 +372,7 @@ def test_one_change_is_looked_for_told_by_its_line_and_explained_by_hints(course
     expected = {"line": 4, "column": 22, "before": "3", "after": "2", "kind": "another value"}
     expected |= {"edits": [dict(expected)], "places": [{"how": "changed", "first": 4, "last": 4}]}
     expected |= {"code": [{"line": 4, "text": "    y[threadIdx.x] = 3 * x[threadIdx.x];"}]}
-    assert verdict["repair"] == [expected | {"cause": verdict["causes"][-1]}]
+    assert verdict["repair"] == [expected | {"is_fast": True, "cause": verdict["causes"][-1]}]
     assert "Line 4: the change that makes every case pass is to this: 3" in backwarp("hint", "1")[1]
     backwarp("grade", "1")  # the same file
     assert "another variable or number belongs there" in backwarp("hint", "1")[1]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from ....course.cuda_pieces import Piece
-from ....course.cuda_text import read
+from ....course.cuda_text import CudaText, read
 from ..analyse.dataflow import reached
 from ..ptx.callgraph import branch_targets
 from ..ptx.ir import Function, Instruction, Label
@@ -21,6 +21,7 @@ from .wording import triple
 
 _VERBS = {"Read": "reads", "Write": "writes", "Atomic": "atomically changes"}
 _FENCES = "a lock or flag orders them only with a __threadfence() before it is passed on and another after it is seen"
+LARGEST_VALUE = 16  # bytes: a float4
 
 
 class Paths:
@@ -117,9 +118,12 @@ class Paths:
         return targets + [i + 1] * bool(item.pred)
 
 
-def _is_one(owner: Owner | None) -> bool:
+def _is_one(owner: Owner | None, file: CudaText) -> bool:
     """Is it a variable, not an array, that the block shares?"""
-    return owner is not None and owner.space == "shared" and not owner.shape
+    if owner is None or owner.space != "shared" or owner.nbytes > LARGEST_VALUE:
+        return False
+    indexed = (p for p in file.whole.all("subscript_expression", "pointer_expression") if p.parts)
+    return not any(p.parts[0].code == owner.name for p in indexed)
 
 
 class Race:
@@ -290,7 +294,7 @@ class Told:
                 "Each element must belong to one thread, or be changed by an atomic alone: its index needs every part of the thread's "
                 f"and the block's number{step}."
             )
-        if _is_one(race.owner):
+        if _is_one(race.owner, read(self.diagnosis.run.module.source)):
             remedy = "add to it with atomicAdd" if self.updates else "let one thread write it"
             return (
                 f"There is one {race.owner.name} for the whole block: if each thread needs its own, it must not be __shared__; if "
@@ -394,7 +398,7 @@ class Told:
     def _named(self, race: Race, line: int) -> list[Piece]:
         """The elements of the array that a line names; a kernel may have another name for it."""
         file = read(self.diagnosis.run.module.source)
-        if _is_one(race.owner):
+        if _is_one(race.owner, file):
             return [p for p in file.whole.all("identifier") if p.line == line and p.code == race.owner.name]
         if found := file.subscripts(race.owner.name if race.owner else "", line):
             return found
