@@ -118,12 +118,14 @@ class Paths:
         return targets + [i + 1] * bool(item.pred)
 
 
-def _is_one(owner: Owner | None, file: CudaText) -> bool:
-    """Is it a variable, not an array, that the block shares?"""
+def _is_one(owner: Owner | None, file: CudaText, line: int) -> bool:
+    """Is it a variable, not an array, that the block shares? line: one that accesses it."""
     if owner is None or owner.space != "shared" or owner.nbytes > LARGEST_VALUE:
         return False
-    indexed = (p for p in file.whole.all("subscript_expression", "pointer_expression") if p.parts)
-    return not any(p.parts[0].code == owner.name for p in indexed)
+    named = [p for p in file.whole.all("identifier") if p.code == owner.name and p.line == line]
+    return bool(named) and all(
+        p.outer.kind not in ("subscript_expression", "pointer_expression") for p in named
+    )
 
 
 class Race:
@@ -294,7 +296,7 @@ class Told:
                 "Each element must belong to one thread, or be changed by an atomic alone: its index needs every part of the thread's "
                 f"and the block's number{step}."
             )
-        if _is_one(race.owner, read(self.diagnosis.run.module.source)):
+        if _is_one(race.owner, read(self.diagnosis.run.module.source), race.last.line):
             remedy = "add to it with atomicAdd" if self.updates else "let one thread write it"
             return (
                 f"There is one {race.owner.name} for the whole block: if each thread needs its own, it must not be __shared__; if "
@@ -398,7 +400,7 @@ class Told:
     def _named(self, race: Race, line: int) -> list[Piece]:
         """The elements of the array that a line names; a kernel may have another name for it."""
         file = read(self.diagnosis.run.module.source)
-        if _is_one(race.owner, file):
+        if _is_one(race.owner, file, line):
             return [p for p in file.whole.all("identifier") if p.line == line and p.code == race.owner.name]
         if found := file.subscripts(race.owner.name if race.owner else "", line):
             return found

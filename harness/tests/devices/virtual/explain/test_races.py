@@ -158,7 +158,8 @@ __device__ int flag;
 }}
 {K}one_for_all(float* out) {{
     __shared__ float sum;
-    sum = out[threadIdx.x];
+    sum = threadIdx.x;
+    __syncthreads();
     out[threadIdx.x] = 2 * sum;
 }}
 {K}one_sum_for_all(float* out) {{
