@@ -16,6 +16,7 @@ from ..grading.causes.naming import GENERIC
 from ..grading.grade import Options
 from .check_cases import cases, flat, references, tasks
 from .check_mistakes import FAULTS, KINDS, PYTHON, graded, solution_text, wrong_kernels, wrong_programs
+from .targets import without_targets
 
 
 def problems(puzzle: Puzzle) -> Iterator[str]:
@@ -44,7 +45,7 @@ def problems(puzzle: Puzzle) -> Iterator[str]:
 def lesson(puzzle: Puzzle) -> Iterator[str]:
     """The lesson's length, and its required contents."""
     text = puzzle.lesson_path.read_text(encoding="utf-8")
-    if not 60 <= (count := len(text.splitlines())) <= 150:
+    if not 60 <= (count := len(without_targets(text).splitlines())) <= 150:
         yield f"the lesson has {count} lines, not 60 to 150"
     if not text.startswith(f"# {puzzle.number} "):
         yield f"the lesson does not begin with `# {puzzle.number} `"

@@ -20,7 +20,7 @@ from ..grading.compare import either
 from ..grading.gates import chosen_case, gates_of, names, number
 from ..grading.quantities import quantity
 
-HEADING = "### All targets"
+HEADING, NEXT = "### All targets", "\n## What to look at next"
 
 
 def section(puzzle: Puzzle) -> str:
@@ -54,8 +54,12 @@ def section(puzzle: Puzzle) -> str:
 
 
 def with_targets(lesson: str, puzzle: Puzzle) -> str:
-    before, what, after = lesson.partition("\n## What to look at next")
-    return f"{before.partition(HEADING)[0].rstrip()}\n\n{section(puzzle)}{what}{after}"
+    return without_targets(lesson).replace(NEXT, f"\n{section(puzzle)}{NEXT}")
+
+
+def without_targets(lesson: str) -> str:
+    before, what, after = lesson.partition(NEXT)
+    return f"{before.partition(HEADING)[0].rstrip()}\n{what}{after}" if HEADING in before else lesson
 
 
 def counted(course: Course) -> list[Puzzle]:
