@@ -48,6 +48,7 @@ FIRST_BUILD = 0.4  # share of the time for these
 LATER = 0.35  # how much later others come
 PAIRS_LATER = 0.25  # and those of several edits
 LIKELY = 1.4  # the highest cost of edits that are preferred to a large suggestion
+AT_ONCE = 2  # lines of what the solution suggests that are told without looking further
 BESIDE = 0.5  # share of the time for something likelier than what it suggests
 SUGGESTED = 0.5  # share of the time for what the solution suggests
 INDEX = 0.1  # of `setters`: what an access itself names
@@ -140,7 +141,7 @@ class Search:
         slow = self.verdict.kind == "slow"
         self.tell(f"looking for one change that makes it {'fast enough' if slow else 'right'}")
         suggested = [r for r in self.suggested(slow) if self.is_fast_with(r)] if self.aided else []
-        if suggested and suggested[0].cost <= from_solution.SMALL and len(suggested[0].lines) == 1:
+        if suggested and suggested[0].cost <= from_solution.SMALL and len(suggested[0].lines) <= AT_ONCE:
             return suggested
         if suggested:
             self.most, self.end = LIKELY, self.clock() + BESIDE * self.left
