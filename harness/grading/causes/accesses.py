@@ -9,6 +9,7 @@ from ...course.declare import Kernel
 from .array_steps import by_name
 from .lane_slips import test_names
 from .noting import begins_in, index_of, named, pointer_values
+from .stores import is_stored
 
 DEEP = 3  # helpers that pass a pointer on
 
@@ -26,7 +27,9 @@ def access_at(file: CudaText, line: int, array: str, how: str = "") -> Piece | N
     how: "read" or "write", if known."""
     function, found = file.function_at(line), accesses_on(file, line)
     fit = [
-        a for a in found if stores(a) and (how == "write" or a.is_updated) or how == "read" and not stores(a)
+        a
+        for a in found
+        if is_stored(a) and (how == "write" or a.is_updated) or how == "read" and not is_stored(a)
     ]
     found = fit or found
     into = [a for a in found if (reaches(file, function, a, array) if function else named(a) == array)]
@@ -42,12 +45,6 @@ def accesses_on(file: CudaText, line: int) -> list[Piece]:
         if a.line == line and index_of(a)
     ]
     return [a for a in found if not (a.outer.kind == "subscript_expression" and a.outer.parts[0] == a)]
-
-
-def stores(access: Piece) -> bool:
-    outer = access.outer
-    assigned = outer.kind == "assignment_expression" and outer.part("left") == access
-    return assigned or outer.kind == "update_expression"
 
 
 def reaches(file: CudaText, function: Function, access: Piece, array: str, deep: int = DEEP) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...course.cuda_pieces import Piece
 from ...course.declare import Kernel, Launch
 from ...devices.launching import triple
+from ..compare import either
 from .findings import Slip
 
 if TYPE_CHECKING:
@@ -19,9 +20,7 @@ _RANKS = re.compile(r"thread_rank|thread_index|group_index|block_rank|block_inde
 
 def unused_axes(kernel: Kernel, mine: Use, launches: Sequence[Launch]) -> Iterator[Slip]:
     """An axis of the launch in which no thread reads its index."""
-    asked = [
-        p.outer for body in mine.bodies for p in body.all("identifier") if p.code in ("threadIdx", "blockIdx")
-    ]
+    asked = indices_in(mine)
     if not all(e.kind == "field_expression" for e in asked) or _RANKS.search(mine.file.text):
         return
     used = {e.code for e in asked}
@@ -42,17 +41,22 @@ def idle_axes(mine: Use, launches: Sequence[Launch]) -> Iterator[Slip]:
     """Indices along axes that the launch does not have, where none along x is beside them."""
     shapes = [triple(shape, "shape") for each in launches for shape in (each.block, each.grid)]
     used = [axis for i, axis in enumerate("xyz") if i == 0 or any(shape[i] > 1 for shape in shapes)]
-    asked = [
-        p.outer for body in mine.bodies for p in body.all("identifier") if p.code in ("threadIdx", "blockIdx")
+    idle = [
+        e for e in indices_in(mine) if e.code[-2:] in (".y", ".z") and e.code[-1] not in used and _alone(e)
     ]
-    idle = [e for e in asked if e.code[-2:] in (".y", ".z") and e.code[-1] not in used and _alone(e)]
     if idle and shapes:
         names = list(dict.fromkeys(e.code for e in idle))
-        listed = f"{', '.join(names[:-1])} and {names[-1]} are" if names[1:] else f"{names[0]} is"
+        listed = f"{either(names, 'and')} {'are' if names[1:] else 'is'}"
         yield Slip(
             idle[0].line,
-            f"This launch has threads and blocks along {' and '.join(used)} alone: {listed} always 0 (line {idle[0].line}).",
+            f"This launch has threads and blocks along {either(used, 'and')} alone: {listed} always 0 (line {idle[0].line}).",
         )
+
+
+def indices_in(mine: Use) -> list[Piece]:
+    """What threadIdx and blockIdx are part of: `threadIdx.x`, if no more than that."""
+    names = (p for body in mine.bodies for p in body.all("identifier"))
+    return [p.outer for p in names if p.code in ("threadIdx", "blockIdx")]
 
 
 def _alone(index: Piece) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 
@@ -59,8 +59,7 @@ def places(source: str, edits: Sequence[Edit]) -> list[Place]:
             gone += [[words for _, words in old[i:end]]] * (kind == "delete")
     if len(found) != 2 or not gone or gone != come:
         return found
-    cut = {source.count("\n", 0, e.start) + 1 for e in edits if not e.after.strip()}
-    return moved(found, cut)
+    return [moved(found)]
 
 
 def move(source: str, edits: Sequence[Edit]) -> Place | None:
@@ -90,17 +89,11 @@ def rest_of_line(source: str, place: int) -> tuple[str, str]:
     return source[line:place].strip(), source[place:end].partition("//")[0].strip()
 
 
-def moved(found: Sequence[Place], cut: Collection[int]) -> list[Place]:
-    """Lines that are removed in one place and added in another: of two that change places, those that the
-    edits cut."""
+def moved(found: Sequence[Place]) -> Place:
+    """Lines that are removed in one place and added in another."""
     gone, gap = sorted(found, key=lambda place: place.how == "added")
-    down = gap.first > gone.last
-    first, last = (gone.last + 1, gap.first) if down else (gap.last, gone.first - 1)
-    if cut & {*range(first, last + 1)}:
-        place = Place("moved", first, last)
-        return [replace(place, above=gone.first) if down else replace(place, below=gone.last)]
     place = replace(gone, how="moved")
-    return [replace(place, below=gap.first) if down else replace(place, above=gap.last)]
+    return replace(place, below=gap.first) if gap.first > gone.last else replace(place, above=gap.last)
 
 
 def on_own_lines(source: str, edits: Sequence[Edit]) -> str:

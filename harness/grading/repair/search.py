@@ -151,7 +151,7 @@ class Search:
 
     def carried_back(self, found: Sequence[Repair], written: Written, source: str) -> list[Repair]:
         """Repairs of a text whose macros are written out, as repairs of the file."""
-        all_ = [Repair(own, r.cost, source) for r in found if (own := written.back(r.edits))]
+        all_ = [replace(r, edits=own, source=source) for r in found if (own := written.back(r.edits))]
         return [r for r in all_ if self.passes(r.text)]
 
     def changed(self) -> list[Repair]:

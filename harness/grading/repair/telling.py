@@ -10,6 +10,7 @@ from ...course.checkout import read_source, source_hash
 from ...course.declare import Puzzle
 from ...course.progress import Progress
 from ...errors import CourseError
+from ..compare import either
 from ..sentences import nth_line, source_line
 from ..verdict import Verdict
 
@@ -62,7 +63,7 @@ KINDS = {
 def told(verdict: Verdict) -> str:
     """`One change in line 37 makes all 12 cases pass.`"""
     found = list(dict.fromkeys(map(_phrase, sorted(verdict.repair, key=changed_lines))))
-    says = f"{', '.join(found[:-1])} or {found[-1]}" if len(found) > 1 else found[0]
+    says = either(found)
     if all(text.startswith(CHANGE) for text in found):
         says = CHANGE + says.replace(CHANGE, "")
     if verdict.kind == "slow":
@@ -134,7 +135,7 @@ def _lines(places: Sequence[Mapping]) -> str:
         return f"line {first}"
     if len(others) > 1 and others[-1] - first == len(others):
         return f"lines {first} to {others[-1]}"
-    return f"lines {', '.join(map(str, numbers[:-1]))} and {others[-1]}"
+    return f"lines {either([*map(str, numbers)], 'and')}"
 
 
 def changed_lines(repair: Mapping) -> list[int]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -189,3 +191,11 @@ def test_what_is_right_and_too_slow_is_kept_until_nothing_better_is_found(monkey
     assert [made.is_fast_with(repair) for repair in tried] == [n == slow for n in range(3)]
     assert [repair.is_fast for repair in made.slow] == [False] * 2
     assert made.left <= 0
+
+
+def test_a_repair_of_written_out_macros_is_as_slow_in_the_file(monkeypatch):
+    made = Search(puzzle("18"), "", Verdict("18", "kernel.cu", kind="wrong"), "", None, math.inf, print)
+    monkeypatch.setattr(Search, "passes", lambda self, text: True)
+    written = SimpleNamespace(back=lambda edits: edits)
+    repair = Repair((Edit(0, 0, "x", "a term"),), 1.0, "", is_fast=False)
+    assert [each.is_fast for each in made.carried_back([repair], written, "y")] == [False]
