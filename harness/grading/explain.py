@@ -23,6 +23,7 @@ from .causes.block_slips import same_slot, stores_meet, takes_what_changes
 from .causes.budget import Budget, Spent
 from .causes.collectives import kept_away
 from .causes.limits import ends_there
+from .causes.misuses import LAUNCH_PASSES
 from .causes.narrow_slips import stores_a_comparison
 from .causes.only_store import only_store
 from .causes.text_causes import causes
@@ -65,8 +66,9 @@ def explain(
     failed = [puzzle.full_dims(o.case) for o in outcomes if o.kernel is shown.kernel and o.kind in RUNNABLE]
 
     def of_text(**how: bool) -> list[str]:
-        verdict.suspicions = causes(puzzle, shown.kernel, source, failed, **how) if told else []
-        return verdict.suspicions
+        found = causes(puzzle, shown.kernel, source, failed, **how) if told else []
+        verdict.suspicions = [text for text in found if not text.startswith(LAUNCH_PASSES)]
+        return found
 
     if isinstance(shown.error, KernelFault):
         verdict.fault = asdict(shown.error)

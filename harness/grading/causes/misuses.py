@@ -38,6 +38,7 @@ from .walks import wrong_walks
 
 TRIED = 8  # values of the names of an expression
 UNSIGNED = {"unsigned", "size_t", "uint32_t", "uint64_t"}
+LAUNCH_PASSES = "The launch passes "
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -102,7 +103,7 @@ def other_order(kernel: Kernel, own: Function) -> list[Slip]:
         return []
     first = next(i for i, name in enumerate(names) if name != declared[i])
     text = (
-        f"The launch passes {', '.join(declared)}, in this order; line {own.parameters[first].line} takes parameter "
+        f"{LAUNCH_PASSES}{', '.join(declared)}, in this order; line {own.parameters[first].line} takes parameter "
         f"{first + 1}, {declared[first]}, for {names[first]}."
     )
     return [Slip(own.parameters[first].line, text)]

@@ -168,3 +168,17 @@ def test_a_tree_of_warps_that_only_halves_powers_of_two(tmp_path):
     assert says.endswith(
         " All blocks of 2, 4, 8 ... threads are right: half of an odd number of warps leaves one out."
     )
+
+
+def test_parameters_in_another_order_are_no_suspicion(tmp_path):
+    """A repair may rename what is used instead, in other lines."""
+    puzzle = PUZZLES["09_conv2d_backward_weights"]
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    names = re.search(r"\(\s*(const float\* grad_output)[^\n]*\n\s*(const float\* input)", text)
+    first, second = sorted((names.span(1), names.span(2)))
+    swapped = text[: first[0]] + names[2] + text[first[1] : second[0]] + names[1] + text[second[1] :]
+    path = tmp_path / "kernel.cu"
+    path.write_text(swapped, encoding="utf-8")
+    verdict = grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient)
+    (cause,) = (c for c in verdict.causes if "The launch passes grad_output, input" in c)
+    assert cause not in verdict.suspicions
