@@ -19,6 +19,8 @@ _SIZE = 4  # bytes of a number: of those of a vector, and of two, any may be tak
 _NEAR = 32  # bytes from one element to another that is taken from the same window
 _LANES = 16
 _SHIFT = 2  # from bytes to numbers
+#: what is known of four windows: of no addresses; of these, nothing; the windows; that there are none
+_NEW, _SEEN, _FOUND, _NONE = range(4)
 _PERMUTE = {
     ("float", 1): "permvar.sf",
     ("float", 2): "vpermi2var.ps",
@@ -57,31 +59,29 @@ class Windows:
     def _of_four(
         self, elements: list[Element], starts: dict[int, int], place: Place, extent: str, farthest: int
     ) -> Iterator[list[str]]:
-        """Four windows of a vector, each of which begins at the first number that is in none before it."""
-        e, text = self.e, self.text
-        near, four, beyond = (e.fresh_label(hint) for hint in ("near", "four", "beyond"))
-        e.branch(e.op("icmp ult i64", extent, 1 << 31), near, beyond)
-        e.label(near)
-        room, last = str(_SIZE * (_LANES - 1) - farthest), e.cast("trunc", "i64", extent, "i32")
-        behind = e.cast("trunc", "i64", e.op("sub i64", place.rest, place.low), "i32")
-        begins, by, inside = ["0"], [behind], [e.op("icmp ule i32", behind, room)]
-        found = inside[0]
-        for _ in range(3):
-            others = e.emit(f"select i1 {found}, i32 {last}, i32 {behind}")
-            begins.append(text.reduced("umin", others, "i32"))
-            by.append(e.op("sub i32", behind, begins[-1]))
-            inside.append(e.op("icmp ule i32", by[-1], room))
-            found = e.op("or i1", found, inside[-1])
-        e.branch(text.all(found), four, beyond)
+        """Four windows of a vector each. They are found when the lanes come with the same addresses, relative to the
+        first lane's, for the second time, and kept: in a loop they mostly stay the same."""
+        e, kept = self.e, _Kept(self.e, place)
+        known, first, again, found, four, beyond = (
+            e.fresh_label(hint) for hint in ("known", "first", "again", "found", "four", "beyond")
+        )
+        e.branch(kept.is_known(), known, first)
+        e.label(first)
+        kept.begin()
+        e.line(f"br label %{beyond}")
+        e.label(known)
+        state = e.emit(f"load i8, ptr {kept.state}")
+        e.line(f"switch i8 {state}, label %{beyond} [i8 {_SEEN}, label %{again} i8 {_FOUND}, label %{four}]")
+        e.label(again)
+        before = self.text.remembered()
+        within = kept.find(place, extent, _SIZE * (_LANES - 1) - farthest)
+        e.branch(within, found, beyond)
+        e.label(found)
+        kept.end()
+        e.line(f"br label %{four}")
+        self.text.recall(before)
         e.label(four)
-        index = e.op("or i32", e.op("lshr i32", by[3], _SHIFT), _LANES)
-        for i in (2, 1, 0):
-            number = e.op("lshr i32", by[i], _SHIFT)
-            number = e.op("or i32", number, _LANES) if i % 2 else number
-            index = e.emit(f"select i1 {inside[i]}, i32 {number}, i32 {index}")
-        early = e.op("or i1", inside[0], inside[1])
-        pointer = e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {place.low}")
-        windows = [e.emit(f"getelementptr i8, ptr {pointer}, i32 {begin}") for begin in begins]
+        windows, index, early = kept.load(place)
         yield [self._of_four_taken(x, starts[x.offset], windows, index, early) for x in elements]
         e.label(beyond)
 
@@ -122,6 +122,81 @@ class Windows:
             [f"{vector} {window[0]}", f"{indices} {number}", *(f"{vector} {w}" for w in window[1:])]
         )
         return text.vector(f"call {vector} @{name}({given})")
+
+
+class _Kept:
+    """The four windows of an access, in variables of the function."""
+
+    def __init__(self, e, place: Place):
+        self.e, self.text = e, e.text
+        name = e.fresh_label("windows")
+        self.state, self.rest, self.index, self.early, *self.begins = (
+            f"%{name}.{part}" for part in ("state", "rest", "index", "early", "second", "third", "fourth")
+        )
+        numbers, addresses = self.text.type("i32"), self.text.type("i64")
+        types = dict.fromkeys(self.begins, "i32") | {self.index: numbers, self.early: self.text.bools}
+        types |= {self.rest: addresses}
+        if not self.text.several.isdisjoint((place.rest, place.low)):
+            self.text.several |= types.keys()
+        self.text.first(f"{self.state} = alloca i8", f"store i8 {_NEW}, ptr {self.state}")
+        for slot, t in types.items():
+            self.text.first(f"{slot} = alloca {t}", f"store {t} zeroinitializer, ptr {slot}")
+        self.types, self.given = types, place.rest
+
+    def is_known(self) -> str:
+        """Whether the lanes' addresses are those of the last time."""
+        last = self.text.vector(f"load {self.types[self.rest]}, ptr {self.rest}")
+        return self.text.all(self.e.op("icmp eq i64", last, self.given))
+
+    def begin(self) -> None:
+        self._store(self.rest, self.given)
+        self.e.line(f"store i8 {_SEEN}, ptr {self.state}")
+
+    def end(self) -> None:
+        self.e.line(f"store i8 {_FOUND}, ptr {self.state}")
+
+    def find(self, place: Place, extent: str, room: int) -> str:
+        """Whether four windows contain all numbers; each begins at the first number that is in none before it."""
+        e, text = self.e, self.text
+        e.line(f"store i8 {_NONE}, ptr {self.state}")
+        behind = self._not_before(e.cast("trunc", "i64", e.op("sub i64", self.given, place.low), "i32"))
+        last = e.cast("trunc", "i64", extent, "i32")
+        by, inside = [behind], [e.op("icmp ule i32", behind, room)]
+        found = inside[0]
+        for slot in self.begins:
+            others = e.emit(f"select i1 {found}, i32 {last}, i32 {behind}")
+            begin = text.reduced("umin", others, "i32")
+            self._store(slot, begin)
+            by.append(e.op("sub i32", behind, begin))
+            inside.append(e.op("icmp ule i32", by[-1], room))
+            found = e.op("or i1", found, inside[-1])
+        index = e.op("or i32", e.op("lshr i32", by[3], _SHIFT), _LANES)
+        for i in (2, 1, 0):
+            number = e.op("lshr i32", by[i], _SHIFT)
+            number = e.op("or i32", number, _LANES) if i % 2 else number
+            index = e.emit(f"select i1 {inside[i]}, i32 {number}, i32 {index}")
+        self._store(self.index, index)
+        self._store(self.early, e.op("or i1", inside[0], inside[1]))
+        return e.op("and i1", text.all(found), e.op("icmp ult i64", extent, 1 << 31))
+
+    def load(self, place: Place) -> tuple[list[str], str, str]:
+        """(where the windows begin, the index of each lane's number in the first or the last two of them, the
+        lanes whose number is in the first two)"""
+        e, text = self.e, self.text
+        pointer = e.emit(f"getelementptr i8, ptr {place.pointer}, i64 {place.low}")
+        begins = [e.emit(f"load i32, ptr {slot}") for slot in self.begins]
+        windows = [pointer, *(e.emit(f"getelementptr i8, ptr {pointer}, i32 {begin}") for begin in begins)]
+        index = text.vector(f"load {self.types[self.index]}, ptr {self.index}")
+        return windows, index, text.vector(f"load {text.bools}, ptr {self.early}")
+
+    def _store(self, slot: str, value: str) -> None:
+        self.text.line(f"store {self.types[slot]} {value}, ptr {slot}")
+
+    def _not_before(self, value: str) -> str:
+        """A vector that LLVM takes for another: else it would find the windows before each loop, although the loop may
+        need none."""
+        t = self.text.type("i32")
+        return self.text.vector(f'call {t} asm sideeffect "", "=v,0"({t} {value})')
 
 
 def _starts(elements: list[Element]) -> dict[int, int]:
