@@ -25,6 +25,8 @@ LIMITS = Limits()
 _OF_ONE_SIZE = (np.number, np.bool_)
 #: a launch that lanes only look at has a part of the time, as its power of 2
 SCOUTS = 3
+#: blocks that a worker takes at a time, at most, and how often it takes some, at least
+MOST_AT_ONCE, SHARES = 16, 32
 _NO_BOUNDS = bytes(abi.BOUNDS.size)
 
 
@@ -99,11 +101,18 @@ class Plan:
             multiplier, offset = spread_order(self.blocks)
         return {
             "next_block": first,
+            "at_once": self._at_once(device),
             "blocks": self.blocks,
             "block_multiplier": multiplier,
             "block_offset": offset,
             "order": self.order.ctypes.data,
         }
+
+    def _at_once(self, device) -> int:
+        """How many blocks a worker takes at a time: so few that all workers end together."""
+        if self.slots > 1 or Check.RACES in device.recipe:
+            return 1
+        return max(1, min(MOST_AT_ONCE, self.blocks // (SHARES * device.workers.count)))
 
     def _shared(self, device, info: KernelInfo, shared_mem: int) -> dict[str, int]:
         """The layout of a block's shared memory."""

@@ -100,9 +100,13 @@ def _set_packed(e, ins, mods, d, a, b, c=None):
 
 @statement("selp.<bits>", "selp.<int>", "selp.<float>")
 def _selp(e, ins, mods, d, a, b, c):
-    t = llvm_type(mods[-1])
-    a, b = e.value(a, mods[-1]), e.value(b, mods[-1])
-    e.set(d, e.emit(f"select i1 {e.value(c, 'pred')}, {t} {a}, {t} {b}"), mods[-1])
+    t, kept = llvm_type(mods[-1]), a == d
+    a, b, c = e.value(a, mods[-1]), e.value(b, mods[-1]), e.value(c, "pred")
+    if (
+        kept and e.text.has_mask_registers
+    ):  # what stays the same comes last: one instruction, with a mask, does both
+        a, b, c = b, a, e.op("xor i1", c, "true")
+    e.set(d, e.emit(f"select i1 {c}, {t} {a}, {t} {b}"), mods[-1])
 
 
 @statement("slct.(<bits>|<int>|<float>).s32", "slct{.ftz}.(<bits>|<int>|<float>).f32")

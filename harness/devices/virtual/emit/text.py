@@ -21,6 +21,8 @@ def memory_name(name: str) -> str:
 class Text:
     """Three parts: what precedes everything, the code itself, and what is out of line, at the end."""
 
+    has_mask_registers = False  # for the conditions of vectors
+
     def __init__(self, unit: Unit):
         self.unit = unit
         self._first: list[str] = []

@@ -558,24 +558,32 @@ EXPORT void rt_block(Env* env) {
 // Put the next block into a slot. Returns 0 when there is none.
 static __device__ int next_block(Env* env) {
     Launch* launch = launch_of(env);
-    u64 i = atomicAdd(&launch->next_block, 1ull);
+    if (env->taken == env->taken_end) {
+        env->taken = atomicAdd(&launch->next_block, launch->at_once);
+        env->taken_end = env->taken + launch->at_once;
+    }
+    u64 i = env->taken++;
     if (i >= launch->blocks || launch->stop) return 0;
     if ((i & 63) == 63 && is_late(env)) {
         launch->stop = GIVEN_UP;
         record(env, threads_of(env), 0, FAULT_TIMEOUT, 0, TIMEOUT_BLOCKS, 0, 0, 0);
         return 0;
     }
-    u64 block = (i * launch->block_multiplier + launch->block_offset) % launch->blocks;
+    u64 block = i;
+    if (launch->block_multiplier != 1 || launch->block_offset)
+        block = (i * launch->block_multiplier + launch->block_offset) % launch->blocks;
     env->block = block;
-    env->ctaid_x = (u32)(block % launch->grid_x);
-    env->ctaid_y = (u32)(block / launch->grid_x % launch->grid_y);
-    env->ctaid_z = (u32)(block / launch->grid_x / launch->grid_y);
+    u64 row = block < launch->grid_x ? 0 : block / launch->grid_x;  // dividing takes as long as some blocks
+    u64 slice = row < launch->grid_y ? 0 : row / launch->grid_y;
+    env->ctaid_x = (u32)(block - row * launch->grid_x);
+    env->ctaid_y = (u32)(row - slice * launch->grid_y);
+    env->ctaid_z = (u32)slice;
     env->start = 1;
     env->slice = env->granted = full_slice(env);
     env->calls = SLICE;
     env->together = env->faulted = env->moved = env->idle = 0;
     env->frames_used = 0;
-    for (u32 k = 0; k < 16; k++) env->arrived[k] = 0;
+    for (u32 k = 0; k < 16; k += 2) *(u64*)&env->arrived[k] = 0;
     if (env->tables) start_counting(env);
     if (env->cells) start_block(env);
     u64* shared = (u64*)(env->arena + env->shared_base + SHARED_START);

@@ -63,6 +63,7 @@ struct Env {
     u32 shape;           // of the block that its threads are prepared for; 0: none
     u32 layout;          // of the shared arrays that are marked in the shadow, as in the Launch
     u64 marked;          // bytes of the shared window that they reach to
+    u64 taken, taken_end;  // blocks that it has taken and not begun, in the launch's order
 };
 
 // One CUDA thread of the block that runs in a slot. What a barrier and a loop need lies in the first cache line.
@@ -166,6 +167,7 @@ struct Hazard {
 // One launch, shared by all workers.
 struct Launch {
     u64 next_block;      // taken with an atomic add
+    u64 at_once;         // so many at a time
     u64 blocks;
     u64 block_multiplier, block_offset;  // the order of blocks: i -> (i * multiplier + offset) % blocks
     u64 order;           // host address of the linear thread ids of a block, in the order in which they start

@@ -40,7 +40,7 @@ class LaneText(RowText):
 
     def __init__(self, unit: Unit, width: int, rows: int = 1, masks: str = "i1"):
         super().__init__(unit, rows)
-        self.width, self.masks = width, masks
+        self.width, self.masks, self.has_mask_registers = width, masks, masks == "i1"
         self.bools = f"<{width} x i1>"
         self.all_lanes = "splat (i1 true)" if masks == "i1" else "splat (i32 -1)"
         self.vectors: set[str] = set()  # the values that are
