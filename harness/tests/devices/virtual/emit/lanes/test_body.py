@@ -66,6 +66,10 @@ BODIES = {
     "functions": f"{I} out[i] = expf(x[i]) + __sinf(x[i] * 9) + fmodf(x[i], 0.3f) + rsqrtf(i + 1.f) + logf(i); out[64 + i] = __popc(j[i]) + __clz(j[i]);",
     "four windows": f"""{I} float s = 0, u = 0; int m = 0, at = i / 5 * 19 + i % 5, mixed = (i ^ 5) % 16 / 4 * 60 + i % 4;
         for (int k = 0; k < n / 15; k++) {{ s += x[at + k] * x[252 - at + k]; m += j[mixed + k] ^ k; u += x[i % 16 / 3 * 40 + i % 3 + k]; }}
+        for (int t = 0; t < n / 6; t++) {{
+            int turned = i / 5 * (9 + t / 2 % 4 * 3) + i % 5;
+            for (int k = 0; k < n / 15; k++) s += x[turned + k] * (t + 1);
+        }}
         out[i] = s; out[64 + i] = m; out[128 + i] = u;""",
     "not a number": f"""{I} float a = __int_as_float(j[i] % 5 == 0 ? 0x7fc01234 + i : j[i] % 7 == 0 ? 0x7f800000 : j[i] << 23);
         out[i] = fminf(a, x[i]) + fmaxf(a, 1); out[64 + i] = a * x[i]; out[128 + i] = a; ((int*)out)[192 + i] = (int)a;""",
