@@ -56,28 +56,39 @@ def fingerprint(e: Piece, whole: frozenset[str] = frozenset()) -> tuple[int | No
 def computed(e: Piece, known: Mapping[str, int | None]) -> int | None:
     """The value of an integer expression, or where a pointer points. known: gives the values that are not
     computed here."""
+    return _computed(e, known, {})
+
+
+def _computed(e: Piece, known: Mapping[str, int | None], found: dict[int, int | None]) -> int | None:
+    """found: the values of variables, by where they begin in the file: each may be used often, and so may those in it."""
     if e.kind in ("identifier", "field_expression"):
         plain = e.kind == "identifier" and e.code not in getattr(known, "whole", ())
         value = value_of(e.file, e.code, e.start) if plain else None
-        worth = computed(value, known) if value else None
+        if value and value.start not in found:
+            found[value.start] = _computed(value, known, found)
+        worth = found[value.start] if value else None
         return known[e.code] if worth is None else worth
     if e.kind == "pointer_expression" and e.parts[0].kind == "subscript_expression" and index_of(e.parts[0]):
-        both = [computed(p, known) for p in (e.parts[0].parts[0], index_of(e.parts[0]))]
+        both = [_computed(p, known, found) for p in (e.parts[0].parts[0], index_of(e.parts[0]))]
         return None if None in both else sum(both)
     if e.kind in ("parenthesized_expression", "condition_clause") and len(e.parts) == 1:
-        return computed(e.parts[0], known)
+        return _computed(e.parts[0], known, found)
     if e.kind == "number_literal":
         return int(e.code) if e.code.isdecimal() else None
     if e.kind == "conditional_expression":
-        test = computed(e.part("condition"), known)
-        return None if test is None else computed(e.part("consequence" if test else "alternative"), known)
+        test = _computed(e.part("condition"), known, found)
+        return (
+            None
+            if test is None
+            else _computed(e.part("consequence" if test else "alternative"), known, found)
+        )
     if e.kind == "call_expression" and (inside := returned(e)):
-        values = {name: computed(p, known) for name, p in inside[1].items()}
-        return None if None in values.values() else computed(inside[0], Passed(values, known))
+        values = {name: _computed(p, known, found) for name, p in inside[1].items()}
+        return None if None in values.values() else _computed(inside[0], Passed(values, known), {})
     sign = sign_of(e)
     if sign not in SIGNS:
         return None
-    left, right = (computed(e.part(side), known) for side in ("left", "right"))
+    left, right = (_computed(e.part(side), known, found) for side in ("left", "right"))
     return None if left is None or right is None or sign in "/%" and not right else SIGNS[sign](left, right)
 
 

@@ -159,6 +159,21 @@ LAUNCHES = {
         kernel("float x[10000000]; for (int j = 0; j < 10000000; j++) x[j] = j; i += (int)x[i] * 0;"),
         "The local arrays of this thread do not fit into its local memory.",
     ),
+    "variables that double": (
+        kernel(doubling("int v{n} = i;", "int v{n} = v{before} + v{before} * 2;", 30) + "c[v30] += 1;"),
+        "Invalid __global__ read of size 4 bytes at kernel.cu:",
+    ),
+    "functions that double": (
+        kernel(
+            "c[n + f30(i)] += 1;",
+            doubling(
+                "__device__ int f{n}(int x) {{ return 3 * x; }}",
+                "__device__ __noinline__ int f{n}(int x) {{ return f{before}(x) + f{before}(x + 1); }}",
+                30,
+            ),
+        ),
+        IN_LOOP,
+    ),
     "a branch to itself in assembly": (kernel('asm volatile("L: bra L;");'), IN_LOOP),
     "printf without an end": (
         kernel('while (true) printf("%d: the quick brown fox jumps over the lazy dog\\n", i);'),
