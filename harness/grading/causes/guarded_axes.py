@@ -87,7 +87,9 @@ def asks_another(
     asked = [
         e for e in test.all("binary_expression") if sign_of(e) == "<" and e.part("left").kind == "identifier"
     ]
-    strange = [e for e in asked if e.part("left").code not in names]
+    strange = [
+        e for e in asked if e.part("left").code not in names and not _comes_from(e.part("left"), names)
+    ]
     for name, axis in of_axes:
         value = value_of(own.file, name, access.start)
         by_thread = (
@@ -105,6 +107,12 @@ def asks_another(
                 f"there is such a {letter}, {name}, is not asked.",
             )
     return None
+
+
+def _comes_from(name: Piece, others: set[str]) -> bool:
+    """Whether a variable is computed from one of others."""
+    value = value_of(name.file, name.code, name.start)
+    return value is not None and not others.isdisjoint(p.code for p in value.all("identifier"))
 
 
 def by_a_size(access: Piece, name: str, sizes: Mapping[str, Worth]) -> Piece | None:

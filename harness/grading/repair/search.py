@@ -14,6 +14,7 @@ from itertools import chain, pairwise, zip_longest
 from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
+from ...course.cuda_text import read
 from ...course.declare import Case, Kernel, Puzzle
 from ...devices.child import Child
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
@@ -21,7 +22,7 @@ from .. import grade
 from ..runs import given
 from ..verdict import FAILED, PASSED, Verdict
 from . import collectives, from_solution, texts
-from .edits import joined
+from .edits import PARAMETERS, joined
 from .guards import Guards, both_guards
 from .lines import in_one_line
 from .macros import Written, written_out
@@ -327,6 +328,8 @@ class Search:
     def tiers(self, sites: Sequence[Site]) -> list[tuple[float, Callable[[], Iterable[list[Combination]]]]]:
         """What is tried together, by cost; nothing more expensive is tried once something cheaper is found.
         The choices of expensive operations are generated only when needed."""
+        if self.has_given_parameters:
+            sites = [site for site in sites if PARAMETERS not in site.operations]
         for site in sites:
             site.suspect = 0.0 if site.orders else self.suspected.get(site.piece.line, 0.0)
         near = [s for s in sites if self.strays_in and s.may_stop(self.strays_in)]
@@ -375,6 +378,14 @@ class Search:
         tiers += [(cost, made) for cost, made in in_one_line(sites) if cost < self.most]
         others = [] if self.most < math.inf else [(math.inf, guards.others)]
         return [(-math.inf, ordering), *sorted(tiers, key=lambda tier: tier[0]), *others]
+
+    @cached_property
+    def has_given_parameters(self) -> bool:
+        """Whether the kernel's parameters are those of the stub, in their order: then they are right."""
+        function = read(self.source).function(self.kernel.name)
+        return function is not None and [v.name for v in function.parameters] == [
+            p.name for p in self.kernel.params
+        ]
 
     def given(self, puzzle: Puzzle, case: Case, kernel: Kernel, seed: int):
         """As runs.given, but every case is generated only once."""

@@ -79,3 +79,10 @@ def test_a_loop_from_row_to_row_that_ends_after_too_few(body, says):
         ]
         * says
     )
+
+
+@pytest.mark.parametrize(("place", "says"), [("t", True), ("r * N + col", False)])
+def test_a_condition_on_another_variable_than_the_one_in_the_index(place, says):
+    """But not on one that is computed from it."""
+    body = f"int r = blockIdx.y + threadIdx.y, at = {place}; if (at < M * N) C[0] = A[r * K + i];"
+    assert ["whether there is such a m, r, is not asked" in slip for slip in told(body)] == [True] * says

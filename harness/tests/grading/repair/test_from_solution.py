@@ -130,6 +130,28 @@ def test_in_a_kernel_of_ones_own_other_names_stay():
     assert graded(puzzle("02"), found.text, Options("cpu")).passed
 
 
+EXCHANGED = """extern "C" __global__ void sgd_step(float* weights, float* velocity, const float* gradient, int n,
+                                    float learning_rate, float momentum, float weight_decay) {
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    if (t < n) {
+        float w = weights[t], u = velocity[t];
+        u *= weight_decay;
+        u += gradient[t];
+        u += momentum * w;
+        velocity[t] = u;
+        weights[t] = w - learning_rate * u;
+    }
+}
+"""
+
+
+def test_the_parameters_that_the_stub_gives_stay_as_they_are():
+    sgd = COURSE.load("11")
+    verdict = graded(sgd, EXCHANGED, Options("cpu"))
+    found = repairs(sgd, EXCHANGED, verdict, seconds=SECONDS)
+    assert found and {line for repair in found for line in repair.lines} == {6, 8}
+
+
 def test_changes_in_several_places_are_one_repair():
     """As no single change repairs them, which the search without the solution finds."""
     wrong = OWN.replace("r * N + i", "i * N + r").replace("acc = 0.0f", "acc = 1.0f")
