@@ -87,9 +87,7 @@ def asks_another(
     asked = [
         e for e in test.all("binary_expression") if sign_of(e) == "<" and e.part("left").kind == "identifier"
     ]
-    strange = [
-        e for e in asked if e.part("left").code not in names and not _comes_from(e.part("left"), names)
-    ]
+    strange = [e for e in asked if e.part("left").code not in names]
     for name, axis in of_axes:
         value = value_of(own.file, name, access.start)
         by_thread = (
@@ -98,6 +96,7 @@ def asks_another(
         if (
             len(strange) == 1
             and by_thread
+            and not _comes_from(strange[0].part("left"), name)
             and not any(name in {p.code for p in e.all("identifier")} for e in around)
         ):
             e, (letter, _) = strange[0], array.axes[axis]
@@ -109,10 +108,10 @@ def asks_another(
     return None
 
 
-def _comes_from(name: Piece, others: set[str]) -> bool:
-    """Whether a variable is computed from one of others."""
-    value = value_of(name.file, name.code, name.start)
-    return value is not None and not others.isdisjoint(p.code for p in value.all("identifier"))
+def _comes_from(variable: Piece, name: str) -> bool:
+    """Whether a variable is computed from another."""
+    value = value_of(variable.file, variable.code, variable.start)
+    return value is not None and name in [p.code for p in value.all("identifier")]
 
 
 def by_a_size(access: Piece, name: str, sizes: Mapping[str, Worth]) -> Piece | None:
