@@ -305,16 +305,17 @@ def products(e: Piece, other: Callable[[Piece], str] = lambda e: "") -> list[Pro
         case "call_expression" if inside := returned(e):
             inner = products(inside[0])
             if not any("" in names for _, names in inner):
-                return [term for each in inner for term in passed(each, inside[1], other)][:_MOST]
+                given = {name: products(piece, other) for name, piece in inside[1].items()}
+                return [term for each in inner for term in passed(each, given)][:_MOST]
     return [(1, (other(e),))]
 
 
-def passed(term: Product, given: Mapping[str, Piece], other: Callable[[Piece], str]) -> list[Product]:
-    """A term of a function with the arguments in place of its parameters."""
+def passed(term: Product, given: Mapping[str, list[Product]]) -> list[Product]:
+    """A term of a function with the arguments, of these terms, in place of its parameters."""
     sign, names = term
     found: list[Product] = [(sign, ())]
     for name in names:
-        each = products(given[name], other) if name in given else [(1, (name,))]
+        each = given.get(name, [(1, (name,))])
         found = [(s * t, a + b) for s, a in found for t, b in each][:_MOST]
     return found
 

@@ -174,6 +174,10 @@ LAUNCHES = {
         ),
         IN_LOOP,
     ),
+    "arguments that double": (
+        kernel(f"c[n + {'f(' * 28}i{')' * 28}] += 1;", "__device__ int f(int x) { return x + x; }"),
+        "Invalid __global__ read of size 4 bytes at kernel.cu:",
+    ),
     "a branch to itself in assembly": (kernel('asm volatile("L: bra L;");'), IN_LOOP),
     "printf without an end": (
         kernel('while (true) printf("%d: the quick brown fox jumps over the lazy dog\\n", i);'),

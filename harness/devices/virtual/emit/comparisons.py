@@ -102,9 +102,8 @@ def _set_packed(e, ins, mods, d, a, b, c=None):
 def _selp(e, ins, mods, d, a, b, c):
     t, kept = llvm_type(mods[-1]), a == d
     a, b, c = e.value(a, mods[-1]), e.value(b, mods[-1]), e.value(c, "pred")
-    if (
-        kept and e.text.has_mask_registers
-    ):  # what stays the same comes last: one instruction, with a mask, does both
+    if kept and e.text.has_mask_registers:
+        # what stays the same comes last: one instruction, with a mask, does both
         a, b, c = b, a, e.op("xor i1", c, "true")
     e.set(d, e.emit(f"select i1 {c}, {t} {a}, {t} {b}"), mods[-1])
 
