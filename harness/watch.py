@@ -26,7 +26,7 @@ from watchfiles import watch
 
 from .course.checkout import Course, source_hash
 from .course.declare import Puzzle
-from .course.progress import Progress
+from .course.progress import Progress, following
 from .errors import BackwarpError
 from .grading.verdict import Verdict
 from .grading.worker import SECONDS, GradingProcess
@@ -248,7 +248,7 @@ class Watcher:
         ids, solved = self.course.ids(), {i for i, entry in self.progress.all().items() if entry.solved}
         left = [i for i in ids if i not in solved]
         if by > 0 and self.puzzle.id in solved and left:
-            self.open(after(self.puzzle.id, left))
+            self.open(following(self.puzzle.id, left))
         else:
             self.open(ids[(ids.index(self.puzzle.id) + by) % len(ids)])
 
@@ -337,12 +337,7 @@ class Watcher:
         if not left:
             show_text(["Every puzzle is solved."])
         elif first:
-            show_text([f"Next: read puzzles/{after(puzzle.id, left)}/README.md and press n."])
-
-
-def after(puzzle_id: str, left: list[str]) -> str:
-    """The next unsolved puzzle."""
-    return next((i for i in left if i > puzzle_id), left[0])
+            show_text([f"Next: read puzzles/{following(puzzle.id, left)}/README.md and press n."])
 
 
 @contextmanager

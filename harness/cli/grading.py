@@ -79,7 +79,8 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
         if own:
             progress.record(verdict)
         if own and verdict.passed:
-            verdict.next = what_next(course, progress)
+            upcoming = progress.next_of(course.ids(), after=puzzle.id)
+            verdict.next = f"read puzzles/{upcoming}/README.md" if upcoming else ""
         verdicts.append(verdict)
         context.meta[STATUS] = max(v.exit_status for v in verdicts)
         searched = repair and len(chosen) == 1 and verdict.is_repairable and not puzzle.program
@@ -137,8 +138,3 @@ def is_installed(puzzle: Puzzle) -> bool:
     if install:
         say(f"{puzzle.id} is left out: it needs {puzzle.program.needs[0]} ({install}).", err=True)
     return not install
-
-
-def what_next(course: Course, progress: Progress) -> str:
-    upcoming = progress.next_of(course.ids())
-    return f"read puzzles/{upcoming}/README.md" if upcoming else ""

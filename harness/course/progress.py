@@ -73,10 +73,11 @@ class Progress:
         # the same problem is reported once
         self.say = lambda line: None if line in told else (told.add(line), tell(line))[1]
 
-    def next_of(self, ids: Iterable[str]) -> str | None:
-        """The first of these puzzles that is not solved."""
+    def next_of(self, ids: Iterable[str], after: str = "") -> str | None:
+        """The first of these puzzles that is not solved, and comes after another if there is one."""
         entries = self.all()
-        return next((i for i in ids if not (i in entries and entries[i].solved)), None)
+        left = [i for i in ids if not (i in entries and entries[i].solved)]
+        return following(after, left) if left else None
 
     def all(self) -> dict[str, Entry]:
         """Every entry, by puzzle id."""
@@ -196,6 +197,11 @@ class Progress:
         with file:
             lock(file)
             yield
+
+
+def following(puzzle: str, left: list[str]) -> str:
+    """The unsolved puzzle that comes next: the first after this one, or else the first."""
+    return next((i for i in left if i > puzzle), left[0])
 
 
 def make_state_folder(folder: Path) -> None:

@@ -44,6 +44,14 @@ def test_attempts_are_counted_and_a_solution_is_kept(progress):
     )
 
 
+def test_the_next_puzzle_comes_after_the_one_solved_or_is_the_first_open_one(progress):
+    progress.record(verdict(puzzle="02_b", status=PASSED))
+    ids = ["01_a", "02_b", "03_c"]
+    assert (progress.next_of(ids), progress.next_of(ids, after="02_b")) == ("01_a", "03_c")
+    progress.record(verdict(puzzle="03_c", status=PASSED))
+    assert progress.next_of(ids, after="02_b") == "01_a"
+
+
 def test_an_untouched_stub_is_no_attempt(progress):
     progress.record(verdict(kind="untouched"))
     assert progress.entry("01_a").attempts == 0
