@@ -9,6 +9,7 @@ from typing import Any
 
 from ..grading.repair.telling import cause_removed
 from ..grading.verdict import PASSED, Verdict
+from .text import unconfirmed
 
 FORMAT = 1  # incremented when a field changes its meaning
 
@@ -19,8 +20,16 @@ def document(verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "format": FORMAT,
         "passed": all(v.status == PASSED for v in verdicts),
         "exit_status": max((v.exit_status for v in verdicts), default=0),
-        "verdicts": [plain(v.as_dict() | {"diagnosis": v.diagnosis, "repair": repairs(v)}) for v in verdicts],
+        "verdicts": [
+            plain(v.as_dict() | told(v) | {"diagnosis": v.diagnosis, "repair": repairs(v)}) for v in verdicts
+        ],
     }
+
+
+def told(verdict: Verdict) -> dict[str, list[str]]:
+    """What it says, without the questions that are not asked."""
+    hidden, says = unconfirmed(verdict), {n: getattr(verdict, n) for n in ("lines", "causes", "suspicions")}
+    return {name: [text for text in texts if text not in hidden] for name, texts in says.items()}
 
 
 def repairs(verdict: Verdict) -> list[dict[str, Any]]:

@@ -13,11 +13,11 @@ import sys
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TextIO
 
-from ..grading.repair.telling import code_at, elsewhere, told
+from ..grading.repair.telling import code_at, elsewhere, lines_named, told
 from ..grading.sentences import source_line
 from ..grading.verdict import ERROR, FAILED, PASSED, SKIPPED, Verdict
 
@@ -70,7 +70,8 @@ def parts(verdict: Verdict, width: int) -> Parts:
     head = wrapped_spans(headline(verdict), width)
     tail = [[("  Next: ", ""), (verdict.next, "bold cyan")]] if verdict.next else []
     room = MOST_LINES - len(head) - len(tail)
-    body = shortened(verdict, width, room)
+    asked = [text for text in verdict.suspicions if text.endswith("?")]
+    body = shortened(replace(verdict, lines=[t for t in verdict.lines if t not in asked]), width, room)
     room -= sum(len(lines) for _, lines in body)
     output = printed(verdict, room)
     room -= len(output)
@@ -80,19 +81,28 @@ def parts(verdict: Verdict, width: int) -> Parts:
             below += extra
     facts = [line for text, lines in body if text not in verdict.suspicions for line in lines]
     suspected = {text: lines for text, lines in body if text in verdict.suspicions}
+    suspected |= {text: body_lines(text, width) for text in asked}
     return Parts(head + facts, suspected, output + below + tail)
 
 
 def with_repair(verdict: Verdict, width: int, report: Parts) -> list[Line]:
-    """The repair after the suspicions about its lines. Those about other lines follow, without questions,
-    which it has answered."""
+    """The repair after the suspicions about its lines; those about other lines follow."""
+    hidden, others = unconfirmed(verdict), elsewhere(verdict) if verdict.repair else []
+    kept = [text for text in report.suspected if text not in hidden]
+    first = [line for text in kept if text not in others for line in report.suspected[text]]
     if not verdict.repair:
-        return [line for lines in report.suspected.values() for line in lines]
-    others = elsewhere(verdict)
-    first = [line for text, lines in report.suspected.items() if text not in others for line in lines]
-    later = [text for text in report.suspected if text in others and not text.endswith("?")]
+        return first
+    later = [text for text in kept if text in others]
     found = repair_lines(verdict, width, report.above + first)
     return first + found + [line for text in later for line in report.suspected[text]]
+
+
+def unconfirmed(verdict: Verdict) -> list[str]:
+    """The questions that are not asked, since the line may well be right: no repair changes what they are about."""
+    edits = [edit for repair in verdict.repair for edit in repair.get("edits", [repair])]
+    changed = [(edit["line"], " ".join(edit["before"].split())) for edit in edits]
+    asked = [text for text in verdict.suspicions if text.endswith("?")]
+    return [q for q in asked if not any(n in lines_named(q) and code in q for n, code in changed)]
 
 
 def repair_lines(verdict: Verdict, width: int, above: Iterable[Line] = ()) -> list[Line]:

@@ -173,11 +173,13 @@ def test_student_text_is_not_markup(monkeypatch):
 
 @pytest.mark.parametrize("line", [4, 5, 0])
 @pytest.mark.parametrize("kind", [Terminal, io.StringIO])
-def test_a_suspicion_that_the_repair_does_not_confirm_is_taken_back(monkeypatch, kind, line):
+def test_a_suspicion_stands_above_the_repair_of_its_line_and_a_question_is_asked_only_there(
+    monkeypatch, kind, line
+):
     """line: of the repair; 0: none is found."""
-    asks = "Line 4 goes on to the end of the row: does it really go so far?"
-    found = wrong(suspicions=[asks], causes=[asks])
-    found.lines.append(asks)
+    asks, says = "Line 4 adds x: is that too much?", "Line 4 goes on to the end of the row."
+    found = wrong(suspicions=[asks, says], causes=[asks, says])
+    found.lines += [asks, says]
     out, during = kind(), []
     monkeypatch.setattr("sys.stdout", out)
 
@@ -185,21 +187,22 @@ def test_a_suspicion_that_the_repair_does_not_confirm_is_taken_back(monkeypatch,
         during.append(out.getvalue())
         code = [{"line": line, "text": "x = y;"}]
         place = {"how": "changed", "first": line, "last": line}
-        found.repair = [{"line": line, "places": [place], "code": code}] if line else []
+        found.repair = [{"line": line, "places": [place], "code": code, "before": "x"}] if line else []
 
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "40")
     show_verdict_around(found, look)
     rewritten = kind is Terminal and line == 5
-    assert ("Line 4" in during[0]) == (kind is Terminal) and "cases pass" not in during[0]
-    assert out.getvalue().count("\x1b[2A\x1b[J") == rewritten == out.getvalue().count("\x1b[J")
+    assert ("Line 4" in during[0]) == (kind is Terminal)
+    assert "too much?" not in during[0] and "cases pass" not in during[0]
     screen = out.getvalue()
+    assert screen.count("\x1b[1A\x1b[J") == rewritten == screen.count("\x1b[J")
     if rewritten:
-        before, after = screen.split("\x1b[2A\x1b[J")
-        screen = "".join(before.splitlines(keepends=True)[:-2]) + after
+        before, after = screen.split("\x1b[1A\x1b[J")
+        screen = "".join(before.splitlines(keepends=True)[:-1]) + after
     assert screen.splitlines() == text(found, 40)
-    assert ("Line 4" in screen) == (line != 5)
+    assert ("too much?" in screen) == (line == 4) and says in screen
 
 
 def test_among_several_an_untouched_stub_is_one_line():
