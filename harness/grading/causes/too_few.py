@@ -7,8 +7,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...course.cuda_pieces import Function, Piece, Variable
+from ...course.cuda_values import tunables
 from ...course.declare import Kernel, Launch
-from ...course.parameters import Scalar
+from ...course.parameters import Array, Scalar
 from ...devices.launching import triple
 from .expression_values import computed
 from .findings import Slip, shown, sign_of
@@ -41,17 +42,45 @@ def too_few_threads(
         if not own.body.holds(v) or not is_thread(v) or moves_on(own, v):
             continue
         for test in bounds_of(own, v):
-            short = [pair for case in failed if (pair := threads_and_elements(kernel, own, test, case))]
+            short = [(c, pair) for c in failed if (pair := threads_and_elements(kernel, own, test, c))]
             fine = [pair for case in passed if (pair := threads_and_elements(kernel, own, test, case))]
             if short and not fine:
-                threads, count = short[0]
+                case, (threads, count) = short[0]
                 have = "one thread" if threads == 1 else f"{threads} threads"
+                for_each = one_for_each(kernel, own, case, [*failed, *passed])
                 yield Slip(
                     test.line,
                     f"Line {test.line} lets {v.name} go up to {shown(test)} ({count} in a failing case); that launch has only "
-                    f"{have}, {NO_THREAD} {v.name} = {threads} or more.",
+                    f"{have}{for_each}, {NO_THREAD} {v.name} = {threads} or more.",
                 )
                 return
+
+
+def one_for_each(
+    kernel: Kernel,
+    own: Function,
+    case: tuple[Mapping[str, int], Launch],
+    cases: Sequence[tuple[Mapping[str, int], Launch]],
+) -> str:
+    """`, one for each element of y (n = 50), rounded up to whole blocks of 64`; "" if the launch of any case, or of one with
+    a larger y, is another."""
+
+    def fits(a: Array, dims: Mapping[str, int], launch: Launch) -> bool:
+        blocks, block = (math.prod(triple(n, "launch")) for n in (launch.grid, launch.block))
+        return blocks == -(-math.prod(a.shape(dims)) // block)
+
+    dims, launch = case
+    block, t = math.prod(triple(launch.block, "block")), tunables(own.file.text)
+    for a in kernel.outputs:
+        sizes = [str(size) for _, size in a.axes]
+        if not sizes or not set(sizes) <= dims.keys():
+            continue
+        larger = [{**d, **{s: n * d[s] + 1 for s in sizes}} for d, _ in cases for n in (3, 20)]
+        if all(fits(a, *c) for c in [*cases, *((d, kernel.launch(dict(d), t)) for d in larger)]):
+            count = math.prod(a.shape(dims))
+            rounded = f", rounded up to whole blocks of {block}" if count % block else ""
+            return f", one for each element of {a.name} ({' * '.join(sizes)} = {count}){rounded}"
+    return ""
 
 
 def too_few_in_a_block(

@@ -52,7 +52,8 @@ def told(number, head, body):
             "int P = H - F + 1, Q = W - F + 1;\n"
             + INDEX
             + "if (i >= N * K * P * Q) return;\natomicAdd(d, g[i]);",
-            "no thread does i = 64 or more.",
+            "that launch has only 64 threads, one for each element of grad_weights (C_out * C_in * F * F = 12), rounded up to "
+            "whole blocks of 64, so no thread does i = 64 or more.",
         ),
     ],
 )
