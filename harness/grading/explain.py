@@ -22,6 +22,7 @@ from .causes.bare import bare_elements
 from .causes.block_slips import same_slot, stores_meet, takes_what_changes
 from .causes.budget import Budget, Spent
 from .causes.collectives import kept_away
+from .causes.launch_axes import DO_THE_SAME
 from .causes.limits import ends_there
 from .causes.misuses import LAUNCH_PASSES
 from .causes.narrow_slips import stores_a_comparison
@@ -65,9 +66,12 @@ def explain(
     verdict.causes, verdict.suspicions = [], []
     failed = [puzzle.full_dims(o.case) for o in outcomes if o.kernel is shown.kernel and o.kind in RUNNABLE]
 
+    kind = shown.error.kind if isinstance(shown.error, KernelFault) else shown.kind
+
     def of_text(**how: bool) -> list[str]:
         found = causes(puzzle, shown.kernel, source, failed, **how) if told else []
-        verdict.suspicions = [text for text in found if not text.startswith(LAUNCH_PASSES)]
+        sure = decisive(found, kind)
+        verdict.suspicions = [text for text in found if text not in sure]
         return found
 
     if isinstance(shown.error, KernelFault):
@@ -79,18 +83,20 @@ def explain(
         short = reasons and shown.error.kind == "uninitialised-read"  # where it strays matters less than why
         called = name_in_file(shown.error.array, shown.kernel, source)
         found = replace(shown.error, other=None) if short else shown.error
-        lines = sentences.fault(found, source, called)
+        first = decisive(reasons, kind)
+        reasons = [text for text in reasons if text not in first]
+        fact = replace(found, more=(), explanation=advice_apart(found)[0] if first else found.explanation)
+        lines = first + sentences.fault(fact, source, called)
         lines += sentences.wrong_type(shown.error, shown.kernel)
         launched = puzzle, tunables(source), source
         surplus = sentences.surplus_thread(shown.error, shown.kernel, shown.case, *launched)
         others = elsewhere(puzzle, shown, outcomes, verdict, foresee)
         others = others or ([] if shown.timed_out or not (says := added(not reasons)) else [says])
-        others = without_consequences(others, reasons)
-        lines += surplus + others
-        verdict.causes = surplus + others + reasons
-        if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
+        why = surplus + reasons + without_consequences(others, first + reasons)
+        verdict.causes = first + why
+        if repeated := not first and shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
             lines = sentences.repeated(repeated.case.name, repeated.same_writes[0], source) + lines
-        return lines + reasons
+        return lines + why + ([] if first else sentences.others(found))
     if isinstance(shown.error, LaunchError):
         return sentences.launch_error(shown.error, shown.kernel)
     if not shown.mismatches:
@@ -133,10 +139,13 @@ def explain(
         if shown.same_writes and not verdict.causes:
             verdict.causes.append(written_twice(shown.same_writes[0]))
     of_lines = of_text(explained=bool(verdict.causes), named=bool(claim and claim.name))
-    verdict.causes = plainest_first(without_consequences(verdict.causes, of_lines) + of_lines)
-    if shown.kind == "unwritten" and not verdict.causes:
-        verdict.causes = only_store(shown.mismatches[0].array, shown.kernel, source)
-    return lines + verdict.causes
+    why = without_consequences(verdict.causes, of_lines) + of_lines
+    if shown.kind == "unwritten" and not why:
+        why = only_store(shown.mismatches[0].array, shown.kernel, source)
+    first = decisive(why, kind)
+    why = [text for text in why if text not in first]
+    verdict.causes = first + why
+    return first + lines + why
 
 
 def without_consequences(says: list[str], of_lines: list[str]) -> list[str]:
@@ -146,9 +155,17 @@ def without_consequences(says: list[str], of_lines: list[str]) -> list[str]:
     return [text for text in says if " stop early, " not in text]
 
 
-def plainest_first(says: list[str]) -> list[str]:
-    """A parameter that is never used explains the numbers, and comes before them."""
-    return sorted(says, key=lambda text: " never uses " not in text)
+def decisive(says: list[str], kind: str) -> list[str]:
+    """The sentences that come before everything, as the rest follows from them. kind: of the fault or verdict."""
+    ends = (LAUNCH_PASSES,) if kind in sentences.ENDS else (LAUNCH_PASSES, DO_THE_SAME, NO_THREAD)
+    of_values = (" never uses ",) * (kind in ("wrong", "unwritten"))
+    return [text for text in says if any(mark in text for mark in ends + of_values)]
+
+
+def advice_apart(fault: KernelFault) -> tuple[str, str]:
+    """What happened, and what usually helps."""
+    fact, _, advice = fault.explanation.partition(". ")
+    return (f"{fact}.", advice) if advice else (fault.explanation, "")
 
 
 def added_up(

@@ -71,8 +71,9 @@ def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: i
 
 
 def insert(lines: list[str], fault: KernelFault, more: list[str]) -> list[str]:
-    """The lines of a fault message with more lines inserted after those that they explain."""
-    after = lines.index(fault.explanation) + 1
+    """The lines of a fault message with more lines inserted after those that they explain: the explanation, or only what it
+    says has happened."""
+    after = max(i for i, text in enumerate(lines) if text and fault.explanation.startswith(text)) + 1
     while lines[after : after + 1] and lines[after].startswith("    "):  # the other line of the fault
         after += 1
     return lines[:after] + more + lines[after:]

@@ -15,6 +15,7 @@ from .findings import Slip
 if TYPE_CHECKING:
     from .misuses import Use
 
+DO_THE_SAME = " do the same"
 _RANKS = re.compile(r"thread_rank|thread_index|group_index|block_rank|block_index|asm")
 
 
@@ -33,7 +34,7 @@ def unused_axes(kernel: Kernel, mine: Use, launches: Sequence[Launch]) -> Iterat
                 yield Slip(
                     mine.function.name_line,
                     f"In this launch, {what}, and {kernel.name} never uses {name}.{axis}: "
-                    f"{'threads' if part == 'block' else 'blocks'} that differ only there do the same.",
+                    f"{'threads' if part == 'block' else 'blocks'} that differ only there{DO_THE_SAME}.",
                 )
 
 
@@ -51,6 +52,16 @@ def idle_axes(mine: Use, launches: Sequence[Launch]) -> Iterator[Slip]:
             idle[0].line,
             f"This launch has threads and blocks along {either(used, 'and')} alone: {listed} always 0 (line {idle[0].line}).",
         )
+
+
+def the_same(mine: Use, missing: Sequence[str]) -> str:
+    """`: all its threads do the same`, where neither its threads nor its blocks ask which they are; "" if they may tell
+    in another way, as by an atomic counter."""
+    if _RANKS.search(mine.file.text) or "atomic" in mine.file.text:
+        return ""
+    who = {"threadIdx": "all threads of a block", "blockIdx": "all its blocks"}
+    alike = [name for name in who if name in missing and not mine.of(name)]
+    return f": {'all its threads' if alike[1:] else who[alike[0]]}{DO_THE_SAME}" if alike else ""
 
 
 def indices_in(mine: Use) -> list[Piece]:

@@ -11,13 +11,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
+from math import prod
 
 from ...course.cuda_pieces import Function, Piece, Variable
 from ...course.cuda_text import CudaText, read
 from ...course.cuda_values import tunables
-from ...course.declare import Kernel, Puzzle
+from ...course.declare import Kernel, Launch, Puzzle
 from ...course.parameters import Scalar
 from ...course.stubs import stub_text
+from ...devices.launching import triple
+from ..compare import either
 from ..differences import with_parameters_of
 from .array_steps import other_rows, wrong_steps
 from .block_slips import block_slips
@@ -26,7 +29,7 @@ from .digits import mixed_digits
 from .expression_values import computed
 from .findings import Slip, reached, shown, sign_of
 from .guarded_axes import wrong_guards
-from .launch_axes import idle_axes, unused_axes
+from .launch_axes import idle_axes, the_same, unused_axes
 from .near_solution import differences
 from .noting import value_of
 from .outside_axis import varies
@@ -79,12 +82,14 @@ def misuses(
             found += change_slips(kernel, own, right)
             found += dropped_remainders(kernel, own, right, failed, dims, t)
             found += block_slips(kernel, own, right, list(zip(failed, launches, strict=True)))
-        beside = beside_the_solution(kernel, mine, stub, Use(solution, kernel.name))
+        beside = beside_the_solution(kernel, mine, stub, Use(solution, kernel.name), launches)
         found += [slip for slip in beside if not idle or " never uses " not in slip.says]
     return found or ([] if puzzle.repair else changed_lines(stub, mine))
 
 
-def beside_the_solution(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> list[Slip]:
+def beside_the_solution(
+    kernel: Kernel, mine: Use, stub: Use, solution: Use, launches: Sequence[Launch]
+) -> list[Slip]:
     """What the solution does and this file does not."""
     names = {p.name for p in kernel.params}
     own = {v.name for v in mine.function.parameters}
@@ -92,7 +97,11 @@ def beside_the_solution(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> 
     found = differences(mine.file, solution.file, kernel.name, own | known)
     use = mine, stub, solution
     if all(u.function for u in use) and own == names:
-        found += [*never_used(kernel, *use), *no_remainder(kernel, *use), *no_negative(kernel, *use)]
+        found += [
+            *never_used(kernel, *use, launches),
+            *no_remainder(kernel, *use),
+            *no_negative(kernel, *use),
+        ]
     return found
 
 
@@ -187,18 +196,26 @@ class Use:
         return sum(name in (e.part("left").code, e.part("right").code) for e in products if sign_of(e) == "*")
 
 
-def never_used(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
-    """Names that the solution's own lines use and this file's own do not."""
+def never_used(
+    kernel: Kernel, mine: Use, stub: Use, solution: Use, launches: Sequence[Launch] = ()
+) -> Iterator[Slip]:
+    """Names that the solution's own lines use and this file's own do not. launches: those that go wrong; where each has
+    one block, none needs its number."""
     names = [p.name for p in kernel.params] + [p.name for p in kernel.constants] + ["threadIdx", "blockIdx"]
     own = mine.beside(stub)
     missing = [n for n in names if solution.of(n) > stub.of(n) >= mine.of(n) and n not in own]
     places = {n: made_from(stub, n) for n in ("threadIdx", "blockIdx")}
     missing = [n for n in missing if not any(mine.of(d) > stub.of(d) for d in places.get(n, ()))]
-    if missing and any(mine.of(n) != stub.of(n) for n in mine.counts):  # it is not empty
-        given = any(stub.of(n) for n in missing)
-        listed = f"{', '.join(missing[:-1])} or {missing[-1]}" if missing[1:] else missing[0]
+    parts = {"threadIdx": "block", "blockIdx": "grid"}
+    several = [n for n, p in parts.items() if any(prod(triple(getattr(e, p), p)) > 1 for e in launches)]
+    missing = [n for n in missing if n not in parts or n in several or not launches]
+    if not any(mine.of(n) != stub.of(n) for n in mine.counts):  # it is empty
+        return
+    for some in ([n for n in missing if n in parts], [n for n in missing if n not in parts]):
+        given = any(stub.of(n) for n in some)
         where = f"Nothing that you wrote in {kernel.name} uses" if given else f"{kernel.name} never uses"
-        yield Slip(mine.function.name_line, f"{where} {listed}.")
+        if some:
+            yield Slip(mine.function.name_line, f"{where} {either(some, 'or')}{the_same(mine, some)}.")
 
 
 def made_from(stub: Use, name: str) -> set[str]:

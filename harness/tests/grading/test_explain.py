@@ -7,9 +7,12 @@ import re
 import pytest
 
 from harness.course.checkout import Course
+from harness.errors import KernelFault
 from harness.grading.causes import budget
-from harness.grading.explain import plainest_first, without_consequences
+from harness.grading.explain import decisive, explain, without_consequences
 from harness.grading.grade import Options, grade_file
+from harness.grading.runs import Outcome
+from harness.grading.verdict import Verdict
 from harness.maintain import check_mistakes
 from harness.tests.lenet.small import ROOT
 
@@ -109,12 +112,36 @@ def test_threads_that_do_the_same_work_are_not_suspected_of_short_integers(tmp_p
     )
 
 
-def test_what_is_never_used_comes_before_the_numbers():
-    assert plainest_first(["In y, x is lost.", "f never uses x.", "Line 3 ..."]) == [
+def test_what_everything_follows_from_is_decisive():
+    """A parameter that is never used explains numbers, but no race; threads that are lacking stray nowhere."""
+    unused, alike, lacks = (
         "f never uses x.",
-        "In y, x is lost.",
-        "Line 3 ...",
-    ]
+        "f never uses threadIdx: all threads of a block do the same.",
+        "Line 3 ..., so no thread does i = 8 or more.",
+    )
+    says = ["In y, x is lost.", unused, alike, lacks]
+    assert decisive(says, "wrong") == [unused, alike, lacks]
+    assert decisive(says, "race") == [alike, lacks]
+    assert decisive(says, "out-of-bounds") == []
+
+
+@pytest.mark.parametrize("kind", ["race", "out-of-bounds"])
+def test_a_kernel_without_indices_is_told_so_before_its_race_without_advice(kind):
+    puzzle = PUZZLES["11_sgd"]
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    start = text.index("{", text.index("void sgd_step"))
+    source = text[:start] + "{ for (int i = 0; i < n; i++) weights[i] -= velocity[i] = gradient[i]; }"
+    case = max(puzzle.cases, key=lambda c: c.dims["n"])
+    fault = KernelFault(kind, "A fault", "It is one. Put a barrier there.", line=2)
+    fault.more.append(KernelFault(kind, "", "", line=3))
+    shown = Outcome(case, puzzle.kernels[0], "fault", fault)
+    verdict = Verdict(puzzle.id, "kernel.cu")
+    lines = explain(puzzle, source, shown, [shown], verdict, lambda *_: None)
+    alike = "sgd_step never uses threadIdx or blockIdx: all its threads do the same."
+    where = next(i for i, line in enumerate(lines) if line.startswith("A fault"))
+    assert alike in verdict.causes and (lines[0] == alike) == (where == 1) == (kind == "race")
+    assert (alike in verdict.suspicions) == (kind != "race")
+    assert ("a barrier" in str(lines), "Also" in str(lines)) == (kind != "race",) * 2
 
 
 def test_lacking_threads_explain_sums_that_stop_early():

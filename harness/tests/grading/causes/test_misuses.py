@@ -95,7 +95,11 @@ BEGIN = "float sum = 0.0f;"
             + [("    float sum", "    int plane = b * C_in, row = 0;\n    float sum")],
             "there the step along b is C_in * H * W, along c is H * W, along h is W, along w is 1.",
         ),
-        ("01", [("blockIdx.x * blockDim.x + ", "")], "vector_add never uses blockIdx."),
+        (
+            "01",
+            [("blockIdx.x * blockDim.x + ", "")],
+            "vector_add never uses blockIdx: all its blocks do the same.",
+        ),
         (
             "02",
             [(BEGIN, f"{BEGIN} const float* b = B + col;"), ("B[k * N + col]", "*b; b += K")],
