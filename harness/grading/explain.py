@@ -27,6 +27,7 @@ from .causes.limits import ends_there
 from .causes.misuses import LAUNCH_PASSES
 from .causes.narrow_slips import stores_a_comparison
 from .causes.only_store import only_store
+from .causes.remainders import OTHER_SIZE
 from .causes.text_causes import causes
 from .causes.tile_slips import TURNED
 from .causes.too_few import NO_THREAD
@@ -157,7 +158,8 @@ def without_consequences(says: list[str], of_lines: list[str]) -> list[str]:
 
 def decisive(says: list[str], kind: str) -> list[str]:
     """The sentences that come before everything, as the rest follows from them. kind: of the fault or verdict."""
-    ends = (LAUNCH_PASSES,) if kind in sentences.ENDS else (LAUNCH_PASSES, DO_THE_SAME, NO_THREAD)
+    of_all = LAUNCH_PASSES, OTHER_SIZE
+    ends = of_all if kind in sentences.ENDS else (*of_all, DO_THE_SAME, NO_THREAD)
     of_values = (" never uses ",) * (kind in ("wrong", "unwritten"))
     return [text for text in says if any(mark in text for mark in ends + of_values)]
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...course.cuda_pieces import Function
+from ...course.cuda_pieces import Function, Variable
 from ...course.cuda_values import Tunables
 from ...course.declare import Kernel
 from ...course.parameters import Scalar
 from .array_steps import products
-from .expression_values import computed, fingerprint
+from .expression_values import fingerprint
 from .findings import Slip, shown, sign_of
-from .too_few import Known
+from .noting import index_of, is_set
+from .run_functions import TYPES, result
 
 LEAST = 3  # cases that pass
+OTHER_SIZE = " in a failing case, where "
 
 
 def dropped_remainders(
@@ -62,37 +64,63 @@ def other_sizes(
     failed: Sequence[Mapping[str, int]],
     every: Sequence[Mapping[str, int]],
 ) -> Iterator[Slip]:
-    """`OH = (H - R + stride - 1) / stride + 1`: a variable that is the size of an axis in every case that
-    passes, and another number in some that fail."""
-    passed = [d for d in every if d not in failed]
+    """`OH = (H - R + stride - 1) / stride + 1`: a variable that is the size of an axis in every case that passes, or is
+    used for it, and another number in some that fail."""
     names = {str(size) for a in kernel.arrays for _, size in a.axes} - {p.name for p in kernel.params}
+    hidden = {v.name for v in own.file.variables if own.body.holds(v)}
     scalars = [
-        (p, v.name) for p, v in zip(kernel.params, own.parameters, strict=False) if isinstance(p, Scalar)
+        (p, v.name)
+        for p, v in zip(kernel.params, own.parameters, strict=False)
+        if isinstance(p, Scalar) and v.name not in hidden and not is_set(own.body, v.name)
     ]
     for v in own.file.variables:
-        head = v.scope and v.scope.type == "for_statement"
-        if not own.body.holds(v) or not v.value or head or "/" not in v.value.code:
+        calls = v.value and any(own.file.function(name) for name, _ in v.value.calls())
+        if not own.body.holds(v) or not (calls or v.value and "/" in v.value.code):
             continue
-        now, then = (
-            [computed(v.value, Known({n: p.resolve(d) for p, n in scalars})) for d in some]
-            for some in (failed, passed)
-        )
-        if None in (*now, *then) or len(then) < LEAST or len(set(then)) == 1:
+        if v.type not in TYPES or is_set(own.body, v.name) or v.scope and v.scope.type == "for_statement":
             continue
-        alike = [
-            n for n in sorted(names) if all(d.get(n) == size for d, size in zip(passed, then, strict=True))
-        ]
-        if len(alike) != 1:
+        known = [(d, result(v.value, {n: p.resolve(d) for p, n in scalars})) for d in every]
+        passed = [(d, found) for d, found in known if d not in failed]
+        if None in [found for _, found in known]:
             continue
-        (name,) = alike
-        apart = [(size, d[name]) for d, size in zip(failed, now, strict=True) if size != d[name]]
-        if not apart or {size - right for size, right in apart} not in ({1}, {-1}):
+        name = meant_size(kernel, own, v, passed, names)
+        apart = [(found, d[name]) for d, found in known if name and d in failed and found[0] != d[name]]
+        if not apart:
             continue
-        size, right = apart[0]
-        yield Slip(
-            v.line,
-            f"Line {v.line} rounds {'up' if size > right else 'down'}: in a failing case {v.name} is {size}, where {name} is {right}.",
-        )
+        (size, line), right = apart[0]
+        if calls:
+            says = f"makes {v.name} = {size}{OTHER_SIZE}{name} is {right}"
+            says += f"; line {line} returns it" * (line > 0)
+        elif {found[0] - right for found, right in apart} in ({1}, {-1}):
+            says = f"rounds {'up' if size > right else 'down'}: in a failing case {v.name} is {size}, where {name} is {right}"
+        else:
+            continue
+        yield Slip(v.line, f"Line {v.line} {says}.")
+
+
+def meant_size(
+    kernel: Kernel,
+    own: Function,
+    v: Variable,
+    passed: Sequence[tuple[Mapping[str, int], tuple[int, int]]],
+    names: set[str],
+) -> str:
+    """The size that a variable is: in every case that passes, by its name, or as a place in the output is taken modulo
+    it, `output[i]` beside `i % Wo`; "" if none. passed: the cases, with its value."""
+    sizes = [found[0] for _, found in passed]
+    fits = [n for n in sorted(names) if all(d.get(n) == found[0] for d, found in passed)]
+    if len(passed) >= LEAST and len(set(sizes)) > 1:
+        return fits[0] if len(fits) == 1 else ""
+    if v.name in names:
+        return v.name
+    outputs = {own.parameters[i].name: p for i, p in enumerate(kernel.params) if p in kernel.outputs}
+    for store in own.body.all("assignment_expression"):
+        array, index = outputs.get(store.part("left").indexed.code), index_of(store.part("left"))
+        last = str(array.axes[-1][1]) if array and array.axes else ""
+        for e in own.body.all("binary_expression") if index and last in names else ():
+            if sign_of(e) == "%" and (e.part("left").code, e.part("right").code) == (index.code, v.name):
+                return last
+    return ""
 
 
 def masks(kernel: Kernel, own: Function, failed: Sequence[Mapping[str, int]]) -> Iterator[Slip]:

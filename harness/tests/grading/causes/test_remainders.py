@@ -70,6 +70,35 @@ def test_a_size_that_is_rounded_otherwise(size, says):
     assert not says or found[0].startswith(says)
 
 
+HELPER = """__device__ int along(int size, int step) {{
+    int n = 1;
+    while (n * step < size) n++;
+    return n{};
+}}
+__global__ void f(const float* x, float* y, int H, int stride) {{
+    int n = along(H, stride), i = threadIdx.x;
+    if (i < n) y[i] = x[i {} n];
+}}
+"""
+MAKES = "Line 7 makes n = {} in a failing case, where P is {}; line 4 returns it."
+
+
+@pytest.mark.parametrize(
+    ("more", "sign", "says"),
+    [
+        (" + (size == 7)", "/", [MAKES.format(5, 4)]),  # right in all cases that pass
+        (" + 1", "%", [MAKES.format(3, 2)]),  # none does, and i is taken modulo it
+        (" + 1", "/", []),
+        ("", "%", []),
+    ],
+)
+def test_a_size_that_a_function_returns(more, sign, says):
+    own = read(HELPER.format(more, sign)).function("f")
+    every = [{"H": h, "stride": s, "P": -(-h // s)} for h, s in ((4, 2), (6, 2), (9, 3), (7, 2), (8, 3))]
+    failed = [d for d in every if d["H"] == 7] if "7" in more else every
+    assert [slip.says for slip in other_sizes(STRIDED, own, failed, every)] == says
+
+
 @pytest.mark.parametrize(("mask", "told"), [("size - 1", True), ("size", False), ("3", False)])
 def test_a_mask_for_a_size_that_is_no_power_of_two(mask, told):
     own = read(TEXT.format(f"threadIdx.x & ({mask})")).function("f")
