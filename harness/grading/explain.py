@@ -22,6 +22,7 @@ from .causes.bare import bare_elements
 from .causes.block_slips import same_slot, stores_meet, takes_what_changes
 from .causes.budget import Budget, Spent
 from .causes.collectives import kept_away
+from .causes.lane_slips import LANE_0
 from .causes.launch_axes import DO_THE_SAME
 from .causes.limits import ends_there
 from .causes.misuses import LAUNCH_PASSES
@@ -159,7 +160,7 @@ def without_consequences(says: list[str], of_lines: list[str]) -> list[str]:
 def decisive(says: list[str], kind: str) -> list[str]:
     """The sentences that come before everything, as the rest follows from them. kind: of the fault or verdict."""
     of_all = LAUNCH_PASSES, OTHER_SIZE
-    ends = of_all if kind in sentences.ENDS else (*of_all, DO_THE_SAME, NO_THREAD)
+    ends = of_all if kind in sentences.ENDS else (*of_all, DO_THE_SAME, NO_THREAD, LANE_0)
     of_values = (" never uses ",) * (kind in ("wrong", "unwritten"))
     return [text for text in says if any(mark in text for mark in ends + of_values)]
 

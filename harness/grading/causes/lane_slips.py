@@ -14,15 +14,21 @@ from .noting import value_of
 
 WARPS = 2  # examined
 DOWN = "__shfl_down_sync"
+UNROLLED = 5  # shuffles that add up a warp without a loop
+LANE_0 = f"after {DOWN}, only lane 0 of a warp has the sum of its warp"
+LEAVES = ("return_statement", "continue_statement", "break_statement", "goto_statement")
 
 
 def stored_by_others(function: Function) -> Iterator[Slip]:
     """`sum = warp_sum(sum); if (t < 32) slot[t] = sum;`: after shuffles down, only lane 0 has the sum of its
     warp."""
     for e in function.body.all("assignment_expression"):
-        left, name = e.part("left"), e.part("right")
-        added = list(added_up(function, name)) if name.kind == "identifier" else []
+        left, names = e.part("left"), e.part("right").all("identifier")
+        sums = [(n, added) for n in names if (added := list(added_up(function, n)))]
+        name, added = sums[0] if sums else (None, [])
         if left.kind != "subscript_expression" or not added or added[-1] > e.start:
+            continue
+        if set_between(function, name, added[-1]):
             continue
         tests = [
             part
@@ -35,10 +41,40 @@ def stored_by_others(function: Function) -> Iterator[Slip]:
         if wrong and any("threadIdx" in test_names(test) for test in tests):
             yield Slip(
                 e.line,
-                f"Line {e.line} lets thread {wrong[0]} store {name.code}: after {DOWN}, only lane 0 of a warp has the sum of its "
-                "warp.",
+                f"Line {e.line} lets thread {wrong[0]} store {name.code}: {LANE_0}.",
             )
             return
+
+
+def added_by_all(function: Function) -> Iterator[Slip]:
+    """`sum = warp_sum(sum); atomicAdd(&total, sum);` by all lanes, where no condition and nothing that leaves stands between the
+    two."""
+    for called, call in function.body.calls():
+        arguments = call.part("arguments").parts if call.part("arguments") else ()
+        name = arguments[-1] if called == "atomicAdd" and len(arguments) == 2 else None
+        added = list(added_up(function, name)) if name and name.kind == "identifier" else []
+        if not added or added[-1] > call.start or set_between(function, name, added[-1]):
+            continue
+        between = [
+            p
+            for p in function.body.all("if_statement", "conditional_expression", *LEAVES)
+            if added[-1] < p.start < call.start
+        ]
+        if not between:
+            yield Slip(call.line, f"Line {call.line} lets every lane add its {name.code}: {LANE_0}.")
+            return
+
+
+def set_between(function: Function, name: Piece, place: int) -> bool:
+    """Whether a variable is set between a place and its use: `sum = __shfl_sync(ALL, sum, 0)` gives all lanes the sum."""
+    return any(
+        p.code == name.code and place < p.start < name.start and (p.is_updated or is_set_by(p))
+        for p in function.body.all("identifier")
+    )
+
+
+def is_set_by(p: Piece) -> bool:
+    return p.outer.kind == "assignment_expression" and p.outer.part("left") == p
 
 
 def lane_for_a_distance(function: Function) -> Iterator[Slip]:
@@ -69,25 +105,32 @@ def lane_for_a_distance(function: Function) -> Iterator[Slip]:
 
 
 def added_up(function: Function, name: Piece) -> Iterator[int]:
-    """Where a variable becomes the sum of a warp by shuffles down: in a loop, or by a call of a function that
-    has one."""
-    variable = function.file.variable_at(name.code, name.start)
+    """Where a variable becomes the sum of a warp by shuffles down: in a loop, by several in turn, or by a call of a function
+    that does no other shuffles."""
+    variable, found = function.file.variable_at(name.code, name.start), []
     for e in function.body.all("assignment_expression", "init_declarator"):
         to, value = (e.part(a) or e.part(b) for a, b in (("left", "declarator"), ("right", "value")))
         same = to.code == name.code and function.file.variable_at(name.code, e.end) == variable
-        if (
-            same
-            and value
-            and kind_of(name) == FLOAT
-            and any(adds_down(call, at) for call, at in value.calls())
-        ):
-            yield e.end
+        if same and value and kind_of(name) == FLOAT:
+            found += [
+                (e.end, adds_down(call, at))
+                for call, at in value.calls()
+                if call == DOWN or adds_down(call, at)
+            ]
+    if len(found) >= UNROLLED or any(whole for _, whole in found):
+        yield from (end for end, _ in found)
 
 
 def adds_down(name: str, call: Piece) -> bool:
+    """Whether a call adds up a warp, as part of a loop or in a function of the file."""
     called = call.file.function(name)
     if called:
-        return any(inner == DOWN for inner, _ in called.body.calls())
+        inner = [
+            other
+            for other, _ in called.body.calls()
+            if other.startswith("__shfl") or call.file.function(other)
+        ]
+        return set(inner) == {DOWN}
     return name == DOWN and bool(call.file.around(call.start, *LOOPS))
 
 

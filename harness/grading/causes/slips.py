@@ -13,7 +13,7 @@ from ...course.cuda_text import read
 from ...course.cuda_tree import LOOPS
 from ...course.cuda_types import FLOAT, INTEGER, kind_of, of_type
 from .findings import Slip, reached, shown, sign_of
-from .lane_slips import lane_for_a_distance, stored_by_others
+from .lane_slips import added_by_all, lane_for_a_distance, stored_by_others
 from .loop_slips import BODIES, COMPARISONS, LOOP_DETECTORS
 from .narrow_slips import passed_as_an_integer, stored_as_an_integer
 from .noting import index_of
@@ -379,6 +379,7 @@ DETECTORS = (
     *LOOP_DETECTORS,
     *TURN_DETECTORS,
     stored_by_others,
+    added_by_all,
     lane_for_a_distance,
     stored_as_an_integer,
     passed_as_an_integer,

@@ -15,6 +15,9 @@ SUMS = "float t = 0, p = 0;\nfor (int i = 0; i < n; i++) {{\n for (int j = 0; j 
 UNBRACED = "float s = 0;\nfor (int i = 0; i < n; i++)\n    int j = 2 * i;\n{}s += a[i];\nc[0] = s;"
 
 
+UNROLLED = " ".join(f"s += __shfl_down_sync(~0u, s, {o});" for o in (16, 8, 4, 2, 1))
+
+
 def found(body):
     return [slip.says for slip in slips(KERNEL.format(body), "k")]
 
@@ -131,6 +134,15 @@ def found(body):
             "Line 4 lets thread 1 store s: after __shfl_down_sync, only lane 0",
         ),
         (
+            "float s = a[threadIdx.x];\nfor (int o = 16; o > 0; o /= 2) s += __shfl_down_sync(~0u, s, o);\n"
+            "if (threadIdx.x == 31) c[n] = s + a[n];",
+            "Line 4 lets thread 31 store s: after __shfl_down_sync, only lane 0",
+        ),
+        (
+            f"float s = a[threadIdx.x];\n{UNROLLED}\natomicAdd(&c[n], s);",
+            "Line 4 lets every lane add its s: after __shfl_down_sync, only lane 0",
+        ),
+        (
             "float m = a[n];\nint at = n;\nfor (int i = 0; i < F; i++) {\n int k = n + i; float x = a[k];\n"
             " if (x > m) { m = x; at = i; }\n}\nc[0] = a[at];",
             "Line 6 sets at to i, but line 5 reads a at k",
@@ -200,6 +212,11 @@ def test_a_slip_is_named(body, says):
         "float m = a[0];\nfor (int i = 1; i < n; i++) { if (a[i] > m) m = a[i]; c[i] = m; }",
         "const float* p = a;\nfor (int i = 0; i < n; i++, p++) if (i < F) c[i] = *p;",
         "float s = 0;\nfor (int i = 1; i <= n; i++) s += a[i - 1];\nc[0] = s;",
+        f"float s = a[n];\n{UNROLLED}\nif (threadIdx.x % 32 == 0) atomicAdd(&c[n], s);",
+        f"float s = a[n];\n{UNROLLED}\nif (threadIdx.x % 32) return;\natomicAdd(&c[n], s);",
+        f"float s = a[n];\n{UNROLLED}\ns = __shfl_sync(~0u, s, 0);\natomicAdd(&c[n], s / 32);",
+        f"float s = a[n];\n{UNROLLED}\ns = __shfl_sync(~0u, s, 0);\nif (threadIdx.x < 2) c[threadIdx.x] = s;",
+        "float s = a[n];\ns += __shfl_down_sync(~0u, s, 1);\natomicAdd(&c[n], s);",
         "float s = a[0];\nfor (int o = 16; o > 0; o /= 2) s += __shfl_xor_sync(~0u, s, o);\nif (threadIdx.x < 32) c[n] = s;",
         "float t[4];\nfor (int i = 0; i < n; i++) t[i % 4] = 0;\nc[0] = t[0];",
         "float t[4];\nfor (int i = 0; i < n; i++) { t[i % 4] = a[i]; c[i] = t[0] + t[1]; }",
