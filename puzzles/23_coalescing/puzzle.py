@@ -67,6 +67,20 @@ MISTAKES = (
             says="Every read is taken to be of neighbouring floats: stride is missing.",
         ),
         Mistake(
+            "a sector from the place read",
+            (
+                (FIRST, "int count = 0, next = 0;"),
+                (SECTOR, "int place = start[idx] + lane * stride[idx];"),
+                (
+                    "if (sector != last) count++;",
+                    "if (lane == 0 || place >= next) { count++; next = place + 8; }",
+                ),
+                ("last = sector;", ""),
+            ),
+            says="A sector is taken to begin at the first place read in it: sectors begin at multiples of 8 floats, "
+            "wherever a lane reads.",
+        ),
+        Mistake(
             "first to last",
             ("if (sector != last) count++;", "count = sector - start[idx] / 8 + 1;"),
             says="Sectors that lie between two lanes and that no lane touches are counted: they are not "
