@@ -8,16 +8,21 @@ from math import prod
 
 import numpy as np
 
-from ...course.cuda_pieces import Piece
-from ...course.cuda_text import CudaText, read
+from ...course.cuda_values import tunables
 from ...course.declare import Puzzle
 from ...devices.virtual.run.trace import Steps
+from ...devices.virtual.runtime.abi import INFO_SHARED, INFO_WRITE
 from ...errors import KernelFault
+from ..compare import either
 from ..race_timeline import linear, recorded
 from ..runs import Outcome, Setup
+from .accesses import is_divided
 from .summed import MOST_STEPS
 
 ORDINALS = "first", "second", "third", "fourth"
+MOST_RUNS = 3  # ranges of elements that are listed
+GUARD = 128  # bytes: arrays in shared memory begin at a multiple
+SIZE = 255  # of an access, in the lowest bits of what is recorded about it
 
 
 def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[str]:
@@ -26,63 +31,50 @@ def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: i
     if fault.kind != "uninitialised-read" or "__shared__" not in fault.headline or failed.case.stress:
         return []
     _, shape, steps = recorded(puzzle, source, failed, setup, seed, MOST_STEPS)
-    return told(fault, source, steps, *shape) if steps and len(steps.rows) < MOST_STEPS else []
+    if not steps or len(steps.rows) >= MOST_STEPS or is_divided(fault.array, source) or "async" in source:
+        return []  # a copy in flight writes later
+    launch = failed.kernel.launch(dict(puzzle.full_dims(failed.case)), tunables(source))
+    return told(fault, steps, *shape, launch.shared_mem)
 
 
 def told(
-    fault: KernelFault, source: str, steps: Steps, grid: Sequence[int], block: Sequence[int]
+    fault: KernelFault, steps: Steps, grid: Sequence[int], block: Sequence[int], dynamic: int = 0
 ) -> list[str]:
-    """`By then, line 30 has written only elements from tile[0] to tile[271].`"""
-    file, at = read(source), [int(n) for n in re.findall(r"\d+", fault.index)]
+    """`By then, line 30 has written only elements from tile[0] to tile[271].` dynamic: the bytes of dynamic shared
+    memory."""
+    at = [int(n) for n in re.findall(r"\d+", fault.index)]
     shape = [int(n) for n in re.findall(r"\d+", fault.shape)] or [0]
     size = re.search(r"of size (\d+) bytes", fault.headline)
-    uses = [p for p in file.whole.all("identifier") if p.code == fault.array]
-    stores = {line for p in uses if (line := stored_in(p))}
-    plain = not any(map(handed_on, uses)) and alone(file, fault.array, {*stores, fault.line})
-    plain = plain and len(file.subscripts(fault.array, fault.line)) == 1
-    if not size or not stores or not plain or len(shape) != len(at) or len(at) > len(ORDINALS):
+    if not size or len(shape) != len(at) or len(at) > len(ORDINALS):
         return []
     bytes_, flat = int(size[1]), sum(n * prod(shape[i + 1 :]) for i, n in enumerate(at))
-    written: dict[int, int] = {}  # the line that wrote it, by address
-    for s in steps.in_lines(linear(fault.block, grid), {*stores, fault.line}):
-        if s.kind == "write" and s.line in stores:
-            written[s.address] = s.line
-        elif s.thread == linear(fault.thread, block) and s.line == fault.line and s.address not in written:
-            base = s.address - bytes_ * flat
-            places = [(a - base) // bytes_ for a in written]
-            if all(place >= 0 and (shape == [0] or place < prod(shape)) for place in places):
-                return described(fault.array, at, places, shape, sorted(set(written.values())))
-            return []
-    return []
+    of_block = steps.accesses(linear(fault.block, grid))
+    rows = of_block[of_block["info"] & INFO_SHARED != 0]
+    lines, writes = steps.lines[rows["site"]], rows["info"] & INFO_WRITE != 0
+    mine = (rows["thread"] == linear(fault.thread, block)) & (lines == fault.line) & ~writes
+    first: dict[int, int] = {}  # by instruction: the first of its reads of what nobody had written
+    for i in np.flatnonzero(mine).tolist():
+        if rows["address"][i] not in words(rows[:i][writes[:i]], bytes_):
+            first.setdefault(int(rows["site"][i]), i)
+    if len(first) != 1:  # with several, it is not known which is of the array
+        return []
+    (read,) = first.values()
+    base = int(rows["address"][read]) - bytes_ * flat
+    if base % GUARD:  # it read something else before
+        return []
+    end = base + (bytes_ * prod(shape) if shape != [0] else dynamic)
+    before = rows[:read][writes[:read]]
+    inside = (before["address"] >= base) & (before["address"] < end)
+    places = (words(before[inside], bytes_) - base) // bytes_
+    who = sorted({int(n) for n in steps.lines[before[inside]["site"]]})
+    return described(fault.array, at, places.tolist(), shape, who)
 
 
-def stored_in(name: Piece) -> int:
-    """The line in which an element of an array is set; 0 if it is not set in this file."""
-    access = name
-    while access.outer.kind == "subscript_expression" and access.outer.parts[0] == access:
-        access = access.outer
-    outer = access.outer
-    return (
-        access.line if outer.kind == "assignment_expression" and outer.part("left") == access != name else 0
-    )
-
-
-def handed_on(name: Piece) -> bool:
-    """Whether an array or the address of an element is passed to something that may fill it."""
-    access = name
-    while access.outer.kind == "subscript_expression" and access.outer.parts[0] == access:
-        access = access.outer
-    declared = access.outer.kind in ("array_declarator", "init_declarator")
-    return access == name and not declared or access.outer.code.startswith("&")
-
-
-def alone(file: CudaText, array: str, lines: set[int]) -> bool:
-    """Whether these lines name no other shared array; with two it would be unknown which one an access is
-    to."""
-    shared = {v.name for v in file.variables if "__shared__" in v.words}
-    pointers = {v.name for v in file.variables if v.pointer and v.value and v.file.function_at(v.line)}
-    named = {p.code for p in file.whole.all("identifier") if p.line in lines}
-    return not named & (shared | pointers) - {array}
+def words(rows: np.ndarray, size: int) -> np.ndarray:
+    """The addresses of the elements of a size that accesses reach; those of several elements reach each of them."""
+    each = np.maximum(1, (rows["info"] & SIZE) // size).astype(int)
+    nth = np.arange(each.sum()) - np.repeat(each.cumsum() - each, each)
+    return np.unique(np.repeat(rows["address"].astype(np.int64), each) + size * nth)
 
 
 def described(
@@ -91,21 +83,33 @@ def described(
     """at: the element read; places: those written. shape: [0] for one axis of any length."""
     if not places:
         return [f"By then, nothing of {array} has been written."]
-    who = (
-        f"line {lines[0]} has"
-        if len(lines) == 1
-        else f"lines {', '.join(map(str, lines[:-1]))} and {lines[-1]} have"
-    )
+    if 0 in lines:
+        return []
+    who = f"line{'s' * (len(lines) > 1)} {either([*map(str, lines)], 'and')} {'have' if lines[1:] else 'has'}"
     axes = np.unravel_index(places, shape) if shape != [0] else [np.array(places)]
     ends = [(int(x.min()), int(x.max())) for x in axes]
     outside = [i for i, (first, last) in enumerate(ends) if not first <= at[i] <= last]
+    if len(at) == 1:
+        return [f"By then, {who} written only {text}."] if (text := elements(array, at[0], axes[0])) else []
     if not outside:
         return []
-    if len(at) == 1:
-        first, last = (f"{array}[{end}]" for end in ends[0])
-        only = first if first == last else f"elements from {first} to {last}"
-        return [f"By then, {who} written only {only}."]
     some = [
         f"{ORDINALS[i]} index {ends[i][0]}" + f" to {ends[i][1]}" * (ends[i][1] > ends[i][0]) for i in outside
     ]
     return [f"By then, {who} written only elements of {array} with {' and '.join(some)}."]
+
+
+def elements(array: str, at: int, places: np.ndarray) -> str:
+    """`tile[0] to tile[87] and tile[256] to tile[339]`, `8 rows of 11 elements, 34 apart, from tile[0] to tile[248]`; "" if the
+    element `at` is between two of many."""
+    places = np.unique(places)
+    runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
+    first, last = f"{array}[{places[0]}]", f"{array}[{places[-1]}]"
+    apart = {int(b[0] - a[0]) for a, b in zip(runs, runs[1:], strict=False)}
+    if len(runs) <= MOST_RUNS:
+        names = [f"{array}[{r[0]}]" + f" to {array}[{r[-1]}]" * (len(r) > 1) for r in runs]
+        return either(names, "and")
+    if len(apart) == 1 and len({len(r) for r in runs}) == 1:
+        one = "elements" if len(runs[0]) == 1 else f"rows of {len(runs[0])} elements"
+        return f"{len(runs)} {one}, {apart.pop()} apart, from {first} to {last}"
+    return "" if places[0] <= at <= places[-1] else f"elements from {first} to {last}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,11 +43,9 @@ class Steps:
         rows = self.rows
         return self._steps((rows["block"] == block) & (rows["thread"] == thread) & (rows["what"] == _ACCESS))
 
-    def in_lines(self, block: int, lines: Iterable[int]) -> list[Step]:
-        """The accesses of a block in some lines of the file."""
-        rows, sites = self.rows, np.flatnonzero(np.isin(self.lines, list(lines)))
-        own = (rows["block"] == block) & (rows["what"] == _ACCESS)
-        return self._steps(own & np.isin(rows["site"], sites))
+    def accesses(self, block: int) -> np.ndarray:
+        """The rows of the accesses of a block."""
+        return self.rows[(self.rows["block"] == block) & (self.rows["what"] == _ACCESS)]
 
     def touching(self, address: int) -> set[int]:
         """The numbers of the accesses to the word at a device address."""
