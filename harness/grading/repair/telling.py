@@ -71,7 +71,8 @@ def told(verdict: Verdict) -> str:
     else:
         effect = f"all {verdict.case_total} cases pass" if verdict.case_total > 1 else "the case pass"
     still_slow = not all(repair.get("is_fast", True) for repair in verdict.repair)
-    return f"{says[0].upper()}{says[1:]} makes {effect}{', though it is not fast enough then' * still_slow}."
+    slow = " All results of the kernel are right then, so that it is judged for speed, and it is not fast enough yet."
+    return f"{says[0].upper()}{says[1:]} makes {effect}.{slow * still_slow}"
 
 
 def code_at(verdict: Verdict, most: int = MOST_CODE) -> dict[int, str]:
@@ -117,7 +118,21 @@ def _phrase(repair: Mapping) -> str:
         side = "above" if "above" in place else "below"
         return f"moving {_lines(found)} {side} line {place[side]}"
     gaps = [f" and {_gap(place)}" for place in found if place["how"] == "added"]
-    return f"{CHANGE}in {_lines([place for place in found if place['how'] != 'added'])}{''.join(gaps)}"
+    where = _lines([place for place in found if place["how"] != "added"])
+    return f"{CHANGE}in {where}{''.join(gaps)}{_in_common(repair)}"
+
+
+def _in_common(repair: Mapping) -> str:
+    """What a change in many lines has in common: it is the same in all of them, or about one name in all."""
+    edits = repair.get("edits", [repair])
+    lines = {n for place in repair["places"] for n in range(place["first"], place["last"] + 1)}
+    if len(lines) <= MOST_CODE:
+        return ""
+    if len(edits) > 1 and len({(edit["before"], edit["after"]) for edit in edits}) == 1:
+        return ", the same in each,"
+    names = set.intersection(*(set(re.findall(r"\b[A-Za-z_]\w*", edit["before"])) for edit in edits))
+    about = f" and are all about {either(sorted(names), 'and')}" if names and len(edits) > 1 else ""
+    return f", which belong together{about},"
 
 
 def _gap(place: Mapping) -> str:

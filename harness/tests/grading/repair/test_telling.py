@@ -98,6 +98,23 @@ def test_of_many_lines_the_first_are_shown_and_none_twice():
     assert [line[:4] for line in shown(found) if "|" in line] == ["8 | ", "|   ", "7 | ", "9 | "]
 
 
+@pytest.mark.parametrize(
+    ("edits", "says"),
+    [
+        ([("x[i]", "x[j]"), ("i + 1", "j")], ", which belong together and are all about i,"),
+        ([("x", "y"), ("x", "y")], ", the same in each,"),
+        ([("x", "y"), ("z", "")], ", which belong together,"),
+        ([("x + y", "y")], ", which belong together,"),
+    ],
+)
+def test_what_the_changes_of_many_lines_have_in_common(edits, says):
+    made = change(7, last=10) | {"edits": [{"line": 7, "before": a, "after": b} for a, b in edits]}
+    found = Verdict("01", "kernel.cu", case_total=4, repair=[made])
+    assert told(found) == f"One change in lines 7 to 10{says} makes all 4 cases pass."
+    made["places"] = change(7, last=9)["places"]
+    assert told(found) == "One change in lines 7 to 9 makes all 4 cases pass."
+
+
 def test_the_lines_that_a_sentence_names():
     assert lines_named("Line 25, and lines 3 to 5, for 7 elements") == {25, 3, 4, 5}
     assert lines_named("the loop of line 30 and 31 others") == {30, 31}
@@ -124,4 +141,7 @@ def test_there_is_a_sentence_for_every_kind_of_edit(races):
 def test_a_repair_after_which_the_kernel_is_right_but_slow_says_so():
     found = wrong()
     found.repair[0]["is_fast"] = False
-    assert told(found) == "One change in line 7 makes all 4 cases pass, though it is not fast enough then."
+    assert told(found) == (
+        "One change in line 7 makes all 4 cases pass. All results of the kernel are right then, so that it is judged for "
+        "speed, and it is not fast enough yet."
+    )
