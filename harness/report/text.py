@@ -86,23 +86,20 @@ def parts(verdict: Verdict, width: int) -> Parts:
 
 
 def with_repair(verdict: Verdict, width: int, report: Parts) -> list[Line]:
-    """The repair after the suspicions about its lines; those about other lines follow."""
-    hidden, others = unconfirmed(verdict), elsewhere(verdict) if verdict.repair else []
-    kept = [text for text in report.suspected if text not in hidden]
-    first = [line for text in kept if text not in others for line in report.suspected[text]]
-    if not verdict.repair:
-        return first
-    later = [text for text in kept if text in others]
-    found = repair_lines(verdict, width, report.above + first)
-    return first + found + [line for text in later for line in report.suspected[text]]
+    """The suspicions about its lines, and the repair."""
+    hidden = unconfirmed(verdict)
+    first = [line for text, lines in report.suspected.items() if text not in hidden for line in lines]
+    return first + (repair_lines(verdict, width, report.above + first) if verdict.repair else [])
 
 
 def unconfirmed(verdict: Verdict) -> list[str]:
-    """The questions that are not asked, since the line may well be right: no repair changes what they are about."""
+    """The suspicions that are not told, since the line may well be right: those about lines that a repair leaves as they
+    are, and questions unless a repair changes what they are about."""
     edits = [edit for repair in verdict.repair for edit in repair.get("edits", [repair])]
     changed = [(edit["line"], " ".join(edit["before"].split())) for edit in edits]
     asked = [text for text in verdict.suspicions if text.endswith("?")]
-    return [q for q in asked if not any(n in lines_named(q) and code in q for n, code in changed)]
+    open_ = [q for q in asked if not any(n in lines_named(q) and code in q for n, code in changed)]
+    return [*open_, *elsewhere(verdict)]
 
 
 def repair_lines(verdict: Verdict, width: int, above: Iterable[Line] = ()) -> list[Line]:

@@ -173,7 +173,7 @@ def test_student_text_is_not_markup(monkeypatch):
 
 @pytest.mark.parametrize("line", [4, 5, 0])
 @pytest.mark.parametrize("kind", [Terminal, io.StringIO])
-def test_a_suspicion_stands_above_the_repair_of_its_line_and_a_question_is_asked_only_there(
+def test_a_suspicion_that_the_repair_does_not_confirm_is_taken_back_and_a_question_waits_for_it(
     monkeypatch, kind, line
 ):
     """line: of the repair; 0: none is found."""
@@ -202,7 +202,7 @@ def test_a_suspicion_stands_above_the_repair_of_its_line_and_a_question_is_asked
         before, after = screen.split("\x1b[1A\x1b[J")
         screen = "".join(before.splitlines(keepends=True)[:-1]) + after
     assert screen.splitlines() == text(found, 40)
-    assert ("too much?" in screen) == (line == 4) and says in screen
+    assert ("too much?" in screen) == (line == 4) and (says in screen) == (line != 5)
 
 
 def test_among_several_an_untouched_stub_is_one_line():

@@ -52,11 +52,11 @@ CODE = "7 |     line(7);"
         ([ORDER], [HERE], [ORDER, HERE, ONE, CODE]),
         ([ORDER], [OPERATOR], [ORDER, ONE, CODE]),
         ([ORDER], [THERE], [ORDER, ONE, CODE]),
-        ([ORDER], [ELSEWHERE], [ORDER, ONE, CODE, ELSEWHERE]),
-        ([], [THERE, ELSEWHERE, BOTH], [BOTH, ONE, CODE, ELSEWHERE]),
+        ([ORDER], [ELSEWHERE], [ORDER, ONE, CODE]),
+        ([], [THERE, ELSEWHERE, BOTH], [BOTH, ONE, CODE]),
     ],
 )
-def test_facts_then_the_repair_then_suspicions_about_other_lines(causes, suspected, expected):
+def test_facts_then_suspicions_about_its_lines_then_the_repair(causes, suspected, expected):
     found = wrong(*causes, suspected=suspected)
     first, *rest = shown(found)
     assert rest == expected
