@@ -161,7 +161,8 @@ def exchanged(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
                     where = f"Line {lines[0]}" if len(lines) == 1 else f"Lines {lines[0]} and {lines[1]}"
                     verb = "gives" if len(lines) == 1 else "give"
                     yield Slip(
-                        lines[0], f"{where} {verb} {a} what belongs to {b}, and {b} what belongs to {a}."
+                        lines[0],
+                        f"{where} {verb} {a} the value {shown(piece)}, and {b} the value {shown(other)}: is it the other way round?",
                     )
 
 
@@ -379,6 +380,6 @@ def leaves(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
             if loops and loops[0].kind == "for_statement":
                 yield Slip(
                     leave.line,
-                    f"The break in line {leave.line} ends the whole loop that begins in line {loops[0].line}; to skip one "
-                    "iteration, write continue.",
+                    f"The break in line {leave.line} ends the whole loop that begins in line {loops[0].line}: is only one "
+                    "iteration to be skipped, by continue?",
                 )

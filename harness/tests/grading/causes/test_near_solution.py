@@ -71,12 +71,12 @@ def told(*edits):
         (
             "continue",
             "break",
-            "The break in line 8 ends the whole loop that begins in line 5; to skip one iteration, write continue.",
+            "The break in line 8 ends the whole loop that begins in line 5: is only one iteration to be skipped, by continue?",
         ),
         (
             "row = blockIdx.y, col = blockIdx.x",
             "row = blockIdx.x, col = blockIdx.y",
-            "Line 2 gives col what belongs to row",
+            "Line 2 gives col the value blockIdx.y, and row the value blockIdx.x: is it the other way round?",
         ),
     ],
 )
