@@ -12,13 +12,14 @@ from ...course.cuda_values import Values
 from .findings import sign_of
 from .noting import index_of, value_of
 from .own_functions import Passed, returned
+from .run_functions import quotient, remainder
 
 SIGNS: Mapping[str, Callable[[int, int], int]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
-    "/": operator.floordiv,
-    "%": operator.mod,
+    "/": quotient,
+    "%": remainder,
     "<": operator.lt,
     ">": operator.gt,
     "<=": operator.le,

@@ -30,12 +30,17 @@ def quotient(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
+def remainder(a: int, b: int) -> int:
+    """With the sign of what is divided."""
+    return a - b * quotient(a, b)
+
+
 SIGNS: Mapping[str, Callable[[int, int], int]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
     "/": quotient,
-    "%": lambda a, b: a - b * quotient(a, b),
+    "%": remainder,
     "<": operator.lt,
     ">": operator.gt,
     "<=": operator.le,

@@ -30,7 +30,16 @@ def test_the_terms_of_what_is_returned():
     assert fingerprint(value("at(0, N, 0, 4, M)")) == fingerprint(value("N * M"))
 
 
-@pytest.mark.parametrize(("text", "worth"), [("up(N, 4)", 3), ("at(1, N, M, 4, M)", 33), ("twice(N)", None)])
+@pytest.mark.parametrize(
+    ("text", "worth"),
+    [
+        ("up(N, 4)", 3),
+        ("at(1, N, M, 4, M)", 33),
+        ("twice(N)", None),
+        ("(M - N + 1) / M", -3),
+        ("(M - N + 1) % M", -1),
+    ],
+)
 def test_the_value_of_what_is_returned(text, worth):
     assert computed(value(text), {"N": 10, "M": 2}) == (worth if text != "at(1, N, M, 4, M)" else 30)
 
