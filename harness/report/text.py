@@ -120,10 +120,14 @@ def shortened(verdict: Verdict, width: int, room: int) -> list[tuple[str, list[L
     if sum(map(len, lines)) <= room:
         return list(zip(texts, lines))
     every = range(len(texts))
-    first = [i for i in every if i < LEAST and lines[i]]
+    above = next(
+        (i for i in every if texts[i] not in verdict.causes), 0
+    )  # sentences from which the rest follows
+    least = LEAST + above
+    first = [i for i in every if i < least and lines[i]]
     facts = [i for i in every if texts[i] in verdict.causes and not texts[i].endswith("?")]
     facts.sort(key=lambda i: len(lines[i]))  # rather several short ones than one that is long
-    element = [i for i in every if i >= LEAST and i not in facts and not is_source(texts[i])][:1]
+    element = [i for i in every if i >= least and i not in facts and not is_source(texts[i])][:1]
     values = [i for i in every if texts[i].startswith("There ")]
     others = sorted(every, key=lambda i: texts[i].endswith("?"))
     kept: defaultdict[int, list[Line]] = defaultdict(list)

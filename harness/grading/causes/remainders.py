@@ -73,6 +73,7 @@ def other_sizes(
         for p, v in zip(kernel.params, own.parameters, strict=False)
         if isinstance(p, Scalar) and v.name not in hidden and not is_set(own.body, v.name)
     ]
+    told: set[int] = set()
     for v in own.file.variables:
         calls = v.value and any(own.file.function(name) for name, _ in v.value.calls())
         if not own.body.holds(v) or not (calls or v.value and "/" in v.value.code):
@@ -89,8 +90,14 @@ def other_sizes(
             continue
         (size, line), right = apart[0]
         if calls:
-            says = f"makes {v.name} = {size}{OTHER_SIZE}{name} is {right}"
+            has = next(
+                a.name for a in (*kernel.outputs, *kernel.arrays) if name in [str(n) for _, n in a.axes]
+            )
+            says = f"makes {v.name} = {size}{OTHER_SIZE}{has} has {name} = {right}"
             says += f"; line {line} returns it" * (line > 0)
+            if line in told:  # by the same function, for another axis
+                continue
+            told |= {line} - {0}
         elif {found[0] - right for found, right in apart} in ({1}, {-1}):
             says = f"rounds {'up' if size > right else 'down'}: in a failing case {v.name} is {size}, where {name} is {right}"
         else:

@@ -112,6 +112,13 @@ def test_a_report_that_is_too_long_keeps_the_element_and_the_facts_in_whole_sent
     assert not any("far far" in line for line in lines) and lines[-2].endswith(("fact.", "is long."))
 
 
+def test_below_what_is_decisive_the_place_is_kept():
+    decisive, source = ["Line 8 is decisive.", "Line 9 as well."], source_line(6, "c[0] = tile[3];")
+    found = [*decisive, "a fault at line 6", *source, *(f"It is long {n}." for n in range(12))]
+    lines = text(wrong(lines=found, causes=decisive, cases=[]))
+    assert len(lines) == MOST_LINES and all(any(part in line for line in lines) for part in source)
+
+
 def test_printf_output_is_cut_and_it_is_said():
     lines = text(wrong(stdout="hello\n" * 1000, stdout_dropped=999_000))
     assert lines.count("    hello") == 4 and "    ... and 999,996 more lines, cut" in lines

@@ -80,7 +80,7 @@ __global__ void f(const float* x, float* y, int H, int stride) {{
     if (i < n) y[i] = x[i {} n];
 }}
 """
-MAKES = "Line 7 makes n = {} in a failing case, where P is {}; line 4 returns it."
+MAKES = "Line 7 makes n = {} in a failing case, where y has P = {}; line 4 returns it."
 
 
 @pytest.mark.parametrize(
