@@ -212,12 +212,13 @@ def on_device(
 
 
 def run_all(
-    puzzle: Puzzle, setups: list[Setup], source: str, name: str, options: Options
+    puzzle: Puzzle, setups: list[Setup], source: str, name: str, options: Options, most: int | None = None
 ) -> tuple[list[Trial], int]:
-    """Runs every kernel in every case, build after build until one fails: (trials, how many were completed).
-    Errors: Stop, DeviceError."""
+    """Runs every kernel in every case, or in this many small ones, build after build until one fails: (trials, how many
+    were completed). Errors: Stop, DeviceError."""
     pace, done = Pace(options.patience), 0
-    trials = [Trial(Outcome(c, k), pace) for c in in_order(puzzle) for k in puzzle.kernels_of(c)]
+    cases = in_order(puzzle)[:most]
+    trials = [Trial(Outcome(c, k), pace) for c in cases for k in puzzle.kernels_of(c)]
     for setup in setups:
         prepare(setup, puzzle, source, name)
         done = run_cases(puzzle, setup, trials, tunables(source), options)

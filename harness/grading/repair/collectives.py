@@ -18,7 +18,7 @@ _COLLECTIVE = re.compile(r"__\w+_sync|__syncwarp|__syncthreads\w*")
 _ABSENT = ("shuffle-mask", "barrier-divergence")  # faults: some thread takes no part
 _OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 #: what may be meant by a shuffle
-_SHUFFLES = {
+SHUFFLES = {
     "__shfl_sync": ("__shfl_down_sync", "__shfl_xor_sync"),
     "__shfl_up_sync": ("__shfl_down_sync",),
     "__shfl_down_sync": ("__shfl_xor_sync", "__shfl_up_sync"),
@@ -151,7 +151,11 @@ def _reads(value: Piece | None) -> bool:
 
 
 def _shuffles(function: Function) -> Iterator[tuple[Edit, ...]]:
+    """All calls of one shuffle changed to another; expressions.py changes a single one."""
+    found: dict[str, list[Piece]] = {}
     for name, call in function.body.calls():
-        own = call.part("function")
-        for other in _SHUFFLES.get(name, ()) if own.code == name else ():
-            yield (Edit(own.start, own.end, other, "a function"),)
+        if name in SHUFFLES and call.part("function").code == name:
+            found.setdefault(name, []).append(call.part("function"))
+    for name, alike in found.items():
+        for other in SHUFFLES[name] if len(alike) > 1 else ():
+            yield tuple(Edit(own.start, own.end, other, "a function") for own in alike)

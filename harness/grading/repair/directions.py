@@ -8,11 +8,14 @@ from functools import cache
 
 #: words, and parts of names, that stand for the depth, the rows and the columns
 _DIRECTIONS = """d h w, D H W, o p q, t r s, T R S, z y x, in down right, - P Q, - row col, - row column, - rows cols,
-    - rows columns, - height width, - top left, - i j, - y x, - u v, - m n, - M N""".split(",")
+    - rows columns, - height width, - down across, - top left, - i j, - y x, - u v, - m n, - M N""".split(",")
 _OTHERS = ("a b", "A B", "first second", "in out")
-_PART = re.compile(r"[A-Za-z]+|[^A-Za-z]+")
+#: of `rowStart` as well as of `row_start`
+_PART = re.compile(r"(?:thread|block|grid)(?:Idx|Dim)|[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]|[^A-Za-z]+")
 _COUNTERPARTS: dict[str, dict[str, set[tuple[int, int]]]] = {}
-for _words in (*_DIRECTIONS, *_OTHERS):
+_LONG = [words for words in _DIRECTIONS if max(map(len, words.split())) > 2]
+_CAPITAL = [form(words) for words in _LONG for form in (str.upper, str.title)]
+for _words in (*_DIRECTIONS, *_CAPITAL, *_OTHERS):
     for _i, _one in enumerate(_words.split()):
         for _j, _other in enumerate(_words.split()):
             if _i != _j:
@@ -62,7 +65,7 @@ def _of(name: str) -> frozenset[int]:
     places = [
         words.split().index(part)
         for part in _PART.findall(name)
-        for words in _DIRECTIONS
+        for words in (*_DIRECTIONS, *_CAPITAL)
         if part in words.split()
     ]
     return frozenset(places)

@@ -128,6 +128,7 @@ ASSIGN = (
 EXCHANGE = Operation("exchanged", "two that are exchanged", 0.8)  # the names of two declarations
 PARAMETERS = Operation("exchanged", EXCHANGE.says, 0.85)  # of a kernel
 STEPPED = Operation("stepped", "the step of a pointer", 1.1)
+PACE = (Operation("+= a", STEPPED.says, 1.2),)
 MOVED = Operation("moved", "where it stands", 1.2)  # out of a loop
 TURNED = Operation("turned", MOVED.says, 0.9)  # with a neighbour
 ZEROED = Operation("zeroed", "a first value", 0.95)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...course.cuda_pieces import Piece, Variable
+from .collectives import SHUFFLES
 from .edits import (
     ASSIGN,
     BEFORE,
@@ -21,6 +22,7 @@ from .edits import (
     INTEGER,
     LOGICAL,
     OFFSET,
+    PACE,
     RELATION,
     STEPPED,
     Edit,
@@ -174,6 +176,8 @@ class Expressions:
                 number = self.schemata.add(p, operations)
                 if number is not None:
                     text = f"backwarp_call_{name}({number}, " + self._inside(arguments)[1:]
+        if others := SHUFFLES.get(name):
+            text = self._other_shuffles(p, text, others)
         if len(arguments.parts) == 1 and (own or not known) and (others := self._called_with(1, name)):
             number = self.schemata.add(
                 p, [Operation(f"{o}(e)", "a function", 1.1, is_text=True) for o in others], made=_called
@@ -182,6 +186,16 @@ class Expressions:
                 which = f"{asked(number)} && backwarp_operation({number}) == {i}"
                 text = f"backwarp_other_call({which}, {text}, {other}{arguments.code})"
         return self._value(p, text) if known else text
+
+    def _other_shuffles(self, p: Piece, text: str, others: Sequence[str]) -> str:
+        operations = [Operation(f"{o}(e)", "a function", 1.1, is_text=True) for o in others]
+        if (number := self.schemata.add(p, operations, made=_called)) is None:
+            return text
+        arguments = p.part("arguments").code
+        for i, other in enumerate(others):
+            which = f"{asked(number)} && backwarp_operation({number}) == {i}"
+            text = f"({which} ? {other}{arguments} : {text})"
+        return text
 
     def _called_with(self, count: int, name: str) -> list[str]:
         """Other functions that the function calls with this many arguments: the file's own, and those of
@@ -219,6 +233,8 @@ class Expressions:
         """`i++` whose value is not used: the step may be another."""
         argument, sign = p.part("argument"), p.part("operator").code
         unused = p.outer and p.outer.kind in ("for_statement", "expression_statement")
+        if unused and argument.kind == "identifier" and self.pool.kind(argument) == "pointer":
+            return self._pointer_update(p, argument.code, sign)
         if not unused or argument.kind != "identifier" or self.pool.kind(argument) != "integer":
             return p.code
         here = self.pool.here(self.integers, p.start)
@@ -237,6 +253,20 @@ class Expressions:
         known = ", ".join(str("+-*/".index(c[0])) for c in codes)
         step = f"backwarp_stepped({number}, {argument.code}, backwarp_p, {known})"
         return f"({argument.code} = {asked(number)} ? {step} : {argument.code} {sign[0]} 1)"
+
+    def _pointer_update(self, p: Piece, pointer: str, sign: str) -> str:
+        """`p++` that should go on to the next row."""
+        v = self.schemata.file.named(pointer, p.start)
+        if sign != "++" or len(v) != 1 or v[0].extents:
+            return p.code
+
+        def made(choice: Choice) -> Edit:
+            return Edit(p.start, p.end, f"{pointer} += {self.integers[choice.a].text}", STEPPED.says)
+
+        here = self.pool.here(self.integers, p.start)
+        number = self.schemata.add(p, PACE, self.integers, here, made)
+        step = f"({asked(number)} ? backwarp_int_of({number}, backwarp_p) : 1)"
+        return p.code if number is None else f"({pointer} += {step})"
 
     def _binary_expression(self, p: Piece) -> str:
         left, right, sign = p.part("left"), p.part("right"), p.part("operator").code

@@ -22,6 +22,7 @@ SMALL, LARGEST = (
 )  # tokens added or removed: what is told at once, and what if nothing likelier is found
 NARROW = 6  # tokens: of larger changes, the parts that are not needed are left out
 FEW, MOST_TRIED = 4, 24  # edits of a statement of which all combinations are tried, and combinations
+OWN = 0.25  # share of the statements that differ in a kernel with a structure of its own
 MOST_LINES = 6  # that change: more are not one change
 MOST_NEW = 2  # statements: what is not written yet must not be given away
 STATEMENTS = ("declaration", "expression_statement", "return_statement", "condition_clause", "for_statement")
@@ -63,12 +64,17 @@ def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], b
     """The fewest changes that make the text right, if they are not too large. The cost is their size in
     tokens; 1 for a single change that only adds or removes."""
 
+    is_whole = not read(source).root.has_error
+
     @cache
     def tried(edits: Change) -> bool:
-        return is_right(Repair(edits, 0.0, source).text)
+        text = Repair(edits, 0.0, source).text
+        return not (is_whole and read(text).root.has_error) and is_right(text)
 
     parts = changes(source, solution, kernel)
     edits = next((part for part in parts if tried(part)), ())
+    if not edits and is_of_ones_own(source, solution, kernel):
+        return  # all of them together are the solution, and a part of it says little
     if not edits and len(parts) > FEW and tried(tuple(edit for part in parts for edit in part)):
         edits = fewest(parts, source, tried)  # the statements differ in what does not matter as well
     edits = edits or smallest(parts, tried)
@@ -81,6 +87,13 @@ def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], b
         found = Repair(tuple(_whole(edits, source)), 1 if is_plain else size, source)
         if len(found.lines) <= MOST_LINES:
             yield found
+
+
+def is_of_ones_own(source: str, solution: str, kernel: str) -> bool:
+    """Whether a kernel that differs from the solution in so many statements has a structure of its own."""
+    function = read(source).function(kernel)
+    count = len(list(function.body.all(*STATEMENTS))) if function else 0
+    return len(changes(source, solution, kernel)) > max(FEW, OWN * count)
 
 
 def _statements(text: str) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...course.cuda_pieces import Piece
-from .edits import BINARY, INTEGER, RELATION
+from .edits import BINARY, INTEGER, PACE, RELATION
 from .pool import Entry
 from .sites import ROUNDED_UP, Choice, Site
 
 STRIDED = 0.15
 SHARED = 0.5
+WALKED = 0.5
 PART = 0.75  # the cost of a loop over a part of a range
 EARLY = 0.3  # bonus of two edits of a head that insert nothing, as there are few
 BOTH = 0.85  # the most that each of two edits of a start and an end may cost
@@ -34,6 +35,26 @@ def strided(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
         yield from (
             (start.replaced_by(a, STRIDED), Choice(step, 0, b, cost=STRIDED)) for a in own for b in far
         )
+
+
+def walked(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
+    """`b = B + x * K; … b++` that should go down a column: where a pointer starts, without a factor or with another, and its
+    step."""
+    for step in (s for s in sites if s.operations is PACE):
+        name = step.piece.part("argument")
+        (v,) = name.file.named(name.code, name.start)
+        value = v.value
+        starts = [c for s in sites if value is not None and value.holds(s.piece) for c in _other_start(s)]
+        steps = [Choice(step, 0, a, cost=WALKED) for a in step.sizes_here]
+        yield from ((one, other) for one in starts for other in steps)
+
+
+def _other_start(site: Site) -> Iterator[Choice]:
+    sign = site.piece.part("operator")
+    if site.operations is BINARY and sign is not None and sign.code == "*":
+        yield from (Choice(site, _operation(site, side), cost=WALKED) for side in "lr")
+    if site.replaces and site.operations is INTEGER and site.own in site.sizes_here:
+        yield from (site.replaced_by(a, WALKED) for a in site.sizes_here if a != site.own)
 
 
 def _started(e: Piece) -> int:

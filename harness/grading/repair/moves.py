@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from ...course.cuda_pieces import Piece, Variable
 from .edits import EXCHANGE, MOVED, TURNED, ZEROED, Edit, Operation
+from .kinds import kind_of_type
 from .sites import Choice
 from .support import asked
 
@@ -48,7 +49,7 @@ class Moves:
         """Code before or after a loop: statements from inside it that may have to run only once, and sums set
         to 0."""
         body, before, after = loop.part("body"), self._zeroed(loop), ""
-        for p in body.parts if body.kind == "compound_statement" else ():
+        for p in _in_loops(body):
             plain = p.kind == "expression_statement" or p.kind == "if_statement" and not _leaves_loop(p)
             if plain and self._fits(p, loop.start):
                 places = [(loop.start, "%s "), (loop.end, " %s")]
@@ -112,6 +113,31 @@ class Moves:
         number = self.schemata.add(other, (operation,), made=made)
         return "" if number is None else f"if ({asked(number)}) backwarp_exchange({one.name}, {other.name}); "
 
+    def _list(self, p: Piece) -> str:
+        """`{x, y, z}`, an array's first values: two neighbours may have changed places."""
+        parts = [part for part in p.parts if part.kind != "comment"]
+        kinds = {self.pool.kind(part) for part in parts}
+        if len(kinds) != 1 or not kinds <= {"integer", "float"} or len(p.code) > LONGEST:
+            return p.code
+        type_ = p.outer.outer.part("type") if p.outer and p.outer.outer else None
+        fits = type_ is not None and type_.code in ("int", "float") and kind_of_type(type_.code) in kinds
+        texts = [self.write(part) if fits else part.code for part in parts]  # others might be narrowed
+        for i, (one, other) in enumerate(pairwise(parts)):
+            number = None if one.code == other.code else self._turned_values(one, other)
+            if number is not None:
+                texts[i] = f"{asked(number)} ? ({other.code}) : ({texts[i]})"
+                texts[i + 1] = f"{asked(number)} ? ({one.code}) : ({texts[i + 1]})"
+        return "{" + ", ".join(texts) + "}" + "\n" * p.code.count("\n")
+
+    def _turned_values(self, one: Piece, other: Piece) -> int | None:
+        def made(choice: Choice) -> tuple[Edit, ...]:
+            return tuple(
+                Edit(p.start, p.end, text, EXCHANGE.says)
+                for p, text in ((one, other.code), (other, one.code))
+            )
+
+        return self.schemata.add(other, (EXCHANGE,), made=made)
+
     def _zeroed(self, loop: Piece) -> str:
         """`x[i] += …` or `atomicAdd(&x[i], …)` in a loop may have to begin with 0."""
         if loop.outer is None or loop.outer.kind != "compound_statement":
@@ -151,6 +177,14 @@ class Moves:
             self.schemata.file.named(n.code, n.start) == self.schemata.file.named(n.code, place)
             for n in names
         )
+
+
+def _in_loops(body: Piece) -> Iterator[Piece]:
+    """The statements of a loop's body, and of the loops in it."""
+    for p in body.parts if body.kind == "compound_statement" else ():
+        yield p
+        if p.kind in _LOOPS:
+            yield from _in_loops(p.part("body"))
 
 
 def _is_named_in(one: Piece, other: Piece) -> bool:

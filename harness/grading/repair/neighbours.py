@@ -10,6 +10,8 @@ from ...course.cuda_text import read
 from .directions import are_counterparts
 from .kinds import kind_of
 
+_HEADS = ("if_statement", "for_statement", "while_statement")
+
 
 def may_be_exchanged(one: Variable, other: Variable) -> bool:
     plain = one.type == other.type and kind_of(one) == kind_of(other) == "integer"
@@ -59,8 +61,9 @@ def sets(statement: Piece, variable: Variable | None) -> bool:
     return variable is not None and (statement.holds(variable) or variable.name in [c.code for c in changed])
 
 
-def setters(source: str, line: int, most: float) -> dict[int, float]:
-    """A line, and those that set what it uses, transitively: half as much at each step."""
+def setters(source: str, line: int, most: float, elements: bool = True) -> dict[int, float]:
+    """A line, and those that set what it uses, transitively: half as much at each step. elements: or elements of arrays
+    that it uses."""
     file = read(source)
     function = next(
         (f for f in file.functions if f.whole.node.start_point[0] < line <= f.whole.node.end_point[0] + 1),
@@ -71,7 +74,8 @@ def setters(source: str, line: int, most: float) -> dict[int, float]:
         tokens = [t for t in function.body.all("identifier") if t.line in now]
         names = {t.code for t in tokens}
         sets_ = [*function.body.all("init_declarator"), *function.body.all("assignment_expression")]
-        now = {p.line for p in sets_ if (p.part("declarator") or p.part("left")).code in names} - found.keys()
+        targets = ((p.line, p.part("declarator") or p.part("left")) for p in sets_)
+        now = {line for line, t in targets if (_root(t) if elements else t.code) in names} - found.keys()
         found |= dict.fromkeys(now, most)
     return found
 
@@ -90,6 +94,43 @@ def users(source: str, line: int, most: float) -> dict[int, float]:
         found |= dict.fromkeys(now, most)
         most /= 2
     return found
+
+
+def fillers(source: str, array: str, most: float) -> dict[int, float]:
+    """The lines that store elements of an array, also by a function that is given it or by another pointer to it; the
+    conditions and loops around them; and less, what sets the names in those."""
+    file = read(source)
+    found: dict[int, float] = {}
+    seen, new = set(), [(f, array) for f in file.functions if re.search(rf"\b{array}\b", f.whole.code)]
+    while new:
+        function, name = new.pop(0)
+        if (function.name, name) in seen:
+            continue
+        seen.add((function.name, name))
+        for e in function.body.all("assignment_expression", "init_declarator", "call_expression"):
+            target = e.part("left") or e.part("declarator")
+            if target is None:
+                new += [(f, own) for f, own in _given(e, name)]
+            elif e.kind == "init_declarator":
+                if target.kind == "pointer_declarator" and name in _names_in(e.part("value")):
+                    new.append((function, _root(target)))
+            elif target.kind != "identifier" and _root(target) == name:
+                around = [e, *e.file.around(e.start, *_HEADS)]
+                for line, much in ((head.line, most * 0.75**i) for i, head in enumerate(around)):
+                    for other, less in setters(source, line, much).items():
+                        found[other] = max(found.get(other, 0.0), less)
+    return found
+
+
+def _given(call: Piece, array: str) -> list[tuple[Function, str]]:
+    """The function of the file that a call gives an array, and the parameter's name."""
+    own, arguments = call.file.function(call.part("function").code), call.part("arguments")
+    pairs = zip(own.parameters, arguments.parts) if own and arguments else ()
+    return [(own, v.name) for v, argument in pairs if v.pointer and array in _names_in(argument)]
+
+
+def _names_in(p: Piece | None) -> set[str]:
+    return {p.code, *(n.code for n in p.all("identifier"))} if p else set()
 
 
 def _setting(body: Piece) -> list[Piece]:

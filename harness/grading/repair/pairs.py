@@ -9,7 +9,7 @@ from os.path import commonprefix
 from ...course.cuda_pieces import Piece
 from .directions import are_counterparts, of_one_direction
 from .edits import ASSIGN, BINARY, ELSE_ZERO, EXCHANGE, FLOAT_BINARY, RELATION
-from .loops import heads, part_of_range, shared_out, strided
+from .loops import heads, part_of_range, shared_out, strided, walked
 from .sites import MOST_TOGETHER, Choice, Site
 
 RENAMED = 1.3
@@ -329,4 +329,4 @@ def _counterparts(site: Site, entry: int) -> list[int]:
 
 #: what is made of all sites at once
 TOGETHER = (exchanged, turned_signs, turned_index, renamed, declared, redirected, strided, shared_out)
-TOGETHER = (*TOGETHER, carried, stored_otherwise, zeroed, heads, part_of_range)
+TOGETHER = (*TOGETHER, carried, stored_otherwise, zeroed, heads, part_of_range, walked)

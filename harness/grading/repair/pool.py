@@ -4,7 +4,7 @@ function."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,6 +15,7 @@ from . import terms
 from .directions import turned
 from .kinds import BUILTINS, Kinds, is_pointer, kind_of, kind_of_type
 
+WARP = 32
 TERMS = 1000  # the code of the first term
 MOST_TERMS = 60
 UNUSED = -0.6  # the rank of what is never used
@@ -24,6 +25,9 @@ MOST_MEMBERS = 24  # of structures
 #: a loop with a step of all threads, or a grid of two dimensions
 _OVER_THE_GRID = re.compile(r"\bfor \([^;]*blockIdx|blockIdx\.y")
 MOST_INDICES = 8  # names to form element indices from
+
+
+_BUILTINS = {f"{name}.{axis}" for name in BUILTINS for axis in "xyz"}
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,15 @@ class Entry:
     is_size: bool = False
 
 
+def _is_of_one_thread(entry: Entry) -> bool:
+    """Whether it is `threadIdx.x` or the number of a lane."""
+    value = entry.variable.value if entry.variable else None
+    text = value.code if value is not None else entry.text
+    return (
+        bool(re.fullmatch(r"threadIdx\.x(?: % 32| & 31)?", text)) or bool(entry.of) and text.endswith(" % 32")
+    )
+
+
 def numbers_near(text: str) -> set[int]:
     """Numbers that may be meant instead: the double, the next one."""
     n = int(text) if text.isdecimal() else 0
@@ -67,7 +80,8 @@ def is_shared(v: Variable) -> bool:
 class Entries(list):
     """By number; all of one type, or integers first: indices. counterparts: of an entry, those that mean the
     same in another direction. partners: of texts, those of their extents. factors: of texts, what they are
-    multiplied by somewhere. divisors: what they are divided by. moduli: divisors of remainders."""
+    multiplied by somewhere. divisors: what they are divided by. moduli: divisors of remainders. leaders: entries that are 0
+    in one thread of a block or of a warp."""
 
     def __init__(self, entries: Iterable[Entry] = (), places: int = 0):
         super().__init__(entries)
@@ -77,6 +91,7 @@ class Entries(list):
         self.factors: dict[str, set[str]] = {}
         self.divisors: dict[str, set[str]] = {}
         self.moduli: set[str] = set()
+        self.leaders: set[int] = set()
 
     def are_partners(self, index: int, extent: int) -> bool:
         one, other = self[index].text, self[extent].text
@@ -86,7 +101,8 @@ class Entries(list):
 class Pool(Kinds):
     """The values of one function, and the kind of its expressions: "integer", "float", "pointer" or "".
 
-    programs: of the terms of all functions of the file. arrays: as the puzzle declares a kernel's."""
+    programs: of the terms of all functions of the file. arrays: as the puzzle declares a kernel's. idle: parameters that
+    a right kernel does not need to use."""
 
     def __init__(
         self,
@@ -94,9 +110,10 @@ class Pool(Kinds):
         function: Function,
         programs: list[tuple[int, ...]],
         arrays: Sequence[Array] = (),
+        idle: Collection[str] = (),
     ):
         super().__init__(file)
-        self.function, self.programs = function, programs
+        self.function, self.programs, self.idle = function, programs, idle
         self.parameters = {v.node.id for v in function.parameters}
         pointers = [v for v in function.parameters if v.pointer]
         self.arrays = [replace(array, name=v.name) for array, v in zip(arrays, pointers)]
@@ -113,6 +130,9 @@ class Pool(Kinds):
             (text, 0.5, False) for text in terms.in_text(self.function.body, set(self._names[0]))[:MOST_TERMS]
         ]
         texts += [(e.code, 0.4, False) for e in self._elements("integer")]
+        own = [v.name for v in self.locals if v.value and v.value.code == "threadIdx.x"] or ["threadIdx.x"]
+        lanes = [f"{name} % {WARP}" for name in own] if self._has_warps else []
+        texts += [(text, 0.4, False) for text in lanes]
         texts += [(text, 0.6, False) for text in terms.elsewhere(self.function, set(self._names[0]))]
         texts += [(text, 0.0, True) for text in dict.fromkeys(terms.sizes(self.arrays))]
         known = {e.text for e in self._direct}
@@ -132,6 +152,8 @@ class Pool(Kinds):
                 texts += [(f"{array.name}[{text}]", unused, False) for text in places]
         found = Entries(self._direct + self._terms(texts))
         found.partners = self._partners
+        if re.search(r"__sync|_sync\b|__shared__|\batomic", self.file.text):
+            found.leaders = {i for i, e in enumerate(found) if _is_of_one_thread(e)}
         for e in self.function.body.all("binary_expression"):
             left, sign, right = e.part("left"), e.part("operator").code, e.part("right")
             if sign == "*":
@@ -142,6 +164,11 @@ class Pool(Kinds):
             elif sign == "%":
                 found.moduli |= {terms.bare(right), *(n.code for n in right.all("identifier"))}
         return found
+
+    @cached_property
+    def _has_warps(self) -> bool:
+        """Whether a kernel, or what it calls, has lanes that work together."""
+        return self.function.is_kernel and bool(re.search(r"__(?:shfl|reduce)\w*_sync\b", self.file.text))
 
     @cached_property
     def _quotients(self) -> list[Piece]:
@@ -214,13 +241,13 @@ class Pool(Kinds):
             for v in self.locals
             if kind_of(v) == "integer" and "constexpr" not in v.words and not is_shared(v)
         ]
-        if self.function.is_kernel:
-            found += [
-                Entry(text, varies=not text.endswith(("Dim.x", "Dim.y", "Dim.z"))) for text in self._builtins
-            ]
+        found += [
+            Entry(text, varies=not text.endswith(("Dim.x", "Dim.y", "Dim.z"))) for text in self._builtins
+        ]
         found += [Entry(text) for text in self._members]
         found += self._constants
         literals = {int(t) for t in self._literals if re.fullmatch(r"\d{1,6}", t)} | {0, 1, 2}
+        literals |= {WARP} if self._has_warps else set()
         found += [Entry(str(n), known=n) for n in sorted(literals)]
         near = {n for t in literals if t > 1 for n in numbers_near(str(t))} - literals
         found += [Entry(str(n), known=n, rank=FAR_FETCHED) for n in sorted(near)]
@@ -276,7 +303,7 @@ class Pool(Kinds):
 
     def _rank(self, v: Variable) -> float:
         """What is never used is likely to be missing."""
-        return UNUSED if self._uses(v.name) < 2 else 0.0
+        return UNUSED if self._uses(v.name) < 2 and v.name not in self.idle else 0.0
 
     def _uses(self, name: str) -> int:
         return len(re.findall(rf"\b{name}\b", self._code))
@@ -349,6 +376,8 @@ class Pool(Kinds):
     @cached_property
     def _builtins(self) -> list[str]:
         used = self.function.body.code
+        if not self.function.is_kernel:
+            return sorted({e.code for e in self.function.body.all("field_expression")} & _BUILTINS)
         axes = [axis for axis in "xyz" if axis == "x" or re.search(rf"Idx\.{axis}\b|Dim\.{axis}\b", used)]
         names = [
             name for name in BUILTINS if name != "gridDim" or name in used or _OVER_THE_GRID.search(used)

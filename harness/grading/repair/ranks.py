@@ -81,7 +81,7 @@ class Ranks(Several):
         here = [a for a in here if not self.pool[a].is_size]
         if o.code == "a" and self.operations is INTEGER:
             for a in here:
-                if a != self.own:
+                if a != self.own and self.pool[a].text not in self._sides:
                     yield far[a] + self._unlike(a), (a,)
             return
         fitting = self._fitting(o.code)
@@ -158,6 +158,12 @@ class Ranks(Several):
             shared = self._words & words(entry.text)
             found += -2 * UNLIKE if 1 < len(shared) > len(self._words) // 2 else UNLIKE
         return found
+
+    @cached_property
+    def _sides(self) -> set[str]:
+        """Of an operator: to leave one side out is an edit of its own."""
+        sides = [self.piece.part(side) for side in ("left", "right")]
+        return {side.code for side in sides if side is not None and self.piece.kind == "binary_expression"}
 
     @cached_property
     def _words(self) -> frozenset[str]:

@@ -43,7 +43,7 @@ def rows(combinations: Sequence[Sequence[Choice]], sites: int) -> np.ndarray:
 
 class Schemata:
     """The text of a file with all its edits. without: lines that are left unchanged; plain: lines before
-    which no statement is added. only: the only lines that are changed, None for all.
+    which no statement is added. only: the only lines that are changed, None for all. idle: see Pool.
 
     races: for repairing races; then these lines are changed, and only barriers in others. sites: the places
     that may be changed. text: what to compile; its lines are shifted by `before` against the file's.
@@ -58,10 +58,11 @@ class Schemata:
         arrays: Sequence[Array] = (),
         only: Iterable[int] | None = None,
         plain: Iterable[int] = (),
+        idle: Iterable[str] = (),
     ):
         source = _rolled(source)
         self.file, self.kernel, self.without, self.plain = read(source), kernel, set(without), set(plain)
-        self.arrays, self.programs = arrays, []
+        self.arrays, self.programs, self.idle = arrays, [], frozenset(idle)
         self.races = None if races is None else set(races)
         self.only = None if only is None else set(only)
         self.sites: list[Site] = []

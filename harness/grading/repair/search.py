@@ -15,11 +15,12 @@ from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
 from ...course.cuda_text import read
+from ...course.cuda_values import tunables
 from ...course.declare import Case, Kernel, Puzzle
 from ...devices.child import Child
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
-from .. import grade
-from ..runs import given
+from .. import gates, grade
+from ..runs import Setup, given
 from ..verdict import FAILED, PASSED, Verdict
 from . import collectives, from_solution, texts
 from .edits import PARAMETERS, joined
@@ -53,7 +54,8 @@ AT_ONCE = 2  # lines of what the solution suggests that are told without looking
 BESIDE = 0.5  # share of the time for something likelier than what it suggests
 SUGGESTED = 0.5  # share of the time for what the solution suggests
 INDEX = 0.1  # of `setters`: what an access itself names
-MOST_SLOW = 2  # repairs after which it is right and slow
+FEW_CASES = 4  # that are graded before the others
+MOST_SLOW = 2  # repairs that are told with which it is right and slow
 LAST_BUILD = 0.4  # share of the time reserved for it, as more edits can be tried in it
 
 
@@ -127,6 +129,8 @@ class Search:
     most: float = math.inf  # what edits may cost
     aided: bool = False
     slow: list[Repair] = field(default_factory=list)  # with these it is right, and not fast enough
+    later: list[Repair] = field(default_factory=list)  # with these it may be right, and is not fast enough
+    fast: dict[str, bool] = field(default_factory=dict)  # by text
 
     @property
     def kernel(self) -> Kernel:
@@ -138,17 +142,23 @@ class Search:
         return min(min(self.turn, self.end) - self.clock(), self.until - time.monotonic())
 
     def run(self) -> list[Repair]:
-        """What the solution suggests, unless that is large and the search finds something likelier."""
+        """What the solution suggests; but unless that is small and all else is as in the solution, what the search finds
+        that is likely comes before, or instead of it."""
         slow = self.verdict.kind == "slow"
         self.tell(f"looking for one change that makes it {'fast enough' if slow else 'right'}")
         suggested = [r for r in self.suggested(slow) if self.is_fast_with(r)] if self.aided else []
-        if suggested and suggested[0].cost <= from_solution.SMALL and len(suggested[0].lines) <= AT_ONCE:
+        is_small = bool(suggested) and suggested[0].cost <= from_solution.SMALL
+        is_small = is_small and len(suggested[0].lines) <= AT_ONCE
+        if is_small and not from_solution.is_of_ones_own(self.source, self.solution, self.kernel.name):
             return suggested
         if suggested:
             self.most, self.end = LIKELY, self.clock() + BESIDE * self.left
         found = self.faster() if slow else self.changed()
-        best = suggested if suggested and (not found or found[0].cost > LIKELY) else found
-        return best or self.slow
+        likely = found if not suggested or found and found[0].cost <= LIKELY else []
+        lines = {line for repair in likely for line in repair.lines}
+        other = suggested if is_small and lines.isdisjoint(suggested[0].lines) else []
+        best = [*likely, *other][:MOST] or suggested
+        return best or self.right_and_slow()
 
     def carried_back(self, found: Sequence[Repair], written: Written, source: str) -> list[Repair]:
         """Repairs of a text whose macros are written out, as repairs of the file."""
@@ -186,16 +196,19 @@ class Search:
             self.turn = self.end
         return []
 
+    @cached_property
+    def solution(self) -> str:
+        return self.puzzle.solution_path.read_text(encoding="utf-8")
+
     def suggested(self, slow: bool) -> Iterator[Repair]:
         """The fewest differences from the solution whose removal makes it right."""
-        solution = self.puzzle.solution_path.read_text(encoding="utf-8")
         end = self.clock() + SUGGESTED * self.left
 
         def is_right(text: str) -> bool:
             in_time = self.clock() < end and time.monotonic() < self.until
             return in_time and (not slow or self.is_fast(text)) and self.passes(text)
 
-        yield from from_solution.repairs(self.source, solution, self.kernel.name, is_right)
+        yield from from_solution.repairs(self.source, self.solution, self.kernel.name, is_right)
 
     def faster(self) -> list[Repair]:
         """For a right kernel: the first change that makes it meet the gates and keeps it right."""
@@ -207,17 +220,59 @@ class Search:
                 return [repair]
         return []
 
+    @cached_property
+    def was_fast(self) -> bool:
+        """Whether the kernel meets the gates as it is."""
+        try:
+            with self.opener("cpu", checks="count", seed=self.verdict.seed) as device:
+                device.quick, setup = True, Setup(device, (2 * self.verdict.seed + 1,))
+                grade.prepare(setup, self.puzzle, self.source, self.name)
+                own = tunables(self.source), self.verdict.seed
+                return all(m.passed for m in gates.measured(self.puzzle, setup, *own, wrong=True))
+        except (grade.Stop, gates.NotCounted, DeviceError, LaunchError, CourseError):
+            return False
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether a repair has to leave it fast."""
+        return bool(self.puzzle.gates) and self.verdict.kind != "slow"
+
     def is_fast_with(self, repair: Repair) -> bool:
-        """Whether a repair that makes it right leaves nothing to do. The others are kept; after a few, the kernel
-        itself is taken to be slow, and the search ends."""
-        if not self.puzzle.gates or self.verdict.kind == "slow" or self.is_fast(repair.text):
+        """Whether a repair that makes it right leaves nothing to do. The others are kept."""
+        if not self.is_gated or self.is_fast(repair.text):
             return True
         self.slow.append(replace(repair, is_fast=False))
-        if len(self.slow) == MOST_SLOW:
-            self.end = self.clock()
         return False
 
+    def may_be_meant(self, repair: Repair) -> bool:
+        """Whether it is right in small cases and leaves a kernel fast, which takes less to find out than whether it is right.
+        What makes a fast one slow is not meant; what leaves a slow one slow is kept until nothing better is found in half
+        of the time."""
+        if not self.is_gated:
+            return True
+        if not self.passes(repair.text, FEW_CASES):
+            return False
+        if self.is_fast(repair.text):
+            return True
+        if not self.was_fast:
+            if not self.later:
+                self.end -= BESIDE * (self.end - self.clock())
+            self.later.append(replace(repair, is_fast=False))
+        return False
+
+    def right_and_slow(self) -> list[Repair]:
+        """The first of those that were kept."""
+        found = list(self.slow)
+        for repair in self.later[: MOST_SLOW - len(found)]:
+            found += [repair] * self.passes(repair.text)
+        return found
+
     def is_fast(self, text: str) -> bool:
+        if text not in self.fast:
+            self.fast[text] = self._is_fast(text)
+        return self.fast[text]
+
+    def _is_fast(self, text: str) -> bool:
         options, passed = (
             grade.Options("cpu", self.verdict.seed),
             replace(self.verdict, status=PASSED, kind=""),
@@ -303,7 +358,7 @@ class Search:
             return set()
         lines = {fault["line"], (fault["other"] or fault)["line"]}
         if len(lines) == 1 and fault["kind"] == "race":  # several threads have the same index
-            lines |= setters(self.source, *lines, INDEX).keys()
+            lines |= setters(self.source, *lines, INDEX, elements=False).keys()
         return lines | conditions_around(self.source, lines)
 
     @property
@@ -411,17 +466,17 @@ class Search:
             insertion = repair.edits[-1].start == repair.edits[-1].end
             if repair.line not in {f.line for f in found} and not (found and insertion):
                 tried += 1
-                if self.passes(repair.text) and self.is_fast_with(repair):
+                if self.may_be_meant(repair) and self.passes(repair.text):
                     found.append(repair)
         return found
 
-    def passes(self, text: str) -> bool:
-        """Whether a file is right in all cases, in both builds, with all checks."""
+    def passes(self, text: str, most: int | None = None) -> bool:
+        """Whether a file is right in all cases, or in this many small ones, in both builds, with all checks."""
         options = grade.Options("cpu", self.verdict.seed, patience=0.0, given=self.given)
         with ExitStack() as stack:
             try:
                 setups = grade.open_setups(options, self.opener, stack)
-                trials, done = grade.run_all(self.puzzle, setups, text, self.name, options)
+                trials, done = grade.run_all(self.puzzle, setups, text, self.name, options, most)
             except (grade.Stop, DeviceError):
                 return False
         return done == len(trials) and not any(trial.outcome.kind for trial in trials)

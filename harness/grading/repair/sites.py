@@ -23,9 +23,10 @@ ZERO, SUSPECT = 0.9, 0.09
 #: cost of limiting an end to an extent, or of taking a remainder of a dividend
 BOUNDED = 0.8
 ALWAYS = 0.95  # cost of a condition that always holds, as there are few
+ALONE = 0.8  # cost of a store by one thread of a block or a warp
 NUMBERED = 0.6  # cost of replacing blockIdx or threadIdx by the global thread index
 BACKWARDS = 0.6  # penalty of reversing a loop
-LOOP = 0.3  # penalty of an addition to the condition of a loop
+LOOP = 0.3  # penalty of an addition to the condition of a loop, or of shorter steps: threads do again what others do
 NEAR = 6  # lines between a condition and what it guards
 MOST_TOGETHER = 8  # edits of one variant
 #: several edits cost as much as the dearest and this
@@ -145,6 +146,14 @@ class Site(Ranks):
         return of_loop and sign.code[0] not in o.code
 
     @cached_property
+    def _steps_loop(self) -> bool:
+        """Whether it is how far a `for` goes on: `n += WIDTH * HEIGHT`."""
+        step = self.piece.outer
+        if step is None or step.kind != "assignment_expression" or step.part("right") != self.piece:
+            return False
+        return step.outer is not None and step.outer.part("update") == step
+
+    @cached_property
     def is_of_loop(self) -> bool:
         """Whether it is the whole condition of a `for`, which is rarely more than one comparison."""
         outer = self.piece.outer
@@ -187,7 +196,7 @@ class Site(Ranks):
     def _choices(self, number: int, o: Operation, low=-math.inf, high=math.inf) -> Iterator[Choice]:
         if not o.operands & {"a", "b", "c"}:
             cost = o.cost - PLAIN - (CONFUSED if o.code in self._mistaken_for else 0.0)
-            cost += BACKWARDS * self._turns_loop(o)
+            cost += BACKWARDS * self._turns_loop(o) + LOOP * (o.code in ("l", "r") and self._steps_loop)
             if low <= cost < high and self._changes(number, o):
                 yield Choice(self, number, cost=cost - self.suspect)
             return
@@ -228,11 +237,25 @@ class Site(Ranks):
             )
         if self.operations is CHOSEN and self.suspect > SUSPECT:
             yield from (c._replace(cost=ZERO - self.suspect) for c in self._choices(0, CHOSEN[0]))
+        if self.is_guard:
+            yield from self._by_one_thread
         for number, o in enumerate(self.operations if self.is_condition else ()):
             if o.code == "true" and not self.decides_loop:
                 yield Choice(self, number, cost=ALWAYS - self.suspect)
             if any(sign in o.code for sign in SIGNS):
                 yield from self._choices(number, o, high=o.cost - 0.2)
+
+    @property
+    def _by_one_thread(self) -> Iterator[Choice]:
+        """For what is stored or added: by one thread of the block, or of each warp."""
+        inner = (
+            self.piece.parts[0] if self.piece.kind == "expression_statement" and self.piece.parts else None
+        )
+        target = inner.part("left") if inner is not None else None
+        stores = target is not None and target.kind != "identifier"
+        number = next(i for i, o in enumerate(self.operations) if o.code == "a == b")
+        for a in self.is_here & self.pool.leaders if stores or "atomic" in self.piece.code else ():
+            yield Choice(self, number, a, self.entry_of("0"), ALONE - self.suspect)
 
     @property
     def _numbered(self) -> Iterator[Choice]:

@@ -44,7 +44,8 @@ class Writer(Moves, Insertions, Expressions):
     def __init__(self, schemata, function: Function):
         super().__init__()
         self.schemata, self.function = schemata, function
-        self.pool = Pool(schemata.file, function, schemata.programs, schemata.arrays_of(function))
+        arrays, idle = schemata.arrays_of(function), schemata.idle
+        self.pool = Pool(schemata.file, function, schemata.programs, arrays, idle)
         self.integers, self.floats = self.pool.integers, self.pool.floats
         self.kept = {
             e.variable.node.id: f"backwarp_i[{i}]" for i, e in enumerate(self.integers) if e.variable
@@ -302,7 +303,9 @@ class Writer(Moves, Insertions, Expressions):
     def _init_declarator(self, p: Piece) -> str:
         declarator, value = p.part("declarator"), p.part("value")
         plain = declarator.kind == "identifier" or declarator.kind == "pointer_declarator"
-        if not plain or value.kind == "initializer_list" or declarator.code in self.schemata.fixed:
+        if value.kind == "initializer_list":
+            return self._inside(p, declarator=self._leave, value=self._list)
+        if not plain or declarator.code in self.schemata.fixed:
             return p.code
         way = self._condition if self.pool.kind(value) == "bool" else self._offset
         return self._inside(p, declarator=self._leave, value=way)

@@ -10,7 +10,7 @@ from ...course.cuda_pieces import Piece
 from ...course.cuda_text import read
 from ..verdict import Verdict
 from .directions import are_counterparts
-from .neighbours import setters, users
+from .neighbours import fillers, setters, users
 
 NAMED = 0.2  # bonus of edits in a line that the verdict names
 ALIKE = 0.15  # and in one with the same names as its sentences
@@ -22,8 +22,10 @@ def suspected(source: str, kernel: str, verdict: Verdict) -> dict[int, float]:
     """How much likelier edits of a line are: the verdict names the line, or names no line but its variables
     as a cause; or the line sets what is used there, or uses what is set there."""
     found = dict.fromkeys(map(int, re.findall(r"(?i)\blines? (\d+)", " ".join(verdict.lines))), NAMED)
-    if verdict.fault:
-        found |= setters(source, verdict.fault["line"], NAMED)
+    if fault := verdict.fault:
+        found |= setters(source, fault["line"], NAMED)
+        if fault["kind"] == "uninitialised-read" and fault.get("array"):
+            found = {fault["line"]: NAMED} | fillers(source, fault["array"], NAMED)
     found = found or spoken_of(source, kernel, verdict.causes)
     for near in (setters, users):
         for line, more in list(found.items()):

@@ -104,7 +104,8 @@ class Variants:
         plain: set[int] = set()
         without: set[int] = set()
         while True:
-            schemata = Schemata(self.source, self.kernel.name, without, races, self._arrays, only, plain)
+            own = self.source, self.kernel.name
+            schemata = Schemata(*own, without, races, self._arrays, only, plain, self._idle)
             try:
                 self._open(schemata)
                 return schemata
@@ -122,6 +123,18 @@ class Variants:
         pairs = zip(self.kernel.params, function.parameters if function else ())
         own = {p.name: v.name for p, v in pairs if isinstance(p, Scalar)}
         return [renamed(array, own) for array in self.kernel.passed]
+
+    @cached_property
+    def _idle(self) -> set[str]:
+        """The parameters that the solution does not use, either, by their names in the file."""
+        if not self.puzzle.has_solution or self.puzzle.repair:
+            return set()
+        solution = self.puzzle.solution_path.read_text(encoding="utf-8")
+        right, own = (read(text).function(self.kernel.name) for text in (solution, self.source))
+        if right is None or own is None:
+            return set()
+        used = {name.code for name in right.body.all("identifier")}
+        return {v.name for needed, v in zip(right.parameters, own.parameters) if needed.name not in used}
 
     def _open(self, schemata: Schemata) -> None:
         """On one more device."""

@@ -22,7 +22,10 @@ def texts(body: str, kind: str) -> set[str]:
             "x[0] = __shfl_sync(0xffffffff, x[1], 0); x[2] = __shfl_sync(0xffffffff, x[1], 1);",
         ),
         ("__syncwarp((1 << n) - 1);", "__syncwarp(0xffffffff);"),
-        ("x[0] += __shfl_sync(ALL, x[0], 1);", "x[0] += __shfl_down_sync(ALL, x[0], 1);"),
+        (
+            "x[0] += __shfl_sync(ALL, x[0], 2); x[0] += __shfl_sync(ALL, x[0], 1);",
+            "x[0] += __shfl_down_sync(ALL, x[0], 2); x[0] += __shfl_down_sync(ALL, x[0], 1);",
+        ),
         ("if (t < n) x[0] += __shfl_down_sync(ALL, x[0], 1);", "x[0] += __shfl_down_sync(ALL, x[0], 1);"),
         (
             "if (t < n) { float v = x[t]; v = __reduce_max_sync(ALL, v); x[0] = v; }",

@@ -179,3 +179,54 @@ def test_a_pointer_goes_on_to_the_next_row():
     wrong = WALK.replace("        p += wide - some;\n", "")
     made, chosen = found(wrong, WALK, "p += wide - some;")
     assert judged(made, [(chosen,), ()], outputs(WALK)) == [RIGHT, WRONG]
+
+
+OF_ONES_OWN = """
+extern "C" __global__ void k(const float* a, float* out, int n) {
+    int t = threadIdx.x, m = 2 * n;
+    int places[3] = {t, m, 2};
+    const float* p = a;
+    float sum = 0.0f, more = a[t % 9];
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < 2; j++) {
+            sum += p[j] * i;
+        }
+        p += n;
+    } sum += more * t;
+    sum += 10 * places[0] + 100 * places[1] + 1000 * places[2];
+    sum = __shfl_down_sync(0xffff, sum, 1);
+    if (t < 9) out[t] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "right, wrong",
+    [
+        ("{t, m, 2}", "{t, 2, m}"),
+        ("        p += n;\n", "        p++;\n"),
+        ("__shfl_down_sync", "__shfl_xor_sync"),
+        ("    } sum += more * t;\n", "    }\n"),
+    ],
+)
+def test_a_kernel_of_ones_own_is_right_with_one_change(right, wrong):
+    """Values of a list, the step of a pointer, a shuffle, and what stands in two loops and belongs behind them."""
+    text = OF_ONES_OWN.replace(right, wrong)
+    if "more" in right:
+        text = text.replace(
+            "            sum += p[j]", "            sum += more * t;\n            sum += p[j]"
+        )
+    place = "more * t" if "more" in right else wrong.strip()
+    made = Schemata(text, "k", only=[n for n, line in enumerate(text.split("\n"), 1) if place in line])
+    choices = (c for s in made.sites for c in s.choices())
+    chosen = next(c for c in choices if plain(repaired(c, text)) == plain(OF_ONES_OWN))
+    assert judged(made, [(chosen,), ()], outputs(OF_ONES_OWN)) == [RIGHT, WRONG]
+
+
+@pytest.mark.parametrize("body", ["int t = threadIdx.x;\n atomicAdd(x, f(t));", "atomicAdd(x, f(1));"])
+def test_what_one_thread_or_one_lane_adds_is_guarded_early(body):
+    helper = "__device__ int f(int n) { return __shfl_down_sync(0xffffffff, n, 1); }\n"
+    sites = Schemata(f"{helper}{K}k(int* x) {{\n {body}\n}}\n", "k").sites
+    likely = {c.edit.after for s in sites if s.is_guard for c in s.likely if c.cost < 1.0}
+    t = "t" if "t =" in body else "threadIdx.x"
+    assert {f"if ({t} == 0) ", f"if ({t} % 32 == 0) "} <= likely

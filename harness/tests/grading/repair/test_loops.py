@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.grading.repair.loops import heads, part_of_range
+from harness.grading.repair.loops import heads, part_of_range, walked
 from harness.grading.repair.schemata import Schemata
 from harness.tests.devices.virtual.launches import K
 
@@ -23,3 +23,8 @@ def test_a_loop_over_a_whole_range_becomes_one_over_a_part_of_it():
     assert {("group * n", "group * n + n"), ("group", "n + group")} <= texts_of(part_of_range, body)
     assert not texts_of(part_of_range, body.replace("i = 0", "i = 1"))
     assert not texts_of(part_of_range, body.replace("i < n", "i >= n"))
+
+
+def test_a_pointer_that_goes_along_a_row_goes_down_a_column():
+    found = texts_of(walked, "const int* p = x + t * n;\n for (int i = 0; i < n; i++) p++;")
+    assert ("t", "p += n") in found and len(found) < 40

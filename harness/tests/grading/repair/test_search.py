@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -189,8 +190,21 @@ def test_what_is_right_and_too_slow_is_kept_until_nothing_better_is_found(monkey
     monkeypatch.setattr(Search, "is_fast", lambda self, text: text == str(slow))
     tried = [Repair((Edit(0, 0, str(n), "a term"),), 1.0, "") for n in range(3)]
     assert [made.is_fast_with(repair) for repair in tried] == [n == slow for n in range(3)]
-    assert [repair.is_fast for repair in made.slow] == [False] * 2
-    assert made.left <= 0
+    assert [repair.is_fast for repair in made.right_and_slow()] == [False] * 2
+
+
+@pytest.mark.parametrize("was_fast", [True, False])
+def test_a_repair_that_makes_a_fast_kernel_slow_is_not_told(monkeypatch, was_fast):
+    made = Search(
+        puzzle("18"), "", Verdict("18", "kernel.cu", kind="wrong"), "", None, 2.0, print, clock=lambda: 1.0
+    )
+    monkeypatch.setattr(Search, "passes", lambda self, *_: True)
+    monkeypatch.setattr(Search, "is_fast", lambda self, text: text == "0")
+    made.was_fast = was_fast
+    tried = [Repair((Edit(0, 0, str(n), "a term"),), 1.0, "") for n in range(4)]
+    assert [made.may_be_meant(repair) for repair in tried] == [True] + [False] * 3
+    assert made.right_and_slow() == ([] if was_fast else [replace(r, is_fast=False) for r in tried[1:3]])
+    assert made.end == (2.0 if was_fast else 1.5)
 
 
 def test_a_repair_of_written_out_macros_is_as_slow_in_the_file(monkeypatch):

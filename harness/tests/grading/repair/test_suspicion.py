@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.grading.repair.neighbours import users
+from harness.grading.repair.neighbours import fillers, users
 from harness.grading.repair.suspicion import ALIKE, FEW, NAMED, alone, spoken_of, stretches, suspected
 from harness.grading.verdict import Verdict
 from harness.tests.devices.virtual.launches import K
@@ -59,3 +59,27 @@ def test_the_other_lines_are_tried_in_stretches():
     ]
     assert len(found) == 3 and all(own == sorted(own) for own in found)
     assert stretches("", "k", []) == []
+
+
+FILLED = f"""__device__ void fill(float* to, const float* from, int n) {{
+    for (int i = threadIdx.x; i < n; i += 32) {{
+        to[i] = from[i];
+    }}
+}}
+{K}k(const float* a, float* b, int n) {{
+    __shared__ float tile[64];
+    float* half = tile + 32;
+    int t = threadIdx.x;
+    if (t < n) half[t] = a[t];
+    fill(tile, a, n);
+    b[t] = tile[t + 1];
+}}
+"""
+
+
+def test_what_a_tile_lacks_is_looked_for_where_it_is_filled():
+    assert fillers(FILLED, "tile", 0.2).keys() >= {2, 3, 10}
+    assert 12 not in fillers(FILLED, "tile", 0.2)
+    fault = {"kind": "uninitialised-read", "array": "tile", "line": 12}
+    found = suspected(FILLED, "k", verdict(fault=fault))
+    assert found[3] == found[10] == found[12] == NAMED > found[2] > 0
