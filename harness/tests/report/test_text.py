@@ -114,8 +114,10 @@ def test_a_report_that_is_too_long_keeps_the_element_and_the_facts_in_whole_sent
 
 def test_below_what_is_decisive_the_place_is_kept():
     decisive, source = ["Line 8 is decisive.", "Line 9 as well."], source_line(6, "c[0] = tile[3];")
-    found = [*decisive, "a fault at line 6", *source, *(f"It is long {n}." for n in range(12))]
-    lines = text(wrong(lines=found, causes=decisive, cases=[]))
+    facts = [f"Line {n} is a fact." for n in range(12)]
+    lines = text(
+        wrong(lines=[*decisive, "a fault", *source, *facts], causes=[*decisive, *facts[:9]], cases=[])
+    )
     assert len(lines) == MOST_LINES and all(any(part in line for line in lines) for part in source)
 
 
