@@ -96,10 +96,15 @@ def unconfirmed(verdict: Verdict) -> list[str]:
     """The suspicions that are not told, since the line may well be right: those about lines that a repair leaves as they
     are, and questions unless a repair changes what they are about."""
     edits = [edit for repair in verdict.repair for edit in repair.get("edits", [repair])]
-    changed = [(edit["line"], " ".join(edit["before"].split())) for edit in edits]
+    changed = [(edit["line"], words(edit["before"])) for edit in edits]
     asked = [text for text in verdict.suspicions if text.endswith("?")]
-    open_ = [q for q in asked if not any(n in lines_named(q) and code in q for n, code in changed)]
+    open_ = [q for q in asked if not any(n in lines_named(q) and code <= words(q) for n, code in changed)]
     return [*open_, *elsewhere(verdict)]
+
+
+def words(text: str) -> set[str]:
+    """The names, numbers and operators in a text, without those of types."""
+    return set(re.findall(r"\w+|[<>!=]=|[-+*/%<>&|!]", text)) - {"const", "int", "float", "bool"}
 
 
 def repair_lines(verdict: Verdict, width: int, above: Iterable[Line] = ()) -> list[Line]:

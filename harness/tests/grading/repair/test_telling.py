@@ -51,6 +51,11 @@ CODE = "7 |     line(7);"
         ([FAULT], [], [FAULT, ONE, CODE]),
         ([ORDER], [HERE], [ORDER, HERE, ONE, CODE]),
         ([ORDER], [OPERATOR], [ORDER, ONE, CODE]),
+        (
+            [ORDER],
+            [HERE.replace("up", "to W, and not up")],
+            [ORDER, HERE.replace("up", "to W, and not up"), ONE, CODE],
+        ),
         ([ORDER], [THERE], [ORDER, ONE, CODE]),
         ([ORDER], [ELSEWHERE], [ORDER, ONE, CODE]),
         ([], [THERE, ELSEWHERE, BOTH], [BOTH, ONE, CODE]),
