@@ -54,8 +54,8 @@ def mixed_digits(function: Function) -> Iterator[Slip]:
             first = max(fits, key=lambda f: sum((f.divisor + f.count).values()))
             yield Slip(
                 d.piece.line,
-                f"{both(d.piece, first.piece)}: do these sizes fit together? The quotient after a remainder divides by the size of "
-                "that, too.",
+                f"{both(d.piece, first.piece)}: the quotient after a remainder divides by the size of that, too; do these sizes fit "
+                "together?",
             )
             break
     yield from in_turn(function)

@@ -32,7 +32,7 @@ DO_NOT = [
     ),
     (
         "int w = i % W, h = i / H;",
-        "Line 4 has i / H, and i % W: do these sizes fit together? The quotient after a remainder divides by",
+        "Line 4 has i / H, and i % W: the quotient after a remainder divides by",
     ),
     ("int w = i % W, h = i / W % H, c = i / (W * H) % C, b = i / (H * W) / W;", "has i / (H * W) / W, and"),
     ("int Q = W - 1, q = i % Q, p = i / W;", "has i / W, and i % Q"),
