@@ -201,7 +201,7 @@ def on_device(
             )
             again = puzzle, source, shown, setups[0], options.seed
             values = fault_values.of_trial(*again) + written.of_trial(*again)
-            values += left_out.of_trial(*again, explained=bool(verdict.causes))
+            values += left_out.of_trial(*again)
             verdict.lines = fault_values.insert(verdict.lines, shown.error, values)
             verdict.causes += [line for line in values if not line.startswith("There ")]
             if verdict.diagnosis == "race":

@@ -14,11 +14,8 @@ from ..runs import Outcome, Pace, Setup, Trial, prepared, run_once
 from .findings import shown
 
 
-def of_trial(
-    puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int, explained: bool
-) -> list[str]:
-    """What is told of an uninitialised element of shared memory that was read in an outcome. explained: whether
-    anything else tells of the cause."""
+def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[str]:
+    """What is told of an uninitialised element of shared memory that was read in an outcome."""
     fault, kernel = failed.error, failed.kernel
     if fault.kind != "uninitialised-read" or "__shared__" not in fault.headline or failed.case.stress:
         return []
@@ -36,13 +33,11 @@ def of_trial(
         done = run_once(trial, prepared(text, puzzle, kernel, setup), setup.schedules[0])
     except BackwarpError:
         return []
-    right = done and not done.mismatches
-    if not done or explained and not right:
+    if not done or done.mismatches:
         return []
-    remedy = ": elsewhere, store a 0" if right else ""
     return [
         f"Line {stores[0].line} stores into {fault.array} only where {shown(test.part('condition'))}, and elements that it "
-        f"leaves out are read as well{remedy}."
+        "leaves out are read as well: elsewhere, store a 0."
     ]
 
 
