@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from . import cuda_tree
@@ -39,6 +40,9 @@ _DECLARATORS = (
     "function_declarator",
     "attributed_declarator",
 )
+#: names behind the value of a variable, and how deep the trees of all these values are, beyond which it is not followed;
+#: four and seven times what any kernel here has
+_MOST_BEHIND, _DEEPEST_BEHIND = 1000, 250
 _RECORDS = ("struct_specifier", "class_specifier", "union_specifier", "enum_specifier")
 
 
@@ -125,9 +129,12 @@ class CudaText:
 
     def line_start(self, line: int) -> int:
         """The place of the first non-blank character of a line."""
-        start = sum(len(text) + 1 for text in self.lines[: line - 1])
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
-        return start + len(text) - len(text.lstrip())
+        return self._line_starts[max(min(line - 1, len(self.lines)), 0)] + len(text) - len(text.lstrip())
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return list(accumulate((len(text) + 1 for text in self.lines), initial=0))
 
     def around(self, place: int, *kinds: str) -> list[Piece]:
         """The pieces of these kinds (default: all) that contain the character at `place`, innermost first."""
@@ -173,6 +180,27 @@ class CudaText:
             found = [v for v in self.named(name, place) if v.end <= place]
             self.answers[key] = found[-1] if found else None
         return self.answers[key]
+
+    def is_followed(self, variable: Variable) -> bool:
+        """Whether what a variable is computed from takes little time to follow: it is not when, variable by variable,
+        each uses the one before it twice, or there are too many."""
+        size, depth = self._behind.get(variable.start, (0, 0))
+        return size <= _MOST_BEHIND and depth <= _DEEPEST_BEHIND
+
+    @cached_property
+    def _behind(self) -> dict[int, tuple[int, int]]:
+        """By a variable's place: how many names one reads who follows its value, the names in that, and so on; and how
+        deep the last of these is in the tree of all values."""
+        found: dict[int, tuple[int, int]] = {}
+        for v in self.variables:
+            size = deepest = 0
+            for n, depth in cuda_tree.walk_depths(v.value.node) if v.value else ():
+                if n.type == "identifier":
+                    known = self.variable_at(self._code(n), n.start_byte)
+                    more, deeper = found.get(known.start, (0, 0)) if known else (0, 0)
+                    size, deepest = size + 1 + more, max(deepest, depth + deeper)
+            found[v.start] = min(size, _MOST_BEHIND + 1), min(deepest, _DEEPEST_BEHIND + 1)
+        return found
 
     @cached_property
     def _by_name(self) -> dict[str, list[Variable]]:

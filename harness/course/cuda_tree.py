@@ -179,6 +179,16 @@ class Index:
         return [self._nodes[place] for place in sorted(found)]
 
 
+def walk_depths(root: Node) -> Iterator[tuple[Node, int]]:
+    """Like walk, but yields (node, how deep it is)."""
+    stack = [(root, 1)]
+    while stack:
+        node, depth = stack.pop()
+        yield node, depth
+        if node.child_count:
+            stack.extend((child, depth + 1) for child in reversed(_children(node)))
+
+
 def walk_scopes(root: Node) -> Iterator[tuple[Node, Node]]:
     """Like walk, but yields (node, its innermost scope)."""
     stack = [(root, root)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .cuda_pieces import Piece
+from .cuda_pieces import Piece, Variable, remembered
 from .cuda_text import CudaText
 from .cuda_values import SIZES
 
@@ -21,8 +21,11 @@ _SAME = {"min", "max", "abs", "__ldg", "__shfl_down_sync", "__shfl_xor_sync", "_
 
 def kind_of(e: Piece | None) -> str:
     """FLOAT, INTEGER, or "" if the text does not say."""
-    if e is None:
-        return ""
+    return _kind_of(e) if e else ""
+
+
+@remembered
+def _kind_of(e: Piece) -> str:
     match e.kind:
         case "number_literal":
             plain = re.fullmatch(r"0[xX][0-9a-fA-F']+[uUlL]*|0[bB][01']+[uUlL]*|[0-9']+[uUlL]*", e.code)
@@ -66,8 +69,12 @@ def of_type(type_: str) -> str:
 def _declared(file: CudaText, name: str, place: int, depth: int) -> str:
     """The kind of a variable's element after `depth` pairs of brackets."""
     found = [v for v in file.named(name, place) if len(v.extents) + v.pointer == depth]
-    kinds = {kind_of(v.value) if v.type == "auto" and not depth else of_type(v.type) for v in found}
+    kinds = {_of_value(v) if v.type == "auto" and not depth else of_type(v.type) for v in found}
     return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _of_value(v: Variable) -> str:
+    return kind_of(v.value) if v.file.is_followed(v) else ""
 
 
 def _joined(a: str, b: str) -> str:

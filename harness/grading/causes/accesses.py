@@ -3,7 +3,7 @@ pointer into it, or through a parameter of a helper that is called with one."""
 
 from __future__ import annotations
 
-from ...course.cuda_pieces import Function, Piece
+from ...course.cuda_pieces import Piece, remembered
 from ...course.cuda_text import CudaText, read
 from ...course.declare import Kernel
 from .array_steps import by_name
@@ -32,7 +32,7 @@ def access_at(file: CudaText, line: int, array: str, how: str = "") -> Piece | N
         if is_stored(a) and (how == "write" or a.is_updated) or how == "read" and not is_stored(a)
     ]
     found = fit or found
-    into = [a for a in found if (reaches(file, function, a, array) if function else named(a) == array)]
+    into = [a for a in found if (reaches(a, array) if function else named(a) == array)]
     chosen = into or [a for a in found if not is_elsewhere(file, a)]
     return chosen[0] if len(chosen) == 1 else None
 
@@ -47,8 +47,12 @@ def accesses_on(file: CudaText, line: int) -> list[Piece]:
     return [a for a in found if not (a.outer.kind == "subscript_expression" and a.outer.parts[0] == a)]
 
 
-def reaches(file: CudaText, function: Function, access: Piece, array: str, deep: int = DEEP) -> bool:
+@remembered
+def reaches(access: Piece, array: str, deep: int = DEEP) -> bool:
     """Whether an access, or a pointer that a helper is called with, leads into an array of the kernel."""
+    file = access.file
+    if not (function := file.function_at(access.line)):
+        return False
     mine = [v.name for v in function.parameters]
     if function.is_kernel or array not in mine:  # a helper may call another array by this name
         if begins_in(file, access, array):
@@ -65,7 +69,7 @@ def reaches(file: CudaText, function: Function, access: Piece, array: str, deep:
             given = call.part("arguments").parts if called == function.name else ()
             within = file.function_at(call.line)
             if i < len(given) and within and within.name != function.name:
-                if reaches(file, within, given[i], array, deep - 1):
+                if reaches(given[i], array, deep - 1):
                     return True
     return False
 

@@ -18,7 +18,7 @@ from .noting import index_of, value_of
 from .own_functions import returned
 
 Product = tuple[int, tuple[str, ...]]  # 1 or -1, and names and numbers in order
-_MOST = 64  # products of one index
+MOST_TERMS = 64  # products of one index
 Sizes = Mapping[str, Sequence[int]]  # the value of a name in each case
 
 
@@ -298,15 +298,15 @@ def products(e: Piece, other: Callable[[Piece], str] = lambda e: "") -> list[Pro
         case "binary_expression" if e.part("operator").code in ("+", "-"):
             sign = -1 if e.part("operator").code == "-" else 1
             right = [(sign * s, names) for s, names in products(e.part("right"), other)]
-            return (products(e.part("left"), other) + right)[:_MOST]
+            return (products(e.part("left"), other) + right)[:MOST_TERMS]
         case "binary_expression" if e.part("operator").code == "*":
             left, right = products(e.part("left"), other), products(e.part("right"), other)
-            return [(s * t, a + b) for s, a in left for t, b in right][:_MOST]
+            return [(s * t, a + b) for s, a in left for t, b in right][:MOST_TERMS]
         case "call_expression" if inside := returned(e):
             inner = products(inside[0])
             if not any("" in names for _, names in inner):
                 given = {name: products(piece, other) for name, piece in inside[1].items()}
-                return [term for each in inner for term in passed(each, given)][:_MOST]
+                return [term for each in inner for term in passed(each, given)][:MOST_TERMS]
     return [(1, (other(e),))]
 
 
@@ -316,7 +316,7 @@ def passed(term: Product, given: Mapping[str, list[Product]]) -> list[Product]:
     found: list[Product] = [(sign, ())]
     for name in names:
         each = given.get(name, [(1, (name,))])
-        found = [(s * t, a + b) for s, a in found for t, b in each][:_MOST]
+        found = [(s * t, a + b) for s, a in found for t, b in each][:MOST_TERMS]
     return found
 
 

@@ -9,12 +9,12 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...course.cuda_pieces import Function, Piece, Variable
+from ...course.cuda_pieces import Function, Piece, Variable, remembered
 from ...course.cuda_tree import LOOPS
 from ...course.declare import Kernel, Launch
 from ...devices.launching import triple
 from ...errors import KernelFault
-from .array_steps import products
+from .array_steps import MOST_TERMS, products
 from .expression_values import computed, fingerprint
 from .findings import Slip, shown, sign_of
 from .noting import all_indices, index_of, is_set, value_of
@@ -108,6 +108,7 @@ def sums_without_a_factor(function: Function) -> Iterator[tuple[Piece, str]]:
                 yield e, axis
 
 
+@remembered
 def expanded(e: Piece, depth: int = 3) -> list[tuple[int, tuple[str, ...]]]:
     """The products that an expression is the sum of, with its variables substituted; "" if it is no such
     sum."""
@@ -118,9 +119,9 @@ def expanded(e: Piece, depth: int = 3) -> list[tuple[int, tuple[str, ...]]]:
             value = value_of(e.file, name, e.start) if depth and name.isidentifier() else None
             inner = expanded(value, depth - 1) if value else [(1, (name,))]
             inner = inner if all(all(n) for _, n in inner) else [(1, (name,))]
-            terms = [(s * t, a + b) for s, a in terms for t, b in inner]
+            terms = [(s * t, a + b) for s, a in terms for t, b in inner][:MOST_TERMS]
         found += terms
-    return found
+    return found[:MOST_TERMS]
 
 
 # -- indices of shared memory

@@ -31,6 +31,7 @@ SIGNS: Mapping[str, Callable[[int, int], int]] = {
     "&&": lambda a, b: bool(a and b),
     "||": lambda a, b: bool(a or b),
 }
+LARGEST = 1 << 1000  # more than any product of sizes
 
 
 class Given(dict):
@@ -90,7 +91,9 @@ def _computed(e: Piece, known: Mapping[str, int | None], found: dict[int, int | 
     if sign not in SIGNS:
         return None
     left, right = (_computed(e.part(side), known, found) for side in ("left", "right"))
-    return None if left is None or right is None or sign in "/%" and not right else SIGNS[sign](left, right)
+    if left is None or right is None or sign in "/%" and not right:
+        return None
+    return value if abs(value := SIGNS[sign](left, right)) < LARGEST else None
 
 
 # -- with the values that variables had ----------------------------------------------------------------------

@@ -108,10 +108,10 @@ def added_up(function: Function, name: Piece) -> Iterator[int]:
     """Where a variable becomes the sum of a warp by shuffles down: in a loop, by several in turn, or by a call of a function
     that does no other shuffles."""
     variable, found = function.file.variable_at(name.code, name.start), []
-    for e in function.body.all("assignment_expression", "init_declarator"):
+    pieces = function.body.all("assignment_expression", "init_declarator") if kind_of(name) == FLOAT else ()
+    for e in pieces:
         to, value = (e.part(a) or e.part(b) for a, b in (("left", "declarator"), ("right", "value")))
-        same = to.code == name.code and function.file.variable_at(name.code, e.end) == variable
-        if same and value and kind_of(name) == FLOAT:
+        if to.code == name.code and value and function.file.variable_at(name.code, e.end) == variable:
             found += [
                 (e.end, adds_down(call, at))
                 for call, at in value.calls()

@@ -138,15 +138,19 @@ class Use:
         macros: dict[str, list[str]] = {}
         for m in self.file.macros:
             macros.setdefault(m.name, []).extend(_NAME.findall(m.value))
-        found: dict[str, list[str]] = {}
+        found: dict[int, list[str]] = {}
         for body in self.bodies:
             for e in body.all("identifier"):
                 pending, known = [e.code], set()
                 while pending:
-                    known.add(name := pending.pop())
-                    found.setdefault(" ".join(self.file.lines[e.line - 1].split()), []).append(name)
-                    pending += [n for n in macros.get(name, ()) if n not in known]
-        return found
+                    found.setdefault(e.line, []).append(name := pending.pop())
+                    if name not in known:
+                        known.add(name)
+                        pending += [n for n in macros.get(name, ()) if n not in known]
+        by_text: dict[str, list[str]] = {}
+        for line, names in found.items():
+            by_text.setdefault(" ".join(self.file.lines[line - 1].split()), []).extend(names)
+        return by_text
 
     def beside(self, other: Use) -> set[str]:
         """The names on lines that the other file does not have."""

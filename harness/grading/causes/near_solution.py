@@ -151,10 +151,11 @@ def written(names: Iterable[str]) -> str:
 
 def exchanged(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
     """Two variables whose values are swapped compared with the solution."""
-    own, right = values(mine), values(solution)
+    right = values(solution)
+    own = {name: piece for name, piece in values(mine).items() if right.get(name)}
     for a, piece in own.items():
         for b, other in own.items():
-            if a < b and right.get(a) and right.get(b) and a in right and b in right:
+            if a < b:
                 pair = [" ".join(p.code.split()) for p in (piece, other, right[a], right[b])]
                 if pair[:2] == pair[:1:-1] and pair[0] != pair[1]:
                     lines = sorted({piece.line, other.line})

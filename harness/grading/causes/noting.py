@@ -169,17 +169,23 @@ def _is_integer(variable: Variable) -> bool:
 
 
 def value_of(file: CudaText, name: str, place: int) -> Piece | None:
-    """The initializer of a local variable; None if it is changed later."""
+    """The initializer of a local variable; None if it is changed later, or cannot be followed."""
     declared = file.variable_at(name, place)
     if not declared or not declared.value or declared.scope.type == "for_statement":
+        return None
+    if not file.is_followed(declared):
         return None
     return None if is_set(file.piece(declared.scope), name) else declared.value
 
 
-@remembered
 def is_set(scope: Piece, name: str) -> bool:
     """Whether a name is assigned anywhere in a scope after its declaration."""
-    return any(p.code == name and _is_set(p) for p in scope.all("identifier"))
+    return name in _set_in(scope)
+
+
+@remembered
+def _set_in(scope: Piece) -> frozenset[str]:
+    return frozenset(p.code for p in scope.all("identifier") if _is_set(p))
 
 
 def begun(file: CudaText, name: str, place: int) -> Piece | None:

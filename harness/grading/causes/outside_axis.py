@@ -118,33 +118,43 @@ def axes_of(fault: KernelFault) -> tuple[list[str], list[int]]:
 
 
 def varies(file: CudaText, function: Function, name: str, place: int) -> bool:
-    """Whether a variable differs between threads or over time, unlike a kernel's parameters."""
-    declared = file.variable_at(name, place)
-    if declared is None or declared.scope.type == "translation_unit":
-        return False
-    mine = [v.name for v in function.parameters]
-    if name in mine:
-        return not function.is_kernel and varies_in_calls(file, function, mine.index(name))
-    value = value_of(file, name, place)
-    return not value or any(
-        p.code in ("threadIdx", "blockIdx") or p.code != name and varies(file, function, p.code, value.start)
-        for p in value.all("identifier")
-    )
-
-
-def varies_in_calls(file: CudaText, function: Function, number: int) -> bool:
-    """Whether a helper's parameter differs between threads or over time: whether what it is called with does."""
-    calls = [
-        (file.function_at(call.line), call) for name, call in file.whole.calls() if name == function.name
-    ]
-    given = [(within, call.part("arguments").parts[number : number + 1]) for within, call in calls]
-    if not given or any(not value or within in (None, function) for within, value in given):
-        return True
-    return any(
-        any(value.all("subscript_expression", "call_expression", "update_expression"))
-        or any(
-            p.code in ("threadIdx", "blockIdx") or varies(file, within, p.code, value.start)
-            for p in value.all("identifier")
+    """Whether a variable differs between threads or over time, unlike a kernel's parameters. A helper's parameter does if
+    what it is called with does."""
+    pending, asked = [(function, name, place)], set()
+    while pending:
+        function, name, place = pending.pop()
+        declared = file.variable_at(name, place)
+        if declared is None or declared.scope.type == "translation_unit" or declared.start in asked:
+            continue
+        asked.add(declared.start)
+        mine = [v.name for v in function.parameters]
+        if name in mine and function.is_kernel:
+            continue
+        value = None if name in mine else value_of(file, name, place)
+        origins = (
+            arguments(file, function, mine.index(name)) if name in mine else [(function, value)] * bool(value)
         )
-        for within, (value,) in given
+        if not origins:
+            return True
+        for within, value in origins:
+            names = [p.code for p in value.all("identifier") if within != function or p.code != name]
+            if "threadIdx" in names or "blockIdx" in names:
+                return True
+            pending += [(within, other, value.start) for other in names]
+    return False
+
+
+def arguments(file: CudaText, function: Function, number: int) -> list[tuple[Function, Piece]]:
+    """(where, value) of what a helper is called with for a parameter; nothing if that cannot be followed."""
+    calls = [call for name, call in file.whole.calls() if name == function.name]
+    given = [
+        (file.function_at(call.line), value)
+        for call in calls
+        for value in call.part("arguments").parts[number : number + 1]
+    ]
+    unclear = any(
+        within in (None, function)
+        or any(value.all("subscript_expression", "call_expression", "update_expression"))
+        for within, value in given
     )
+    return [] if unclear or len(given) < len(calls) else given

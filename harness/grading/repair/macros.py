@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from .edits import Edit
@@ -13,6 +12,8 @@ from .edits import Edit
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([^)\n]*)\)((?:\\\r?\n|[^\n])*)", re.MULTILINE)
 _HEAD = re.compile(r"(?:\s|\\\n)*(?:for|while|if)\b")
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_MARK = re.compile(r"[][(){},]")
+_LONGEST = 1000  # characters of a call's arguments
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,10 @@ def written_out(source: str) -> Written | None:
     ):
         if call[1] is None or call.start() < at:
             continue
-        arguments, end = _arguments(source, call.end())
+        arguments, end = _arguments(source, call.end(), call.end() + _LONGEST)
         parameters = [p.strip() for p in macros[call[1]][2].split(",")]
+        if not arguments:
+            break
         if len(arguments) != len(parameters):
             continue
         add(source[at : call.start()], at)
@@ -94,10 +97,11 @@ def written_out(source: str) -> Written | None:
     return Written(tuple(found))
 
 
-def _arguments(text: str, at: int) -> tuple[list[tuple[int, int]], int]:
-    """The arguments' places, without blanks around them, and where the call ends."""
+def _arguments(text: str, at: int, most: int) -> tuple[list[tuple[int, int]], int]:
+    """The arguments' places, without blanks around them, and where the call ends; nothing if not before `most`."""
     depth, first, found = 0, at, []
-    for place, letter in _letters(text, at):
+    for mark in _MARK.finditer(text, at, most):
+        place, letter = mark.start(), mark[0]
         if letter in ",)" and not depth:
             inside = text[first:place]
             blanks = len(inside) - len(inside.lstrip())
@@ -107,7 +111,3 @@ def _arguments(text: str, at: int) -> tuple[list[tuple[int, int]], int]:
                 return found, place + 1
         depth += (letter in "([{") - (letter in ")]}")
     return [], at
-
-
-def _letters(text: str, at: int) -> Iterator[tuple[int, str]]:
-    return ((place, text[place]) for place in range(at, len(text)))

@@ -41,10 +41,14 @@ def edits(source: str, kernel: str) -> Iterator[tuple[Edit, ...]]:
     functions = [f for f in file.functions if f.name not in others]
     for function in functions:
         yield from ((edit,) for edit in _slips(function))
+    calls: dict[str, list[tuple[Function, Piece]]] = {}
+    for caller in functions:
+        for name, call in caller.body.calls():
+            calls.setdefault(name, []).append((caller, call))
     for function in functions:
         yield from as_floats(function)
         yield from loops_that_fill(function)
-        yield from _signatures(function, file, functions)
+        yield from _signatures(function, file, calls.get(function.name, ()))
         yield from ((edit,) for edit in _otherwise(function, Pool(file, function, [])))
 
 
@@ -197,17 +201,15 @@ def _types(function: Function, pool: Pool) -> Iterator[Edit]:
 
 
 def _signatures(
-    function: Function, file: CudaText, callers: Sequence[Function]
+    function: Function, file: CudaText, calls: Sequence[tuple[Function, Piece]]
 ) -> Iterator[tuple[Edit, ...]]:
     """`int f(int x)` that is called with a fraction, or returns one."""
     if function.is_kernel:
         return
     given: set[int] = set()
-    for caller in callers:
+    for caller, call in calls:
         kinds = Pool(file, caller, [])
-        for name, call in caller.body.calls():
-            arguments = call.part("arguments").parts if name == function.name else ()
-            given |= {i for i, e in enumerate(arguments) if kinds.kind(e) == "float"}
+        given |= {i for i, e in enumerate(call.part("arguments").parts) if kinds.kind(e) == "float"}
     found = [
         Edit(place.start, place.end, "float", "a type")
         for i, v in enumerate(function.parameters)

@@ -10,9 +10,15 @@ import pytest
 import harness
 from harness import cli
 from harness.course.checkout import Course
+from harness.course.cuda_text import read
 from harness.devices.virtual.compile import build
 from harness.grading import runs
+from harness.grading.causes.accesses import access_at
+from harness.grading.causes.outside_axis import varies
+from harness.grading.causes.text_causes import causes
 from harness.grading.grade import Options, grade_file
+from harness.grading.repair import texts
+from harness.grading.repair.macros import written_out
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
 PUZZLE = COURSE.load("01")
@@ -185,6 +191,55 @@ LAUNCHES = {
     ),
 }
 
+ROWS = "__shared__ float s[64]; s[i * v30 + i] = i; __syncthreads(); i += s[i * v30 + i + 1] * 0;"
+CALL_TWICE = "__device__ void f{n}(float* p, int x) {{ if (x > 0) f{before}(p, x); else f{before}(p, x); }}"
+#: what takes long, or is nested too deep, for a reader who follows every name to its end
+TEXTS = {
+    "auto variables that double": kernel(
+        doubling("auto v{n} = i;", "auto v{n} = v{before} + v{before} * 2;", 30) + "if (v30 == v30) i++;"
+    ),
+    "a row of variables that double": kernel(
+        doubling("int v{n} = n;", "int v{n} = v{before} % 5 + v{before} % 3;", 30) + ROWS
+    ),
+    "squares of squares": kernel(
+        doubling("float v{n} = i;", "float v{n} = v{before} * v{before} + v{before};", 40)
+    ),
+    "a product of many sums": kernel(
+        "".join(f"int v{n} = i + n + i * {n};" for n in range(40))
+        + f"i += {' * '.join(f'v{n}' for n in range(40))};"
+    ),
+    "hundreds of variables in a row": kernel(
+        doubling("auto v{n} = i;", "auto v{n} = v{before} + 1;", 400) + "if (v400 == v400) i++;"
+    ),
+    "parentheses and variables": kernel(
+        doubling(
+            "bool v{n} = i < n;",
+            f"bool v{{n}} = {'(' * 90}v{{before}} && i < {{n}}{')' * 90};",
+            19,
+        )
+        + "if (!v19) return;"
+    ),
+    "calls of a macro that never close": kernel(
+        f"FOR(j, 1) i += j; // {'FOR(' * 20_000}", "#define FOR(i, n) for (int i = 0; i < n; i++)"
+    ),
+    "helpers that call each twice": kernel(
+        "f30(c, n);",
+        doubling("__device__ void f{n}(float* p, int x) {{ p[x] = 1; }}", CALL_TWICE, 30),
+    ),
+    "helpers that call each other": kernel(
+        "f(c, n);",
+        "__device__ void g(float* p, int x);\n__device__ void f(float* p, int x) { if (x > 0) g(p, x); else p[x] = 1; }\n"
+        "__device__ void g(float* p, int x) { f(p, x); }",
+    ),
+    "helpers that call each many times": kernel(
+        "f4(c, n);",
+        "__device__ void f0(float* p, int x) { p[x] = 1; }\n"
+        + "".join(
+            f"__device__ void f{n}(float* p, int x) {{ {f'f{n - 1}(p, x); ' * 60}}}" for n in (1, 2, 3)
+        ),
+    ),
+}
+
 
 @pytest.fixture
 def report(tmp_path, monkeypatch, capsys):
@@ -219,3 +274,15 @@ def test_a_file_of_ten_megabytes_is_not_read(tmp_path):
     (tmp_path / "kernel.cu").write_text("//" * 5_000_000)
     verdict = grade_file(PUZZLE, tmp_path / "kernel.cu", Options("cpu"))
     assert verdict.kind == "source" and "9765 KB; more than 256 KB is not a kernel" in verdict.lines[0]
+
+
+@pytest.mark.parametrize("source", TEXTS.values(), ids=TEXTS)
+def test_hostile_text(source):
+    own, file = PUZZLE.kernels[0], read(source)
+    failed = [PUZZLE.full_dims(PUZZLE.cases[0])]
+    assert len(causes(PUZZLE, own, source, failed)) <= 2
+    assert len(list(texts.edits(source, own.name))) < 500
+    assert written_out(source) is None or written_out(source).text.startswith("#define")
+    innermost = file.functions[0]
+    access_at(file, innermost.line, "c", "write")
+    assert varies(file, innermost, innermost.parameters[-1].name, innermost.end - 1) in (False, True)
