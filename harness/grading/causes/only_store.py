@@ -21,7 +21,8 @@ def only_store(array: str, kernel: Kernel, source: str) -> list[str]:
     """`Only line 27 stores into output, and only where warp == 0 and o < n_out.`"""
     file, name = read(source), name_in_file(array, kernel, source)
     own = file.function(kernel.name)
-    into = next((v for v in own.parameters if v.name == name), None) if own else None
+    local = (v for v in file.variables if own and own.body.holds(v))
+    into = next((v for v in (*own.parameters, *local) if v.name == name), None) if own else None
     found = stores_into(file, into) if into else None
     if not found or len(found) > 1 or not own.body.holds(found[0]):
         return []

@@ -17,10 +17,12 @@ from ..compare import either
 from ..race_timeline import linear, recorded
 from ..runs import Outcome, Setup
 from .accesses import is_divided
+from .only_store import only_store
 from .summed import MOST_STEPS
 
 ORDINALS = "first", "second", "third", "fourth"
 MOST_RUNS = 3  # ranges of elements that are listed
+NOTHING = "nothing"
 GUARD = 128  # bytes: arrays in shared memory begin at a multiple
 SIZE = 255  # of an access, in the lowest bits of what is recorded about it
 
@@ -34,7 +36,8 @@ def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: i
     if not steps or len(steps.rows) >= MOST_STEPS or is_divided(fault.array, source) or "async" in source:
         return []  # a copy in flight writes later
     launch = failed.kernel.launch(dict(puzzle.full_dims(failed.case)), tunables(source))
-    return told(fault, steps, *shape, launch.shared_mem)
+    found = told(fault, steps, *shape, launch.shared_mem)
+    return found + (only_store(fault.array, failed.kernel, source) if NOTHING in str(found) else [])
 
 
 def told(
@@ -82,7 +85,7 @@ def described(
 ) -> list[str]:
     """at: the element read; places: those written. shape: [0] for one axis of any length."""
     if not places:
-        return [f"By then, nothing of {array} has been written."]
+        return [f"By then, {NOTHING} of {array} has been written."]
     if 0 in lines:
         return []
     who = f"line{'s' * (len(lines) > 1)} {either([*map(str, lines)], 'and')} {'have' if lines[1:] else 'has'}"

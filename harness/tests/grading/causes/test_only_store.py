@@ -30,6 +30,11 @@ def test_the_conditions_of_the_only_store(body, says):
     assert only_store("y", KERNEL, text) == [says] * bool(says)
 
 
+def test_the_only_store_into_shared_memory():
+    text = "__global__ void f(const float* in, float* res) {\n__shared__ float s[4];\nif (l == 31) s[i] = 1;\nres[0] = s[0];\n}\n"
+    assert only_store("s", KERNEL, text) == ["Only line 3 stores into s, and only where l == 31."]
+
+
 HELPERS = """__device__ void put(float* to, int i) { to[i] = 1; }
 __device__ void set(float& to) { to = 1; }
 __device__ float twice(const float* of, int i) { return 2 * of[i]; }
