@@ -41,8 +41,8 @@ _DECLARATORS = (
     "attributed_declarator",
 )
 #: names behind the value of a variable, and how deep the trees of all these values are, beyond which it is not followed;
-#: four and seven times what any kernel here has
-_MOST_BEHIND, _DEEPEST_BEHIND = 1000, 250
+#: three times what any kernel here has
+_MOST_BEHIND, _DEEPEST_BEHIND = 1000, 100
 _RECORDS = ("struct_specifier", "class_specifier", "union_specifier", "enum_specifier")
 
 

@@ -213,6 +213,8 @@ class Values:
         text, at = "", e.start
         for part in e.parts:
             text, at = text + e.file.text[at : part.start] + self._expanded(part, hidden), part.end
+            if len(text) > _LONGEST:
+                raise ValueError("too long")
         return text + e.file.text[at : e.end]
 
 
@@ -278,6 +280,7 @@ def _combined(sign: str, a: int, b: int) -> int:
     return int(_OPERATORS[sign](a, b))
 
 
+@lru_cache(maxsize=256)
 def _expression(text: str) -> Piece:
     """Parses an expression. Errors: ValueError if the text is not one."""
     if len(text) <= _LONGEST and ";" not in text:

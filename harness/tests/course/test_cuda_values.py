@@ -151,6 +151,13 @@ def test_hostile_text_is_given_up(source):
     assert "A" not in tunables(source)
 
 
+def test_macros_are_expanded_no_further_than_an_expression_may_be_long():
+    names = "".join(f"#define A{i + 1} (A{i} + A{i})\n" for i in range(30))
+    values = Values(CudaText(f"#define A0 1\n{names}"))
+    assert values.named("A5") == 32 and values.named("A30") is None
+    assert values.steps < 1000
+
+
 def test_a_chain_of_constants_is_followed_once():
     names = "".join(f", A{i + 1} = A{i} + A{i}" for i in range(60))
     assert tunables(f"constexpr long long A0 = 1{names};")["A60"] == 1 << 60

@@ -219,6 +219,10 @@ TEXTS = {
         )
         + "if (!v19) return;"
     ),
+    "an expression of variables, both deep": kernel(
+        doubling("auto v{n} = i;", f"auto v{{n}} = {'(' * 20}v{{before}} + 1{')' * 20};", 4)
+        + f"i += {'(' * 190}v4 == v4{')' * 190};"
+    ),
     "calls of a macro that never close": kernel(
         f"FOR(j, 1) i += j; // {'FOR(' * 20_000}", "#define FOR(i, n) for (int i = 0; i < n; i++)"
     ),
@@ -235,7 +239,7 @@ TEXTS = {
         "f4(c, n);",
         "__device__ void f0(float* p, int x) { p[x] = 1; }\n"
         + "".join(
-            f"__device__ void f{n}(float* p, int x) {{ {f'f{n - 1}(p, x); ' * 60}}}" for n in (1, 2, 3)
+            f"__device__ void f{n}(float* p, int x) {{ {f'f{n - 1}(p, x); ' * 60}}}" for n in (1, 2, 3, 4)
         ),
     ),
 }
