@@ -25,7 +25,7 @@ from .causes.collectives import kept_away
 from .causes.lane_slips import LANE_0
 from .causes.launch_axes import DO_THE_SAME
 from .causes.limits import ends_there
-from .causes.misuses import LAUNCH_PASSES
+from .causes.misuses import DEPENDS, LAUNCH_PASSES
 from .causes.narrow_slips import stores_a_comparison
 from .causes.only_store import only_store
 from .causes.remainders import OTHER_SIZE
@@ -161,7 +161,7 @@ def decisive(says: list[str], kind: str) -> list[str]:
     """The sentences that come before everything, as the rest follows from them. kind: of the fault or verdict."""
     of_all = LAUNCH_PASSES, OTHER_SIZE
     ends = of_all if kind in sentences.ENDS else (*of_all, DO_THE_SAME, NO_THREAD, LANE_0)
-    of_values = (" never uses ",) * (kind in ("wrong", "unwritten"))
+    of_values = (DEPENDS,) * (kind in ("wrong", "unwritten"))
     return [text for text in says if any(mark in text for mark in ends + of_values)]
 
 

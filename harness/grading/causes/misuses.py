@@ -40,6 +40,7 @@ from .too_few import split_grids, too_few_in_a_block, too_few_threads
 from .walks import wrong_walks
 
 TRIED = 8  # values of the names of an expression
+DEPENDS = ", which the result depends on"
 UNSIGNED = {"unsigned", "size_t", "uint32_t", "uint64_t"}
 LAUNCH_PASSES = "The launch passes "
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -215,11 +216,17 @@ def never_used(
     missing = [n for n in missing if n not in parts or n in several or not launches]
     if not any(mine.of(n) != stub.of(n) for n in mine.counts):  # it is empty
         return
-    for some in ([n for n in missing if n in parts], [n for n in missing if n not in parts]):
+    sizes = [p.name for p in kernel.params if isinstance(p, Scalar) and not p.dtype.startswith("float")]
+    kinds = [next((i for i, some in enumerate((parts, sizes)) if n in some), 2) for n in missing]
+    for kind in (0, 2, 1):
+        some = [n for n, k in zip(missing, kinds, strict=True) if k == kind]
+        depends = DEPENDS * (kind == 2)
         given = any(stub.of(n) for n in some)
         where = f"Nothing that you wrote in {kernel.name} uses" if given else f"{kernel.name} never uses"
         if some:
-            yield Slip(mine.function.name_line, f"{where} {either(some, 'or')}{the_same(mine, some)}.")
+            yield Slip(
+                mine.function.name_line, f"{where} {either(some, 'or')}{the_same(mine, some)}{depends}."
+            )
 
 
 def made_from(stub: Use, name: str) -> set[str]:

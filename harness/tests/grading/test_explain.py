@@ -115,7 +115,7 @@ def test_threads_that_do_the_same_work_are_not_suspected_of_short_integers(tmp_p
 def test_what_everything_follows_from_is_decisive():
     """A parameter that is never used explains numbers, but no race; threads that are lacking stray nowhere."""
     unused, alike, lacks = (
-        "f never uses x.",
+        "f never uses x, which the result depends on.",
         "f never uses threadIdx: all threads of a block do the same.",
         "Line 3 ..., so no thread does i = 8 or more.",
     )

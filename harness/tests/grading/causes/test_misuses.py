@@ -50,7 +50,11 @@ BEGIN = "float sum = 0.0f;"
             "no axis of weights has elements so far apart.",
         ),
         ("13", [("- pad_h + r *", "- pad_w + r *")], "pad_w belongs to the columns, the rest to the rows."),
-        ("05", [("row[labels[b]]", "row[b]")], "softmax_cross_entropy_forward never uses labels."),
+        (
+            "05",
+            [("row[labels[b]]", "row[b]")],
+            "softmax_cross_entropy_forward never uses labels, which the result depends on.",
+        ),
         ("29", [(" + pad_w - s", " - s")], "Nothing that you wrote in col2im uses pad_w."),
         ("29", [(" || down % stride_h != 0", "")], "Line 31 divides by stride_h, and nothing asks whether"),
         (
