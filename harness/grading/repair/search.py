@@ -41,6 +41,9 @@ CHUNK = 512  # edits tried before those that are right in small cases are graded
 MOST = 3  # repairs to find, each in a different line
 AS_LIKELY = 0.3  # how much more than the best a repair may cost and still be told
 MOST_GRADED = 10
+MOST_VARIABLES = (
+    500  # of a file: the edits grow with their square, and building them alone would take all the time
+)
 #: costs of edits that are tried together: nothing dearer is tried where a cheaper one is found
 TIERS = (-9.0, 0.45, 0.65, 0.85, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3.2, 3.5, 4.0, 9.0)
 GUARDS = 3  # the tier after which edits that would stop a fault are tried
@@ -76,7 +79,9 @@ def repairs(
     `clock`; `slack` times as many may pass in wall-clock time. aided: whether the solution, if the course has
     it, may suggest some."""
     failed = {case.kernel for case in verdict.cases if case.status == FAILED}
-    if not verdict.is_repairable or puzzle.program or not is_one_place(source, failed):
+    if not verdict.is_repairable or puzzle.program or len(read(source).variables) > MOST_VARIABLES:
+        return []
+    if not is_one_place(source, failed):
         return []
     if opener is None:
         from ...devices import confined_device as opener

@@ -1,9 +1,9 @@
 """Hostile text: PTX and kernels with changes that nobody makes by accident.
 
 `python -m harness.tests.soak.hostile [--count N] [--seed N] [--kernels] [--run SHARE] [--jobs N]` changes the PTX of the samples
-and of the course's solutions, or with --kernels their CUDA: names, sizes, declarations, braces, whole pieces of others. Each
-mutant is refused in a sentence, or becomes code that LLVM takes; a share of these is run, on a device with a canary.
-Crashes, exceptions, hangs and broken canaries are FOUND, and end it with status 1.
+and of the course's solutions, or with --kernels their CUDA: names, sizes, declarations, braces, whole pieces of others,
+definitions that grow; what is looked for in the text of a wrong kernel is looked for in these. Each mutant is refused
+in a sentence, or becomes code that LLVM takes; a share of these is run, on a device with a canary. Crashes, exceptions, hangs and broken canaries are FOUND, and end it with status 1.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import signal
 import sys
 import traceback
-from collections import Counter
+from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from queue import SimpleQueue
@@ -21,12 +21,17 @@ from random import Random
 import click
 import llvmlite.binding as llvm
 
+from harness.course.cuda_text import read
+from harness.course.cuda_values import tunables
 from harness.devices.child import Child, attach, serve
 from harness.devices.nvrtc import compiler as nvrtc
 from harness.devices.virtual.compile import build, pipeline
 from harness.devices.virtual.compile.recipes import RECIPES, recipe
 from harness.devices.virtual.run.workers import available_cores
 from harness.errors import BackwarpError, DeviceError
+from harness.grading.causes.slips import slips
+from harness.grading.repair import texts
+from harness.grading.repair.macros import written_out
 from harness.tests.attacks.test_text import TEXTS
 from harness.tests.devices.virtual.launches import FLAVOURS
 from harness.tests.soak import fuzz
@@ -118,6 +123,23 @@ _CPP = r"""
     constexpr int c = c;
     static_assert(sizeof(int) == 8);
 """
+#: what defines v0, and what defines the next by the one before: its text stays short, and what it stands for does not
+_GROWING = (
+    ("int v0 = threadIdx.x;", "int v{n} = v{before} + v{before} * 2;"),
+    ("auto v0 = 1.5f;", "auto v{n} = v{before} * v{before} + v{before};"),
+    ("bool v0 = threadIdx.x > 3;", "bool v{n} = v{before} || (v{before} && threadIdx.x < {n});"),
+    ("long v0 = 1;", f"long v{{n}} = {'(' * 40}v{{before}} - 1{')' * 40};"),
+    ("#define v0 threadIdx.x", "#define v{n} (v{before} + v{before})"),
+    (
+        "auto f0 = [=](int x) { return x; };",
+        "auto f{n} = [=](int x) {{ return f{before}(x) + f{before}(x); }}; int v{n} = 1;",
+    ),
+    (
+        "#define FOR0(i) for (int i = 0; i < 2; i++)",
+        "#define FOR{n}(i) FOR{before}(i) FOR{before}(i)\nint v{n} = 2;",
+    ),
+)
+_COUNTS = (4, 9, 30, 400)  # of definitions
 _STATEMENTS = (
     *(body for _, body, _ in TEXTS.values() if body and len(body) < 400),
     *map(str.strip, _PTX.strip().splitlines()),
@@ -137,7 +159,9 @@ def hostile_ptx(text: str, other: str, rng: Random) -> str:
 
 def hostile_cuda(text: str, other: str, rng: Random) -> str:
     for _ in range(rng.choice((1, 1, 2, 3))):
-        change = rng.choice((_statement_of(_CUDA), _number, _word, _mark, _piece, _lines, None, None))
+        change = rng.choice(
+            (_statement_of(_CUDA), _number, _word, _mark, _piece, _lines, _growing, None, None)
+        )
         text = change(text, other, rng) if change else mutate_cuda(text, rng)
     return text
 
@@ -203,6 +227,14 @@ def _piece(text: str, other: str, rng: Random) -> str:
     return "\n".join(lines)
 
 
+def _growing(text: str, other: str, rng: Random) -> str:
+    """Many definitions in a row at the start of a block, and the last in place of a number."""
+    (first, then), last = rng.choice(_GROWING), rng.choice(_COUNTS)
+    defined = [first, *(then.format(n=n, before=n - 1) for n in range(1, last + 1))]
+    text = _put(text, _match(_NUMBER, text, rng), f"(v{last})")
+    return _put(text, _match(re.compile(r"(?<=\{)\n"), text, rng), "\n" + "\n".join(defined) + "\n")
+
+
 def _cut(text: str, other: str, rng: Random) -> str:
     return text[: rng.randrange(len(text) + 1)]
 
@@ -265,6 +297,7 @@ def examine(seed: int, kernels: bool, share: float, guarded: bool) -> tuple[str,
     try:
         if kernels:
             text = hostile_cuda(subject.source, other.source, rng)
+            explain(text)
             ptx = built(subject, text, checks, guarded)
         else:
             text = ptx = hostile_ptx(ptx_of(subject, checks), ptx_of(other, checks), rng)
@@ -278,6 +311,15 @@ def examine(seed: int, kernels: bool, share: float, guarded: bool) -> tuple[str,
         return subject.name, f"{checks}: {type(error).__name__}", defect(error, text if kernels else "")
     except Exception:  # noqa: BLE001
         return subject.name, "exception", traceback.format_exc()
+
+
+def explain(source: str) -> None:
+    """What is looked for in the text of a wrong kernel: it must end, and soon."""
+    tunables(source)
+    written_out(source)
+    for kernel in read(source).kernels:
+        slips(source, kernel.name)
+        deque(texts.edits(source, kernel.name), maxlen=0)
 
 
 def defect(error: BackwarpError, source: str) -> str:

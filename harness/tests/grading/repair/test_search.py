@@ -149,6 +149,11 @@ def test_a_right_kernel_is_not_searched():
     assert repairs(puzzle("01"), "", verdict) == []
 
 
+def test_a_file_of_very_many_variables_is_not_searched():
+    verdict = SimpleNamespace(cases=[], is_repairable=True)  # all that is asked of it
+    assert repairs(puzzle("01"), "".join(f"int v{n};" for n in range(501)), verdict) == []
+
+
 @pytest.mark.parametrize("end, tried", [(3.0, 2), (1.5, 1)])
 def test_what_is_right_is_graded_when_its_share_of_the_time_is_over_but_not_after_the_end(end, tried):
     source = puzzle("01").solution_path.read_text(encoding="utf-8")
