@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ...course.cuda_pieces import Piece
 from .edits import BINARY, INTEGER, PACE, RELATION
-from .pool import Entry
+from .pool import GLOBAL, GRID, Entry
 from .sites import ROUNDED_UP, Choice, Site
 
 STRIDED = 0.15
@@ -32,6 +32,9 @@ def strided(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
         pool = start.pool
         own = [i for i in start.here if pool[i].varies and _of_thread(pool[i])]
         far = [i for i in step.plain if not pool[i].varies and (pool[i].known or 2) > 1]
+        all_ = [start.entry_of(GLOBAL), step.entry_of(GRID)]
+        if None not in all_:
+            yield start.replaced_by(all_[0], STRIDED), Choice(step, 0, all_[1], cost=STRIDED)
         yield from (
             (start.replaced_by(a, STRIDED), Choice(step, 0, b, cost=STRIDED)) for a in own for b in far
         )

@@ -144,6 +144,20 @@ class Moves:
             return ""
         return "".join(self._zero(target, loop) for target in dict.fromkeys(self._sums(loop)))
 
+    def _zeroed_before(self, p: Piece) -> str:
+        """`if (…) return;` before an element is stored: it may have to be 0 then."""
+        leaves = p.part("consequence")
+        if leaves.kind == "compound_statement" and len(leaves.parts) == 1:
+            leaves = leaves.parts[0]
+        if leaves.kind != "return_statement" or not p.outer or p.outer.kind != "compound_statement":
+            return ""
+        later = (s.parts[0] for s in p.outer.parts if s.start > p.end and s.kind == "expression_statement")
+        stored = [e.part("left") for e in later if e.kind == "assignment_expression"]
+        fits = [
+            t.code for t in stored if t.kind == "subscript_expression" and self._means_the_same(t, p.start)
+        ]
+        return "".join(self._zero(target, p) for target in dict.fromkeys(fits))
+
     def _sums(self, loop: Piece) -> Iterator[str]:
         body = loop.part("body")
         found = [e.part("left") for e in body.all("assignment_expression") if e.part("operator").code == "+="]
@@ -158,10 +172,10 @@ class Moves:
                 if self.pool.kind(target) in ("float", "integer"):
                     yield target.code
 
-    def _zero(self, target: str, loop: Piece) -> str:
+    def _zero(self, target: str, before: Piece) -> str:
         text = f"{target} = 0; "
         number = self.schemata.add(
-            loop, (ZEROED,), made=lambda _: Edit(loop.start, loop.start, text, ZEROED.says)
+            before, (ZEROED,), made=lambda _: Edit(before.start, before.start, text, ZEROED.says)
         )
         return "" if number is None else f"if ({asked(number)}) {{ {text}}} "
 

@@ -70,7 +70,7 @@ def setters(source: str, line: int, most: float, elements: bool = True) -> dict[
         None,
     )
     found, now = {line: most}, {line}
-    while function and now and (most := most / 2) > 0.04:
+    while function and now and (most := most / 2) > 0.02:
         tokens = [t for t in function.body.all("identifier") if t.line in now]
         names = {t.code for t in tokens}
         sets_ = [*function.body.all("init_declarator"), *function.body.all("assignment_expression")]

@@ -183,11 +183,14 @@ def stored_otherwise(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
 
 
 def renamed(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
-    """A name that occurs several times in a line, replaced everywhere in it."""
+    """A name that occurs several times in a line, or in a short `if` and its condition, replaced everywhere in it."""
     alike: dict[tuple[int, str], list[Site]] = {}
     for site in sites:
         if site.own is not None:
             alike.setdefault((site.piece.line, site.piece.code), []).append(site)
+            inner = next(iter(site.piece.file.around(site.piece.start, "if_statement")), None)
+            if inner is not None and 0 < inner.last_line - inner.line <= NEAR:
+                alike.setdefault((-inner.start, site.piece.code), []).append(site)
     for group in alike.values():
         if 1 < len(group) <= MOST_TOGETHER and len({id(s.pool) for s in group}) == 1:
             for c in group[0].choices(most=RENAMED):

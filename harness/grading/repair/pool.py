@@ -16,6 +16,8 @@ from .directions import turned
 from .kinds import BUILTINS, Kinds, is_pointer, kind_of, kind_of_type
 
 WARP = 32
+#: the number of a thread, and how many there are
+GLOBAL, GRID = "blockIdx.x * blockDim.x + threadIdx.x", "gridDim.x * blockDim.x"
 TERMS = 1000  # the code of the first term
 MOST_TERMS = 60
 UNUSED = -0.6  # the rank of what is never used
@@ -133,6 +135,7 @@ class Pool(Kinds):
         own = [v.name for v in self.locals if v.value and v.value.code == "threadIdx.x"] or ["threadIdx.x"]
         lanes = [f"{name} % {WARP}" for name in own] if self._has_warps else []
         texts += [(text, 0.4, False) for text in lanes]
+        texts += [(text, 0.4, False) for text in (GLOBAL, GRID) if self._lacks_blocks]
         texts += [(text, 0.6, False) for text in terms.elsewhere(self.function, set(self._names[0]))]
         texts += [(text, 0.0, True) for text in dict.fromkeys(terms.sizes(self.arrays))]
         known = {e.text for e in self._direct}
@@ -164,6 +167,11 @@ class Pool(Kinds):
             elif sign == "%":
                 found.moduli |= {terms.bare(right), *(n.code for n in right.all("identifier"))}
         return found
+
+    @cached_property
+    def _lacks_blocks(self) -> bool:
+        """Whether all blocks of a kernel do the same."""
+        return self.function.is_kernel and "blockIdx" not in self._code
 
     @cached_property
     def _has_warps(self) -> bool:
@@ -241,8 +249,10 @@ class Pool(Kinds):
             for v in self.locals
             if kind_of(v) == "integer" and "constexpr" not in v.words and not is_shared(v)
         ]
+        far = {"gridDim.x": FAR_FETCHED} if self._lacks_blocks else {}  # but for GRID
         found += [
-            Entry(text, varies=not text.endswith(("Dim.x", "Dim.y", "Dim.z"))) for text in self._builtins
+            Entry(text, varies=not text.endswith(("Dim.x", "Dim.y", "Dim.z")), rank=far.get(text, 0.0))
+            for text in self._builtins
         ]
         found += [Entry(text) for text in self._members]
         found += self._constants
@@ -380,7 +390,9 @@ class Pool(Kinds):
             return sorted({e.code for e in self.function.body.all("field_expression")} & _BUILTINS)
         axes = [axis for axis in "xyz" if axis == "x" or re.search(rf"Idx\.{axis}\b|Dim\.{axis}\b", used)]
         names = [
-            name for name in BUILTINS if name != "gridDim" or name in used or _OVER_THE_GRID.search(used)
+            name
+            for name in BUILTINS
+            if name != "gridDim" or name in used or _OVER_THE_GRID.search(used) or self._lacks_blocks
         ]
         return [f"{name}.{axis}" for axis in axes for name in names]
 

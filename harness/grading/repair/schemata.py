@@ -28,6 +28,8 @@ from .statements import Writer
 from .support import pool_text, support
 
 NONE = Entries()
+MOST_INLINED = 12  # sites of a function that is compiled for every place that calls it
+_WAITS = re.compile(r"__sync|_sync\b|\basm\b|cooperative_groups|\bthis_thread")
 
 
 def rows(combinations: Sequence[Sequence[Choice]], sites: int) -> np.ndarray:
@@ -76,7 +78,12 @@ class Schemata:
                 parts += [source[at : function.whole.start], "\n" * function.whole.code.count("\n")]
                 at = function.whole.end
             elif not self.left_out(function):
-                parts += [source[at : function.body.start], Writer(self, function).body()]
+                before = len(self.sites)
+                body, head = Writer(self, function).body(), source[function.whole.start : function.body.start]
+                if len(self.sites) - before > MOST_INLINED and not _WAITS.search(body):
+                    head = re.sub(r"__forceinline__|\binline\b", "", head)
+                    head = head.replace("__device__", "__device__ __noinline__", 1)
+                parts += [source[at : function.whole.start], head, body]
                 at = function.body.end
         header = pool_text(self.programs, len(self.sites)) + support(self.races is not None)
         self.before = header.count("\n")

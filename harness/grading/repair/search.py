@@ -32,7 +32,7 @@ from .pairs import TOGETHER, Families, moved
 from .reach import is_one_place
 from .repair import Repair, rank
 from .sites import MORE, Choice, Site, cost_of
-from .suspicion import alone, conditions_around, stretches, suspected
+from .suspicion import alone, conditions_around, deciding, stretches, suspected
 from .variants import FEW_LARGE, Combination, Devices, Variants, has_barriers, with_small_blocks
 
 SECONDS = 10.0  # CPU time of all processes, so that as much is tried on a busy machine as on an idle one
@@ -372,6 +372,15 @@ class Search:
         fault = self.verdict.fault or {}
         return fault["line"] if fault.get("kind") in ("out-of-bounds", "invalid-address") else 0
 
+    def may_stop(self, site: Site) -> bool:
+        """Whether a guard there may stop the access outside."""
+        decides = site.is_condition and site.piece.line in self.deciding
+        return decides or site.may_stop(self.strays_in)
+
+    @cached_property
+    def deciding(self) -> set[int]:
+        return {*deciding(self.source, self.strays_in, 1.0)}
+
     @cached_property
     def suspected(self) -> dict[int, float]:
         """How much likelier edits of a line are."""
@@ -392,7 +401,7 @@ class Search:
             sites = [site for site in sites if PARAMETERS not in site.operations]
         for site in sites:
             site.suspect = 0.0 if site.orders else self.suspected.get(site.piece.line, 0.0)
-        near = [s for s in sites if self.strays_in and s.may_stop(self.strays_in)]
+        near = [s for s in sites if self.strays_in and self.may_stop(s)]
         families, guards = cache(lambda: Families(sites)), Guards(near)
         several = cache(lambda: [c for made in TOGETHER for c in made(sites)])
         likely = cache(lambda: [c for site in sites for c in site.likely])

@@ -184,7 +184,7 @@ class Writer(Moves, Insertions, Expressions):
     def _if_statement(self, p: Piece) -> str:
         after = self._out_of(p)
         text = self._inside(p, condition=self._condition)
-        return self._guarded(p, text + self._else_zero(p), after)
+        return self._zeroed_before(p) + self._guarded(p, text + self._else_zero(p), after)
 
     def _else_zero(self, p: Piece) -> str:
         """`if (c) x[i] = v;` may have to store 0 if c does not hold."""

@@ -11,6 +11,7 @@ from ...course.cuda_text import read
 from ..verdict import Verdict
 from .directions import are_counterparts
 from .neighbours import fillers, setters, users
+from .texts import OUTSIDE
 
 NAMED = 0.2  # bonus of edits in a line that the verdict names
 ALIKE = 0.15  # and in one with the same names as its sentences
@@ -26,11 +27,21 @@ def suspected(source: str, kernel: str, verdict: Verdict) -> dict[int, float]:
         found |= setters(source, fault["line"], NAMED)
         if fault["kind"] == "uninitialised-read" and fault.get("array"):
             found = {fault["line"]: NAMED} | fillers(source, fault["array"], NAMED)
+        if fault["kind"] in OUTSIDE:
+            found = deciding(source, fault["line"], NAMED) | found
     found = found or spoken_of(source, kernel, verdict.causes)
     for near in (setters, users):
         for line, more in list(found.items()):
             for other, less in near(source, line, more / 2).items():
                 found[other] = max(found.get(other, 0.0), less)
+    return found
+
+
+def deciding(source: str, line: int, most: float) -> dict[int, float]:
+    """The lines that set what the conditions around a line ask, `mine` of `if (mine)`, and these conditions."""
+    found: dict[int, float] = {}
+    for head in conditions_around(source, [line]):
+        found |= setters(source, head, 0.75 * most)
     return found
 
 
@@ -98,6 +109,8 @@ def spoken_of(source: str, kernel: str, sentences: Sequence[str]) -> dict[int, f
     names = _names_by_line(function.body)
     common = Counter(name for own in names.values() for name in set(own))
     said = set(re.findall(r"[A-Za-z_]\w*", " ".join(sentences)))
+    if said & {"tile", "tiles"}:
+        said |= {v.name for v in read(source).variables if "__shared__" in v.words}
     shares = {line: sum(1 / common[name] for name in said.intersection(own)) for line, own in names.items()}
     most = max(shares.values(), default=0.0)
     return {line: ALIKE for line, share in shares.items() if share and share >= AS_MUCH * most}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.grading.grade import Options
-from harness.grading.repair.from_solution import changes, kind_of, smallest
+from harness.grading.repair.from_solution import changes, is_of_ones_own, kind_of, smallest
 from harness.grading.repair.from_solution import repairs as suggested
 from harness.grading.repair.repair import Repair
 from harness.grading.repair.search import Search, repairs
@@ -30,6 +30,30 @@ extern "C" __global__ void k(const float* x, float* y, int n, int m) {
     y[i] = part[threadIdx.x] + 1.0f;
 }
 """
+
+
+OTHER_WAY = """
+extern "C" __global__ void k(const float* x, float* y, int n, int m) {
+    const int t = threadIdx.x;
+    const int first = blockIdx.x * blockDim.x;
+    float all = -1.0f;
+    int j = m - 1;
+    while (j >= 0) {
+        all = all + x[(first + t) * m + j];
+        j = j - 2;
+    }
+    if (first + t < n) y[first + t] = all + 2.0f;
+}
+"""
+
+
+def test_of_a_kernel_of_ones_own_only_single_statements_are_made_to_agree():
+    assert is_of_ones_own(OTHER_WAY, SOLUTION, "k") and not is_of_ones_own(
+        SOLUTION.replace("j < m", "j <= m"), SOLUTION, "k"
+    )
+    tried = []
+    assert not list(suggested(OTHER_WAY, SOLUTION, "k", tried.append))
+    assert 0 < len(tried) <= len(changes(OTHER_WAY, SOLUTION, "k"))
 
 
 @pytest.mark.parametrize(

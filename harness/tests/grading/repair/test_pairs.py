@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.grading.repair.loops import shared_out, strided
-from harness.grading.repair.pairs import Families, declared, exchanged, turned_index, zeroed
+from harness.grading.repair.pairs import Families, declared, exchanged, renamed, turned_index, zeroed
 from harness.grading.repair.repair import Repair
 from harness.grading.repair.schemata import Schemata
 from harness.grading.repair.search import cost_of
@@ -58,3 +58,15 @@ def test_shares_are_rounded_up_and_the_last_one_ends_early():
     (pair,) = shared_out(Schemata(source, "k").sites)
     text = Repair(tuple(c.edit for c in pair), 0.0, source).text
     assert "each = (n + 32 - 1) / 32;" in text and "i < (t + 1) * each && i < n;" in text
+
+
+def test_a_name_is_another_one_in_an_if_and_its_condition():
+    source = f"{K}k(int* x, int n) {{\n int i = threadIdx.x, j = threadIdx.y;\n if (j < n) {{\n  x[j] = n;\n }}\n}}\n"
+    found = {tuple(c.edit.after for c in some) for some in renamed(Schemata(source, "k").sites)}
+    assert ("i", "i") in found
+
+
+def test_all_threads_do_everything_that_each_should_do_a_part_of():
+    source = f"{K}k(int* x, int n) {{\n for (int i = 0; i < n; i++) x[i] = n;\n}}\n"
+    found = {tuple(c.edit.after for c in some) for some in strided(Schemata(source, "k").sites)}
+    assert ("blockIdx.x * blockDim.x + threadIdx.x", "i += gridDim.x * blockDim.x") in found

@@ -100,7 +100,7 @@ def test_every_edit_computes_what_the_edited_text_does(schemata):
     chosen = [c for s in schemata.sites for c in list(s.choices(0, 9))[:: max(len(s.operations) // 2, 9)]]
     chosen = [c for c in chosen if c.site.piece.line > 8][::23]
     before, *after = judged(schemata, [(), *((c,) for c in chosen)], outputs(SOURCE))
-    texts = [(c, c.edit.apply(SOURCE)) for c, what in zip(chosen, after) if what == WRONG]
+    texts = [(c, Repair(c.edits, 0.0, SOURCE).text) for c, what in zip(chosen, after) if what == WRONG]
     assert before == RIGHT and FAULTS in after and len(chosen) > 20 and len(texts) > 4
     for c, text in texts[:3]:
         for apart in (False, True):
@@ -270,6 +270,7 @@ def test_names_of_rows_and_columns():
     assert of_one_direction("p", "stride_h") and not of_one_direction("p", "stride_w")
     assert list(turned("p * stride_h", {"p", "q", "stride_h", "stride_w"})) == ["q * stride_w"]
     assert are_counterparts("t / S * pad_h", "t % S * pad_w") and not are_counterparts("t / S", "t / S")
+    assert are_counterparts("HEIGHT", "WIDTH") and are_counterparts("tileRow", "tileCol")
     assert are_counterparts("h < Ho", "w < Wo") and not are_counterparts("acc", "act")
     assert list(turned("p < Ho", {"p", "q", "Ho", "Wo"})) == ["q < Wo"]
     assert are_akin("C_in", "C_out") and are_akin("Ho", "H") and not are_akin("n", "x")
@@ -301,6 +302,31 @@ def test_what_is_added_atomically_in_a_loop_may_begin_with_0():
     source = f"{K}k(float* x, int n) {{\n    for (int i = 0; i < n; i++) atomicAdd(&x[n], 1.0f);\n}}\n"
     texts = {Repair(c.edits, 0.0, source).text for s in Schemata(source, "k").sites for c in s.choices()}
     assert source.replace("for (", "x[n] = 0; for (") in texts
+
+
+def test_what_is_stored_after_a_return_may_have_to_be_0_before():
+    source = (
+        f"{K}k(float* x, int n) {{\n    int t = threadIdx.x;\n    if (t > 3) return;\n    x[t] = n;\n}}\n"
+    )
+    texts = {Repair(c.edits, 0.0, source).text for s in Schemata(source, "k").sites for c in s.choices()}
+    assert source.replace("if (", "x[t] = 0; if (") in texts
+
+
+def test_a_long_function_is_compiled_once_and_not_for_each_call():
+    helper = "__forceinline__ __device__ int f(int n) { int m = 2 * n + 1; m += n; return m * n; }\n"
+    text = Schemata(f"{helper}{K}k(int* x) {{ x[0] = f(x[1]); }}\n", "k").text
+    assert "__device__ __noinline__ int f" in text and "__forceinline__ __device__" not in text
+    waits = helper.replace("m += n;", "__syncthreads();")
+    assert "__noinline__ int f" not in Schemata(f"{waits}{K}k(int* x) {{ x[0] = f(x[1]); }}\n", "k").text
+
+
+def test_a_parameter_that_need_not_be_used_is_not_likely_to_be_missing():
+    source = f"{K}k(int* x, int n, int batch) {{ x[n] = n; }}\n"
+    ranks = [
+        {e.text: e.rank for s in Schemata(source, "k", idle=idle).sites for e in s.pool}["batch"]
+        for idle in ((), ["batch"])
+    ]
+    assert ranks[0] < ranks[1] == 0.0
 
 
 def test_a_value_that_a_function_returns_at_its_end_is_not_guarded():

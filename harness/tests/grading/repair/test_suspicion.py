@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from harness.grading.repair.neighbours import fillers, users
-from harness.grading.repair.suspicion import ALIKE, FEW, NAMED, alone, spoken_of, stretches, suspected
+from harness.grading.repair.suspicion import (
+    ALIKE,
+    FEW,
+    NAMED,
+    alone,
+    deciding,
+    spoken_of,
+    stretches,
+    suspected,
+)
 from harness.grading.verdict import Verdict
 from harness.tests.devices.virtual.launches import K
 
@@ -83,3 +92,14 @@ def test_what_a_tile_lacks_is_looked_for_where_it_is_filled():
     fault = {"kind": "uninitialised-read", "array": "tile", "line": 12}
     found = suspected(FILLED, "k", verdict(fault=fault))
     assert found[3] == found[10] == found[12] == NAMED > found[2] > 0
+
+
+def test_what_strays_outside_is_looked_for_where_its_condition_is_set():
+    source = f"{K}k(float* x, int n) {{\n int t = threadIdx.x;\n bool mine = t <= n;\n int m = n;\n if (mine)\n  x[t] = 0;\n}}\n"
+    assert deciding(source, 6, 0.2).keys() == {2, 3, 5}
+    found = suspected(source, "k", verdict(fault={"kind": "out-of-bounds", "line": 6}))
+    assert found[6] == NAMED > found[5] > found[3] > 0 and 4 not in found
+
+
+def test_tiles_are_the_shared_arrays():
+    assert spoken_of(FILLED, "k", ["The tiles are turned."]) == {7: ALIKE, 8: ALIKE, 11: ALIKE, 12: ALIKE}
