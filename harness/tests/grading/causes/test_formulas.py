@@ -68,7 +68,7 @@ def said(run, kernel=KERNEL, dims=DIMS, alone=False):
             "should move by 6 (R * S).",
         ),
         ({"tap": "(k*C+c)*S+s"}, "the place in weights is 9 * k + 3 * c + w - q; it should be 18 * k"),
-        ({"c": "k"}, "in x, c should be c, not k."),
+        ({"c": "k"}, "in x, k stands where c should."),
         ({"w": "q+s+1-r"}, "in x, w should be q + s, not"),
         ({"w": "q+s+2*p"}, "in x, w should be q + s, not 2 * p + q + s."),
         ({"c": "(c*c+k)%3"}, "for k=0 and c=2, it uses x at c=1 instead of c=2."),

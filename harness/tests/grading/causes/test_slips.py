@@ -260,7 +260,8 @@ def test_no_right_kernel_has_one():
         "harness/tests/kernels",
         "harness/devices/virtual/runtime",
     )
-    texts = [p.read_text(encoding="utf-8") for folder in folders for p in (ROOT / folder).rglob("*.cu")]
+    files = [p for folder in folders for p in (ROOT / folder).rglob("*.cu") if p.name != "zoo.cu"]
+    texts = [p.read_text(encoding="utf-8") for p in files]
     kernels = [(text, kernel.name) for text in texts for kernel in read(text).kernels]
     assert len(kernels) > 200
     assert not [slip for text, name in kernels for slip in slips(text, name)]
