@@ -129,6 +129,7 @@ MISTAKES = (
             (SEARCH, "float largest = row[0];\n    // END SOLUTION"),
             says="What is subtracted is the first logit of the row, not the largest.",
         ),
+        Mistake("search without the last class", (SEARCH, SEARCH.replace("k < classes", "k < classes - 1"))),
         Mistake(
             "search in row 0",
             (SEARCH, SEARCH.replace("row[", "logits[")),
@@ -413,6 +414,10 @@ MISTAKES = (
             "row[0], not with 0.",
         ),
         Mistake(
+            "backward: search without the last class",
+            (BW_SEARCH, BW_SEARCH.replace("k < classes", "k < classes - 1")),
+        ),
+        Mistake(
             "backward: last class not stored",
             ("for (int k = 0; k < classes; k++) {", "for (int k = 0; k < classes - 1; k++) {"),
             expect="unwritten",
@@ -513,8 +518,8 @@ PUZZLE = Puzzle(
         ),
         Case(
             "logits_of_1000",
-            dict(batch=8, classes=4),
-            note="exp(1000) is beyond float",
+            dict(batch=10, classes=4),
+            note="exp(1000) is beyond float, in each place",
             inputs={
                 "logits": [
                     [1000, 0, -1000, 1],
@@ -525,8 +530,10 @@ PUZZLE = Puzzle(
                     [1000, 1000, 1000, 1000],
                     [-1000, 1000, 0, 0],
                     [3, 1, -2, 0],
+                    [0, -1000, 1000, 1],
+                    [-1000, 1, 0, 1000],
                 ],
-                "labels": [0, 1, 1, 2, 1, 3, 0, 2],
+                "labels": [0, 1, 1, 2, 1, 3, 0, 2, 0, 1],
             },
         ),
         Case("nothing_divides", dict(batch=67, classes=13, threads=32), note="the third block has 3 samples"),
