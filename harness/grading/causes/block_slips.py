@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...course.cuda_pieces import Function, Piece, Variable, remembered
 from ...course.cuda_tree import LOOPS
+from ...course.cuda_values import tunables
 from ...course.declare import Kernel, Launch
 from ...devices.launching import triple
-from ...errors import KernelFault
+from ...errors import CourseError, KernelFault
 from .array_steps import MOST_TERMS, products
 from .expression_values import computed, fingerprint
 from .findings import Slip, shown, sign_of
@@ -70,7 +71,7 @@ def overlapping_blocks(
 def blocks_of_another_size(
     own: Function, failed: Sequence[tuple[Mapping[str, int], Launch]]
 ) -> Iterator[Slip]:
-    """`blockIdx.x * 256 + threadIdx.x`, where no failing launch has blocks of that size."""
+    """`blockIdx.x * 256 + threadIdx.x`, also with a name for 256, where no failing launch has blocks of that size."""
     for e in own.body.all("binary_expression"):
         terms = [names for sign, names in expanded(e) if sign > 0 and sign_of(e) == "+"]
         for i, axis in enumerate(AXES):
@@ -78,7 +79,7 @@ def blocks_of_another_size(
             if (f"threadIdx.{axis}",) not in terms or len(blocks) != 1 or len(blocks[0]) != 1:
                 continue
             threads = [triple(t.block, "block")[i] for _, t in failed if triple(t.grid, "grid")[i] > 1]
-            step = int(blocks[0][0]) if blocks[0][0].isdecimal() else 0
+            step = constant(own, blocks[0][0])
             each = {step / n for n in threads}  # a thread may have several elements, and blocks may overlap
             if step and each and 1 not in each and (len(each) > 1 or min(each) > 1 and min(each) % 1):
                 yield Slip(
@@ -87,6 +88,16 @@ def blocks_of_another_size(
                     f"{threads[0]}: use blockDim.{axis}.",
                 )
                 return
+
+
+def constant(own: Function, text: str) -> int:
+    """The value of a literal, a macro or another constant of the file; 0 for anything else."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        return tunables(own.file.text)[text] if text.isidentifier() else 0
+    except CourseError:
+        return 0
 
 
 def extents(kernel: Kernel, dims: Mapping[str, int]) -> set[int]:

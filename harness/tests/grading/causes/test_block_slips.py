@@ -24,6 +24,7 @@ def said(body: str, solution: str = "int i = 0;", M: int = 40) -> list[str]:
     return [slip.says for slip in block_slips(KERNEL, function(body), function(solution), failed)]
 
 
+NAMED = "\nint i = blockIdx.x * W + threadIdx.x;"
 OVERLAP = "int i = blockIdx.x + threadIdx.x;"
 
 
@@ -44,6 +45,8 @@ def test_blocks_of_a_size_that_they_do_not_have():
         "Line 3 takes blocks to be 256 threads apart along x: blockIdx.x * 256 + threadIdx.x."
     )
     assert "a block has 16: use blockDim.x" in says
+    (says,) = (slip.says for slip in block_slips(KERNEL, function(NAMED), function(""), failed))
+    assert says.startswith("Line 4 takes blocks to be 8 threads apart along x: blockIdx.x * W + threadIdx.x.")
     for few in (
         failed[:1],
         [({"M": 40}, Launch(3, 256)), failed[0]],
