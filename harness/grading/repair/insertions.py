@@ -105,6 +105,7 @@ class Insertions:
                 if beside is p:
                     found |= self._carries(_flat(p), self._visible(p.start))
         found |= dict.fromkeys(self._next_of_series(p, block), "")
+        found |= self._divided_away(before, p)
         for name, s in self._updates:
             if name in seen and s not in (before, p) and self._is_the_same(s, p.start):
                 found[_flat(s)] = self._kept_after(s)
@@ -131,6 +132,19 @@ class Insertions:
                 text = re.sub(rf"\b({own}|{extent})\b", lambda m: name if m[0] == own else size, text)
                 variables = [v for v in self.pool.locals if v.name in (own, name) and v.node.id in self.kept]
                 found[text.replace("?", own)] = self._stores(variables)
+        return found
+
+    def _divided_away(self, before: Piece | None, p: Piece) -> dict[str, str]:
+        """`rest /= H;` after `row = rest % H`, and the code that keeps the pool up to date."""
+        found = {}
+        for e in before.all("binary_expression") if before is not None and before.kind not in _INSIDE else ():
+            number, size = e.part("left"), e.part("right")
+            v = self.schemata.file.named(number.code, e.start) if number.kind == "identifier" else []
+            if e.part("operator").code != "%" or len(v) != 1:
+                continue
+            code = f"{number.code} /= {size.code if size.kind == 'identifier' else f'({size.code})'};"
+            if v[0] in self._changing and self._is_named(v[0], p.start) and _flat(p) != code:
+                found[code] = self._stores(v)
         return found
 
     def _next_of_series(self, p: Piece, block: Piece) -> Iterator[str]:

@@ -107,6 +107,10 @@ SEVERAL = """
 extern "C" __global__ void k(const float* a, float* out, int n) {
     int t = threadIdx.x, y = t / n;
     if (t >= 9) return;
+    int rest = t;
+    const int low = rest % n;
+    rest /= n;
+    const int high = rest % 3;
     float sum = 0.0f, parts[3] = {};
     const float* row = a + y * n;
     for (int i = 0; i < n; i++) {
@@ -116,7 +120,7 @@ extern "C" __global__ void k(const float* a, float* out, int n) {
     parts[0] = sum;
     parts[1] = sum;
     parts[2] = sum;
-    out[t] = sum + parts[0] + 2 * parts[1] + 3 * parts[2];
+    out[t] = sum + parts[0] + 2 * parts[1] + 3 * parts[2] + 10 * low + 100 * high;
 }
 """
 
@@ -129,6 +133,7 @@ extern "C" __global__ void k(const float* a, float* out, int n) {
         ("continue;", "break;"),  # another way to leave
         ("    parts[2] = sum;\n", ""),  # the last of a series
         ("    parts[1] = sum;\n", ""),  # one in its middle
+        ("    rest /= n;\n", ""),  # a remainder that is not divided away
     ],
 )
 def test_an_offset_a_way_to_leave_or_one_of_a_series_is_missing(right, wrong):
