@@ -73,7 +73,10 @@ def brought_inside(want: Terms, extra: Terms) -> str:
         if not view.dependent or not all(isinstance(rule, Linear) for rule in view.rules):
             continue
         base, found = view.of(extra), []
-        index = [np.rint(rule.of(base)).astype(int) for rule in view.rules]
+        exact = [rule.of(base) for rule in view.rules]
+        index = [np.rint(at).astype(int) for at in exact]
+        if any((np.abs(at - whole) > EXACT).any() for at, whole in zip(exact, index, strict=True)):
+            continue  # between two elements is not outside
         for way, says in WAYS_INSIDE.items():
             inside = [
                 at if c.array != view.dependent else way(at, c.size)

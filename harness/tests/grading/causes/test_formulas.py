@@ -104,6 +104,25 @@ def test_a_sum_of_products(wrong, says):
     assert not bias or "store" in wrong
 
 
+def test_a_place_between_two_elements_is_not_one_outside():
+    def scatter(arrays, whole_only=False):
+        x = np.zeros(6)
+        for h, r in np.ndindex(6, 3):
+            p, rest = divmod(h - r, 2)
+            if 0 <= p < 2 and not (whole_only and rest):
+                x[h] += arrays["y"][p] * arrays["w"][r]
+        return {"x": x}
+
+    kernel = Kernel(
+        "f",
+        (In("y", p="P"), In("w", r="R"), Out("x", h="H")),
+        lambda d, t: Launch(1, 1),
+        lambda a, d: scatter(a, whole_only=True)["x"],
+    )
+    (says,) = said(scatter, kernel, {"P": 2, "R": 3, "H": 6})
+    assert says == "it also adds to x products for which r of w is not h - 2 * p."
+
+
 def test_a_sum_that_stops_early_and_is_stored_twice_over():
     kernel = Kernel(
         "f",
