@@ -195,19 +195,25 @@ def mixed_on_one_side(function: Function) -> Iterator[Slip]:
     """An array in shared memory that is written with an XOR swizzle and read without it, or the other way
     round."""
     found: dict[str, dict[bool, list[Piece]]] = defaultdict(lambda: {True: [], False: []})
-    for access, array, index in shared_accesses(function):
+    for access, array, _ in shared_accesses(function):
         outer = access.outer
         written = outer.kind == "assignment_expression" and outer.part("left") == access
-        found[array.name][written].append(index)
+        if outer.kind != "subscript_expression":  # the whole of `a[i][j]`
+            found[array.name][written].append(access)
     for name, sides in found.items():
-        mixed = {written: [has_exclusive_or(i) for i in indices] for written, indices in sides.items()}
+        mixed = {
+            written: [any(has_exclusive_or(i) for i in all_indices(a) if i) for a in accesses]
+            for written, accesses in sides.items()
+        }
         for written in (True, False):
             if mixed[written] and all(mixed[written]) and mixed[not written] and not any(mixed[not written]):
                 with_it, without = sides[written][0], sides[not written][0]
                 puts = "puts elements into" if not written else "takes elements from"
+                indices = [shown(i) for i in all_indices(without) if i]
+                place = indices[0] if len(indices) == 1 else f"[{']['.join(indices)}]"
                 yield Slip(
                     without.line,
-                    f"Line {without.line} {puts} {name} at {shown(without)}, and line {with_it.line} has ^ in the index: both must "
+                    f"Line {without.line} {puts} {name} at {place}, and line {with_it.line} has ^ in the index: both must "
                     "name the same place for the same element.",
                 )
                 return

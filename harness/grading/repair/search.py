@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from itertools import chain, pairwise, zip_longest
+from itertools import chain, islice, pairwise, zip_longest
 from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
@@ -22,7 +22,7 @@ from ...errors import CompileError, CourseError, DeviceError, LaunchError
 from .. import gates, grade
 from ..runs import Setup, given
 from ..verdict import FAILED, PASSED, Verdict
-from . import collectives, from_solution, texts
+from . import alike, collectives, from_solution, texts
 from .edits import PARAMETERS, joined
 from .guards import Guards, both_guards
 from .lines import in_one_line
@@ -41,6 +41,7 @@ CHUNK = 512  # edits tried before those that are right in small cases are graded
 MOST = 3  # repairs to find, each in a different line
 AS_LIKELY = 0.3  # how much more than the best a repair may cost and still be told
 MOST_GRADED = 10
+MOST_ALIKE = 4  # tried before, that make the accesses of a shared array alike
 MOST_VARIABLES = (
     500  # of a file: the edits grow with their square, and building them alone would take all the time
 )
@@ -177,7 +178,8 @@ class Search:
         written = [*collectives.edits(*own, self.verdict.fault or {}), *texts.edits(*own)]
         arrays = texts.of_shared_arrays(*own, self.verdict.fault or {})
         written += ((edit,) for edit in arrays)
-        for repair in (Repair(edits, 0.5, self.source) for edits in written[:MOST_GRADED]):
+        first = chain(islice(alike.edits(*own), MOST_ALIKE), written[:MOST_GRADED])
+        for repair in (Repair(edits, 0.5, self.source) for edits in first):
             if self.passes(repair.text) and self.is_fast_with(repair):
                 return [repair]
         for checks, later in zip_longest(self.builds, self.builds[1:]):
@@ -251,8 +253,7 @@ class Search:
 
     def may_be_meant(self, repair: Repair) -> bool:
         """Whether it is right in small cases and leaves a kernel fast, which takes less to find out than whether it is right.
-        What makes a fast one slow is not meant; what leaves a slow one slow is kept until nothing better is found in half
-        of the time."""
+        What makes a fast one slow is not meant; what leaves a slow one slow is kept until nothing better is found."""
         if not self.is_gated:
             return True
         if not self.passes(repair.text, FEW_CASES):
@@ -260,8 +261,6 @@ class Search:
         if self.is_fast(repair.text):
             return True
         if not self.was_fast:
-            if not self.later:
-                self.end -= BESIDE * (self.end - self.clock())
             self.later.append(replace(repair, is_fast=False))
         return False
 

@@ -126,6 +126,15 @@ def test_an_exclusive_or_on_one_side(put, taken, wrong):
     assert bool(found) == bool(wrong) and (not wrong or found[0].startswith(wrong))
 
 
+def test_an_exclusive_or_on_one_side_of_two_axes():
+    found = said(
+        "__shared__ float s[8][8];\nconst int a = threadIdx.x;\ns[a][M ^ a] = x[0];\ny[0] = s[M][a];"
+    )
+    assert found == [
+        "Line 6 takes elements from s at [M][a], and line 5 has ^ in the index: both must name the same place for the same element."
+    ]
+
+
 def two_stores(array: str, headline: str = "Race reported between Write access at 5 and Write access at 6"):
     fault = KernelFault("race", headline, "", line=6, thread=(1, 0, 0), array=array)
     fault.other = Place("kernel.cu", 5, (0, 0, 0), (0, 0, 0))
