@@ -198,7 +198,7 @@ def mixed_on_one_side(function: Function) -> Iterator[Slip]:
     for access, array, _ in shared_accesses(function):
         outer = access.outer
         written = outer.kind == "assignment_expression" and outer.part("left") == access
-        if outer.kind != "subscript_expression":  # the whole of `a[i][j]`
+        if len(all_indices(access)) == len(array.extents):  # the whole of `a[i][j]`, not a row
             found[array.name][written].append(access)
     for name, sides in found.items():
         mixed = {
@@ -220,9 +220,11 @@ def mixed_on_one_side(function: Function) -> Iterator[Slip]:
 
 
 def has_exclusive_or(index: Piece) -> bool:
+    """Whether an index is swizzled; `half ^ 1` only changes to the other half."""
     if index.kind == "identifier":
         index = value_of(index.file, index.code, index.start) or index
-    return any(sign_of(e) == "^" for e in (index, *index.all("binary_expression")))
+    both = [e for e in (index, *index.all("binary_expression")) if sign_of(e) == "^"]
+    return any("number_literal" not in (e.part("left").kind, e.part("right").kind) for e in both)
 
 
 def row_length(index: Piece) -> Piece | None:

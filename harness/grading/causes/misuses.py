@@ -63,7 +63,12 @@ def misuses(
     found += wrong_walks(kernel, own, dims)
     found += wrong_guards(kernel, own, dims)
     found += [slip for function in reached(file, kernel.name) for slip in mixed_digits(function)]
-    found += turned_tiles(own)
+    solution = right = None
+    if puzzle.has_solution:
+        solution = read(puzzle.solution_path.read_text(encoding="utf-8"))
+        solution = with_parameters_of(file, solution, kernel.name)
+        right = solution.function(kernel.name)
+    found += turned_tiles(own, right)
     mine, stub = Use(file, kernel.name), Use(read(stub_text(puzzle)), kernel.name)
     t = tunables(source)
     launches = [kernel.launch(dict(d), t) for d in failed]
@@ -76,13 +81,11 @@ def misuses(
         found += look(kernel, own, wrong, passed)
     found += other_sizes(kernel, own, failed, dims)
     found += masks(kernel, own, failed)
-    if puzzle.has_solution:
-        solution = read(puzzle.solution_path.read_text(encoding="utf-8"))
-        solution = with_parameters_of(file, solution, kernel.name)
-        if right := solution.function(kernel.name):
-            found += change_slips(kernel, own, right)
-            found += dropped_remainders(kernel, own, right, failed, dims, t)
-            found += block_slips(kernel, own, right, list(zip(failed, launches, strict=True)))
+    if right:
+        found += change_slips(kernel, own, right)
+        found += dropped_remainders(kernel, own, right, failed, dims, t)
+        found += block_slips(kernel, own, right, list(zip(failed, launches, strict=True)))
+    if solution:
         beside = beside_the_solution(kernel, mine, stub, Use(solution, kernel.name), launches)
         found += [slip for slip in beside if not idle or " never uses " not in slip.says]
     return found or ([] if puzzle.repair else changed_lines(stub, mine))

@@ -116,13 +116,17 @@ def test_rows_that_are_read_through_a_pointer(width, wrong):
 @pytest.mark.parametrize(
     ("put", "taken", "wrong"),
     [
-        ("a * W + (b ^ a)", "b * W + a", "Line 5 takes elements from s at b * W + a, and line 4 has ^"),
-        ("a * W + b", "b * W + (a ^ b)", "Line 4 puts elements into s at a * W + b, and line 5 has ^"),
-        ("a * W + (b ^ a)", "b * W + (a ^ b)", ""),
+        ("s[a * W + (b ^ a)]", "s[b * W + a]", "Line 5 takes elements from s at b * W + a, and line 4 has ^"),
+        ("s[a * W + b]", "s[b * W + (a ^ b)]", "Line 4 puts elements into s at a * W + b, and line 5 has ^"),
+        ("s[a * W + (b ^ a)]", "s[b * W + (a ^ b)]", ""),
+        ("q[a][b ^ a]", "q[b][a]", "Line 5 takes elements from q at [b][a], and line 4 has ^"),
+        ("q[a][b ^ a]", "q[b][a ^ b]", ""),
+        ("q[M ^ 1][b]", "q[M][b]", ""),
+        ("float* row = q[a]; row[b ^ a]", "q[b][a ^ b]", ""),
     ],
 )
 def test_an_exclusive_or_on_one_side(put, taken, wrong):
-    found = said(f"{ROWS}s[{put}] = x[0];\ny[0] = s[{taken}];")
+    found = said(f"{ROWS}__shared__ float q[W][W]; {put} = x[0];\ny[0] = {taken};")
     assert bool(found) == bool(wrong) and (not wrong or found[0].startswith(wrong))
 
 

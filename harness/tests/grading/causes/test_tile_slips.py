@@ -55,3 +55,28 @@ def test_the_row_and_the_column_are_named():
         "In line 7, the row of s[x][y] is the place along k0 (threadIdx.x is added to it), and in line 8, the column of s[y][k] "
         "is: rows and columns of s change places between the two."
     )
+
+
+def test_a_tile_may_be_turned_on_purpose():
+    """A matrix is transposed through its tile, as the solution of that task does."""
+    way = """__global__ void f(const float* A, float* C, int M, int K) {
+    __shared__ float s[32 * 33];
+    int x = threadIdx.x, y = threadIdx.y;
+    OUTER
+    for (int k = 0; k < 32; k += 8) s[(y + k) * 33 + x] = A[(y + k + STEP) * K + x];
+    __syncthreads();
+    for (int k = 0; k < 32; k += 8) C[(y + k) * M + x] = s[x * 33 + y + k];
+    CLOSE
+}
+"""
+    plain = way.replace("OUTER", "").replace("CLOSE", "").replace("STEP", "0")
+    many = (
+        way.replace("OUTER", "for (int i = 0; i < K; i += 32) {").replace("CLOSE", "}").replace("STEP", "i")
+    )
+    solution = read(plain.replace("k = 0", "k = y").replace("y + k", "k").replace("33", "32")).function("f")
+    assert not list(turned_tiles(read(plain).function("f")))
+    assert list(turned_tiles(read(many.replace("y + k + i", "y + i")).function("f")))
+    assert not list(turned_tiles(read(many.replace("y + k + i", "y + i")).function("f"), solution))
+    other = TEXT.format("s[TILE][TILE]", f"s[y][x] = {OF_A}", "s[y][k]")
+    turned = read(other.replace("s[y][x]", "s[x][y]")).function("f")
+    assert list(turned_tiles(turned, read(other).function("f")))
