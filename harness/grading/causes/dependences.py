@@ -111,8 +111,9 @@ def different(want: Terms, got: Terms) -> str:
     lacks, more = (~np.isin(a.keys(), b.keys()) for a, b in ((want, got), (got, want)))
     if not lacks.any() and not more.any():
         return ""
-    if not more.any() and (where := described(want, lacks)):
-        return f"{out} does not change with the elements of {source} with {where}; it should."
+    of, where = ("", "") if more.any() else described(want, lacks)
+    if of + where:
+        return f"{out}{of} does not change with the elements of {source}{where}; it should."
     places = got.flat(0)[more] if more.any() else want.flat(0)[lacks]
     both = sorted(set(places.tolist()) & set(want.flat(0)[lacks].tolist()))
     at = both[0] if both else int(places.min())

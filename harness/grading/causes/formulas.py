@@ -216,23 +216,27 @@ def other_range(want: Terms, got: Terms) -> str:
         kept = got.times == 1
         if len(want.arrays) > 2 and not kept.all():
             return ""
-        lacks, only = described(want, missing), described(want, ~missing)
+        (of, lacks), (of_only, only) = (described(want, chosen) for chosen in (missing, ~missing))
         sums, extra = f"the sums of {want.arrays[0].name}", times_of(want, got)
-        if not lacks and not extra and (end := an_end(want, missing)):
+        if not of + lacks and not extra and (end := an_end(want, missing)):
             return f"each sum of {want.arrays[0].name} lacks the {things} with {end}"
-        if only and (not lacks or 2 * missing.sum() > len(missing)):
-            return f"{sums} have only the {things} with {only}{extra and ', ' + extra}."
-        return (
-            f"{sums} lack the {things} with {lacks}{extra and '; the others are ' + extra}." if lacks else ""
-        )
+        if of_only + only and (not of + lacks or 2 * missing.sum() > len(missing)):
+            if of_only:
+                extra = f"{extra and ', ' + extra}; the others have none"
+                return f"{sums}{of_only} have {f'only the {things}{only}' if only else f'all their {things}'}{extra}."
+            return f"{sums} have only the {things}{only}{extra and ', ' + extra}."
+        all_or_some = f"the {things}{lacks}" if lacks else f"all their {things}"
+        return f"{sums}{of} lack {all_or_some}{extra and '; the others are ' + extra}." if of + lacks else ""
     if len(want.arrays) < 3:
         return ""
     often = got.times != 1
     if len(set(got.times[often])) == 1 and len(np.unique(got.keys())) == len(got.at):
         count = int(got.times[often][0])
         how = f"added {how_often(count)}" if count > 0 else "subtracted"
-        which = "all products" if often.all() else f"the products with {described(got, often)}"
-        return f"in the sums of {want.arrays[0].name} {which} are {how}." if not which.endswith(" ") else ""
+        of, which = described(got, often)
+        if often.all() or of + which:
+            products = f"the products{which}" if which else "all products"
+            return f"in the sums of {want.arrays[0].name}{of} {products} are {how}."
     return ""
 
 
@@ -326,8 +330,9 @@ def against_rules(want: Terms, got: Terms) -> str:
     return ""
 
 
-def described(whole: Terms, chosen: np.ndarray) -> str:
-    """`r=2 (the last)`, if one or two letters determine exactly the chosen terms."""
+def described(whole: Terms, chosen: np.ndarray) -> tuple[str, str]:
+    """(` with w=4 (the last)` of the output, ` with r=2 (the last)` of the rest), if one or two letters determine exactly
+    the chosen terms; a letter of the output that only it has is of the output."""
     columns = [c for c in columns_of(whole) if c.size > 1]
     output = set(whole.arrays[0].letters)
     columns.sort(key=lambda c: (c.letter in output, -c.array))
@@ -337,18 +342,20 @@ def described(whole: Terms, chosen: np.ndarray) -> str:
         touched = np.unique(values[chosen])
         others = [whole.at[:, o.number] for o in columns if o.letter == c.letter]
         apart = any((o != values).any() for o in others)  # one letter names two things
-        apart |= c.array == 0 and not any(c.letter in a.letters for a in whole.arrays[1:])
+        own = c.array == 0 and (apart or not any(c.letter in a.letters for a in whole.arrays[1:]))
         says = axis_pattern(
-            f"{whole.arrays[c.array].name}'s {c.letter}" if apart else c.letter, touched, c.size
+            f"{whole.arrays[c.array].name}'s {c.letter}" if apart and not own else c.letter, touched, c.size
         )
         if says:
-            masks.append((len(touched), says, np.isin(values, touched)))
+            masks.append((len(touched), own, says, np.isin(values, touched)))
     for count in (1, 2):
         exact = [
-            (sum(values for values, _, _ in some), " and ".join(says for _, says, _ in some))
+            (sum(values for values, *_ in some), [(own, says) for _, own, says, _ in some])
             for some in combinations(masks, count)
-            if (np.logical_and.reduce([mask for _, _, mask in some]) == chosen).all()
+            if (np.logical_and.reduce([mask for *_, mask in some]) == chosen).all()
         ]
         if exact:
-            return min(exact)[1]
-    return ""
+            sides = [[says for own, says in min(exact)[1] if own == of] for of in (True, False)]
+            of, rest = (" with " * bool(side) + " and ".join(side) for side in sides)
+            return of, rest
+    return "", ""

@@ -339,10 +339,19 @@ def test_terms_that_break_every_rule_are_not_told_of_by_the_rules():
     assert not any("is not" in text for text in said(run, kernel, {"batch": 3, "C": 3, "H": 4}))
 
 
-def test_an_axis_of_the_output_alone_is_told_with_its_name():
+@pytest.mark.parametrize(
+    ("kept", "says"),
+    [
+        (
+            lambda w: w == 0,
+            "the sums of y with w=0 (the first) have all their products; the others have none.",
+        ),
+        (lambda w: w < 5, "the sums of y with w=5 (the last) lack all their products."),
+    ],
+)
+def test_an_axis_of_the_output_alone_is_told_of_its_elements(kept, says):
     dims = {"batch": 2, "Q": 3, "S": 2, "W": 6}
-    (says,) = said(gathered(lambda q, w, s: w == 2 * q + s and w == 0), STAMPS, dims)
-    assert "y's w=0" in says
+    assert said(gathered(lambda q, w, s: w == 2 * q + s and kept(w)), STAMPS, dims) == [says]
 
 
 def test_what_is_used_where_nothing_belongs():
