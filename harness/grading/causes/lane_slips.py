@@ -24,9 +24,9 @@ def stored_by_others(function: Function) -> Iterator[Slip]:
     warp."""
     for e in function.body.all("assignment_expression"):
         left, names = e.part("left"), e.part("right").all("identifier")
-        sums = [(n, added) for n in names if (added := list(added_up(function, n)))]
+        sums = [(n, added) for n in names if (added := list(added_up(function, n, e.start)))]
         name, added = sums[0] if sums else (None, [])
-        if left.kind != "subscript_expression" or not added or added[-1] > e.start:
+        if left.kind != "subscript_expression" or not added:
             continue
         if set_between(function, name, added[-1]):
             continue
@@ -38,11 +38,10 @@ def stored_by_others(function: Function) -> Iterator[Slip]:
         ]
         who = [t for t in range(32 * WARPS) if all(holds(test, t) for test in tests)]
         wrong = [t for t in who if t % 32]
-        if wrong and any("threadIdx" in test_names(test) for test in tests):
-            yield Slip(
-                e.line,
-                f"Line {e.line} lets thread {wrong[0]} store {name.code}: {LANE_0}.",
-            )
+        asked = [test for test in tests if "threadIdx" in test_names(test)]
+        if wrong and asked:
+            line = asked[0].line
+            yield Slip(line, f"Line {line} lets thread {wrong[0]} store {name.code}: {LANE_0}.")
             return
 
 
@@ -52,8 +51,8 @@ def added_by_all(function: Function) -> Iterator[Slip]:
     for called, call in function.body.calls():
         arguments = call.part("arguments").parts if call.part("arguments") else ()
         name = arguments[-1] if called == "atomicAdd" and len(arguments) == 2 else None
-        added = list(added_up(function, name)) if name and name.kind == "identifier" else []
-        if not added or added[-1] > call.start or set_between(function, name, added[-1]):
+        added = list(added_up(function, name, call.start)) if name and name.kind == "identifier" else []
+        if not added or set_between(function, name, added[-1]):
             continue
         between = [
             p
@@ -104,14 +103,15 @@ def lane_for_a_distance(function: Function) -> Iterator[Slip]:
             )
 
 
-def added_up(function: Function, name: Piece) -> Iterator[int]:
-    """Where a variable becomes the sum of a warp by shuffles down: in a loop, by several in turn, or by a call of a function
-    that does no other shuffles."""
+def added_up(function: Function, name: Piece, before: int) -> Iterator[int]:
+    """Where, before a place, a variable becomes the sum of a warp by shuffles down: in a loop, by several in turn, or by a
+    call of a function that does no other shuffles."""
     variable, found = function.file.variable_at(name.code, name.start), []
     pieces = function.body.all("assignment_expression", "init_declarator") if kind_of(name) == FLOAT else ()
     for e in pieces:
         to, value = (e.part(a) or e.part(b) for a, b in (("left", "declarator"), ("right", "value")))
-        if to.code == name.code and value and function.file.variable_at(name.code, e.end) == variable:
+        same = to.code == name.code and function.file.variable_at(name.code, e.end) == variable
+        if same and value and e.end <= before:
             found += [
                 (e.end, adds_down(call, at))
                 for call, at in value.calls()

@@ -138,6 +138,10 @@ def found(body):
             "if (threadIdx.x == 31) c[n] = s + a[n];",
             "Line 4 lets thread 31 store s: after __shfl_down_sync, only lane 0",
         ),
+        (  # and once more below
+            f"float s = a[threadIdx.x];\n{UNROLLED}\nif (threadIdx.x == 31) c[0] = s;\n{UNROLLED}\nif (threadIdx.x == 0) c[1] = s;",
+            "Line 4 lets thread 31 store s: after __shfl_down_sync, only lane 0",
+        ),
         (
             f"float s = a[threadIdx.x];\n{UNROLLED}\natomicAdd(&c[n], s);",
             "Line 4 lets every lane add its s: after __shfl_down_sync, only lane 0",
