@@ -179,9 +179,16 @@ class Search:
         arrays = texts.of_shared_arrays(*own, self.verdict.fault or {})
         written += ((edit,) for edit in arrays)
         first = chain(islice(alike.edits(*own), MOST_ALIKE), written[:MOST_GRADED])
+        several: list[Repair] = []  # that change several lines alike: one line may do, too
         for repair in (Repair(edits, 0.5, self.source) for edits in first):
+            if several and len(repair.lines) > 1:
+                continue
             if self.passes(repair.text) and self.is_fast_with(repair):
-                return [repair]
+                if len(repair.lines) == 1:
+                    return [repair, *several]
+                several = [replace(repair, cost=LIKELY)]
+        if several:
+            self.most, self.end = LIKELY, self.clock() + BESIDE * self.left
         for checks, later in zip_longest(self.builds, self.builds[1:]):
             if self.left < 0:
                 break
@@ -199,9 +206,9 @@ class Search:
                     devices=Devices(self.opener, self._checks_of(checks), self.verdict.seed, stack),
                 )
                 if found := self.found_in(make, self.groups if checks != "full" else [None]):
-                    return found
+                    return [*found, *several][:MOST]
             self.turn = self.end
-        return []
+        return several
 
     @cached_property
     def solution(self) -> str:

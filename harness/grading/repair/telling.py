@@ -62,7 +62,7 @@ KINDS = {
 
 def told(verdict: Verdict) -> str:
     """`One change in line 37 makes all 12 cases pass.`"""
-    found = list(dict.fromkeys(map(_phrase, sorted(verdict.repair, key=changed_lines))))
+    found = list(dict.fromkeys(map(_phrase, in_order(verdict.repair))))
     says = either(found)
     if all(text.startswith(CHANGE) for text in found):
         says = CHANGE + says.replace(CHANGE, "")
@@ -77,8 +77,13 @@ def told(verdict: Verdict) -> str:
 
 def code_at(verdict: Verdict, most: int = MOST_CODE) -> dict[int, str]:
     """The first lines of the file that it names, by number."""
-    lines = {code["line"]: code["text"] for repair in verdict.repair for code in repair["code"]}
-    return dict(sorted(lines.items())[:most])
+    lines = {code["line"]: code["text"] for repair in in_order(verdict.repair) for code in repair["code"]}
+    return dict(sorted([*lines.items()][:most]))
+
+
+def in_order(repairs: Sequence[Mapping]) -> list[Mapping]:
+    """From the top of the file to its end, but changes of many lines last."""
+    return sorted(repairs, key=lambda r: (len(changed := changed_lines(r)) > MOST_CODE, changed))
 
 
 def elsewhere(verdict: Verdict) -> list[str]:

@@ -111,6 +111,33 @@ def test_a_change_is_found_in_its_line_and_makes_the_file_pass(number, old, new,
     assert graded(puzzle(number), found_repairs[0].text, Options("cpu")).passed
 
 
+LAST_LANE = """extern "C" __global__ void conv2d_backward_bias(
+    const float* grad_output, float* grad_bias, int batch, int C_out, int H_out, int W_out) {
+    __shared__ float total;
+    int area = H_out * W_out, t = threadIdx.x;
+    float s = 0;
+    if (t == 0) total = 0;
+    __syncthreads();
+    for (int e = t; e < batch * area; e += blockDim.x) s += grad_output[(e / area * C_out + blockIdx.x) * area + e % area];
+    s += __shfl_down_sync(~0u, s, 16);
+    s += __shfl_down_sync(~0u, s, 8);
+    s += __shfl_down_sync(~0u, s, 4);
+    s += __shfl_down_sync(~0u, s, 2);
+    s += __shfl_down_sync(~0u, s, 1);
+    if (t % 32 == 31) atomicAdd(&total, s);
+    __syncthreads();
+    if (t == 0) grad_bias[blockIdx.x] = total;
+}
+"""
+
+
+@pytest.mark.soak
+def test_a_change_of_one_line_is_looked_for_beside_one_of_many():
+    verdict = graded(puzzle("20"), LAST_LANE, Options("cpu"))
+    found = repairs(puzzle("20"), LAST_LANE, verdict, seconds=SECONDS, aided=False)
+    assert [repair.lines for repair in found] == [[14], [9, 10, 11, 12, 13]]
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "before", ["", "    int row = 0;\n    row = n;\n    const int col = row;\n    row = col;\n"]

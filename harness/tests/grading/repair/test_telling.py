@@ -92,6 +92,10 @@ def test_each_repair_is_with_the_cause_that_it_removes():
             [change(3, "added", 4, count=1), change(9)],
             "Adding a line between lines 3 and 4 or one change in line 9 makes all 4 cases pass.",
         ),
+        (
+            [change(2, last=6), change(9)],
+            "One change in line 9 or in lines 2 to 6, which belong together, makes all 4 cases pass.",
+        ),
         ([change(7), change(7)], ONE),
     ],
 )
