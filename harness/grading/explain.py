@@ -18,6 +18,7 @@ from . import sentences
 from .causes import dependences, formulas, integers, naming, not_finite, orders, shares, summed
 from .causes.accesses import name_in_file
 from .causes.along_an_axis import right_along
+from .causes.array_steps import SHAPE
 from .causes.bare import bare_elements
 from .causes.block_slips import same_slot, stores_meet, takes_what_changes
 from .causes.budget import Budget, Spent
@@ -69,10 +70,11 @@ def explain(
     failed = [puzzle.full_dims(o.case) for o in outcomes if o.kernel is shown.kernel and o.kind in RUNNABLE]
 
     kind = shown.error.kind if isinstance(shown.error, KernelFault) else shown.kind
+    raced = shown.error.array if kind == "race" else ""
 
     def of_text(**how: bool) -> list[str]:
         found = causes(puzzle, shown.kernel, source, failed, **how) if told else []
-        sure = decisive(found, kind)
+        sure = decisive(found, kind, raced)
         verdict.suspicions = [text for text in found if text not in sure]
         return found
 
@@ -85,7 +87,7 @@ def explain(
         short = reasons and shown.error.kind == "uninitialised-read"  # where it strays matters less than why
         called = name_in_file(shown.error.array, shown.kernel, source)
         found = replace(shown.error, other=None) if short else shown.error
-        first = decisive(reasons, kind)
+        first = decisive(reasons, kind, raced)
         reasons = [text for text in reasons if text not in first]
         fact = replace(found, more=(), explanation=advice_apart(found)[0] if first else found.explanation)
         lines = first + sentences.fault(fact, source, called)
@@ -157,12 +159,14 @@ def without_consequences(says: list[str], of_lines: list[str]) -> list[str]:
     return [text for text in says if " stop early, " not in text]
 
 
-def decisive(says: list[str], kind: str) -> list[str]:
-    """The sentences that come before everything, as the rest follows from them. kind: of the fault or verdict."""
+def decisive(says: list[str], kind: str, raced: str = "") -> list[str]:
+    """The sentences that come before everything, as the rest follows from them. kind: of the fault or verdict; raced: the
+    array of a race, where a wrong step is why threads meet."""
     of_all = LAUNCH_PASSES, OTHER_SIZE
     ends = of_all if kind in sentences.ENDS else (*of_all, DO_THE_SAME, NO_THREAD, LANE_0)
     of_values = (DEPENDS,) * (kind in ("wrong", "unwritten"))
-    return [text for text in says if any(mark in text for mark in ends + of_values)]
+    of_steps = (f" in {raced}{SHAPE}",) * bool(raced)
+    return [text for text in says if any(mark in text for mark in ends + of_values + of_steps)]
 
 
 def advice_apart(fault: KernelFault) -> tuple[str, str]:

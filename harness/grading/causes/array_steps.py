@@ -19,6 +19,7 @@ from .own_functions import returned
 
 Product = tuple[int, tuple[str, ...]]  # 1 or -1, and names and numbers in order
 MOST_TERMS = 64  # products of one index
+SHAPE = ", which is ["  # of an array, in a sentence about a step in it
 Sizes = Mapping[str, Sequence[int]]  # the value of a name in each case
 
 
@@ -206,9 +207,9 @@ def told(access: Piece, array: Array, scale: list[str], name: str, axis: str = "
         return Slip(access.line, f"{says}; no axis of {array.name} has elements so far apart.")
     steps = [" * ".join(names[i + 1 :]) or "1" for i in range(len(names))]
     axes = [f"along {letter} is {step}" for letter, step in zip(array.letters, steps, strict=True)]
-    axis = name if name in array.letters else axis
+    axis = name if name and name in array.letters else axis
     axes = [axes[array.letters.index(axis)]] if axis else axes
-    return Slip(access.line, f"{says}, which is [{', '.join(names)}]: there the step {', '.join(axes)}.")
+    return Slip(access.line, f"{says}{SHAPE}{', '.join(names)}]: there the step {', '.join(axes)}.")
 
 
 def by_name(kernel: Kernel, own: Function) -> dict[str, Array]:

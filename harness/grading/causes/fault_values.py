@@ -21,6 +21,7 @@ from ...course.cuda_tree import LOOPS
 from ...course.cuda_values import tunables
 from ...course.declare import Puzzle
 from ...devices.launching import triple
+from ...devices.virtual.explain.wording import ONE_THREAD
 from ...errors import BackwarpError, KernelFault
 from ..runs import Outcome, Pace, Setup, Trial, start_text
 from ..sentences import ENDS, nth_line
@@ -46,6 +47,7 @@ from .outside_axis import axes_of, outside_of_axis, quotients, varies
 MOST_VALUES = 8  # shown
 MOST_OF_BOTH = 3  # of two threads
 FEW_VALUES, LONGEST_VALUE = 5, 40  # values shown with their expressions; longest expression in characters
+MOVED = ", and is moved from there"  # of a pointer
 NOTED = {*ENDS, "uninitialised-read", "race"}
 
 
@@ -72,7 +74,9 @@ def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: i
 
 def insert(lines: list[str], fault: KernelFault, more: list[str]) -> list[str]:
     """The lines of a fault message with more lines inserted after those that they explain: the explanation, or only what it
-    says has happened."""
+    says has happened. Of threads whose pointers begin at different places, nobody asks what their indices are made of."""
+    if any(MOVED in text for text in more):
+        lines = [text.partition(f" {ONE_THREAD}")[0] for text in lines]
     after = max(i for i, text in enumerate(lines) if text and fault.explanation.startswith(text)) + 1
     while lines[after : after + 1] and lines[after].startswith("    "):  # the other line of the fault
         after += 1
@@ -197,7 +201,7 @@ def _of_both(file: CudaText, probe: Probe, fault: KernelFault, both: Sequence[di
     if moved and (begins := begun(file, base, place)):
         texts = [substituted(begins, values, _without_pointers(file, values)) for values in both]
         found = [(f"{base} begins at {plain(begins)}, which", *texts)] if all(texts) else []
-        more = ", and is moved from there"
+        more = MOVED
     elif access.indexed.code != fault.array and (begins := value_of(file, access.indexed.code, place)):
         names += [p.code for p in begins.all("identifier") if p.code not in names]
         found = [(name, *(str(values[name]) for values in both)) for name in names if name in both[0]]

@@ -25,6 +25,7 @@ from ..differences import with_parameters_of
 from .array_steps import other_rows, wrong_steps
 from .block_slips import block_slips
 from .change_slips import change_slips
+from .counted_axes import steps_of_other_axes
 from .digits import mixed_digits
 from .expression_values import computed
 from .findings import Slip, reached, shown, sign_of
@@ -58,7 +59,7 @@ def misuses(
         return found
     found = list(Rows(kernel, own, failed).mixed())
     dims = [puzzle.full_dims(c) for c in puzzle.cases if not c.stress and kernel in puzzle.kernels_of(c)]
-    found += wrong_steps(kernel, own, dims)
+    found += list(wrong_steps(kernel, own, dims)) or steps_of_other_axes(kernel, own, dims)
     found += other_rows(kernel, own, dims)
     found += wrong_walks(kernel, own, dims)
     found += wrong_guards(kernel, own, dims)

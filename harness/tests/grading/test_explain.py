@@ -123,6 +123,8 @@ def test_what_everything_follows_from_is_decisive():
     assert decisive(says, "wrong") == [unused, alike, lacks]
     assert decisive(says, "race") == [alike, lacks]
     assert decisive(says, "out-of-bounds") == []
+    step = "Line 3 takes W elements for the step along k in y, which is [A, W]: there the step along k is 1."
+    assert [decisive([step], "race", array) for array in ("y", "x", "")] == [[step], [], []]
 
 
 @pytest.mark.parametrize("kind", ["race", "out-of-bounds"])

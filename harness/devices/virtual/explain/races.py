@@ -17,7 +17,7 @@ from ..ptx.callgraph import branch_targets
 from ..ptx.ir import Function, Instruction, Label
 from ..run.arena import Owner
 from ..runtime.abi import SCOPE_SHIFT, SCOPES
-from .wording import triple
+from .wording import ONE_THREAD, triple
 
 _VERBS = {"Read": "reads", "Write": "writes", "Atomic": "atomically changes"}
 _FENCES = "a lock or flag orders them only with a __threadfence() before it is passed on and another after it is seen"
@@ -310,8 +310,7 @@ class Told:
             return f"Between two barriers, each element must belong to one thread: is the index right in both lines{named}?"
         parts = "the thread's and the block's number" if race.of_blocks else "the thread's number"
         return (
-            f"Each element must belong to one thread: does its index use every part of {parts}, and does the guard keep out threads "
-            "that have no element?"
+            f"{ONE_THREAD} every part of {parts}, and does the guard keep out threads that have no element?"
         )
 
     def _barrier(self) -> str:

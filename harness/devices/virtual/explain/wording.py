@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..run.arena import Owner
 from .owners import element
 
+ONE_THREAD = "Each element must belong to one thread: does its index use"
 _SPACES = {"shared": "__shared__", "local": "__local__", "const": "__constant__"}  # any other is __global__
 
 

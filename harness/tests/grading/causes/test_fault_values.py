@@ -6,10 +6,11 @@ import pytest
 
 from harness.course.checkout import Course
 from harness.course.cuda_text import read
+from harness.devices.virtual.explain.wording import ONE_THREAD
 from harness.errors import KernelFault
 from harness.grading import grade
 from harness.grading.causes import noting
-from harness.grading.causes.fault_values import is_flat
+from harness.grading.causes.fault_values import MOVED, insert, is_flat
 from harness.grading.causes.noting import probe_of
 from harness.grading.grade import Options, grade_file
 from harness.tests.lenet.small import ROOT
@@ -214,6 +215,19 @@ def test_two_threads_that_come_to_one_element_with_a_pointer_that_moves(said):
         "own begins at columns + c * width + column, which is columns + 0 * " in line for line in lines
     ), lines
     assert any(line.endswith(", and is moved from there.") for line in lines), lines
+    shape = (
+        "which is [C_in, R, S, batch, H_out, W_out]: there the step along c is R * S * batch * H_out * W_out."
+    )
+    assert lines[0].endswith(f"takes width elements for the step along c in columns, {shape}"), lines
+    assert not any("does its index use" in line for line in lines), lines
+
+
+@pytest.mark.parametrize("moved", ["", MOVED])
+def test_what_indices_are_made_of_is_not_asked_of_pointers_that_begin_apart_and_move(moved):
+    fault = KernelFault("race", "", f"Two threads both write y[1]. {ONE_THREAD} every part?", line=2)
+    says = f"In one and the other: p begins at 0 and 1{moved}."
+    fact = "Two threads both write y[1]." if moved else fault.explanation
+    assert insert(["Race", fault.explanation], fault, [says]) == ["Race", fact, says]
 
 
 def test_two_threads_that_differ_only_in_what_the_index_leaves_out(said):
