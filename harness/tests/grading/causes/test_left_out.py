@@ -20,6 +20,10 @@ STORES = "Line 29 stores into a only where"
             "if (row < M && start + x < K) a[y][x] = A[row * K + start + x];",
             f"{STORES} row < M && start + x < K, and elements that it leaves out are read as well: elsewhere, store a 0.",
         ),
+        (
+            "if (row < M) { if (start + x < K) a[y][x] = A[row * K + start + x]; }",
+            f"{STORES} row < M and start + x < K, and elements that it leaves out are read as well: elsewhere, store a 0.",
+        ),
         ("if (row < M && start + x < K - 1) a[y][x] = A[row * K + start + x];", ""),  # a 0 would be wrong
         ("if (row < M && start + x < K) a[x][y] = A[row * K + start + x];", ""),
     ],
