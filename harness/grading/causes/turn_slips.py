@@ -149,6 +149,56 @@ def grows(e: Piece, v: Variable) -> bool:
     return e.part("operator").code in ("+=", "-=") or again
 
 
+def begins_again(function: Function) -> Iterator[Slip]:
+    """`for (...) { float sum = 0; sum += x[k]; y[i] = sum; }`, and a `sum = 0` in the loop that `sum` is used after."""
+    for v in scalars(function, FLOAT):
+        sets = sets_of(v)
+        begins = [e for e in sets if not grows(e, v)] or [v]
+        value = begins[0].part("right") if begins != [v] else v.value
+        loop = next(iter(v.file.around(begins[0].start, *LOOPS)), None)
+        name = counter(loop) if loop and function.body.holds(loop) else ""
+        if not name or not value or len(begins) > 1 or taken_by_address(v) or depends(value, name, loop):
+            continue
+        added = [e for e in sets if grows(e, v)]
+        later = added and all(loop.holds(e) and e.start > begins[0].start for e in added)
+        others = [p for p in uses(v) if not any(e.holds(p) for e in sets)]
+        if not later or not others or not any(depends(e, name, loop) for e in added):
+            continue
+        where = value.start if others[0].start > loop.end else others[0].start
+        if is_in_all(loop, where) and all(p.start > loop.end or replaces(p, loop) for p in others):
+            line = begins[0].line
+            yield Slip(
+                line,
+                f"Line {line} sets {v.name} to {shown(value)} again in each iteration of the loop in line {loop.line}: what line "
+                f"{others[0].line} uses is from the last iteration alone. Set {v.name} before the loop.",
+            )
+
+
+def is_in_all(loop: Piece, place: int) -> bool:
+    """Whether all iterations of a loop come by a place in it, as far as its statements tell."""
+    ends = [
+        e
+        for e in loop.all("break_statement", "continue_statement")
+        if e.file.around(e.start, *LOOPS)[0] == loop
+    ]
+    branches = [b for b in loop.file.around(place, "if_statement", *LOOPS) if loop.holds(b) and b != loop]
+    return not ends and not branches and not any(loop.all("return_statement", "goto_statement"))
+
+
+def replaces(p: Piece, loop: Piece) -> bool:
+    """Whether a variable is stored by `y[i] = v` over what an earlier iteration of a loop has stored, which nothing reads."""
+    e = p.outer
+    left = e.part("left") if e.kind == "assignment_expression" and e.part("operator").code == "=" else None
+    if not left or left == p or left.kind != "subscript_expression" or any(left.all("call_expression")):
+        return False
+    changed = {counter(loop), *(v.name for v in p.file.variables if loop.holds(v))}
+    changed |= {x.code for c in loop.all("assignment_expression", "update_expression") for x in c.parts}
+    array = p.file.variable_at(left.indexed.code, left.start)
+    read = [x for x in loop.all("identifier") if x.code == left.indexed.code]
+    given = array and array in p.file.function_at(left.line).parameters
+    return bool(given) and len(read) == 1 and not changed & {x.code for x in left.all("identifier")}
+
+
 def leaves_out_the_first(function: Function) -> Iterator[Slip]:
     """`for (k = 1; k < n; k++) sum += x[k];` or `for (k = n - 1; k > 0; k--) sum += x[k];`, where `sum` begins as a number."""
     for loop in function.body.all("for_statement"):
@@ -359,6 +409,7 @@ TURN_DETECTORS = (
     stays_behind,
     never_switched,
     never_reset,
+    begins_again,
     leaves_out_the_first,
     adds_once,
     largest_from_zero,
