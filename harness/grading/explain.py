@@ -30,6 +30,7 @@ from .causes.misuses import DEPENDS, LAUNCH_PASSES
 from .causes.narrow_slips import stores_a_comparison
 from .causes.only_store import only_store
 from .causes.remainders import OTHER_SIZE
+from .causes.row_room import rows_too_long
 from .causes.text_causes import causes
 from .causes.tile_slips import TURNED
 from .causes.too_few import NO_THREAD
@@ -82,6 +83,7 @@ def explain(
         verdict.fault = asdict(shown.error)
         reasons = sentences.returned_early(shown.error, shown.kernel, source)
         reasons += read_unset(shown.error, shown.kernel, source)
+        reasons += rows_too_long(shown.error, shown.kernel, source)
         reasons += kept_away(shown.error, shown.kernel.name, source)
         reasons += clashes(shown.error, shown.kernel, source) + of_text()
         short = reasons and shown.error.kind == "uninitialised-read"  # where it strays matters less than why

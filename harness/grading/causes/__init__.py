@@ -13,5 +13,6 @@ rows_columns.py, array_steps.py, counted_axes.py, guarded_axes.py, digits.py, re
 change_slips.py, too_few.py; own_functions.py looks into the file's functions, findings.py holds what they return);
 unset.py says why an element has no value, limits.py which comparison ends where the sums do.
 fault_values.py and noting.py give the values behind a bad access, outside_axis.py which of them are outside of
-their axis, written.py what was written before it, left_out.py which store leaves out what is read.
+their axis, row_room.py which array has too little room for its rows, written.py what was written before it,
+left_out.py which store leaves out what is read.
 """
