@@ -312,8 +312,11 @@ class Pool(Kinds):
         return (e for e in self.function.body.all("subscript_expression") if self.kind(e) == kind)
 
     def _rank(self, v: Variable) -> float:
-        """What is never used is likely to be missing."""
-        return UNUSED if self._uses(v.name) < 2 and v.name not in self.idle else 0.0
+        """What is never read, at most set or added to, is likely to be missing."""
+        is_read = len(re.findall(rf"\b{v.name}\b(?! (?:[-+*/%&|^]|<<|>>)?= )", self._code)) > (
+            v.value is None
+        )
+        return 0.0 if is_read or v.name in self.idle else UNUSED
 
     def _uses(self, name: str) -> int:
         return len(re.findall(rf"\b{name}\b", self._code))

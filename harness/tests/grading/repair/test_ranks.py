@@ -121,3 +121,9 @@ def test_the_end_of_what_a_bound_counts_may_be_limited():
     sites = Schemata(f"{K}k(float* x, int n, int all) {{ {body} }}\n", "k").sites
     found = {c.edit.after: c.cost for s in sites if s.piece.code == "first + 2" for c in s.likely}
     assert found["min(first + 2, all)"] < 0.9
+
+
+def test_what_is_only_set_is_likely_to_be_missing():
+    text = SOURCE.replace("int w =", "int i = 0, j = R; i += R; j += i; int w =")
+    found = costs("h", text)
+    assert found["j"] < found["i"]
