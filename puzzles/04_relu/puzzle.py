@@ -30,6 +30,11 @@ def with_zeros(rng, a, d):
     return np.select([dice == 0, dice == 1], [0.0, -0.0], values)
 
 
+def close_to_zero(rng, a, d):
+    """Numbers of all sizes from 1e-35 to 1e-5."""
+    return rng.standard_normal(d["n"]) * 10 ** rng.uniform(-35, -5, d["n"])
+
+
 def cut(rng, a, d):
     """What ReLU leaves of normal numbers."""
     return dense.relu(rng.standard_normal(d["n"]))
@@ -317,6 +322,12 @@ PUZZLE = Puzzle(
             dict(n=37, threads=8),
             note="0 and -0 among the inputs",
             inputs={"input": with_zeros, "data": with_zeros},
+        ),
+        Case(
+            "close_to_zero",
+            dict(n=45, threads=16),
+            note="no number is so small that it counts as 0",
+            inputs={"input": close_to_zero, "data": close_to_zero},
         ),
         Case(
             "relu_numerical_gradient_check",

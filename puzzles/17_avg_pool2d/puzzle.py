@@ -559,7 +559,7 @@ PUZZLE = Puzzle(
                 stride_w=2,
                 pad_h=1,
                 count_include_pad=0,
-                divisor_override=4,
+                divisor_override=1,
             ),
         ),
         Case(
