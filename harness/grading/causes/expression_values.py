@@ -12,20 +12,10 @@ from ...course.cuda_values import Values
 from .findings import sign_of
 from .noting import index_of, value_of
 from .own_functions import Passed, returned
-from .run_functions import quotient, remainder
+from .run_functions import SIGNS as OF_INTEGERS
 
 SIGNS: Mapping[str, Callable[[int, int], int]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": quotient,
-    "%": remainder,
-    "<": operator.lt,
-    ">": operator.gt,
-    "<=": operator.le,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
+    **OF_INTEGERS,
     "&": operator.and_,
     ">>": lambda a, b: a >> b if 0 <= b < 64 else 0,
     "&&": lambda a, b: bool(a and b),
