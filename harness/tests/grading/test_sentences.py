@@ -15,6 +15,7 @@ from harness.grading.compare import Element, Mismatch
 from harness.grading.sentences import (
     fault,
     mismatch,
+    printing,
     returned_early,
     surplus_thread,
 )
@@ -167,3 +168,8 @@ def test_threads_that_have_returned_fill_nothing(body, says):
         assert [
             line[: len("Line 2 lets threads return")] for line in returned_early(fault, kernel, source)
         ] == expected
+
+
+def test_what_prints_no_whole_line_is_counted_in_characters():
+    assert "so much (3 lines in one launch)" in printing("1\n2\n", 1)[0]
+    assert "so much (3 characters in one launch)" in printing("123", 0)[0]
