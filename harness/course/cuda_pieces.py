@@ -82,6 +82,14 @@ class Piece:
         return found
 
     @property
+    def bare(self) -> Piece:
+        """Without the parentheses around it."""
+        found = self
+        while found.kind == "parenthesized_expression" and len(found.parts) == 1:
+            found = found.parts[0]
+        return found
+
+    @property
     def is_updated(self) -> bool:
         """Whether it is read and written at once: `x += 1`, `x++`."""
         outer = self.outer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .cuda_pieces import Piece, Variable
+from .cuda_pieces import Piece, Variable, remembered
 from .cuda_text import CudaText
 from .cuda_values import SIZES
 
@@ -21,14 +21,10 @@ _SAME = {"min", "max", "abs", "__ldg", "__shfl_down_sync", "__shfl_xor_sync", "_
 
 def kind_of(e: Piece | None) -> str:
     """FLOAT, INTEGER, or "" if the text does not say."""
-    if e is None:
-        return ""
-    key, known = ("kind", e.node.id), e.file.answers
-    if key not in known:
-        known[key] = _kind_of(e)
-    return known[key]
+    return "" if e is None else _kind_of(e)
 
 
+@remembered
 def _kind_of(e: Piece) -> str:
     match e.kind:
         case "number_literal":

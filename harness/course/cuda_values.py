@@ -25,10 +25,25 @@ _TYPES_OF_SIZE = {
 SIZES = {name: size for size, names in _TYPES_OF_SIZE.items() for name in names.split()}
 _INTEGERS = {name for name in SIZES if "int" in name} - {"int2", "uint2", "int4", "uint4"}
 _INTEGERS |= {"unsigned", "signed", "char", "short", "long", "bool", "size_t", "auto"}
-_OPERATORS = {
+
+
+def quotient(a: int, b: int) -> int:
+    """As in C, towards 0."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def remainder(a: int, b: int) -> int:
+    """With the sign of what is divided."""
+    return a - b * quotient(a, b)
+
+
+#: of integers; a division by 0 is Python's error
+OPERATORS = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
+    "/": quotient,
+    "%": remainder,
     "&": operator.and_,
     "|": operator.or_,
     "^": operator.xor,
@@ -272,12 +287,9 @@ def _literal(text: str) -> int:
 
 
 def _combined(sign: str, a: int, b: int) -> int:
-    if sign in ("/", "%"):
-        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)  # C rounds to zero
-        return quotient if sign == "/" else a - b * quotient
-    if sign in ("<<", ">>") and not 0 <= b < 64 or sign not in _OPERATORS:
+    if sign in ("<<", ">>") and not 0 <= b < 64 or sign not in OPERATORS:
         raise ValueError(f"{a} {sign} {b}")
-    return int(_OPERATORS[sign](a, b))
+    return int(OPERATORS[sign](a, b))
 
 
 @lru_cache(maxsize=256)

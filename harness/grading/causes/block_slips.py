@@ -235,9 +235,7 @@ def row_length(index: Piece) -> Piece | None:
         return None
     pending, found = [index], []
     while pending:
-        e = pending.pop()
-        while e.kind == "parenthesized_expression" and len(e.parts) == 1:
-            e = e.parts[0]
+        e = pending.pop().bare
         if sign_of(e) == "+":
             pending += [e.part("left"), e.part("right")]
         elif sign_of(e) == "*":

@@ -27,7 +27,7 @@ from .array_steps import (
     with_pointers,
 )
 from .findings import Slip, counter, sign_of
-from .noting import value_of
+from .noting import begun, value_of
 
 Worth = list[int]  # in each case
 
@@ -66,7 +66,7 @@ class Steps:
         """It goes on by less than what the variables that it begins with count through, in a loop that counts through an axis."""
         for e in self.own.body.all("assignment_expression"):
             name, by = e.part("left").code, products(e.part("right"))
-            begins = value_of_pointer(e, name)
+            begins = begun(e.file, name, e.start)
             if name not in self.arrays or not begins or e.part("operator").code != "+=" or len(by) != 1:
                 continue
             array, scale = self.arrays[name].apart, [*by[0][1]]
@@ -165,10 +165,3 @@ class Steps:
     @staticmethod
     def _piece(index: Piece, name: str) -> Piece | None:
         return next((p for p in index.all("identifier") if p.code == name), None)
-
-
-def value_of_pointer(e: Piece, name: str) -> Piece | None:
-    """What a pointer begins with."""
-    declared = e.file.variable_at(name, e.start)
-    value = declared.value if declared and declared.pointer else None
-    return value if isinstance(value, Piece) else None

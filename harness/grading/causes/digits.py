@@ -137,7 +137,7 @@ def by_subtraction(function: Function) -> Iterator[Slip]:
         (whole,), taken = (terms[0][1] if len(terms[0][1]) == 1 else ("",)), terms[1][1]
         for name in taken if whole else ():
             value = value_of(e.file, name, e.start) if name.isidentifier() else None
-            value = within(value) if value else None
+            value = value.bare if value else None
             if not value or sign_of(value) != "/" or value.part("left").code != whole:
                 continue
             by, rest = factors(value.part("right")), e.part("right")
@@ -176,7 +176,7 @@ def counted_twice(function: Function) -> Iterator[Slip]:
             continue
         for name in (name for _, names in terms for name in names if len(names) > 1):
             value = value_of(function.file, name, access.start) if name.isidentifier() else None
-            value = within(value) if value else None
+            value = value.bare if value else None
             whole = value.part("left").code if value and sign_of(value) == "/" else ""
             if whole and whole in alone and name not in alone and factors(value.part("right")):
                 yield Slip(
@@ -234,7 +234,7 @@ def passed_in(test: Piece, e: Piece) -> bool:
 
 
 def bracketed(e: Piece) -> str:
-    return f"({shown(e)})" if sign_of(within(e)) else shown(e)
+    return f"({shown(e)})" if sign_of(e.bare) else shown(e)
 
 
 def digits_of(function: Function) -> Iterator[Digit]:
@@ -250,7 +250,7 @@ def digit_of(e: Piece) -> Digit | None:
     remainder = sign_of(e) == "%"
     inner, count = (e.part("left"), factors(e.part("right"))) if remainder else (e, Counter())
     divisors = []
-    while sign_of(inner := within(inner)) == "/":
+    while sign_of(inner := inner.bare) == "/":
         divisors.append(inner.part("right"))
         inner = inner.part("left")
     each = [factors(d) for d in divisors]
@@ -261,7 +261,7 @@ def digit_of(e: Piece) -> Digit | None:
 
 def factors(size: Piece) -> Counter | None:
     """The factors of a product of sizes, each as it was computed; None if one is a number or a constant."""
-    size = within(size)
+    size = size.bare
     if sign_of(size) == "*":
         both = [factors(size.part(side)) for side in ("left", "right")]
         return None if None in both else both[0] + both[1]
@@ -273,7 +273,7 @@ def factors(size: Piece) -> Counter | None:
     if declared is None or declared.scope.type == "translation_unit":
         return None
     value = value_of(size.file, size.code, size.start)
-    if value and sign_of(within(value)) == "*":
+    if value and sign_of(value.bare) == "*":
         return factors(value)
     return Counter(["".join(value.code.split()) if value else size.code])
 
@@ -282,12 +282,6 @@ def set_again(function: Function) -> set[str]:
     """The names that are assigned again, except by a loop's step."""
     assigned = (e for e in function.body.all("assignment_expression") if e.outer.kind != "for_statement")
     return {e.part("left").code for e in assigned if e.part("operator").code not in ("+=", "-=")}
-
-
-def within(e: Piece) -> Piece:
-    while e.kind == "parenthesized_expression" and len(e.parts) == 1:
-        e = e.parts[0]
-    return e
 
 
 def plain_outer(e: Piece) -> Piece:

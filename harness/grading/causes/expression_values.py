@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import operator
 import random
 from collections.abc import Callable, Mapping
 
 from ...course.cuda_pieces import Piece, remembered
 from ...course.cuda_text import CudaText
-from ...course.cuda_values import Values
+from ...course.cuda_values import OPERATORS, Values
 from .findings import sign_of
 from .noting import index_of, value_of
 from .own_functions import Passed, returned
-from .run_functions import SIGNS as OF_INTEGERS
 
-SIGNS: Mapping[str, Callable[[int, int], int]] = {
-    **OF_INTEGERS,
-    "&": operator.and_,
-    ">>": lambda a, b: a >> b if 0 <= b < 64 else 0,
-    "&&": lambda a, b: bool(a and b),
-    "||": lambda a, b: bool(a or b),
-}
+SIGNS = {sign: OPERATORS[sign] for sign in "+ - * / % < > <= >= == != & && ||".split()}
+SIGNS[">>"] = lambda a, b: a >> b if 0 <= b < 64 else 0
 LARGEST = 1 << 1000  # more than any product of sizes
 
 

@@ -10,7 +10,7 @@ from ...course.cuda_tree import LOOPS
 from ...course.cuda_types import FLOAT, kind_of
 from .expression_values import computed
 from .findings import Slip, shown
-from .noting import value_of
+from .noting import sets, value_of
 
 WARPS = 2  # examined
 DOWN = "__shfl_down_sync"
@@ -67,13 +67,9 @@ def added_by_all(function: Function) -> Iterator[Slip]:
 def set_between(function: Function, name: Piece, place: int) -> bool:
     """Whether a variable is set between a place and its use: `sum = __shfl_sync(ALL, sum, 0)` gives all lanes the sum."""
     return any(
-        p.code == name.code and place < p.start < name.start and (p.is_updated or is_set_by(p))
+        p.code == name.code and place < p.start < name.start and sets(p)
         for p in function.body.all("identifier")
     )
-
-
-def is_set_by(p: Piece) -> bool:
-    return p.outer.kind == "assignment_expression" and p.outer.part("left") == p
 
 
 def lane_for_a_distance(function: Function) -> Iterator[Slip]:
@@ -135,9 +131,7 @@ def adds_down(name: str, call: Piece) -> bool:
 
 
 def conjuncts(test: Piece) -> Iterator[Piece]:
-    inside = test.part("value") if test.kind == "condition_clause" else test
-    while inside.kind == "parenthesized_expression" and len(inside.parts) == 1:
-        inside = inside.parts[0]
+    inside = (test.part("value") if test.kind == "condition_clause" else test).bare
     if inside.kind == "binary_expression" and inside.part("operator").code == "&&":
         yield from conjuncts(inside.part("left"))
         yield from conjuncts(inside.part("right"))

@@ -70,7 +70,7 @@ def conditional_stores(own: Function) -> dict[str, tuple[Piece, list[Piece]]]:
 def tests_of(store: Piece) -> list[Piece]:
     """Each `if` without `else` around a store, innermost first, as far as what the element's index names is known before."""
     file, found = store.file, []
-    names = [n for n in store.part("left").all("identifier")]
+    names = [*store.part("left").all("identifier")]
     for outer in file.around(store.start, "if_statement", *LOOPS, "else_clause"):
         known = all(file.variable_at(n.code, n.start) == file.variable_at(n.code, outer.start) for n in names)
         if outer.kind != "if_statement" or outer.part("alternative") or not known:

@@ -68,8 +68,7 @@ def stores_a_comparison(kernel: Kernel, source: str) -> str:
             continue
         if value.kind == "identifier":
             value = value_of(own.file, value.code, e.start) or value
-        while value.kind == "parenthesized_expression" and len(value.parts) == 1:
-            value = value.parts[0]
+        value = value.bare
         if sign_of(value) in ("<", ">", "<=", ">=", "==", "!=", "&&", "||"):
             return f"Line {e.line} stores 0 or 1 in {left.indexed.code}: whether {shown(value)} holds."
     return ""
@@ -77,8 +76,7 @@ def stores_a_comparison(kernel: Kernel, source: str) -> str:
 
 def holds_a_float(value: Piece) -> bool:
     """Whether it is a float that was read, as it is or where a condition holds."""
-    while value.kind == "parenthesized_expression" and len(value.parts) == 1:
-        value = value.parts[0]
+    value = value.bare
     if value.kind == "conditional_expression":
         return any(holds_a_float(value.part(side)) for side in ("consequence", "alternative"))
     return value.kind in ("identifier", "subscript_expression") and kind_of(value) == FLOAT

@@ -185,7 +185,7 @@ def is_set(scope: Piece, name: str) -> bool:
 
 @remembered
 def _set_in(scope: Piece) -> frozenset[str]:
-    return frozenset(p.code for p in scope.all("identifier") if _is_set(p))
+    return frozenset(p.code for p in scope.all("identifier") if sets(p))
 
 
 def begun(file: CudaText, name: str, place: int) -> Piece | None:
@@ -265,7 +265,8 @@ def added_in(e: Piece, depth: int) -> set[str] | None:
     return None if None in found else set().union(*found)
 
 
-def _is_set(name: Piece) -> bool:
+def sets(name: Piece) -> bool:
+    """Whether a variable is set there, or may be, as its address is taken."""
     outer = name.outer
     if outer.kind == "assignment_expression":
         return outer.part("left") == name

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from ...course.cuda_pieces import Piece, last_name
 from ...course.cuda_text import CudaText
+from ...course.cuda_values import OPERATORS
 from .findings import sign_of
 from .noting import value_of
 
@@ -23,31 +24,7 @@ class Unknown(Exception):
     """A value that cannot be told."""
 
 
-def quotient(a: int, b: int) -> int:
-    """As in C, towards 0."""
-    if not b:
-        raise Unknown
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-def remainder(a: int, b: int) -> int:
-    """With the sign of what is divided."""
-    return a - b * quotient(a, b)
-
-
-SIGNS: Mapping[str, Callable[[int, int], int]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": quotient,
-    "%": remainder,
-    "<": operator.lt,
-    ">": operator.gt,
-    "<=": operator.le,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
+SIGNS = {sign: OPERATORS[sign] for sign in "+ - * / % < > <= >= == !=".split()}
 UNARY: Mapping[str, Callable[[int], int]] = {"-": operator.neg, "+": operator.pos, "!": operator.not_}
 CALLS: Mapping[str, Callable[..., int]] = {"min": min, "max": max}
 
@@ -58,7 +35,7 @@ def result(e: Piece, values: Mapping[str, int]) -> tuple[int, int] | None:
     try:
         run = Run(e.file, values, [MOST_STEPS], DEEPEST)
         return run.value(e), run.line
-    except Unknown:
+    except (Unknown, ZeroDivisionError):
         return None
 
 
@@ -76,16 +53,9 @@ class Run:
         function, given = self.file.function(name), call.part("arguments")
         if not function or not self.deep or len(function.parameters) != len(given.parts):
             raise Unknown
-        types = [v.type for v in function.parameters]
         returns = function.whole.part("type")
-        if (
-            any(v.pointer or v.extents for v in function.parameters)
-            or not {
-                *types,
-                returns.code if returns else "",
-            }
-            <= TYPES
-        ):
+        types = {returns.code if returns else "", *(v.type for v in function.parameters)}
+        if not types <= TYPES or any(v.pointer or v.extents for v in function.parameters):
             raise Unknown
         inner = Run(self.file, {}, self.left, self.deep - 1)
         for v, part in zip(function.parameters, given.parts, strict=True):

@@ -77,7 +77,7 @@ def _row_and_column(access: Piece) -> tuple[Piece, Piece] | None:
     if None in indices or len(indices) > 2:
         return None
     if len(indices) == 2:
-        return indices[0], _inside(indices[1])
+        return indices[0], indices[1].bare
     index = indices[0]
     if index.kind == "identifier":
         index = value_of(index.file, index.code, index.start) or index
@@ -85,7 +85,7 @@ def _row_and_column(access: Piece) -> tuple[Piece, Piece] | None:
     if product is None or sign_of(product) != "*":
         return None
     rows = [p for p in (product.part("left"), product.part("right")) if not is_the_same(p)]
-    return (_inside(rows[0]), _inside(index.part("right"))) if len(rows) == 1 else None
+    return (rows[0].bare, index.part("right").bare) if len(rows) == 1 else None
 
 
 def _of_the_row(row: Piece, column: Piece) -> str:
@@ -96,12 +96,6 @@ def _of_the_row(row: Piece, column: Piece) -> str:
         if ROW in text and not names & set(re.findall(r"\w+", text)):
             return text
     return ""
-
-
-def _inside(e: Piece) -> Piece:
-    while e.kind == "parenthesized_expression" and len(e.parts) == 1:
-        e = e.parts[0]
-    return e
 
 
 def _as_operand(code: str) -> str:

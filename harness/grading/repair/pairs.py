@@ -71,7 +71,7 @@ def turned_index(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
     """`k * C + c` turned into `c * K + k`, with any extent."""
     named = {s.piece.node.id: s for s in sites if s.own is not None}
     for e in (s.piece for s in sites if s.operations is BINARY and s.piece.part("operator").code == "+"):
-        product, right = _plain(e.part("left")), named.get(e.part("right").node.id)
+        product, right = e.part("left").bare, named.get(e.part("right").node.id)
         if right is None or product.kind != "binary_expression" or product.part("operator").code != "*":
             continue
         left, extent = (named.get(product.part(side).node.id) for side in ("left", "right"))
@@ -81,12 +81,6 @@ def turned_index(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
         if turned[0].a in left.is_here and turned[1].a in right.is_here:
             sizes = (i for i in extent.sizes_here if i != extent.own)
             yield from ((*turned, extent.replaced_by(i, TURNED_INDEX)) for i in sizes)
-
-
-def _plain(e: Piece) -> Piece:
-    while e.kind == "parenthesized_expression" and len(e.parts) == 1:
-        e = e.parts[0]
-    return e
 
 
 def redirected(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:

@@ -119,8 +119,7 @@ def reordered(body: Piece, extents: Mapping[str, Collection[str]]) -> Iterator[s
 
 def _axes(e: Piece) -> list[str]:
     """The indices in such an expression; [] if it is none."""
-    while e.kind == "parenthesized_expression" and len(e.parts) == 1:
-        e = e.parts[0]
+    e = e.bare
     if e.kind == "identifier":
         return [e.code]
     left, right = (
@@ -172,9 +171,7 @@ def row_major(indices: Sequence[str], array: Array) -> str:
 
 def bare(e: Piece) -> str:
     """Its code without parentheses around it."""
-    while e.kind == "parenthesized_expression" and len(e.parts) == 1:
-        e = e.parts[0]
-    return e.code
+    return e.bare.code
 
 
 def of_remainder(e: Piece) -> Piece | None:
