@@ -141,7 +141,7 @@ class Bound:
         self.total = -math.inf
         # on a busy machine compiling may take too long: keep the old kernel
         with suppress(CompileError, DeviceError):
-            self.function = self.function.fixed(self.args)
+            self.function = self.function.fixed(self.args, self.block)
 
 
 class TwoPasses:

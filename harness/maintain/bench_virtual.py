@@ -71,7 +71,7 @@ class OnVirtualGPU:
             for x in job.launches
         ]
         if checks == "sizes":
-            self.launches = [(kernel.fixed(launch[2]), launch) for kernel, launch in self.launches]
+            self.launches = [(kernel.fixed(launch[2], launch[1]), launch) for kernel, launch in self.launches]
             for kernel, _ in self.launches:
                 for name in work.constants:
                     kernel.module.set_constant(name, job.inputs[name])

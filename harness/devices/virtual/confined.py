@@ -246,13 +246,14 @@ class ConfinedKernel:
         self.params = tuple(p.size for p in self.info.params)
         self.max_dynamic_shared_size_bytes = LIMITS.shared_per_block - self.info.shared_static
 
-    def fixed(self, args) -> ConfinedKernel:
+    def fixed(self, args, block=0) -> ConfinedKernel:
         """See kernel.Kernel.fixed."""
         module = self.module
         if module.lowered.shared_by_kernels:
             return self
         values = tuple(int(a) if isinstance(a, np.integer) else None for a in args)
-        made = ConfinedModule(module.device, module.request, module.quick, (self.info.name, values))
+        row = triple(block, "block")[0] if block else 0
+        made = ConfinedModule(module.device, module.request, module.quick, (self.info.name, values, row))
         return made.get_function(self.name)
 
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:

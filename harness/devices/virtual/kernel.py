@@ -81,18 +81,19 @@ class Kernel:
         """The kernel's data in the currently loaded code."""
         return self.module.lowered.kernels[self._symbol]
 
-    def fixed(self, args) -> Kernel:
-        """The kernel compiled for these values of its integer parameters: faster, with bit-identical results.
+    def fixed(self, args, block=0) -> Kernel:
+        """The kernel compiled for these values of its integer parameters, and for blocks of this shape: faster, with
+        bit-identical results.
 
-        Later calls pass the same integers. A kernel is returned unchanged if its file has variables in global
+        Later calls pass the same integers; other blocks may take longer. A kernel is returned unchanged if its file has variables in global
         memory, which belong to all kernels of the file, or if it comes from a PTX text.
         """
         if not self.module.request or self.module.lowered.shared_by_kernels:
             return self
         values = tuple(int(a) if isinstance(a, np.integer) else None for a in args)
-        return self.module.device._compile(self.module.request, (self.info.name, values)).get_function(
-            self.name
-        )
+        row = triple(block, "block")[0] if block else 0
+        module = self.module.device._compile(self.module.request, (self.info.name, values, row))
+        return module.get_function(self.name)
 
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch | LaunchNode:
         """Launch and wait; while a graph is being recorded, add a LaunchNode to it. Errors: LaunchError,

@@ -37,7 +37,7 @@ from harness.tests.conformance import (
 )
 from harness.tests.soak import lane_attacks
 
-WIDTHS = (4, 8, 16)
+WIDTHS = (4, 8, 16, 32)
 _TOGETHER = 4  # rows in a kernel: one that cannot be lanes takes few with it
 _VALUES = 640  # of each row
 _FILE = 12  # intrinsics

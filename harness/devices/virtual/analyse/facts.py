@@ -24,10 +24,12 @@ from .unused import unused_results
 from .waits import Waits
 from .warps import WARP, exchanges
 
+_HALF = WARP // 2
+
 
 class ModuleFacts:
     """interleaved, threads: as in `Waits`. width: how many threads run as lanes of a vector. masks, keeping: see
-    `targets.Target`."""
+    `targets.Target`. row: how many threads are in a row of each block; 0: any number."""
 
     def __init__(
         self,
@@ -37,8 +39,11 @@ class ModuleFacts:
         width: int = 1,
         masks: str = "i1",
         keeping: str = "",
+        row: int = 0,
     ):
         self.width, self.masks, self.keeping = width, masks, keeping
+        # two vectors side by side hide the latency of products; with fewer registers, they are kept in memory
+        self.by_warps = width == _HALF and masks == "i1" and row > 0 and row % WARP == 0
         self.module, self.graph = module, CallGraph(module)
         self.barriers = Barriers(self.graph)
         self.waits = Waits(self.graph, interleaved, threads)
@@ -126,9 +131,11 @@ class Facts:
 
     @cached_property
     def width(self) -> int:
-        """How many threads would run as lanes; a warp runs as one group if its lanes exchange values."""
-        width = self.known.width
-        return WARP if width > 1 and exchanges(self.function) else width
+        """How many threads would run as lanes; a warp runs as one group if its lanes exchange values, or if that is
+        faster: threads that wait have rows side by side."""
+        function, known = self.function, self.known
+        faster = known.by_warps and not known.waits.may_wait(function.name)
+        return WARP if known.width > 1 and (faster or exchanges(function)) else known.width
 
     def put_before(self, added: dict[Instruction, Instruction]) -> None:
         """Record that an instruction was inserted before each of these: coarsened threads treat both

@@ -51,7 +51,7 @@ def build(
     lanes=0,
     target="",
 ) -> Built:
-    """Compile a kernel file for the virtual GPU. fixed: arguments of `specialise.run`, if any. quick: for
+    """Compile a kernel file for the virtual GPU. fixed: see `Kernel.fixed`. quick: for
     short runs, compiled in a sixth of the time. tracking: code that tracks unset values. lanes, target: see
     `Recipe`.
 

@@ -45,7 +45,7 @@ class TooLong(Exception):
 def compile_ptx(
     text: str, name: str, recipe: Recipe, arena_size: int, fixed=(), longest: int = 0
 ) -> tuple[Lowered, bytes]:
-    """The lowered module, without its text, and an object file. fixed: arguments of `specialise.run`, if any.
+    """The lowered module, without its text, and an object file. fixed: see `Kernel.fixed`.
     longest: the most instructions in a function; 0: no limit.
 
     Errors: Unsupported, with the line, for anything that has no exact translation; TooLong.
@@ -74,12 +74,13 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     surfaces.run(module)
     for rewrite in recipe.rewrites:
         rewrite(module)
+    processor, row = target(recipe.target), 0
     if fixed:
-        specialise.run(module, *fixed)
-    processor = target(recipe.target)
+        kernel, values, row = fixed
+        specialise.run(module, kernel, values)
     width = (recipe.lanes or processor.lanes) if recipe.coarsen else 1
     facts = ModuleFacts(
-        module, Check.RACES in recipe, not recipe.runtime, width, processor.masks, processor.keeping
+        module, Check.RACES in recipe, not recipe.runtime, width, processor.masks, processor.keeping, row
     )
     turns.run(facts.waits)
     inline.run(facts.waits)

@@ -9,7 +9,7 @@ So the table of opcodes serves lanes as well as single threads, and uniform valu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ...ptx.types import LLVM_BITS
@@ -44,6 +44,7 @@ class LaneText(RowText):
         self.bools = f"<{width} x i1>"
         self.all_lanes = "splat (i1 true)" if masks == "i1" else "splat (i32 -1)"
         self.vectors: set[str] = set()  # the values that are
+        self.extremes: dict[str, dict[str, str]] = {}  # of a vector: what `reduced` is, where that is known
 
     def type(self, scalar: str) -> str:
         return f"<{self.width} x {self.masks if scalar == 'i1' else scalar}>"
@@ -91,9 +92,41 @@ class LaneText(RowText):
 
     def reduced(self, how: str, value: str, scalar: str) -> str:
         """One number of all lanes, of each row. how: the end of the intrinsic's name, as `smin`."""
+        if found := self.extremes.get(value, {}).get(how):
+            return found
         name, t = f"llvm.vector.reduce.{how}.v{self.width}{scalar}", self.type(scalar)
         self.unit.declare(name, scalar, f"{t} x")
         return self.plainly_once(f"call {scalar} @{name}({t} {value})")
+
+    # -- parts of a vector ------------------------------------------------------------------------------------
+
+    def part(self, value: str, scalar: str, first: int, count: int) -> str:
+        """Some lanes of a vector, as a vector of their own."""
+        if count == self.width:
+            return value
+        t, chosen = self.type(scalar), ", ".join(f"i32 {i}" for i in range(first, first + count))
+        return self.plainly_once(f"shufflevector {t} {value}, {t} poison, <{count} x i32> <{chosen}>")
+
+    @contextmanager
+    def of_part(self, count: int) -> Iterator[None]:
+        """Vectors have so many lanes within."""
+        before = self.width, self.bools
+        self.width, self.bools = count, f"<{count} x i1>"
+        yield
+        self.width, self.bools = before
+
+    def joined_parts(self, parts: Sequence[str], scalar: str) -> str:
+        """Vectors, one behind the other, as one of all lanes."""
+        parts, count = list(parts), self.width // len(parts)
+        while len(parts) > 1:
+            t, chosen = f"<{count} x {scalar}>", ", ".join(f"i32 {i}" for i in range(2 * count))
+            parts = [
+                self.plainly(f"shufflevector {t} {a}, {t} {b}, <{2 * count} x i32> <{chosen}>")
+                for a, b in zip(parts[::2], parts[1::2], strict=True)
+            ]
+            count *= 2
+        self.vectors.add(parts[0])
+        return parts[0]
 
     # -- truths in lanes ----------------------------------------------------------------------------------
 

@@ -83,7 +83,7 @@ class Accesses:
         stores: list[str] = []
         if ins.op.memory == "store":
             stores = [self.values.value(x.register, x.ins.op.type) for x in elements]
-            if stride is None and self.text.width == WARP and self.text.rows == 1:
+            if stride is None and self.lanes.exchanges and self.text.width == WARP and self.text.rows == 1:
                 # a call: for this many lanes the patterns are much code, and stores are few
                 self._slowly(members, elements, memory, self.exact(base, start, rest, first), first, stores)
                 return

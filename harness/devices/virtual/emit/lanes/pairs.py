@@ -128,6 +128,9 @@ class Pairs:
         found = wide, self._cast("sext", rest, "i32", "i64")
         if by:
             found = self._computed("mul", [found, (by, "")], "i64")
+        if by.isdecimal() or not by:
+            ends = {"smin": low, "smax": high}
+            e.text.extremes[found[1]] = {how: e.op("mul i64", x, by) if by else x for how, x in ends.items()}
         plus = values.pair(given[2], f"{type_[0]}64") if len(given) > 2 else None
         if plus:
             found = self._computed("add", [found, plus], "i64")

@@ -14,6 +14,7 @@ from ...ptx.types import BYTES, llvm_type
 from .windows import Windows
 
 _FOUR = 4  # numbers that are loaded as one
+_AT_ONCE = 16  # lanes whose fours are transposed together
 
 
 @dataclass(frozen=True)
@@ -209,26 +210,31 @@ class Patterns:
 
     def _fours(self, place: Place, offset: int, t: str) -> list[str]:
         """Four numbers of each lane, as four vectors of lanes."""
-        e, text, n = self.e, self.text, self.width
+        most = min(self.width, _AT_ONCE)
+        parts = [self._fours_of(range(n, n + most), place, offset, t) for n in range(0, self.width, most)]
+        return [self.text.joined_parts(part, t) for part in zip(*parts)]
+
+    def _fours_of(self, lanes: range, place: Place, offset: int, t: str) -> list[str]:
+        e, text, n = self.e, self.text, len(lanes)
         pointer, rows = self._opaque(place.pointer), []
-        for lane in range(n):
+        for lane in lanes:
             by = text.plainly_once(f"extractelement {text.type('i64')} {place.rest}, i64 {lane}")
             where = self._behind(self._behind(pointer, by), offset)
             rows.append(e.emit(f"load <4 x {t}>, ptr {where}, align 4"))
         # the rows of lanes 0, 4, 8 ... side by side, and so on: then fours are transposed within a vector
         sides = [self._side_by_side(rows[k::4], t) for k in range(4)]
         pairs = [
-            self._shuffled(sides[a], sides[a + 1], t, order)
+            self._shuffled(sides[a], sides[a + 1], t, order, n)
             for a in (0, 2)
             for order in ((0, n, 1, n + 1), (2, n + 2, 3, n + 3))
         ]
         (low, high), (low2, high2) = pairs[:2], pairs[2:]
         first, second = (0, 1, n, n + 1), (2, 3, n + 2, n + 3)
         return [
-            self._shuffled(low, low2, t, first, True),
-            self._shuffled(low, low2, t, second, True),
-            self._shuffled(high, high2, t, first, True),
-            self._shuffled(high, high2, t, second, True),
+            self._shuffled(low, low2, t, first, n),
+            self._shuffled(low, low2, t, second, n),
+            self._shuffled(high, high2, t, first, n),
+            self._shuffled(high, high2, t, second, n),
         ]
 
     def _opaque(self, pointer: str) -> str:
@@ -249,13 +255,11 @@ class Patterns:
             size *= 2
         return rows[0]
 
-    def _shuffled(self, a: str, b: str, t: str, order: tuple[int, ...], last: bool = False) -> str:
-        """The same shuffle of each four of them."""
-        numbers = [i + at for at in range(0, self.width, 4) for i in order]
-        v = self.text.type(t)
-        chosen = f"<{self.width} x i32> <{', '.join(f'i32 {i}' for i in numbers)}>"
-        emit = self.text.vector if last else self.text.plainly
-        return emit(f"shufflevector {v} {a}, {v} {b}, {chosen}")
+    def _shuffled(self, a: str, b: str, t: str, order: tuple[int, ...], n: int) -> str:
+        """The same shuffle of each four of n numbers."""
+        numbers = [i + at for at in range(0, n, 4) for i in order]
+        v, chosen = f"<{n} x {t}>", f"<{n} x i32> <{', '.join(f'i32 {i}' for i in numbers)}>"
+        return self.text.plainly(f"shufflevector {v} {a}, {v} {b}, {chosen}")
 
     # -- lane by lane -----------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import pytest
 
 from harness.devices.virtual.compile.pipeline import lower
 from harness.devices.virtual.compile.recipes import recipe
+from harness.devices.virtual.compile.targets import target
 from harness.devices.virtual.device import VirtualGPU
 from harness.errors import KernelFault
 from harness.tests.devices.virtual.launches import K, line_of
@@ -127,7 +128,7 @@ BODIES = {
 def opened(checks: str, width: int) -> VirtualGPU:
     made = VirtualGPU(checks, cores=1)
     made.lanes, made.quick = width, width == 1
-    made.target = "" if width == 16 else "avx2"  # whose masks are other than those of AVX-512
+    made.target = "" if width >= 16 else "avx2"  # whose masks are other than those of AVX-512
     return made
 
 
@@ -171,7 +172,7 @@ def compare(checks: str, width: int, block: int, part: tuple[int, int], schedule
 WIDTHS = [("memory", 4, (0, 8)), ("memory", 8, (2, 8)), ("memory", 16, (4, 8)), ("none", 16, (6, 8))]
 ALL = [
     pytest.param(checks, width, (first, 3), marks=pytest.mark.soak)
-    for checks, width, _ in WIDTHS
+    for checks, width in [(checks, width) for checks, width, _ in WIDTHS] + [("memory", 32)]
     for first in range(3)
 ]
 
@@ -186,6 +187,24 @@ def test_groups_that_are_not_whole_run_one_by_one_and_schedules_change_their_ord
         compare("memory", 16, block, (2, 4))
         compare("memory", 4, block, (0, 4))
     compare("memory", 16, BLOCK, (2, 4), schedule=3)
+
+
+def test_a_kernel_for_blocks_of_whole_warps_runs_by_warps():
+    """Two windows of 16 lanes each, too."""
+    names = ("windows", "four windows", "taps with edges")
+    dev = opened("memory", 16)
+    module = dev.compile(source(map(BODIES.get, names)))
+    x, j = dev.array(np.arange(256, dtype=np.float32) / 7), dev.array(np.arange(256, dtype=np.int32))
+    found = {}
+    for block, row in ((32, 32), (16, 48), (16, 0)):
+        for n in range(len(names)):
+            out = dev.array(np.zeros(256, np.float32))
+            args = x, j, out, np.int32(N)
+            kernel = module.get_function(f"k{n}").fixed(args, row)
+            assert kernel.info.lanes == (32 if row == 32 and target().masks == "i1" else 16)
+            kernel(64 // block, block, args)
+            found.setdefault(n, set()).add(out.get().tobytes())
+    assert all(len(bits) == 1 for bits in found.values())
 
 
 #: as BODIES, but something is wrong in the line
