@@ -27,6 +27,8 @@ _OF_ONE_SIZE = (np.number, np.bool_)
 SCOUTS = 3
 #: blocks that a worker takes at a time, at most, and how often it takes some, at least
 MOST_AT_ONCE, SHARES = 16, 32
+#: pieces that blocks are split into, for each worker, if there are fewer of them
+PIECES = 4
 _NO_BOUNDS = bytes(abi.BOUNDS.size)
 
 
@@ -49,6 +51,8 @@ class Plan:
         order = thread_order(self.threads, device.schedule, in_row if by_groups else 1, self.rows, block[0])
         self.order, self.reversed = order, np.ascontiguousarray(order[::-1])
         self.seconds: float | None = None  # of its last launch
+        pieces = self._pieces(device, info, shared_mem)
+        self.shares = self.blocks * pieces  # what workers can take
         barriers, races = (check in device.recipe for check in (Check.BARRIERS, Check.RACES))
         values = (
             self._order_of_blocks(device) | self._functions(info) | self._shared(device, info, shared_mem)
@@ -57,6 +61,8 @@ class Plan:
             values |= {f"{name}_{axis}": size for axis, size in zip("xyz", extent)}
         self.launch = abi.Launch(
             **values,
+            pieces=pieces,
+            piece=-(-len(order) // pieces) if pieces > 1 else abi.WHOLE,
             threads=self.threads,
             coarsening=self.coarsening,
             step_budget=device.step_budget,
@@ -113,6 +119,15 @@ class Plan:
         if self.slots > 1 or Check.RACES in device.recipe:
             return 1
         return max(1, min(MOST_AT_ONCE, self.blocks // (SHARES * device.workers.count)))
+
+    def _pieces(self, device, info: KernelInfo, shared_mem: int) -> int:
+        """How many pieces a block is split into: several if there are few blocks, and no thread can tell."""
+        split = info.lanes > 1 and not (info.coroutine or info.shared or shared_mem)
+        if not split or device.recipe.checks - {Check.GROUPED_BOUNDS}:
+            return 1
+        wanted = -(-PIECES * device.workers.count // self.blocks) if device.workers.count > 1 else 1
+        each = -(-len(self.order) // wanted)
+        return -(-len(self.order) // each)
 
     def _shared(self, device, info: KernelInfo, shared_mem: int) -> dict[str, int]:
         """The layout of a block's shared memory."""

@@ -121,6 +121,7 @@ class Batch:
         execution = self.execution
         launch = execution.set_up()
         launch.printf_open = launch.epochs = 0  # epochs would end the launch at a merely possible race
+        launch.pieces, launch.piece = 1, abi.WHOLE
         if self.alone:
             launch.coarsening = 1
         if not self.together:

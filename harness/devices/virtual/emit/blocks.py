@@ -61,9 +61,16 @@ _OF_LANES = """\
   %inside = mul i32 %whole, {width}
   %rest = sub i32 %n, %inside
   %count = add i32 %whole, %rest
+  %fa = getelementptr i8, ptr %envp, i64 {first}
+  %first = load i32, ptr %fa
+  %pa = getelementptr i8, ptr %launch, i64 {piece}
+  %piece = load i32, ptr %pa, !invariant.load !1
+  %stop = add i32 %first, %piece
+  %last = icmp ult i32 %stop, %count
+  %end = select i1 %last, i32 %stop, i32 %count
   br label %one
 one:
-  %i = phi i32 [ 0, %entry ], [ %next, %on ]
+  %i = phi i32 [ %first, %entry ], [ %next, %on ]
 {address}
   %together = icmp ult i32 %i, %whole
   br i1 %together, label %lanes, label %alone
@@ -80,7 +87,7 @@ alone:
   br i1 %others, label %alone, label %on
 on:
   %next = add i32 %i, 1
-  %more = icmp ult i32 %next, %count
+  %more = icmp ult i32 %next, %end
   br i1 %more, label %one, label %done
 done:
   ret void
@@ -114,8 +121,9 @@ def of_lanes(name: str, width: int, alone: bool = True) -> str:
     threads, which run one by one."""
     if not alone:
         return _head(name) + _OF_GROUPS.format(name=name, width=width, address=_address("%i", ""))
-    thread = abi.DTYPES["Thread"].itemsize
-    return _head(name) + _OF_LANES.format(name=name, width=width, thread=thread, address=_address("%i", ""))
+    offsets = {"first": abi.offset("Env", "first"), "piece": abi.offset("Launch", "piece")}
+    offsets["thread"] = abi.DTYPES["Thread"].itemsize
+    return _head(name) + _OF_LANES.format(name=name, width=width, address=_address("%i", ""), **offsets)
 
 
 def of_threads(name: str, factor: int) -> str:

@@ -83,7 +83,7 @@ class Workers:
         known to be short is led by the calling thread, which cannot be interrupted meanwhile. Neither is done
         if device functions are recursive: only the crew's threads have large stacks.
         """
-        started, count, last = time.perf_counter(), min(self.count, plan.blocks), plan.seconds
+        started, count, last = time.perf_counter(), min(self.count, plan.shares), plan.seconds
         small = plan.blocks * plan.threads <= INLINE_THREADS and (count == 1 or (last or 0) <= INLINE_SECONDS)
         here = self._leads(last)
         if not plan.deep and (small or here and count == 1):
@@ -103,7 +103,7 @@ class Workers:
 
     def describe(self, node: abi.GraphNode, plan: Plan) -> None:
         """Sets the workers of a launch in a graph, as `run` would choose them."""
-        node.run, node.workers = plan.run, min(self.count, plan.blocks)
+        node.run, node.workers = plan.run, min(self.count, plan.shares)
         if plan.blocks * plan.threads <= INLINE_THREADS:
             node.small = int(INLINE_SECONDS * 1e9)
 

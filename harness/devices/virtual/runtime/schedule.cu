@@ -563,11 +563,16 @@ static __device__ int next_block(Env* env) {
         env->taken_end = env->taken + launch->at_once;
     }
     u64 i = env->taken++;
-    if (i >= launch->blocks || launch->stop) return 0;
+    if (i >= launch->blocks * launch->pieces || launch->stop) return 0;
     if ((i & 63) == 63 && is_late(env)) {
         launch->stop = GIVEN_UP;
         record(env, threads_of(env), 0, FAULT_TIMEOUT, 0, TIMEOUT_BLOCKS, 0, 0, 0);
         return 0;
+    }
+    env->first = 0;
+    if (launch->pieces > 1) {
+        env->first = i % launch->pieces * launch->piece;
+        i /= launch->pieces;
     }
     u64 block = i;
     if (launch->block_multiplier != 1 || launch->block_offset)

@@ -64,6 +64,7 @@ struct Env {
     u32 layout;          // of the shared arrays that are marked in the shadow, as in the Launch
     u64 marked;          // bytes of the shared window that they reach to
     u64 taken, taken_end;  // blocks that it has taken and not begun, in the launch's order
+    u32 first;           // of the block's threads, or groups, in their order, that it runs
 };
 
 // One CUDA thread of the block that runs in a slot. What a barrier and a loop need lies in the first cache line.
@@ -169,6 +170,8 @@ struct Launch {
     u64 next_block;      // taken with an atomic add
     u64 at_once;         // so many at a time
     u64 blocks;
+    u32 pieces;          // of each block, for several workers if its threads cannot tell; 1: it is not split
+    u32 piece;           // how many threads, or groups of them, are in each
     u64 block_multiplier, block_offset;  // the order of blocks: i -> (i * multiplier + offset) % blocks
     u64 order;           // host address of the linear thread ids of a block, in the order in which they start
     u64 site_lines;      // host address of a number for each site's line, in their order; 0 when barriers need not match

@@ -69,6 +69,30 @@ def zeros(dev, *shape, dtype=np.int32):
 # --- every block and thread once ---------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("checks", ["memory", "none"])
+def test_few_blocks_are_split_between_workers_if_their_threads_cannot_tell(checks):
+    shared = f"{K}through(int* out) {{ __shared__ int s[512]; s[threadIdx.x] = threadIdx.x; out[threadIdx.x] = s[threadIdx.x]; }}"
+    alone = f"{K}mark(int* out) {{ out[threadIdx.x] += threadIdx.x + 1; }}"
+    with VirtualGPU(checks, cores=3) as dev:
+        dev.quick = False
+        module = dev.compile(shared + alone)
+        for name, threads, blocks, split in [
+            ("mark", 512, 1, True),
+            ("mark", 100, 1, True),  # and four more, one by one
+            ("mark", 16, 1, False),  # a single group
+            ("mark", 512, 12, False),
+            ("through", 512, 1, False),
+        ]:
+            kernel, out = module.get_function(name), zeros(dev, 512)
+            plan = kernel.plan((blocks, 1, 1), (threads, 1, 1), 0)
+            assert (plan.shares > blocks) == split, name
+            plan.seconds = 1  # as if it were worth while
+            kernel(blocks, threads, (out,))
+            if blocks == 1:
+                wanted = np.arange(512) + (name == "mark")
+                assert (out.get() == np.where(np.arange(512) < threads, wanted, 0)).all()
+
+
 @pytest.mark.parametrize("checks", FLAVOURS)
 @pytest.mark.parametrize(
     "grid, block",
