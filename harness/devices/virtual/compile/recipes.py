@@ -72,11 +72,12 @@ BUILDS = tuple(name for name, recipe in RECIPES.items() if not recipe.runtime)
 def recipe(
     checks: str, quick: bool = False, tracking: bool = False, lanes: int = 0, target: str = ""
 ) -> Recipe:
-    """The recipe of a build. quick: for short runs, compiled in a sixth of the time. tracking: code that
-    tracks unset values, which takes long to optimise. lanes, target: see `Recipe`.
+    """The recipe of a build. quick: for short runs, compiled in a sixth of the time, with lanes only if their
+    number is given. tracking: code that tracks unset values, which takes long to optimise. lanes, target: see
+    `Recipe`.
     """
     found = replace(RECIPES[checks], lanes=lanes, target=target)
     if tracking:
         followed = found.checks - {Check.REGISTERS, Check.INITIALISED} | {Check.UNSET}
         return replace(found, checks=followed, llvm=0, coarsen=False)
-    return replace(found, llvm=0, coarsen=False) if quick else found
+    return replace(found, llvm=0, coarsen=found.coarsen and lanes > 1) if quick else found

@@ -15,8 +15,8 @@ K = 'extern "C" __global__ void '
 class Quick(VirtualGPU):
     """Compiles quickly, as in grading, and never optimises later, however slow the machine."""
 
-    def __init__(self, checks: str):
-        super().__init__(checks)
+    def __init__(self, checks: str, cores: int | None = None):
+        super().__init__(checks, cores=cores)
         self.quick = True
 
     def compile(self, *args, **options):

@@ -5,15 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness.devices.virtual.compile.targets import target
 from harness.errors import KernelFault
 from harness.tests.devices.virtual.launches import K, device
+
+
+@pytest.fixture(autouse=True, params=["quick", pytest.param("optimised", marks=pytest.mark.soak)])
+def lanes(request, monkeypatch):
+    """The code of lanes is compiled quickly: LLVM's optimiser, which takes longest, is not what is tested."""
+    if request.param == "quick":
+        monkeypatch.setattr(device(), "lanes", target().lanes)
 
 
 def scouting(source: str):
     """A module whose kernels run as lanes where they can."""
     module = device().compile(source)
-    module.scouted = False
+    module.quick, module.scouted = device().lanes > 0, False
     module.scout()
+    module.quick = False
     return module
 
 
@@ -315,6 +324,7 @@ def through_shared_memory(body: str, dtype: str, name: str):
     return both(source, [inputs(512, dtype), outputs(512, dtype)], block=(16, 16))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype, name", DTYPES)
 @pytest.mark.parametrize("what", PLACES)
 def test_places_that_are_apart(what, dtype, name):
@@ -323,6 +333,7 @@ def test_places_that_are_apart(what, dtype, name):
     assert not fault
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype, name", DTYPES)
 @pytest.mark.parametrize("what", WRONG_PLACES)
 def test_what_is_wrong_with_places_that_are_apart(what, dtype, name):

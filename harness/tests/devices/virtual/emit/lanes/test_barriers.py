@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from harness.devices.virtual.device import VirtualGPU
 from harness.errors import KernelFault
+from harness.tests.devices.virtual.emit.lanes.bodies import BUILDS, opened
 from harness.tests.devices.virtual.launches import K, line_of
 
 N, DYNAMIC = 61, 512
@@ -95,22 +95,14 @@ WHOLE = 0, 1  # part: the first body, and the distance to the next
 
 
 @cache
-def opened(checks: str, width: int) -> VirtualGPU:
-    made = VirtualGPU(checks, cores=1)
-    made.lanes, made.quick = width, width == 1
-    made.target = "avx2" if width in (4, 8) else ""  # whose masks are other than those of AVX-512
-    return made
-
-
-@cache
-def modules(checks: str, width: int, rows: int, part: tuple[int, int]) -> dict[str, object]:
+def modules(checks: str, width: int, rows: int, part: tuple[int, int], optimised: bool) -> dict[str, object]:
     """The kernel of each body. part: the first of them, and the distance to the next."""
     every = ROWS if rows > 1 else BODIES | ALONE
     bodies = list(every.items())[slice(part[0], None, part[1])]
     found = {}
     for first in range(0, len(bodies), FEW):
         some = bodies[first : first + FEW]
-        module = opened(checks, width).compile(
+        module = opened(width, checks, optimised).compile(
             "\n".join(
                 f"{K}k{m}(const float* x, const int* j, float* out, int n) {{ {body} }}"
                 for m, (_, body) in enumerate(some)
@@ -122,14 +114,20 @@ def modules(checks: str, width: int, rows: int, part: tuple[int, int]) -> dict[s
 
 @cache
 def bits(
-    checks: str, width: int, block=(32, 1), schedule: int = 0, rows: int = 1, part: tuple[int, int] = WHOLE
+    checks: str,
+    width: int,
+    block=(32, 1),
+    schedule: int = 0,
+    rows: int = 1,
+    part: tuple[int, int] = WHOLE,
+    optimised: bool = False,
 ) -> dict[str, bytes]:
     """What each body leaves in `out`."""
-    dev, rng, found = opened(checks, width), np.random.default_rng(1), {}
+    dev, rng, found = opened(width, checks, optimised), np.random.default_rng(1), {}
     dev.schedule = schedule
     x = dev.array(rng.standard_normal(256).astype(np.float32), name="x")
     j = dev.array(rng.integers(0, 256, 256, np.int32), name="j")
-    for name, kernel in modules(checks, width, rows, part).items():
+    for name, kernel in modules(checks, width, rows, part, optimised).items():
         out = dev.array(np.zeros(256, np.float32), name="out")
         assert kernel.info.lanes == (1 if name in ALONE else width), name
         assert rows == 1 or width == 1 or kernel.info.rows == rows, name
@@ -149,12 +147,14 @@ WIDTHS = [("memory", 4, (0, 8)), ("memory", 8, (2, 8)), ("memory", 16, (4, 8)), 
 ALL = [pytest.param(checks, width, WHOLE, marks=pytest.mark.soak) for checks, width, _ in WIDTHS]
 
 
+@BUILDS
 @pytest.mark.parametrize(("checks", "width", "part"), WIDTHS + ALL)
-def test_lanes_give_the_bits_of_one_thread_at_a_time(checks, width, part):
+def test_lanes_give_the_bits_of_one_thread_at_a_time(checks, width, part, optimised):
     for block in ((32, 1), (16, 2)):
-        compare(checks, width, block, part)
+        compare(checks, width, block, part, optimised=optimised)
 
 
+@BUILDS
 @pytest.mark.parametrize(
     ("checks", "width", "part"),
     [
@@ -164,18 +164,19 @@ def test_lanes_give_the_bits_of_one_thread_at_a_time(checks, width, part):
         pytest.param("none", 8, WHOLE, marks=pytest.mark.soak),
     ],
 )
-def test_rows_side_by_side_give_them_too(checks, width, part):
+def test_rows_side_by_side_give_them_too(checks, width, part, optimised):
     for block in ((8, 4), (4, 8))[: 8 // width]:
-        compare(checks, width, block, part, schedule=1, rows=4)
+        compare(checks, width, block, part, schedule=1, rows=4, optimised=optimised)
 
 
 @pytest.mark.soak
-def test_groups_that_are_not_whole_run_one_by_one_and_schedules_change_their_order():
-    compare("memory", 8, (32, 1), (1, 4), schedule=3)
+@BUILDS
+def test_groups_that_are_not_whole_run_one_by_one_and_schedules_change_their_order(optimised):
+    compare("memory", 8, (32, 1), (1, 4), schedule=3, optimised=optimised)
     for block in ((2, 16), (8, 2)):
-        compare("memory", 16, block, (2, 4))
+        compare("memory", 16, block, (2, 4), optimised=optimised)
     for block in ((16, 2), (2, 16), (32, 1)):  # too few rows, or rows too short
-        compare("memory", 4, block, (0, 2), rows=4)
+        compare("memory", 4, block, (0, 2), rows=4, optimised=optimised)
 
 
 #: as BODIES, but something is wrong in the line
@@ -191,24 +192,25 @@ WRONG = {
 
 
 @cache
-def wrong(width: int, rows: int) -> tuple[str, object]:
+def wrong(width: int, rows: int, optimised: bool) -> tuple[str, object]:
     """All of WRONG in a file, and its module."""
     source = "\n".join(
         f"{K}k{n}(const float* x, const int* j, float* out, int n) {{ {WORK * (rows > 1)}\n{body.replace('FAULT', str(n))}\n}}"
         for n, body in enumerate(WRONG.values())
     )
-    return source, opened("memory", width).compile(source)
+    return source, opened(width, optimised=optimised).compile(source)
 
 
 @cache
-def fault(name: str, width: int, rows: int = 1) -> tuple:
+def fault(name: str, width: int, rows: int = 1, optimised: bool = False) -> tuple:
     """What is told first of a wrong kernel, and in which thread."""
-    dev, number, (source, module) = opened("memory", width), list(WRONG).index(name), wrong(width, rows)
+    dev, number = opened(width, optimised=optimised), list(WRONG).index(name)
+    source, module = wrong(width, rows, optimised)
     x, j = (dev.array(np.arange(256).astype(t), name=n) for t, n in ((np.float32, "x"), (np.int32, "j")))
     kernel = module.get_function(f"k{number}")
     out = dev.array(np.zeros(256, np.float32), name="out", axes="i")
     assert kernel.info.lanes == width and (1 in (width, rows) or kernel.info.rows == rows)
-    dev.step_budget, dev.schedule = 1 << 14, 0
+    dev.schedule = 0
     with pytest.raises(KernelFault) as caught:
         kernel(2, (8, 4) if rows > 1 else 32, (x, j, out, np.int32(N)), shared_mem=DYNAMIC)
     told = caught.value
@@ -217,12 +219,14 @@ def fault(name: str, width: int, rows: int = 1) -> tuple:
 
 
 @pytest.mark.sampled(2)
+@BUILDS
 @pytest.mark.parametrize("name", WRONG)
-def test_a_fault_names_the_thread_the_line_and_the_element(name):
-    assert fault(name, 8) == fault(name, 1)
+def test_a_fault_names_the_thread_the_line_and_the_element(name, optimised):
+    assert fault(name, 8, optimised=optimised) == fault(name, 1)
 
 
 @pytest.mark.sampled
+@BUILDS
 @pytest.mark.parametrize("name", WRONG)
-def test_a_fault_in_one_of_several_rows(name):
-    assert fault(name, 4, rows=4) == fault(name, 1, rows=4)
+def test_a_fault_in_one_of_several_rows(name, optimised):
+    assert fault(name, 4, rows=4, optimised=optimised) == fault(name, 1, rows=4)

@@ -11,8 +11,8 @@ import pytest
 from harness.devices.virtual.compile.pipeline import lower
 from harness.devices.virtual.compile.recipes import recipe
 from harness.devices.virtual.compile.targets import target
-from harness.devices.virtual.device import VirtualGPU
 from harness.errors import KernelFault
+from harness.tests.devices.virtual.emit.lanes.bodies import BUILDS, opened
 from harness.tests.devices.virtual.launches import K, line_of
 
 N, BLOCK = 61, 32  # of 64 threads, the last three leave
@@ -124,14 +124,6 @@ BODIES = {
 }
 
 
-@cache
-def opened(checks: str, width: int) -> VirtualGPU:
-    made = VirtualGPU(checks, cores=1)
-    made.lanes, made.quick = width, width == 1
-    made.target = "" if width >= 16 else "avx2"  # whose masks are other than those of AVX-512
-    return made
-
-
 def source(bodies) -> str:
     """A kernel of each."""
     return "__constant__ float weights[4] = {1, 2, 3, 4};\n__device__ float table[64];\n" + "\n".join(
@@ -145,10 +137,15 @@ WHOLE = 0, 1  # part: the first body, and the distance to the next
 
 @cache
 def bits(
-    checks: str, width: int, block: int = BLOCK, schedule: int = 0, part: tuple[int, int] = WHOLE
+    checks: str,
+    width: int,
+    block: int = BLOCK,
+    schedule: int = 0,
+    part: tuple[int, int] = WHOLE,
+    optimised: bool = False,
 ) -> dict[str, bytes]:
     """What each body leaves in `out`. part: the first of them, and the distance to the next."""
-    dev, rng, found = opened(checks, width), np.random.default_rng(1), {}
+    dev, rng, found = opened(width, checks, optimised), np.random.default_rng(1), {}
     bodies = dict(list(BODIES.items())[slice(part[0], None, part[1])])
     module = dev.compile(source(bodies.values()))
     dev.schedule = schedule
@@ -162,9 +159,11 @@ def bits(
     return found
 
 
-def compare(checks: str, width: int, block: int, part: tuple[int, int], schedule: int = 0) -> None:
+def compare(
+    checks: str, width: int, block: int, part: tuple[int, int], schedule: int = 0, optimised: bool = False
+) -> None:
     alone = bits("memory", 1, block, part=part)
-    for name, found in bits(checks, width, block, schedule, part).items():
+    for name, found in bits(checks, width, block, schedule, part, optimised).items():
         assert schedule and name in ("one place", "overlapping") or found == alone[name] and any(found), name
 
 
@@ -177,22 +176,24 @@ ALL = [
 ]
 
 
+@BUILDS
 @pytest.mark.parametrize(("checks", "width", "part"), WIDTHS + ALL)
-def test_lanes_give_the_bits_of_one_thread_at_a_time(checks, width, part):
-    compare(checks, width, BLOCK, part)
+def test_lanes_give_the_bits_of_one_thread_at_a_time(checks, width, part, optimised):
+    compare(checks, width, BLOCK, part, optimised=optimised)
 
 
-def test_groups_that_are_not_whole_run_one_by_one_and_schedules_change_their_order():
+@BUILDS
+def test_groups_that_are_not_whole_run_one_by_one_and_schedules_change_their_order(optimised):
     for block in (2, 48):
-        compare("memory", 16, block, (2, 4))
-        compare("memory", 4, block, (0, 4))
-    compare("memory", 16, BLOCK, (2, 4), schedule=3)
+        compare("memory", 16, block, (2, 4), optimised=optimised)
+        compare("memory", 4, block, (0, 4), optimised=optimised)
+    compare("memory", 16, BLOCK, (2, 4), 3, optimised)
 
 
 def test_a_kernel_for_blocks_of_whole_warps_runs_by_warps():
     """Two windows of 16 lanes each, too."""
     names = ("windows", "four windows", "taps with edges")
-    dev = opened("memory", 16)
+    dev = opened(16)
     module = dev.compile(source(map(BODIES.get, names)))
     x, j = dev.array(np.arange(256, dtype=np.float32) / 7), dev.array(np.arange(256, dtype=np.int32))
     found = {}
@@ -223,15 +224,16 @@ WRONG = {
 
 
 @cache
-def wrong(width: int) -> tuple[str, object]:
+def wrong(width: int, optimised: bool) -> tuple[str, object]:
     """All of WRONG in a file, and its module."""
     text = source(body.replace("FAULT", str(n)) for n, body in enumerate(WRONG.values()))
-    return text, opened("memory", width).compile(text)
+    return text, opened(width, optimised=optimised).compile(text)
 
 
-def fault(name: str, width: int) -> tuple:
+def fault(name: str, width: int, optimised: bool = False) -> tuple:
     """What is told first of a wrong kernel, and in which thread."""
-    dev, number, (text, module) = opened("memory", width), list(WRONG).index(name), wrong(width)
+    dev, number = opened(width, optimised=optimised), list(WRONG).index(name)
+    text, module = wrong(width, optimised)
     x, j = (
         dev.array(np.arange(256).astype(t), name=n, readonly=True)
         for t, n in ((np.float32, "x"), (np.int32, "j"))
@@ -241,7 +243,7 @@ def fault(name: str, width: int) -> tuple:
         dev.array(np.zeros(256, np.float32), name="out", axes="i"),
     )
     assert kernel.info.lanes == width
-    dev.step_budget, dev.schedule = 1 << 14, 0
+    dev.schedule = 0
     with pytest.raises(KernelFault) as caught:
         kernel(2, 32, (x, j, out, np.int32(N)))
     told = caught.value
@@ -251,7 +253,7 @@ def fault(name: str, width: int) -> tuple:
 
 def text_of(name: str, checks: str = "memory") -> str:
     """A kernel's LLVM text, for 8 lanes."""
-    ptx = opened("memory", 8).compile(source([BODIES[name]])).compiled.text
+    ptx = opened(8).compile(source([BODIES[name]])).compiled.text
     return lower(ptx, "kernel.cu", recipe(checks, lanes=8, target="avx2"), 1 << 34).text
 
 
@@ -267,15 +269,16 @@ def test_sums_are_computed_before_later_accesses():
         assert re.search(r"ptr %lanes.room, i64 320\n *store volatile <8 x float> %\S+, ptr %", text)
 
 
+@BUILDS
 @pytest.mark.parametrize("name", WRONG)
-def test_a_fault_names_the_thread_the_line_and_the_element(name):
-    assert fault(name, 8) == fault(name, 1)
+def test_a_fault_names_the_thread_the_line_and_the_element(name, optimised):
+    assert fault(name, 8, optimised) == fault(name, 1)
 
 
 def test_what_a_correct_program_may_do_beyond_its_first_array():
     """Another array than the one that the pointer comes from: the runtime decides."""
     text = f"{K}k(const float* x, const int* j, float* out, int n) {{ {I} out[i] = x[(n - 61) * i + ((float*)j - x)] + 1; }}"
-    dev = opened("memory", 8)
+    dev = opened(8, optimised=True)
     kernel, x, j = (
         dev.compile(text).get_function("k"),
         dev.array(np.zeros(9, np.float32)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.tests.devices.virtual.emit.lanes.bodies import Bodies
+from harness.tests.devices.virtual.emit.lanes.bodies import BUILDS, Bodies
 
 START = """#include "async.cuh"
 template <int Size> __device__ void copy(void* to, const void* from, int bytes) {
@@ -43,9 +43,10 @@ BLOCKS = ((128, 1), (64, 2), (32, 4), (48, 1))
 CHECKED = Bodies(BODIES, ALONE, 117, START)
 
 
-@pytest.mark.parametrize(("width", "target"), [(8, "avx2"), pytest.param(16, "", marks=pytest.mark.soak)])
-def test_lanes_give_the_bits_of_one_thread_at_a_time(width, target):
-    CHECKED.check(width, target, BLOCKS)
+@BUILDS
+@pytest.mark.parametrize("width", [8, pytest.param(16, marks=pytest.mark.soak)])
+def test_lanes_give_the_bits_of_one_thread_at_a_time(width, optimised):
+    CHECKED.check(width, BLOCKS, optimised)
 
 
 #: as BODIES, but something is wrong in the line
@@ -57,6 +58,7 @@ WRONG = {
 
 
 @pytest.mark.sampled
+@BUILDS
 @pytest.mark.parametrize("name", WRONG)
-def test_a_fault_names_the_thread_the_line_and_the_element(name):
-    CHECKED.check_fault(WRONG[name])
+def test_a_fault_names_the_thread_the_line_and_the_element(name, optimised):
+    CHECKED.check_fault(WRONG[name], optimised)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.devices.virtual.emit.lanes.exchanges import sources
-from harness.tests.devices.virtual.emit.lanes.bodies import Bodies
+from harness.tests.devices.virtual.emit.lanes.bodies import BUILDS, Bodies
 
 I = "int t = threadIdx.y * blockDim.x + threadIdx.x, i = blockIdx.x * blockDim.x * blockDim.y + t; const unsigned all = 0xffffffff;"
 #: bodies of `(const float* x, const int* j, float* out, int n)`: 512 elements each, those of j in 0..255
@@ -60,9 +60,10 @@ BLOCKS = ((128, 1), (32, 2), (64, 2), (32, 1), (16, 8), (48, 1))
 CHECKED = Bodies(BODIES, ALONE, 117, few=8)
 
 
-@pytest.mark.parametrize(("width", "target"), [pytest.param(8, "avx2", marks=pytest.mark.soak), (16, "")])
-def test_lanes_give_the_bits_of_one_thread_at_a_time(width, target):
-    CHECKED.check(width, target, BLOCKS)
+@BUILDS
+@pytest.mark.parametrize("width", [pytest.param(8, marks=pytest.mark.soak), 16])
+def test_lanes_give_the_bits_of_one_thread_at_a_time(width, optimised):
+    CHECKED.check(width, BLOCKS, optimised)
 
 
 def test_schedules_change_the_order_of_warps():
@@ -80,9 +81,10 @@ WRONG = {
 
 
 @pytest.mark.sampled(2)
+@BUILDS
 @pytest.mark.parametrize("name", WRONG)
-def test_a_fault_names_the_thread_the_line_and_the_element(name):
-    CHECKED.check_fault(WRONG[name])
+def test_a_fault_names_the_thread_the_line_and_the_element(name, optimised):
+    CHECKED.check_fault(WRONG[name], optimised)
 
 
 def test_whose_value_a_lane_gets():

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.tests.devices.virtual.emit.lanes.bodies import Bodies
+from harness.tests.devices.virtual.emit.lanes.bodies import BUILDS, Bodies
 
 START = """#include "mma.cuh"
 __device__ void mma_s8(int* d, unsigned a, unsigned b) {
@@ -46,9 +46,10 @@ BLOCKS = ((128, 1), (32, 1), (64, 2))
 CHECKED = Bodies(BODIES, ALONE, 5, START)
 
 
-@pytest.mark.parametrize(("width", "target"), [pytest.param(8, "avx2", marks=pytest.mark.soak), (16, "")])
-def test_lanes_give_the_bits_of_one_thread_at_a_time(width, target):
-    CHECKED.check(width, target, BLOCKS)
+@BUILDS
+@pytest.mark.parametrize("width", [pytest.param(8, marks=pytest.mark.soak), 16])
+def test_lanes_give_the_bits_of_one_thread_at_a_time(width, optimised):
+    CHECKED.check(width, BLOCKS, optimised)
 
 
 #: as BODIES, but something is wrong in the line
@@ -59,6 +60,7 @@ WRONG = {
 
 
 @pytest.mark.sampled(2)
+@BUILDS
 @pytest.mark.parametrize("name", WRONG)
-def test_a_fault_names_the_thread_and_the_line(name):
-    CHECKED.check_fault(WRONG[name])
+def test_a_fault_names_the_thread_and_the_line(name, optimised):
+    CHECKED.check_fault(WRONG[name], optimised)
