@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
+import pytest
 
 from harness.devices.virtual.device import VirtualGPU
 
@@ -25,10 +28,40 @@ class Quick(VirtualGPU):
         return module
 
 
-@cache
+_quick = cache(Quick)
+
+
 def device(checks: str = "full") -> Quick:
     """One device of each kind for the whole process."""
-    return Quick(checks)
+    return _quick(checks)
+
+
+def in_each_build(flavours: Mapping[str, tuple[str, ...]]) -> list:
+    """For parametrize: each name with its flavours; by day most with the first alone."""
+    return [
+        pytest.param(name, checks, marks=[pytest.mark.soak] * (checks != builds[0] and number % 4 > 0))
+        for number, (name, builds) in enumerate(flavours.items())
+        for checks in builds
+    ]
+
+
+def chosen(request, argument: str = "name", **others) -> set:
+    """The values of an argument of the tests in this file that are to run, of those with these other arguments."""
+    tests = (item for item in request.session.items if item.path == request.path)
+    given = [test.callspec.params for test in tests if hasattr(test, "callspec")]
+    return {p[argument] for p in given if argument in p and others.items() <= p.items()}
+
+
+#: a kernel of harness/tests/kernels: up to what is not indented
+_KERNEL = re.compile(
+    r'^(?:KERNEL |TEST\(|extern "C" __global__ void )(\w+)[()].*?\}[^\n]*$(?=\s*(?:^[^\s}]|\Z))',
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def only(source: str, kernels) -> str:
+    """The file without its other kernels, which would only be compiled; all lines keep their numbers."""
+    return _KERNEL.sub(lambda k: k[0] if k[1] in kernels else "\n" * k[0].count("\n"), source)
 
 
 def zeros(shape, dtype=np.float32, name: str = "out", axes: str = "", checks: str = "full"):

@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import KernelFault
 from harness.tests import KERNELS
-from harness.tests.devices.virtual.launches import FLAVOURS, K, device, line_of
+from harness.tests.devices.virtual.launches import FLAVOURS, K, chosen, device, in_each_build, line_of, only
 
 WARPS = 2
 N = 32 * WARPS
@@ -166,12 +166,11 @@ SOURCE = (KERNELS / "collectives.cu").read_text()
 
 
 @pytest.fixture(scope="module")
-def modules():
-    return {checks: device(checks).compile(SOURCE) for checks in FLAVOURS}
+def modules(request):
+    return {c: device(c).compile(only(SOURCE, chosen(request, checks=c))) for c in FLAVOURS}
 
 
-@pytest.mark.parametrize("checks", FLAVOURS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name, checks", in_each_build(dict.fromkeys(MODELS, FLAVOURS)))
 def test_collective(modules, name, checks):
     dev, kernel = device(checks), modules[checks].get_function(f"t_{name}")
     expected = [signed(int(MODELS[name](int(i), int(VALUES[i])))) for i in range(N)]
@@ -380,8 +379,6 @@ TILES = f"""{GROUPS}
   out += blockIdx.x * blockDim.x;
   out[i] = 100000 * tile.any(a[i] == 77) + 200000 * tile.all(a[i] < 300) + 1000000 * tile.shfl(a[i], 70);
 }}
-"""
-SUMS = f"""{GROUPS}
 {K}sums(int* out, const int* a) {{
   auto tile = cg::tiled_partition<128>(cg::this_thread_block());
   int i = threadIdx.x;
@@ -399,7 +396,7 @@ def test_tiles_of_several_warps(checks, name):
     """They meet in shared memory that is reserved for them. (Sums are many of the same meetings: 60,000 lines of LLVM
     with full checks.)"""
     dev, i = device(checks), np.arange(256, dtype=np.int32)
-    kernel = dev.compile(SUMS if name == "sums" else TILES).get_function(name)
+    kernel = dev.compile(only(TILES, [name])).get_function(name)
     tile = i.reshape(2, 128)
     votes = 0 * tile + 100000 * (tile == 77).any(1, keepdims=True) + 200000 + 1000000 * tile[:, 70:71]
     sums = tile.sum(1, keepdims=True) + tile.cumsum(1)

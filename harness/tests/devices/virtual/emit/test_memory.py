@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from harness.tests.devices.virtual.launches import FLAVOURS, K, device
+from harness.tests.devices.virtual.launches import FLAVOURS, K, chosen, device, in_each_build
 
 N = 96
 RNG = np.random.default_rng(5)
@@ -61,15 +61,15 @@ OPS = {
     "add_system": Op("atomicAdd_system(p, v)", lambda old, v: old + v, ("u4", "f4")),
     "cas_loop": Op("cas_add(p, v)", lambda old, v: old + v, ("i4",)),
 }
-CASES = [(name, t) for name, op in OPS.items() for t in op.types]
+CASES = {f"{name}_{t}": (name, t) for name, op in OPS.items() for t in op.types}
 
 
-def source() -> str:
+def source(cases) -> str:
     kernels = [
         "__device__ int cas_add(int* p, int v) { int seen = atomicOr(p, 0), old;\n"
         "  do { old = seen; seen = atomicCAS(p, old, old + v); } while (seen != old); return old; }"
     ]
-    for name, t in CASES:
+    for name, t in map(CASES.get, cases):
         c, call = _C[t], OPS[name].call
         kernels += [
             f"{K}{name}_{t}({c}* p, {c}* old, const {c}* values) {{\n"
@@ -86,12 +86,9 @@ def source() -> str:
     return "\n".join(kernels)
 
 
-SOURCE = source()
-
-
 @pytest.fixture(scope="module")
-def modules():
-    return {checks: device(checks).compile(SOURCE) for checks in FLAVOURS}
+def modules(request):
+    return {c: device(c).compile(source(sorted(chosen(request, "case", checks=c)))) for c in FLAVOURS}
 
 
 def values_of(op: Op, t: str, count: int) -> np.ndarray:
@@ -112,16 +109,16 @@ def start_of(op: Op, t: str):
     return np.array([op.start]).astype("i8").astype(t)[0]
 
 
-@pytest.mark.parametrize("checks", FLAVOURS)
-@pytest.mark.parametrize("name, t", CASES)
-def test_global(modules, name, t, checks):
-    op, dev = OPS[name], device(checks)
+@pytest.mark.parametrize("case, checks", in_each_build(dict.fromkeys(CASES, FLAVOURS)))
+def test_global(modules, case, checks):
+    (name, t), dev = CASES[case], device(checks)
+    op = OPS[name]
     grid, block = (1, 1) if op.ordered else (1, N) if name.endswith("_block") else (4, N // 4)
     values, start = values_of(op, t, grid * block), start_of(op, t)
     p, old = dev.array(np.array([99, start, 99], t)), dev.array(np.zeros(grid * block, t))
     whole = dev.array(values, readonly=True)
     middle = p.pointer + p.dtype.itemsize
-    modules[checks].get_function(f"{name}_{t}")(grid, block, (np.uint64(middle), old, whole))
+    modules[checks].get_function(case)(grid, block, (np.uint64(middle), old, whole))
     before, last = fold(op, t, start.item(), values)
     assert p.get().tolist() == [99, last, 99]
     if name not in (
@@ -136,19 +133,19 @@ def test_global(modules, name, t, checks):
     assert start in old.get()  # somebody was first
 
 
-@pytest.mark.parametrize("checks", FLAVOURS)
-@pytest.mark.parametrize("name, t", CASES)
-def test_shared_and_result_not_used(modules, name, t, checks):
-    op, dev = OPS[name], device(checks)
+@pytest.mark.parametrize("case, checks", in_each_build(dict.fromkeys(CASES, FLAVOURS)))
+def test_shared_and_result_not_used(modules, case, checks):
+    (name, t), dev = CASES[case], device(checks)
+    op = OPS[name]
     block = 1 if op.ordered else N
     values, start = values_of(op, t, block), start_of(op, t)
     _, last = fold(op, t, start.item(), values)
     result, old = dev.array(np.zeros(1, t)), dev.array(np.zeros(block, t))
     given = dev.array(values, readonly=True)
-    modules[checks].get_function(f"{name}_{t}_shared")(1, block, (result, old, given, start))
+    modules[checks].get_function(f"{case}_shared")(1, block, (result, old, given, start))
     assert result.get()[0] == last
     p = dev.array(np.array([start]))
-    modules[checks].get_function(f"{name}_{t}_unused")(1, block, (p, given))
+    modules[checks].get_function(f"{case}_unused")(1, block, (p, given))
     assert p.get()[0] == last
 
 

@@ -12,7 +12,17 @@ from harness.devices.virtual.compile import pipeline
 from harness.devices.virtual.compile.recipes import recipe
 from harness.errors import KernelFault, LaunchError
 from harness.tests import KERNELS
-from harness.tests.devices.virtual.launches import FLAVOURS, K, device, result, run, zeros
+from harness.tests.devices.virtual.launches import (
+    FLAVOURS,
+    K,
+    chosen,
+    device,
+    in_each_build,
+    only,
+    result,
+    run,
+    zeros,
+)
 
 N = 64
 A = np.random.default_rng(7).integers(-50, 50, N).astype(np.int32)
@@ -128,12 +138,11 @@ SOURCE = (KERNELS / "meaning.cu").read_text()
 
 
 @pytest.fixture(scope="module")
-def modules():
-    return {checks: device(checks).compile(SOURCE) for checks in FLAVOURS}
+def modules(request):
+    return {c: device(c).compile(only(SOURCE, chosen(request, checks=c))) for c in FLAVOURS}
 
 
-@pytest.mark.parametrize("checks", FLAVOURS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name, checks", in_each_build(dict.fromkeys(MODELS, FLAVOURS)))
 def test_meaning(modules, name, checks):
     dev = device(checks)
     out, a = dev.array(np.zeros(N, np.int32), name="out"), dev.array(A, name="a", readonly=True)

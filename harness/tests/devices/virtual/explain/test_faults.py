@@ -12,14 +12,15 @@ from harness.devices.virtual.runtime.abi import FAULTS
 from harness.errors import KernelFault
 from harness.tests import KERNELS
 from harness.tests.devices.virtual.explain.zoo import ZOO
-from harness.tests.devices.virtual.launches import FLAVOURS, K, device, line_of, run, zeros
+from harness.tests.devices.virtual.launches import K, chosen, device, in_each_build, line_of, only, run, zeros
 
 SOURCE = (KERNELS / "zoo.cu").read_text()
 
 
 @pytest.fixture(scope="module")
-def modules():
-    return {checks: device(checks).compile(SOURCE) for checks in FLAVOURS}
+def modules(request):
+    some = chosen(request, checks="memory") | {"no_bounds_check"}
+    return {"full": device("full").compile(SOURCE), "memory": device("memory").compile(only(SOURCE, some))}
 
 
 def arguments(dev, names: str) -> dict:
@@ -61,7 +62,7 @@ def launch(modules, checks: str, name: str) -> KernelFault:
     return caught.value
 
 
-@pytest.mark.parametrize("name, checks", [(n, f) for n, c in ZOO.items() for f in c.flavours])
+@pytest.mark.parametrize("name, checks", in_each_build({name: case.flavours for name, case in ZOO.items()}))
 def test_zoo(modules, name, checks):
     case, fault = ZOO[name], launch(modules, checks, name)
     assert fault.kind == case.kind

@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import KernelFault
 from harness.tests import KERNELS, samples
-from harness.tests.devices.virtual.launches import device, line_of
+from harness.tests.devices.virtual.launches import chosen, device, line_of, only
 
 SOURCE = (KERNELS / "unset.cu").read_text()
 NAMES = re.findall(r"KERNEL (\w+)\(", SOURCE)
@@ -59,8 +59,8 @@ WRONG = {
 
 
 @pytest.fixture(scope="module")
-def module():
-    return device().compile(SOURCE)
+def module(request):
+    return device().compile(only(SOURCE, chosen(request)))
 
 
 def launch(module, name: str, n: int = 4):

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.devices.virtual.device import VirtualGPU
 from harness.errors import KernelFault
+from harness.tests.devices.virtual.launches import device, zeros
 
 K = 'extern "C" __global__ void k('
 
@@ -103,15 +103,13 @@ KERNELS = {
 }
 
 
-def launched(source: str, seed: int, cores: int = 1):
-    with VirtualGPU("full", seed=seed, cores=cores) as device:
-        module = device.compile(source)
-        x = device.array(np.zeros(256, np.int32), name="x")
-        try:
-            module.get_function("k")(4, 64, (x,))
-        finally:
-            launched.recorded = module.recorded
-    return x
+def launched(source: str, seed: int) -> None:
+    dev = device()
+    dev.schedule, module = seed, dev.compile(source)
+    try:
+        module.get_function("k")(4, 64, (zeros(256, np.int32, name="x"),))
+    finally:
+        dev.schedule, launched.recorded = 0, module.recorded
 
 
 @pytest.mark.sampled(2)
