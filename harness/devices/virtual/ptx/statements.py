@@ -18,7 +18,7 @@ _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _TABLE = (".branchtargets", ".callprototype", ".calltargets")
 HEADER = re.compile(r"^(?:\.(?:visible|weak|extern|common)\s+)*\.(?:entry|func)\b")
 _DEFINITION = re.compile(
-    HEADER.pattern + r"\s*(?:\.noreturn\s*)?(?:\([^()]*\)\s*)?([A-Za-z_$][\w$]*)[^;{}]*(?=\{)", re.M
+    HEADER.pattern + r"\s*(?:\.noreturn\s*)?(?:\([^()]*\)\s*)?([A-Za-z_$][\w$]*+)[^;{}]*+(?=\{)", re.M
 )
 _INITIALISER = re.compile(r"=[^;]*;")
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")

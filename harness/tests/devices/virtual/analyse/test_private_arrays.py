@@ -42,7 +42,7 @@ __device__ float4& four(float& first) {{ return reinterpret_cast<float4&>(first)
 @cache
 def device(quick: bool):
     made = open_device("cpu", checks="full")
-    made.quick = quick
+    made.quick, made.step_budget = quick, 1 << 16
     return made
 
 

@@ -21,8 +21,9 @@ from harness.tests.devices.virtual.launches import FLAVOURS, K, device, line_of,
 # --- size ----------------------------------------------------------------------------------------
 
 
-def test_a_thousand_cases():
-    cases = "\n".join(f"case {j}: r = r * 3 + {j * j % 97}; out[i] = r; break;" for j in range(1000))
+@pytest.mark.parametrize("many", [250, pytest.param(1000, marks=pytest.mark.soak)])
+def test_hundreds_of_cases(many):
+    cases = "\n".join(f"case {j}: r = r * 3 + {j * j % 97}; out[i] = r; break;" for j in range(many))
     i = np.arange(1024)
     got = result(
         f"int i = threadIdx.x, r = i; switch (i) {{ {cases} default: out[i] = -1; }}",
@@ -31,7 +32,7 @@ def test_a_thousand_cases():
         block=1024,
         checks="memory",
     )
-    np.testing.assert_array_equal(got, np.where(i < 1000, i * 3 + i * i % 97, -1))
+    np.testing.assert_array_equal(got, np.where(i < many, i * 3 + i * i % 97, -1))
 
 
 def test_deep_nesting():
@@ -209,7 +210,8 @@ def test_too_much_static_shared_memory():
         )
 
 
-def test_damaged_ptx_is_built_or_refused():
+@pytest.mark.parametrize("many", [12, pytest.param(50, marks=pytest.mark.soak)])
+def test_damaged_ptx_is_built_or_refused(many):
     source = f"""
     __device__ __noinline__ int f(int v, int* p) {{
       int t[3] = {{v, 1, 2}};
@@ -229,7 +231,7 @@ def test_damaged_ptx_is_built_or_refused():
         compile_ptx(source, "kernel.cu", f).text.split("\n\t.section")[0].split("\n")
         for f in ("debug", "fast")
     ]
-    for _ in range(25):
+    for _ in range(many):
         lines = list(rng.choice(texts))
         i, j = rng.randrange(8, len(lines)), rng.randrange(8, len(lines))
         lines[i] = rng.choice(

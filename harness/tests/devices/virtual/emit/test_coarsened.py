@@ -77,7 +77,7 @@ IN_A_ROW = """
 def one_by_one(checks: str) -> VirtualGPU:
     """A device without lanes."""
     made = VirtualGPU(checks)
-    made.quick, made.lanes = True, 1
+    made.quick, made.lanes, made.step_budget = True, 1, 1 << 16
     return made
 
 

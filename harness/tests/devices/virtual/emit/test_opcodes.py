@@ -60,6 +60,7 @@ def written(pattern: str, rng: Random) -> str:
     raise AssertionError(f"the verifier lets nothing through that {pattern} stands for")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_each_row_can_be_written_and_is_lowered_in_every_build(seed):
     rng = Random(seed)

@@ -274,23 +274,23 @@ ZOO = {
     ),
     "condition_never_changes": Case(
         "does its condition ever become false?",
-        kind="timeout", block=1, settings={"step_budget": 4194304},
+        kind="timeout", block=1, settings={"step_budget": 1 << 18},
     ),
     "huge_count": Case(
         "does its condition ever become false?",
-        kind="timeout", block=1, settings={"step_budget": 4194304},
+        kind="timeout", block=1, settings={"step_budget": 1 << 18},
     ),
     "flag_that_nobody_sets": Case(
         "Threads wait in this loop for memory to change, and no thread ever changes it.",
-        kind="timeout", block=2, settings={"step_budget": 4194304}, flavours=FULL,
+        kind="timeout", block=2, settings={"step_budget": 1 << 18}, flavours=FULL,
     ),
     "volatile_of_its_own": Case(
         "does its condition ever become false?",
-        kind="timeout", block=1, settings={"step_budget": 4194304},
+        kind="timeout", block=1, settings={"step_budget": 1 << 18},
     ),
     "changes_for_ever": Case(
         "A thread was in this loop: does it wait for memory that no thread ever changes?",
-        kind="timeout", thread=None, block=2, settings={"step_budget": 4194304},
+        kind="timeout", thread=None, block=2, settings={"step_budget": 1 << 18},
     ),
     "time_is_up": Case(
         "The launch took too long; when it was stopped, a thread was in this loop.",

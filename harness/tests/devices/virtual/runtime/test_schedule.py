@@ -8,7 +8,7 @@ import pytest
 from harness.devices.virtual.runtime import abi
 from harness.errors import KernelFault
 
-from ..launches import K, device, line_of
+from ..launches import K, chosen, device, line_of, only
 
 HEAD = "(int* g, int wanted) { int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;"
 #: each thread takes a lock, adds one, and gives it back
@@ -61,8 +61,9 @@ FAULTS = {
     ),
 }
 BODIES = LOCKS | OTHERS | {name: body for name, (_, body) in FAULTS.items()}
+ATOMIC = "#include <cuda/atomic>\n"
 SOURCE = (
-    "#include <cuda/atomic>\n__device__ int lock, tickets, serving, never, locks[512];\n"
+    "__device__ int lock, tickets, serving, never, locks[512];\n"
     "__device__ char small; __device__ short half; __device__ long long big;\n"
     + "".join(f"{K}{name}{HEAD} {body}\n}}\n" for name, body in BODIES.items())
     + f"{K}zero() {{ lock = tickets = serving = small = half = big = 0; for (int i = 0; i < 512; i++) locks[i] = 0; }}\n"
@@ -71,8 +72,9 @@ STEPS = 128 << 11
 
 
 @pytest.fixture(scope="module")
-def kernels():
-    module = device().compile(SOURCE)
+def kernels(request):
+    some = chosen(request) | {"ticket", "zero"}
+    module = device().compile(only(ATOMIC * ("exchange" in some) + SOURCE, some))
     module.quick = False  # it is not worth optimising
     return module
 
@@ -102,7 +104,7 @@ def launch(dev, kernels, name: str, grid: int, block: int):
         pytest.param("spin", 8, 256, 0, marks=pytest.mark.soak),  # as "exchange", with other opcodes
         ("spin", 64, 32, 2),
         ("ticket", 32, 64, 1),
-        ("exchange", 8, 256, 3),
+        pytest.param("exchange", 8, 256, 3, marks=pytest.mark.soak),
         pytest.param("of_eight", 8, 256, 0, marks=pytest.mark.soak),
         ("of_a_block", 2, 1024, 1),
     ],
