@@ -10,7 +10,7 @@ import gzip
 import math
 import zlib
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +49,7 @@ class Data:
     test_images: np.ndarray
     test_labels: np.ndarray
 
-    @property
+    @cached_property
     def background(self) -> np.float32:
         """The value of a background pixel."""
         return self.train_images.min()
