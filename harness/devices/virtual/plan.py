@@ -122,7 +122,7 @@ class Plan:
 
     def _pieces(self, device, info: KernelInfo, shared_mem: int) -> int:
         """How many pieces a block is split into: several if there are few blocks, and no thread can tell."""
-        split = info.lanes > 1 and not (info.coroutine or info.shared or shared_mem)
+        split = info.lanes > 1 and not (info.coroutine or info.shared or shared_mem or device.sample_blocks)
         if not split or device.recipe.checks - {Check.GROUPED_BOUNDS}:
             return 1
         wanted = -(-PIECES * device.workers.count // self.blocks) if device.workers.count > 1 else 1
