@@ -166,7 +166,7 @@ def in_order(puzzle: Puzzle) -> list[Case]:
 
     def size(case: Case) -> int:
         dims = puzzle.full_dims(case)
-        return sum(int(np.prod(a.shape(dims))) for k in puzzle.kernels_of(case) for a in k.arrays)
+        return sum(math.prod(a.shape(dims)) for k in puzzle.kernels_of(case) for a in k.arrays)
 
     return sorted(puzzle.cases, key=size)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..course.declare import Puzzle
@@ -95,22 +95,22 @@ def hints(puzzle: Puzzle) -> Iterator[str]:
 # ---- verdicts --------------------------------------------------------------------------------------------
 
 
-def stub(puzzle: Puzzle) -> Iterator[str]:
-    """The stub compiles, and fails."""
+def stub(puzzle: Puzzle, opener: Callable | None = None) -> Iterator[str]:
+    """The stub compiles, and fails. opener: see grade_file."""
     text, slashes = stub_text(puzzle), "#" if puzzle.program else "//"
     kind = graded(puzzle, text, Options("cpu", 0)).kind
     if kind != "untouched" and not puzzle.repair:
         yield f"the stub as it is should be `untouched`, but is {kind or 'right'}"
     # in the first cases that fail, and without an explanation
     shortly = Options("cpu", 0, patience=0, foresee=lambda *_: None, again=False, told=False)
-    kind = graded(puzzle, f"{slashes} mine\n{text}", shortly).kind
+    kind = graded(puzzle, f"{slashes} mine\n{text}", shortly, opener).kind
     if kind not in ("unwritten", "wrong", "fault", "launch"):
         yield f"the stub should compile and fail, but is {kind or 'right'}"
 
 
-def solution(puzzle: Puzzle) -> Iterator[str]:
-    """The solution passes every case in both builds, and every gate."""
-    verdict = graded(puzzle, solution_text(puzzle), Options("cpu"))
+def solution(puzzle: Puzzle, opener: Callable | None = None) -> Iterator[str]:
+    """The solution passes every case in both builds, and every gate. opener: see grade_file."""
+    verdict = graded(puzzle, solution_text(puzzle), Options("cpu"), opener)
     if not verdict.passed:
         yield f"the solution is {verdict.diagnosis}: {' '.join(verdict.lines)}"
     elif left := [c.name for c in verdict.cases if c.status != "passed"]:
