@@ -61,7 +61,7 @@ def fault_of(source: str, quick: bool, *args, block: int = 32) -> KernelFault:
 
 
 #: what is private is found alike in both; optimised, it is in registers as well
-@pytest.fixture(params=[pytest.param(True, marks=pytest.mark.soak), False], ids=["quick", "optimised"])
+@pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.soak)], ids=["quick", "optimised"])
 def quick(request) -> bool:
     return request.param
 
@@ -70,6 +70,7 @@ def small(body: str, parameters: str = "float* a, int n") -> str:
     return f"{K}k({parameters}) {{\n{body}\n}}\n"
 
 
+@pytest.mark.parametrize("quick", [pytest.param(True, marks=pytest.mark.soak), False])
 def test_a_register_tile_adds_up(quick):
     rng = np.random.default_rng(0)
     a, b = rng.integers(-4, 5, 64).astype(np.float32), rng.integers(-4, 5, 8 * 32).astype(np.float32)

@@ -192,8 +192,8 @@ def test_a_barrier_that_is_missing_on_the_way_round_a_loop(missing):
 
 def test_deep_recursion_of_a_large_function_does_not_exhaust_the_stack():
     """A frame of many kilobytes, a thousand deep: a fault, not the end of the process."""
-    values = "\n".join(f"  float v{j} = p[(unsigned)(x + {j}) % 10] * {j};" for j in range(500))
-    total = " + ".join(f"v{j} * v{j * 7 % 500}" for j in range(500))
+    values = "\n".join(f"  float v{j} = p[(unsigned)(x + {j}) % 10] * {j};" for j in range(200))
+    total = " + ".join(f"v{j} * v{j * 7 % 200}" for j in range(200))
     source = f"""__device__ __noinline__ float f(int x, const float* p) {{
     {values}
       float rest = x < -100000 ? 0 : f(x - 1, p);

@@ -218,6 +218,7 @@ TRANSPOSE = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("width, excess", [(32, 31), (33, 0), (34, 1), (36, 3), (48, 15)])
 def test_transpose(width, excess):
     """Lanes that read a column: gcd(width, 32) of them share a bank."""
@@ -452,23 +453,36 @@ def test_a_spin_lock_is_counted():
 # -- operations ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "expression, counts",
-    [
-        ("x + y", {"fp32_add": 1, "flops_fp32": 1}),
-        ("x - y", {"fp32_add": 1, "flops_fp32": 1}),
-        ("x * y", {"fp32_mul": 1, "flops_fp32": 1}),
-        ("x * y + 1", {"fp32_fma": 1, "flops_fp32": 2}),
-        ("__fdividef(x, y)", {"fp32_other": 1, "flops_fp32": 1}),
-        ("rsqrtf(x)", {"fp32_other": 1, "flops_fp32": 1}),
-        ("fmaxf(x, y)", {"flops_fp32": 0}),
-        ("__dadd_rn(x, y)", {"fp64_add": 1, "flops_fp64": 1, "flops_fp32": 0}),
-        ("(float)((double)x * y + 1.0)", {"fp64_fma": 1, "flops_fp64": 2}),
-    ],
-)
-def test_floating_point_operations(expression, counts):
-    source = f"{K}k(const float* a, float* out) {{ int i = threadIdx.x; float x = a[i], y = a[i + 32]; out[i] = {expression}; }}"
-    counters = counted(source, floats(64), floats(32))
+#: expression -> what is counted for each thread
+OPERATIONS = [
+    ("x + y", {"fp32_add": 1, "flops_fp32": 1}),
+    ("x - y", {"fp32_add": 1, "flops_fp32": 1}),
+    ("x * y", {"fp32_mul": 1, "flops_fp32": 1}),
+    ("x * y + 1", {"fp32_fma": 1, "flops_fp32": 2}),
+    ("__fdividef(x, y)", {"fp32_other": 1, "flops_fp32": 1}),
+    ("rsqrtf(x)", {"fp32_other": 1, "flops_fp32": 1}),
+    ("fmaxf(x, y)", {"flops_fp32": 0}),
+    ("__dadd_rn(x, y)", {"fp64_add": 1, "flops_fp64": 1, "flops_fp32": 0}),
+    ("(float)((double)x * y + 1.0)", {"fp64_fma": 1, "flops_fp64": 2}),
+]
+
+
+@cache
+def operations():
+    """A kernel for each of OPERATIONS."""
+    return device("count").compile(
+        "\n".join(
+            f"{K}k{n}(const float* a, float* out) {{ int i = threadIdx.x; float x = a[i], y = a[i + 32]; out[i] = {expression}; }}"
+            for n, (expression, _) in enumerate(OPERATIONS)
+        )
+    )
+
+
+@pytest.mark.parametrize("number", range(len(OPERATIONS)), ids=[expression for expression, _ in OPERATIONS])
+def test_floating_point_operations(number):
+    counts, dev = OPERATIONS[number][1], device("count")
+    kernel = operations().get_function(f"k{number}")
+    counters = kernel(1, 32, (dev.array(floats(64)), dev.array(floats(32)))).counters
     assert {name: counters[name] for name in counts} == {name: 32 * n for name, n in counts.items()}
 
 

@@ -103,31 +103,46 @@ KERNELS = {
 }
 
 
-def launched(source: str, seed: int) -> None:
+def launched(module, seed: int, name: str = "k") -> set[str]:
+    """The kernels whose accesses were recorded."""
     dev = device()
-    dev.schedule, module = seed, dev.compile(source)
+    dev.schedule = seed
+    module.recorded.clear()
     try:
-        module.get_function("k")(4, 64, (zeros(256, np.int32, name="x"),))
+        module.get_function(name)(4, 64, (zeros(256, np.int32, name="x"),))
     finally:
-        dev.schedule, launched.recorded = 0, module.recorded
+        dev.schedule = 0
+    return module.recorded
+
+
+@pytest.fixture(scope="module")
+def module():
+    """Of KERNELS, as they are and with a race."""
+    text = ""
+    for n, (source, less) in enumerate(KERNELS.values()):
+        text += source.replace("k(", f"right{n}(", 1)
+        text += source.replace("k(", f"wrong{n}(", 1).replace(less, "") if less else ""
+    return device().compile(text)
+
+
+def number(name: str) -> int:
+    return list(KERNELS).index(name)
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_kernel_without_a_race_runs_once(name, seed):
-    launched(KERNELS[name][0], seed)
-    assert not launched.recorded
+def test_a_kernel_without_a_race_runs_once(module, name, seed):
+    assert not launched(module, seed, f"right{number(name)}")
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("name", [name for name, (_, less) in KERNELS.items() if less])
-def test_one_with_a_race_is_run_again_and_reported(name, seed):
-    source, less = KERNELS[name]
+def test_one_with_a_race_is_run_again_and_reported(module, name, seed):
     with pytest.raises(KernelFault) as caught:
-        launched(source.replace(less, ""), seed)
-    assert caught.value.kind in ("race", "warp-race") and launched.recorded == {"k"}
+        launched(module, seed, kernel := f"wrong{number(name)}")
+    assert caught.value.kind in ("race", "warp-race") and module.recorded == {kernel}
 
 
 @pytest.mark.parametrize("lanes", ["0x0000ffff", "0xffffffff"])
@@ -142,8 +157,7 @@ def test_what_only_looks_like_a_race_is_none(lanes):
         x[64 * blockIdx.x + t] = row[t ^ 1];
     }}
 }}"""
-    launched(half, 0)
-    assert bool(launched.recorded) == (lanes == "0x0000ffff")
+    assert bool(launched(device().compile(half), 0)) == (lanes == "0x0000ffff")
 
 
 LEAVES = {
@@ -175,9 +189,10 @@ LEAVES = {
 @pytest.mark.parametrize("source", LEAVES.values(), ids=LEAVES)
 def test_an_access_that_no_later_barrier_orders(source, seed):
     """A thread ends; the others go on to a barrier."""
+    module = device().compile(source)
     with pytest.raises(KernelFault) as caught:
-        launched(source, seed)
-    assert caught.value.kind == "race" and launched.recorded == {"k"}
+        launched(module, seed)
+    assert caught.value.kind == "race" and module.recorded == {"k"}
 
 
 UNSET = """
@@ -199,6 +214,7 @@ UNSET = """
 @pytest.mark.parametrize("seed", [0, 1])
 def test_what_several_read_has_been_written(reads, seed):
     """An element is unset; others have read it without using it, or read what lies beside it."""
+    module = device().compile(f"{K}int* x) {{ {UNSET} x += 64 * blockIdx.x; if (t < 32) {{ {reads} }} }}")
     with pytest.raises(KernelFault) as caught:
-        launched(f"{K}int* x) {{ {UNSET} x += 64 * blockIdx.x; if (t < 32) {{ {reads} }} }}", seed)
+        launched(module, seed)
     assert caught.value.kind == "uninitialised-read"

@@ -182,30 +182,33 @@ def test_lanes_give_the_bits_of_one_thread_at_a_time(checks, width, part, optimi
     compare(checks, width, BLOCK, part, optimised=optimised)
 
 
-@BUILDS
-def test_groups_that_are_not_whole_run_one_by_one_and_schedules_change_their_order(optimised):
+@pytest.mark.parametrize(
+    "optimised, wide, narrow",
+    [(False, (4, 8), (0, 8)), pytest.param(True, (2, 4), (0, 4), marks=pytest.mark.soak)],
+    ids=["quick", "optimised"],
+)
+def test_groups_that_are_not_whole_run_one_by_one_and_schedules_change_their_order(optimised, wide, narrow):
     for block in (2, 48):
-        compare("memory", 16, block, (2, 4), optimised=optimised)
-        compare("memory", 4, block, (0, 4), optimised=optimised)
-    compare("memory", 16, BLOCK, (2, 4), 3, optimised)
+        compare("memory", 16, block, wide, optimised=optimised)
+        compare("memory", 4, block, narrow, optimised=optimised)
+    compare("memory", 16, BLOCK, wide, 3, optimised)
 
 
-def test_a_kernel_for_blocks_of_whole_warps_runs_by_warps():
+@pytest.mark.sampled
+@pytest.mark.parametrize("name", ["four windows", "windows", "taps with edges"])
+def test_a_kernel_for_blocks_of_whole_warps_runs_by_warps(name):
     """Two windows of 16 lanes each, too."""
-    names = ("windows", "four windows", "taps with edges")
-    dev = opened(16)
-    module = dev.compile(source(map(BODIES.get, names)))
+    dev, found = opened(16), set()
+    kernel = dev.compile(source([BODIES[name]])).get_function("k0")
     x, j = dev.array(np.arange(256, dtype=np.float32) / 7), dev.array(np.arange(256, dtype=np.int32))
-    found = {}
     for block, row in ((32, 32), (16, 48), (16, 0)):
-        for n in range(len(names)):
-            out = dev.array(np.zeros(256, np.float32))
-            args = x, j, out, np.int32(N)
-            kernel = module.get_function(f"k{n}").fixed(args, row)
-            assert kernel.info.lanes == (32 if row == 32 and target().masks == "i1" else 16)
-            kernel(64 // block, block, args)
-            found.setdefault(n, set()).add(out.get().tobytes())
-    assert all(len(bits) == 1 for bits in found.values())
+        out = dev.array(np.zeros(256, np.float32))
+        args = x, j, out, np.int32(N)
+        fixed = kernel.fixed(args, row)
+        assert fixed.info.lanes == (32 if row == 32 and target().masks == "i1" else 16)
+        fixed(64 // block, block, args)
+        found.add(out.get().tobytes())
+    assert len(found) == 1
 
 
 #: as BODIES, but something is wrong in the line
