@@ -20,6 +20,7 @@ from ..threads import Threads
 from ..values import POISON, Values, across_blocks
 from .lift import LaneText, Unliftable
 
+_EXTREMES = "smin", "smax"
 Pair = tuple[str, str]  # (scalar, vector); "": nothing
 ROW = "%row"  # the state of the first thread of each row
 
@@ -54,6 +55,9 @@ class LaneValues(Values):
                 self._place(f"{name}:u", t, "0")
                 if stride is None:
                     self._place(f"{name}:v", self.text.type(t), "zeroinitializer")
+                if stride is None and t == "i64":
+                    for how in _EXTREMES:
+                        self._place(f"{name}:{how}", t, "0")
             else:
                 t = llvm_type(self.types[name])
                 poison = POISON.get(t) or str(0x7F7F7F7F7F7F7F7F & (1 << TYPES[self.types[name]][1]) - 1)
@@ -92,6 +96,7 @@ class LaneValues(Values):
                 value = self.text.named("zeroinitializer", t) if is_vector else "0"
             elif is_vector:
                 value = self.text.vector(f"load {self.text.type(t)}, ptr {self._slots[key]}")
+                self._recall_extremes(key, value)
             else:
                 value = self.text.emit(f"load {t}, ptr {self._slots[key]}")
             self.text.know(key, value)
@@ -102,6 +107,25 @@ class LaneValues(Values):
         self.text.know(key, value)
         if key in self._slots:
             self.text.line(f"store {t} {value or 'zeroinitializer'}, ptr {self._slots[key]}")
+            self._keep_extremes(key, value)
+
+    # The extremes of an address's vector are found where it is computed, not again in each loop that uses it.
+
+    def _keep_extremes(self, key: str, value: str) -> None:
+        for how, slot in self._extremes(key).items():
+            self.text.line(f"store i64 {self.text.reduced(how, value, 'i64')}, ptr {slot}")
+
+    def _recall_extremes(self, key: str, value: str) -> None:
+        if slots := self._extremes(key):
+            self.text.extremes[value] = {
+                how: self.text.emit(f"load i64, ptr {slot}") for how, slot in slots.items()
+            }
+
+    def _extremes(self, key: str) -> dict[str, str]:
+        """Where those of a register's vector are kept, if they are."""
+        register, _, part = key.rpartition(":")
+        slots = {how: self._slots.get(f"{register}:{how}", "") for how in _EXTREMES}
+        return slots if part == "v" and all(slots.values()) else {}
 
     def _fits(self, register: str, value: str) -> None:
         """Errors: Unliftable, for values of several rows that have but one place."""
