@@ -182,6 +182,12 @@ def solution_kernels(device) -> Kernels:
     return Kernels(device, chosen_kernels())
 
 
+def quick_kernels(device) -> Kernels:
+    """The same for a few steps: compiling them takes longer than running them."""
+    device.quick = True
+    return solution_kernels(device)
+
+
 def chosen_kernels() -> dict[str, Choice]:
     """The solutions' kernels; the student's own in a course without solutions."""
     course = this_course()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.course import Case, Mistake, Program, Puzzle, mistakes_in
-from harness.lenet.checks import check_step, solution_kernels
+from harness.lenet.checks import check_step, quick_kernels
 from harness.lenet.requests import REQUESTS
 from reference import conv, dense, pool
 
@@ -260,7 +260,7 @@ PUZZLE = Puzzle(
         lambda f, case, device, seed: check_step(f, case, device, seed, MISTAKES),
         REQUESTS,
         seconds=10,
-        prepare=solution_kernels,
+        prepare=quick_kernels,
     ),
     cases=(
         Case("all_parameters_zero", dict(batch=2, parameters=0), note="done by hand in the lesson"),

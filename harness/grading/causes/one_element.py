@@ -40,13 +40,8 @@ def one_element(want: Terms, got: Terms, scalars: Mapping[str, float] | None = N
             return f"{place} is {element(more, 1, 0)}; it should be {source}."
     if len(less.at) and len(more.at) and len(want.arrays) == 3:
         for i, j in ((1, 2), (2, 1)):
-            both = [
-                (a, b)
-                for a in range(len(less.at))
-                for b in range(len(more.at))
-                if less.flat(i)[a] == more.flat(i)[b]
-            ]
-            if both:
+            both = np.argwhere(less.flat(i)[:, None] == more.flat(i))
+            if len(both):
                 a, b = both[0]
                 return (
                     f"for {place}, {element(less, i, a)} is multiplied by {element(more, j, b)}; it should be by "

@@ -53,11 +53,11 @@ def test_what_differs_is_told(devices):
         return device.compile(source)
 
     def wide(device, module):
-        return {"p": bytes([device.lanes > 8])}
+        return {"p": bytes([device.lanes > 16])}
 
     tally = Tally()
     compare(Subject("k", load, {"one": wide}), devices, tally)
-    assert tally.differences == ["k, one, 16 lanes: ['p']"]
+    assert tally.differences == ["k, one, 32 lanes: ['p']"]
     assert tally.counts["runs"] == len(lanes.WIDTHS) and tally.counts["kernels as lanes"] == 1
 
     def outside(device, module):

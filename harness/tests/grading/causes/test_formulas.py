@@ -32,15 +32,19 @@ def convolution(
     texts = [compile(text or "((b*K+k)*P+p)*Q+q", "", "eval") for text in (h, w, c, tap, guard, bias, store)]
 
     def run(arrays, d=DIMS):
-        weights, x = arrays["weights"].ravel(), arrays["x"]
-        y = np.zeros((d["batch"], d["K"], d["P"], d["Q"]))
-        for b, k, p, q in np.ndindex(y.shape):
-            total, names = 0.0, {**d, "b": b, "k": k, "p": p, "q": q, "bias": arrays["bias"]}
-            for names["c"], names["r"], names["s"] in np.ndindex(d["C"], d["R"], d["S"]):
-                at = [eval(text, None, names) for text in texts[:5]]
-                if at[4] and at[0] < d["H"] and at[1] < d["W"] and at[3] < weights.size:
-                    total += weights[at[3]] * x[b, at[2], at[0], at[1]]
-            y.flat[eval(texts[6], None, names)] = total + eval(texts[5], None, names)
+        weights, x = arrays["weights"].ravel().astype(float), arrays["x"]
+        outs, sums = [tuple(d[size] for size in names) for names in (("batch", "K", "P", "Q"), "CRS")]
+        places = dict(zip("bkpqcrs", np.indices(outs + sums, sparse=True), strict=True))
+        names = {**d, **places, "bias": arrays["bias"], "max": np.maximum}
+        *at, bias, store = [eval(text, None, names) for text in texts]
+        h, w, c, tap, there = (np.broadcast_to(each, outs + sums) for each in at)
+        there = (there != 0) & (h < d["H"]) & (w < d["W"]) & (tap < weights.size)
+        h, w, tap = (np.where(there, each, 0) for each in (h, w, tap))
+        total = np.where(there, weights[tap] * x[places["b"], c, h, w], 0).sum((4, 5, 6))
+        y = np.zeros(outs)
+        y.flat[np.broadcast_to(store, outs + (1, 1, 1)).ravel()] = (
+            total + bias.reshape(bias.shape[:4])
+        ).ravel()
         return {"y": y}
 
     return run
@@ -90,7 +94,7 @@ def said(run, kernel=KERNEL, dims=DIMS, alone=False):
         ({"guard": "c*R*S+r*S+s<2+p+q"}, "the sums of y stop early, in the order of c, r and s"),
         ({"guard": "c*R*S+r*S+s<2+p+q"}, "those after them are not."),
         (
-            {"guard": "c==p and r==q and s==(p+q)%3"},
+            {"guard": "(c==p) & (r==q) & (s==(p+q)%3)"},
             "each element of y gets at most one product; it should be the sum of up to 18.",
         ),
         ({"tap": "(k*R*S+c*R*S+r*S+s)%36"}, "a step along k moves by 6 in weights; it should move by 18"),

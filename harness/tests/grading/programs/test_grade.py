@@ -159,18 +159,18 @@ def test_a_mistake_is_explained_in_a_sentence(puzzle, old, new, says, finding):
     assert says in "\n".join(finding(puzzle, edited(puzzle, old, new)).lines)
 
 
-FIRST = "    warm_up = max(1, steps // 10)\n"  # a line that the first case comes to at once
+FIRST = '    net.launch("conv2d_forward", net.images,'  # the first case comes to it at once
 
 
 def test_what_never_ends_is_stopped_at_its_line(grade):
-    verdict, text = grade(TRAINING, edited(TRAINING, FIRST, "    while True:\n        pass\n"), seconds=0.3)
-    assert verdict.kind == "timeout" and re.search(r"train.py:\d+: its time is up here", text)
+    verdict, text = grade(STEP, edited(STEP, FIRST, "    while True:\n        pass\n" + FIRST), seconds=0.3)
+    assert verdict.kind == "timeout" and re.search(r"step.py:\d+: its time is up here", text)
 
 
 def test_what_cannot_be_stopped_is_ended(grade, monkeypatch):
     monkeypatch.setattr(programs, "GRACE", 0.2)
     stubborn = "    import signal\n    signal.setitimer(signal.ITIMER_REAL, 0)\n    while True: pass\n"
-    verdict, text = grade(TRAINING, edited(TRAINING, FIRST, stubborn), seconds=0.3)
+    verdict, text = grade(STEP, edited(STEP, FIRST, stubborn + FIRST), seconds=0.3)
     assert verdict.kind == "timeout" and "was ended" in text
 
 
