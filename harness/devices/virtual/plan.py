@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import LaunchError
 from ..launching import Limits, check_arguments, check_shape
 from ..texture import SurfaceObject
+from .analyse.warps import WARP
 from .array import Array
 from .compile.modules import KernelInfo
 from .compile.recipes import Check
@@ -43,7 +44,8 @@ class Plan:
         self.grid_sync, self.threads, self.blocks = info.grid_sync, prod(block), prod(grid)
         self.slots = self._slots(device, info)
         together, one_row = info.together, block[0] == self.threads >= info.together
-        in_a_row = info.lanes > 1 and one_row and not info.coroutine  # left-over threads run one by one
+        # left-over threads run one by one; code for warps relies on rows of whole ones
+        in_a_row = 1 < info.lanes < WARP and one_row and not info.coroutine
         in_row = together if block[0] % together == 0 or in_a_row else 1
         self.rows = info.rows if block[0] % together == 0 and block[1] % info.rows == 0 else 1
         self.coarsening = in_row * self.rows

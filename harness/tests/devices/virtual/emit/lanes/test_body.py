@@ -211,6 +211,16 @@ def test_a_kernel_for_blocks_of_whole_warps_runs_by_warps(name):
     assert len(found) == 1
 
 
+def test_other_blocks_than_a_kernel_is_compiled_for_run_thread_by_thread():
+    """In blocks of whole warps, a warp is on one side of a multiple of 32."""
+    body = f"{I} if (i >= 64) return; out[i] = x[i];"
+    kernel, dev = opened(16).compile(source([body])).get_function("k0"), opened(16)
+    out, x = dev.array(np.zeros(256, np.float32)), dev.array(np.ones(256, np.float32))
+    args = x, dev.array(np.zeros(1, np.int32)), out, np.int32(N)
+    kernel.fixed(args, 32)(2, 48, args)
+    assert out.get().tolist() == [1] * 64 + [0] * 192
+
+
 #: as BODIES, but something is wrong in the line
 WRONG = {
     "one too far": f"{I} float v = x[i];\nout[i * 5] = v;  // FAULT",
