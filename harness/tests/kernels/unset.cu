@@ -2,9 +2,14 @@
 // The line of a fault ends in its kernel's name; that of what the fault leads to, in OTHER and the name.
 
 #include <cuda_fp16.h>
-#include <cuda_pipeline.h>
 #include <mma.h>
 #include <stdio.h>
+
+// what <cuda_pipeline.h> has, whose many instances of templates take long to compile
+#define __pipeline_memcpy_async(to, from, n) asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" \
+    :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "n"(n) : "memory")
+#define __pipeline_commit() asm volatile("cp.async.commit_group;" ::: "memory")
+#define __pipeline_wait_prior(n) asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory")
 
 #define KERNEL extern "C" __global__ void
 

@@ -17,7 +17,8 @@ LEAVING = {
 
 @pytest.mark.parametrize("name", LEAVING)
 def test_a_barrier_orders_nothing_that_threads_did_who_left_before_it(name):
-    source = f"""#include <cooperative_groups.h>
+    header = "#include <cooperative_groups.h>" * ("cooperative" in name)
+    source = f"""{header}
 extern "C" __global__ void k(int* x) {{
     int t = threadIdx.x;
     if (t == 31) x[0] = 1;  // FIRST

@@ -432,6 +432,7 @@ def check_programs(seed: int, many: int) -> dict[str, int]:
     return kinds
 
 
-def test_random_programs():
-    kinds = check_programs(seed=2, many=36)
-    assert min(kinds.values()) > 3
+@pytest.mark.parametrize("many", [18, pytest.param(72, marks=pytest.mark.soak)])
+def test_random_programs(many):
+    kinds = check_programs(seed=2, many=many)
+    assert min(kinds.values()) > many // 12

@@ -54,8 +54,8 @@ def test_lanes_give_the_bits_of_one_thread_at_a_time(width, optimised):
 
 #: as BODIES, but something is wrong in the line
 WRONG = {
-    "a row behind the array": f"{TILE} unsigned r[4];\nldmatrix_x4(r, &own[lane][0] + (t == 77) * 4096);  // FAULT\nout[i] = r[0];",
-    "a row that is not aligned": f"{TILE} unsigned r[4];\nldmatrix_x2(r, &own[lane][0] + (t == 41));  // FAULT\nout[i] = r[0];",
+    "a row behind the array": f"{TILE} unsigned r[4];\nldmatrix_x4(r, &own[lane][0] + (t == 95) * 4096);  // FAULT\nout[i] = r[0];",
+    "a row that is not aligned": f"{TILE} unsigned r[4];\nldmatrix_x2(r, &own[lane][0] + (t == 47));  // FAULT\nout[i] = r[0];",
 }
 
 
