@@ -7,6 +7,7 @@ import os
 import re
 import struct
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from harness.report.html import page
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
 PUZZLE = COURSE.load("01")
+PUZZLE = replace(PUZZLE, cases=PUZZLE.cases[:2])
 RIGHT = PUZZLE.solution_path.read_text(encoding="utf-8")
 
 # -- other people's files --------------------------------------------------------------------------------------

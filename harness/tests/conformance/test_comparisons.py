@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 import pytest
 
 from harness.tests.conformance.exact import F16, order
-from harness.tests.conformance.ptx_rows import FORMATS, Case, check
+from harness.tests.conformance.ptx_rows import FORMATS, Case, check, compared
 
 ORDERED = {
     "eq": operator.eq,
@@ -204,6 +204,7 @@ GROUPS = {
 }
 
 
+@compared
 @pytest.mark.parametrize("group", GROUPS)
-def test_comparisons(unchecked_device, group):
-    check(unchecked_device, GROUPS[group])
+def test_comparisons(unchecked_device, group, every):
+    check(unchecked_device, GROUPS[group], every)

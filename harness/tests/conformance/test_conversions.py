@@ -9,7 +9,7 @@ import pytest
 
 from harness.tests.conformance import exact
 from harness.tests.conformance.exact import BF16, F16, F32, F64, NAN, Format
-from harness.tests.conformance.ptx_rows import FORMATS, Case, check
+from harness.tests.conformance.ptx_rows import FORMATS, Case, check, compared
 
 ROUND = ("rn", "rz", "rm", "rp")
 ROUND_TO_INTEGER = ("rni", "rzi", "rmi", "rpi")
@@ -205,6 +205,7 @@ GROUPS = {
 }
 
 
+@compared
 @pytest.mark.parametrize("group", GROUPS)
-def test_conversions(unchecked_device, group):
-    check(unchecked_device, GROUPS[group])
+def test_conversions(unchecked_device, group, every):
+    check(unchecked_device, GROUPS[group], every)

@@ -151,16 +151,17 @@ def run(program: Program, dev, module) -> str:
     return "" if np.array_equal(out.get(), expected) else f"{out.get()}, not {expected}"
 
 
+#: full checks see more where it is about memory, and otherwise take three times as long; the headers of libcu++ and
+#: cooperative groups take seconds
+BY_DAY = dict.fromkeys(("language", "memory", "spaces"), "full")
+BY_DAY |= dict.fromkeys(("hints", "mathematics", "textures", "vectors", "warps"), "memory")
 RUNNING = sorted(path.stem for path in FOLDER.glob("*.cu") if path.stem != "refused")
 
 
 @pytest.mark.parametrize(
     ("file", "checks"),
     [
-        # full checks see more; the headers of libcu++ and cooperative groups take seconds
-        pytest.param(
-            file, checks, marks=[pytest.mark.soak] * (file in ("libraries", "groups") or checks == "memory")
-        )
+        pytest.param(file, checks, marks=[pytest.mark.soak] * (BY_DAY.get(file) != checks))
         for file, checks in product(RUNNING, FLAVOURS)
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 
 from harness.tests.conformance import exact
 from harness.tests.conformance.exact import BF16, F16, NAN
-from harness.tests.conformance.ptx_rows import FORMATS, Case, Near, check, number
+from harness.tests.conformance.ptx_rows import FORMATS, Case, Near, check, compared, number
 
 FUNCTIONS = {"add": exact.add, "sub": exact.sub, "mul": exact.mul, "fma": exact.fma}
 CANONICAL = 0x7FFF
@@ -111,6 +111,7 @@ APPROXIMATE = [
 GROUPS = {"arithmetic": ARITHMETIC, "fused": FUSED, "ties": TIES, "signs": SIGNS, "approximate": APPROXIMATE}
 
 
+@compared
 @pytest.mark.parametrize("group", GROUPS)
-def test_half(unchecked_device, group):
-    check(unchecked_device, GROUPS[group])
+def test_half(unchecked_device, group, every):
+    check(unchecked_device, GROUPS[group], every)

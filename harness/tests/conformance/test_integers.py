@@ -7,7 +7,7 @@ from operator import or_
 
 import pytest
 
-from harness.tests.conformance.ptx_rows import Case, check
+from harness.tests.conformance.ptx_rows import Case, check, compared
 
 INTS = ("u16", "s16", "u32", "s32", "u64", "s64")
 BITS = ("b16", "b32", "b64")
@@ -492,6 +492,7 @@ GROUPS = {
 }
 
 
+@compared
 @pytest.mark.parametrize("group", GROUPS)
-def test_integers(unchecked_device, group):
-    check(unchecked_device, GROUPS[group])
+def test_integers(unchecked_device, group, every):
+    check(unchecked_device, GROUPS[group], every)
