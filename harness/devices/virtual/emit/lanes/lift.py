@@ -45,6 +45,7 @@ class LaneText(RowText):
         self.all_lanes = "splat (i1 true)" if masks == "i1" else "splat (i32 -1)"
         self.vectors: set[str] = set()  # the values that are
         self.extremes: dict[str, dict[str, str]] = {}  # of a vector: what `reduced` is, where that is known
+        self.widened: set[str] = set()  # vectors of 32-bit numbers as 64 bits
 
     def type(self, scalar: str) -> str:
         return f"<{self.width} x {self.masks if scalar == 'i1' else scalar}>"

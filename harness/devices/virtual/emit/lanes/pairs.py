@@ -76,8 +76,11 @@ class Pairs:
             return e.op(f"sub {t}", 0, first), self._vector("sub", t, "zeroinitializer", rest) if rest else ""
         second, more = others[0]
         if kind == "shl":
-            amount = f"splat ({t} {second})"
-            return e.op(f"shl {t}", first, second), self._vector("shl", t, rest, amount) if rest else ""
+            moved = self._vector("shl", t, rest, f"splat ({t} {second})") if rest else ""
+            if rest in e.text.widened and second.isdecimal() and int(second) < 32:
+                ends = e.text.extremes[rest].items()
+                e.text.extremes[moved] = {how: e.op(f"shl {t}", x, second) for how, x in ends}
+            return e.op(f"shl {t}", first, second), moved
         if kind in ("add", "sub"):
             if rest and more or more and kind == "sub":
                 rest = self._vector(kind, t, rest or "zeroinitializer", more)
@@ -128,6 +131,8 @@ class Pairs:
         found = wide, self._cast("sext", rest, "i32", "i64")
         if by:
             found = self._computed("mul", [found, (by, "")], "i64")
+        if not by:
+            e.text.widened.add(found[1])
         if by.isdecimal() or not by:
             ends = {"smin": low, "smax": high}
             e.text.extremes[found[1]] = {how: e.op("mul i64", x, by) if by else x for how, x in ends.items()}

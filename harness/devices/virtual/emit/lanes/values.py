@@ -7,6 +7,7 @@ that access consecutive memory are known to do so without another check. Everyth
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,6 +33,8 @@ class LaneValues(Values):
         super().__init__(text, threads, special)
         self.lanes, self.mask, self.merging = lanes, "", False
         self._first = False  # whether registers are read for the first lane alone
+        self._widened: set[str] = set()  # where vectors of 32-bit numbers as 64 bits are kept
+        self.writes: Counter[str] = Counter()  # how many instructions write a register
         self.anchors = ""  # the table of what anchors keep, see `exact`
         rows = _Rows()
         self.of_rows = SpecialRegisters(text, State(text, rows), rows)
@@ -43,6 +46,9 @@ class LaneValues(Values):
     def declare(self, function: Function) -> None:
         """Slots for registers that live across blocks."""
         self.types |= function.regs
+        self.writes.update(
+            name for item in function.body if isinstance(item, Instruction) for name in item.writes
+        )
         if self.text.rows > 1:
             self._find_rows()
         across = across_blocks(function)
@@ -112,11 +118,15 @@ class LaneValues(Values):
     # The extremes of an address's vector are found where it is computed, not again in each loop that uses it.
 
     def _keep_extremes(self, key: str, value: str) -> None:
+        if value in self.text.widened:
+            self._widened.add(key)
         for how, slot in self._extremes(key).items():
             self.text.line(f"store i64 {self.text.reduced(how, value, 'i64')}, ptr {slot}")
 
     def _recall_extremes(self, key: str, value: str) -> None:
         if slots := self._extremes(key):
+            if key in self._widened and self.writes[key.rpartition(":")[0]] == 1:
+                self.text.widened.add(value)
             self.text.extremes[value] = {
                 how: self.text.emit(f"load i64, ptr {slot}") for how, slot in slots.items()
             }
