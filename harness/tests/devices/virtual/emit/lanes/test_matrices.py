@@ -59,7 +59,6 @@ WRONG = {
 }
 
 
-@pytest.mark.sampled(2)
 @BUILDS
 @pytest.mark.parametrize("name", WRONG)
 def test_a_fault_names_the_thread_and_the_line(name, optimised):
