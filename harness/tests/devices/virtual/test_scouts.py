@@ -101,6 +101,7 @@ RACES = {  # what is wrong -> the kernel's body
 }
 
 
+@pytest.mark.sampled  # each under one seed
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("what", RACES)
 def test_races(what, seed):
