@@ -248,6 +248,11 @@ class Module(CompiledFile):
         rank = {line: i for i, line in enumerate(sorted(set(lines)))}
         self.site_lines = np.array([rank[line] for line in lines], np.uint32)
 
+    @property
+    def times_launches(self) -> bool:
+        """Whether the code may be replaced by better code."""
+        return self.quick or self.device.races and not self.scouted
+
     def optimise_when_due(self) -> None:
         """Optimises once launches have taken as long as optimising will, so that the total is at most twice
         the optimum; with full checks, compiles lanes likewise."""

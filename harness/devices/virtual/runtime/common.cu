@@ -41,7 +41,12 @@ static __device__ u64 monotonic_time() {
     return now[0] * 1000000000ull + now[1];
 }
 
-static __device__ int is_late(Env* env) { return processor_time() - env->started > launch_of(env)->time_limit; }
+// A worker's clock takes as long to read as a small block runs, so that is first done after a slice.
+static __device__ int is_late(Env* env) {
+    u64 now = processor_time();
+    if (!env->started) env->started = now;
+    return now - env->started > launch_of(env)->time_limit;
+}
 
 // What a kernel's clocks show: every read of one advances them all. Builds of a kernel take different times, which the
 // kernel must not see, and none of them is a GPU's time.

@@ -645,8 +645,6 @@ static __device__ void missing_block(Env* env, u32 slots) {
 EXPORT void rt_run(Env* env) {
     u32 slots = launch_of(env)->slots;
     prepare(env, slots);
-    u64 now = processor_time();
-    for (u32 s = 0; s < slots; s++) env[s].started = now;
     if (slots == 1) {
         while (next_block(env)) call_block((u64)env);
         return;

@@ -48,7 +48,7 @@ struct Env {
     u32 blind;           // a call is under way whose result is not used
     u32 final;           // a call after which the thread may end while others go on to a barrier
     u32 full[32];        // per warp: time of the last collective of all its lanes
-    u64 started;         // processor time of the worker's thread when the launch began, in nanoseconds
+    u64 started;         // processor time of the worker's thread when it was first asked for in the launch, in nanoseconds; or 0
     u64 arrived_clock[16];  // per barrier number: what bar.arrive has handed over
     u32 arrived[16];     // per barrier number: arrivals by bar.arrive
     u32 running;         // the block has threads that have not ended
