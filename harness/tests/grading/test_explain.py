@@ -14,6 +14,7 @@ from harness.grading.grade import Options, grade_file
 from harness.grading.runs import Outcome
 from harness.grading.verdict import Verdict
 from harness.maintain import check_mistakes
+from harness.tests.grading.first_cases import small
 from harness.tests.lenet.small import ROOT
 
 from .test_grade_puzzles import PUZZLES
@@ -48,9 +49,13 @@ def test_what_is_added_up_is_told(tmp_path, monkeypatch):
     path = tmp_path / "kernel.cu"
     path.write_text(text[:start] + body, encoding="utf-8")
     said = r"In case .*, a step along p moves by (\d+) in input(?:, as in grad_output \(W_out\))?; it should move by (\d+)"
-    assert re.search(said, str(grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient).lines))
+    assert re.search(
+        said, str(grade_file(small(puzzle), path, Options("cpu", 0), check_mistakes.impatient).lines)
+    )
     monkeypatch.setattr(budget, "MOST", 0)
-    assert "In case" not in str(grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient).lines)
+    assert "In case" not in str(
+        grade_file(small(puzzle), path, Options("cpu", 0), check_mistakes.impatient).lines
+    )
 
 
 def test_who_adds_what_to_what_in_a_tree(tmp_path):
@@ -62,7 +67,7 @@ def test_who_adds_what_to_what_in_a_tree(tmp_path):
     path.write_text(
         text[:start] + tree + text[text.index("        __syncthreads();\n    }", start) :], encoding="utf-8"
     )
-    lines = str(grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient).lines)
+    lines = str(grade_file(small(puzzle), path, Options("cpu", 0), check_mistakes.impatient).lines)
     found = re.search(
         r"thread (\d+) adds to part\[(\d+)\], and thread (\d+) adds part\[(\d+)\] to its own", lines
     )
@@ -91,7 +96,7 @@ def test_a_tree_that_only_halves_powers_of_two(tmp_path):
         text = text.replace(old, new)
     path = tmp_path / "kernel.cu"
     path.write_text(text, encoding="utf-8")
-    (says,) = grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient).causes
+    (says,) = grade_file(small(puzzle, 8), path, Options("cpu", 0), check_mistakes.impatient).causes
     assert says.startswith("In case block_of_7, what threads ")
     assert says.endswith(
         " All blocks of 2, 4, 8 ... threads are right: half of an odd number of threads leaves one out."
@@ -163,7 +168,7 @@ def test_a_named_mistake_is_told_with_the_threads_that_are_lacking(tmp_path):
     body = "\nint b = blockIdx.x * blockDim.x + threadIdx.x;\nif (b == 0) *mean = 0.0f;\nif (b < batch) atomicAdd(mean, losses[b] / batch);"
     path = tmp_path / "a.cu"
     path.write_text(text[:begin] + body + text[end:], encoding="utf-8")
-    lines = grade_file(puzzle, path, Options("cpu", 0)).lines
+    lines = grade_file(small(puzzle), path, Options("cpu", 0)).lines
     assert any("has only one thread, so no thread does b = 1 or more." in line for line in lines)
 
 
@@ -173,7 +178,7 @@ def test_a_stored_comparison_is_not_called_a_dropped_fraction(tmp_path):
     path = tmp_path / "kernel.cu"
     right = "input[i] > 0.0f ? grad_output[i] : 0.0f;"
     path.write_text(text.replace(right, "grad_output[i] * input[i] > 0.0f;"), encoding="utf-8")
-    (says, *_) = grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient).causes
+    (says, *_) = grade_file(small(puzzle), path, Options("cpu", 0), check_mistakes.impatient).causes
     assert "stores 0 or 1 in grad_input: whether grad_output[i] * input[i] > 0.0f holds." in says
 
 
@@ -192,7 +197,7 @@ def test_a_tree_of_warps_that_only_halves_powers_of_two(tmp_path):
 """
     path = tmp_path / "kernel.cu"
     path.write_text(text[:start] + tree + text[end:], encoding="utf-8")
-    (says,) = grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient).causes
+    (says,) = grade_file(small(puzzle, 12), path, Options("cpu", 0), check_mistakes.impatient).causes
     assert "what warp " in says
     assert says.endswith(
         " All blocks of 2, 4, 8 ... threads are right: half of an odd number of warps leaves one out."
@@ -208,6 +213,6 @@ def test_parameters_in_another_order_are_no_suspicion(tmp_path):
     swapped = text[: first[0]] + names[2] + text[first[1] : second[0]] + names[1] + text[second[1] :]
     path = tmp_path / "kernel.cu"
     path.write_text(swapped, encoding="utf-8")
-    verdict = grade_file(puzzle, path, Options("cpu", 0), check_mistakes.impatient)
+    verdict = grade_file(small(puzzle), path, Options("cpu", 0), check_mistakes.impatient)
     (cause,) = (c for c in verdict.causes if "The launch passes grad_output, input" in c)
     assert cause not in verdict.suspicions

@@ -18,6 +18,7 @@ from harness.grading.grade import Options, grade_file
 from harness.maintain import check_mistakes
 from harness.report.text import MOST_LINES, verdict_lines
 from harness.tests import sampled
+from harness.tests.grading.first_cases import small
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
 PUZZLES = {p.id: p for p in COURSE.puzzles() if p.kernels}  # those in Python: programs/test_grade
@@ -36,10 +37,11 @@ def lines(verdict):
 def grade(tmp_path):
     """Grades a text (or bytes) as the kernel file of a puzzle; every report is short."""
 
-    def run(puzzle, source, name="kernel.cu", seed=0):
+    def run(puzzle, source, name="kernel.cu", seed=0, whole=False):
         puzzle, path = PUZZLES[puzzle] if isinstance(puzzle, str) else puzzle, tmp_path / name
         if source is not None:
             path.write_bytes(source if isinstance(source, bytes) else source.encode())
+        puzzle = puzzle if whole else small(puzzle)
         verdict = grade_file(puzzle, path, Options("cpu", seed), check_mistakes.impatient)
         assert len(lines(verdict)) <= MOST_LINES
         assert pickle.loads(pickle.dumps(verdict)).lines == verdict.lines
@@ -105,7 +107,7 @@ def test_a_mistake_is_explained(name, grade):
 
 def test_a_hundred_thousand_printf_lines_are_cut_and_it_is_said(grade):
     loop = 'for (int i = 0; i < 100000; i++) printf("sum %d\\n", i);\n    float sum = 0.0f;'
-    verdict = grade(WEIGHTS, edited(("float sum = 0.0f;", loop)))
+    verdict = grade(WEIGHTS, edited(("float sum = 0.0f;", loop)), whole=True)
     assert verdict.exit_status == 1 and verdict.stdout.startswith("sum 0\n")
     assert any(
         re.search("and [0-9,]+ more lines, cut|printed [0-9,]+ lines", line) for line in lines(verdict)
@@ -176,10 +178,12 @@ RIGHT = {
 def test_another_right_way_to_write_it_passes(name, grade):
     old, new = RIGHT[name]
     assert old in solution(WEIGHTS)
-    verdict = grade(WEIGHTS, HELPER + solution(WEIGHTS).replace(old, new))
+    verdict = grade(WEIGHTS, HELPER + solution(WEIGHTS).replace(old, new), whole=True)
     assert verdict.passed, lines(verdict)
 
 
 def test_another_seed_changes_inputs_and_not_the_verdict(tmp_path):
     puzzle = PUZZLES[WEIGHTS]
-    assert all(grade_file(puzzle, puzzle.solution_path, Options("cpu", seed)).passed for seed in (1, 2))
+    assert all(
+        grade_file(small(puzzle), puzzle.solution_path, Options("cpu", seed)).passed for seed in (1, 2)
+    )

@@ -13,6 +13,7 @@ from harness.grading.causes import noting
 from harness.grading.causes.fault_values import MOVED, insert, is_flat
 from harness.grading.causes.noting import probe_of
 from harness.grading.grade import Options, grade_file
+from harness.tests.grading.first_cases import small
 from harness.tests.lenet.small import ROOT
 
 COURSE = Course(ROOT)
@@ -32,7 +33,7 @@ def said(tmp_path, monkeypatch):
             source = source.replace(old, new, 1)
         path = tmp_path / "kernel.cu"
         path.write_text(source, encoding="utf-8")
-        verdict = grade_file(puzzle, path, Options("cpu", 0))
+        verdict = grade_file(small(puzzle), path, Options("cpu", 0))
         assert verdict.kind == "fault"
         return verdict.lines
 

@@ -7,6 +7,7 @@ import pytest
 from harness.course.checkout import Course
 from harness.grading import grade
 from harness.grading.grade import Options, grade_file
+from harness.tests.grading.first_cases import small
 from harness.tests.lenet.small import ROOT
 
 LOAD = "a[y][x] = row < M && start + x < K ? A[row * K + start + x] : 0.0f;"
@@ -35,5 +36,5 @@ def test_a_zero_is_asked_for_where_it_is_all_that_is_missing(load, says, tmp_pat
     assert LOAD in source
     path = tmp_path / "kernel.cu"
     path.write_text(source.replace(LOAD, load), encoding="utf-8")
-    found = [line for line in grade_file(puzzle, path, Options("cpu", 0)).lines if STORES in line]
+    found = [line for line in grade_file(small(puzzle), path, Options("cpu", 0)).lines if STORES in line]
     assert found == [says] * bool(says)

@@ -7,6 +7,7 @@ import pytest
 from harness.grading.causes.shares import described
 from harness.grading.grade import Options, grade_file
 
+from ..first_cases import small
 from ..test_grade_puzzles import PUZZLES
 
 
@@ -17,7 +18,7 @@ def said(path, number, *edits):
         assert old in source
         source = source.replace(old, new, 1)
     (path / "kernel.cu").write_text(source, encoding="utf-8")
-    return str(grade_file(puzzle, path / "kernel.cu", Options("cpu", 0)).lines)
+    return str(grade_file(small(puzzle), path / "kernel.cu", Options("cpu", 0)).lines)
 
 
 def test_a_share_that_is_lost_or_doubled():

@@ -8,6 +8,7 @@ from harness.course.checkout import Course
 from harness.grading import grade
 from harness.grading.causes.written import described
 from harness.grading.grade import Options, grade_file
+from harness.tests.grading.first_cases import small
 from harness.tests.lenet.small import ROOT
 
 COURSE = Course(ROOT)
@@ -52,7 +53,7 @@ def test_what_was_written(number, edit, says, tmp_path, monkeypatch):
     assert edit[0] in source
     path = tmp_path / "kernel.cu"
     path.write_text(source.replace(*edit, 1), encoding="utf-8")
-    verdict = grade_file(puzzle, path, Options("cpu", 0))
+    verdict = grade_file(small(puzzle, 6), path, Options("cpu", 0))
     assert verdict.diagnosis == "uninitialised-read"
     told = [line for line in verdict.lines if line.startswith("By then")]
     assert len(told) == bool(says) and all(line.endswith(says) for line in told), verdict.lines

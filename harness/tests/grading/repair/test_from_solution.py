@@ -170,9 +170,8 @@ EXCHANGED = """extern "C" __global__ void sgd_step(float* weights, float* veloci
 
 
 def test_the_parameters_that_the_stub_gives_stay_as_they_are():
-    sgd = COURSE.load("11")
-    verdict = graded(sgd, EXCHANGED, Options("cpu"))
-    found = repairs(sgd, EXCHANGED, verdict, seconds=SECONDS)
+    verdict = graded(puzzle("11"), EXCHANGED, Options("cpu"))
+    found = repairs(puzzle("11"), EXCHANGED, verdict, seconds=SECONDS)
     assert found and {line for repair in found for line in repair.lines} == {6, 8}
 
 
@@ -231,8 +230,9 @@ def test_a_loop_of_one_statement_is_not_too_much_to_tell():
 @pytest.mark.soak
 @pytest.mark.parametrize("number", sorted(p.parent.name for p in COURSE.root.glob("puzzles/*/kernel.cu")))
 def test_mistakes_of_the_course_are_repaired_in_their_lines(number):
-    found = [*rows(puzzle(number), sample=4, seed="nightly")]
+    whole = COURSE.load(number)
+    found = [*rows(whole, sample=4, seed="nightly")]
     for row in found:
         for made in row.repairs:
-            assert graded(puzzle(number), made.text, Options("cpu")).passed, row.mistake
+            assert graded(whole, made.text, Options("cpu")).passed, row.mistake
     assert sum(row.found == "right" for row in found) >= len(found) - 1

@@ -24,6 +24,7 @@ from harness.grading.repair.search import Search, repairs
 from harness.grading.verdict import Verdict
 from harness.maintain.check import graded
 from harness.tests.devices.virtual.launches import K
+from harness.tests.grading.first_cases import small
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
 SECONDS = 300  # on a busy machine too
@@ -37,7 +38,8 @@ def no_search_for_sums(monkeypatch):
 
 @cache
 def puzzle(number: str):
-    return COURSE.load(COURSE.resolve(number))
+    found = COURSE.load(COURSE.resolve(number))
+    return found if found.gates else small(found)
 
 
 def found(number: str, old: str, new: str):
