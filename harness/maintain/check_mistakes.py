@@ -233,14 +233,15 @@ class Examination(WrongKernels):
         """A mistake, from the module of all mistakes that need this build; None if it does not."""
         if not self.needs(self.own[name], checks):
             return None
+        needed = [n for n, m in self.own.items() if self.needs(m, checks)]
+        # the same file as when a student's kernel is graded; in other builds, lines are those of `texts`
+        kept = needed if checks == "draft" else list(self.own)
         if checks not in self.modules:
-            texts = [
-                text if self.needs(self.own[n], checks) else blank(text) for n, text in self.plain.items()
-            ]
+            texts = [self.plain[n] if n in needed else blank(self.plain[n]) for n in kept]
             module = compiled(together(texts)[0], self.opened(checks), self.puzzle)
             module.track = alone
             self.modules[checks] = module
-        return Variant(self.modules[checks], f"m{list(self.own).index(name)}")
+        return Variant(self.modules[checks], f"m{kept.index(name)}")
 
     def needs(self, mistake: Mistake, checks: str) -> bool:
         """Will the mistake certainly run in this build? Most are found in the first."""

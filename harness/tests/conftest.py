@@ -98,6 +98,15 @@ def one_runtime(cache_directory):
 
 
 @pytest.fixture(scope="session")
+def runtimes(one_runtime):
+    """Both of the runtime's objects are in the cache: a program that a test starts would not wait for them."""
+    from harness.devices.virtual.compile import link
+
+    for whole in (False, True):
+        link.runtime_object(whole)
+
+
+@pytest.fixture(scope="session")
 def unchecked_device():
     """A virtual GPU for kernels that are trusted: no access is checked, and compiling is quick."""
     from harness.devices.virtual.device import VirtualGPU

@@ -26,7 +26,14 @@ def imports_of(path: Path, known: set[str]) -> set[str]:
         node = todo.pop()
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             continue
-        todo += ast.iter_child_nodes(node)
+        for part in (
+            "body",
+            "orelse",
+            "handlers",
+            "finalbody",
+            "cases",
+        ):  # statements; expressions import nothing
+            todo += getattr(node, part, ())
         if isinstance(node, ast.ImportFrom):
             above = folder.split(".")[: len(folder.split(".")) - node.level + 1] if node.level else []
             module = ".".join([*above, *([node.module] if node.module else [])])

@@ -107,7 +107,7 @@ def course(tmp_path):
 
 
 @pytest.fixture
-def watching(course):
+def watching(course, runtimes):
     opened = []
 
     def start(*arguments):
