@@ -187,6 +187,8 @@ class Examination(WrongKernels):
         ]
 
     def grade(self, puzzle: Puzzle, mistake: Mistake, text: str, options: Options) -> Verdict:
+        if reads_unset(mistake):
+            return graded(puzzle, text, options, following)
         if text == self.texts[mistake.name]:
             try:
                 return graded(puzzle, text, options, self.opener(mistake))
@@ -245,7 +247,7 @@ class Examination(WrongKernels):
 
     def needs(self, mistake: Mistake, checks: str) -> bool:
         """Will the mistake certainly run in this build? Most are found in the first."""
-        if "compile" in mistake.expected:
+        if "compile" in mistake.expected or reads_unset(mistake):
             return False
         if checks == "draft" and mistake.says:
             return True
@@ -260,6 +262,11 @@ class Examination(WrongKernels):
 def is_named(mistake: Mistake) -> bool:
     """Whether its output is expected to identify it."""
     return not set(mistake.expected) <= FAULTS | KINDS
+
+
+def reads_unset(mistake: Mistake) -> bool:
+    """Whether it will be compiled again to track unset values, see `following`."""
+    return "uninitialised-read" in mistake.expected and not mistake.says
 
 
 class Alone(Exception):
