@@ -108,6 +108,14 @@ def test_a_sum_of_products(wrong, says):
     assert not bias or "store" in wrong
 
 
+def test_an_element_is_multiplied_by_another_in_one_sum():
+    (products, _) = said(convolution(tap="((k*C+c)*R+r)*S+s+(b+k+p+q+c+r+s==0)"))
+    assert products == (
+        "for y[b=0,k=0,p=0,q=0], x[b=0,c=0,h=0,w=0] is multiplied by weights[k=0,c=0,r=0,s=1]; it should be by "
+        "weights[k=0,c=0,r=0,s=0]."
+    )
+
+
 def test_a_place_between_two_elements_is_not_one_outside():
     def scatter(arrays, whole_only=False):
         x = np.zeros(6)
