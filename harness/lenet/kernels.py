@@ -39,7 +39,7 @@ SIZES = {
     "ty": 16,
 }
 
-WORTH_COMPILING = 2.0  # total seconds a launch may take before its kernel is compiled for its sizes
+WORTH_COMPILING = 0.5  # total seconds a launch may take before its kernel is compiled for its sizes
 
 
 class Bound:
