@@ -4,7 +4,7 @@ check."""
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -47,24 +47,12 @@ def graded(puzzle: Puzzle, text: str, options: Options, opener: Callable | None 
         return grade_file(puzzle, path, options, opener)
 
 
-def wrong_kernels(
-    puzzle: Puzzle, kernel: Kernel, shortly: bool = False, of: Sequence[Mistake] | None = None
-) -> Iterator[str]:
-    """Problems with the mistakes of one kernel, or with some of them. shortly: run each in only one build, see
-    Examination."""
-    some = puzzle.mistakes_of(kernel) if of is None else of
-    if some:
-        with Examination(puzzle, kernel, shortly, some) as examination:
-            for m in some:
+def wrong_kernels(puzzle: Puzzle, kernel: Kernel, shortly: bool = False) -> Iterator[str]:
+    """Problems with the mistakes of one kernel. shortly: run each in only one build, see Examination."""
+    if own := puzzle.mistakes_of(kernel):
+        with Examination(puzzle, kernel, shortly) as examination:
+            for m in own:
                 yield from examination.problems(m)
-
-
-def first_alike(mistakes: Sequence[Mistake]) -> list[Mistake]:
-    """The first of those mistakes that expect the same: the same diagnoses, and the same text in the explanation."""
-    found: dict[tuple, Mistake] = {}
-    for m in mistakes:
-        found.setdefault((m.expected, m.line), m)
-    return list(found.values())
 
 
 def wrong_programs(puzzle: Puzzle) -> Iterator[str]:
@@ -103,17 +91,10 @@ class Examination(WrongKernels):
     Inputs, expected outputs and the mistakes' outputs are computed once for all. shortly: mistakes named by
     their output run only in the build that predicts outputs, and slow ones only in the build that counts, so
     this does not test that all checks are silent on them. Unnamed causes are looked for only in the first
-    mistake, and where a line is expected. examined: those of the mistakes that are graded; the others only write what an
-    output is compared with.
+    mistake, and where a line is expected.
     """
 
-    def __init__(
-        self,
-        puzzle: Puzzle,
-        kernel: Kernel,
-        shortly: bool = False,
-        examined: Sequence[Mistake] | None = None,
-    ):
+    def __init__(self, puzzle: Puzzle, kernel: Kernel, shortly: bool = False):
         solution = solution_text(puzzle)
         super().__init__(puzzle, kernel, solution)
         self.shortly = shortly
@@ -123,7 +104,6 @@ class Examination(WrongKernels):
         self.stack = ExitStack()
         others = [k.name for k in puzzle.kernels if k is not kernel]
         self.own = {m.name: m for m in puzzle.mistakes_of(kernel)}
-        self.examined = set(self.own if examined is None else (m.name for m in examined))
         alone = without_kernels(solution, others)
         self.plain = {name: m.apply(alone) for name, m in self.own.items()}
         _, before = together(list(self.plain.values()))
@@ -252,7 +232,7 @@ class Examination(WrongKernels):
         if checks == "draft" and mistake.says:
             return True
         others = checks not in ("draft", "full") and "slow" in mistake.expected
-        return mistake.name in self.examined and (others or checks == self.first_build(mistake))
+        return others or checks == self.first_build(mistake)
 
     def outputs(self, mistake: Mistake, seen: Observation) -> dict | None:
         self.device = self.opened("draft")
