@@ -21,7 +21,7 @@ from .compile.build import build
 from .compile.modules import Built
 from .confined_process import GRACE, PROCESS, START
 from .device import VirtualGPU, with_source
-from .kernel import kernel_called
+from .kernel import fixed_to, kernel_called
 from .plan import LIMITS, check_launch
 from .run.arena import arena_sizes, slots_start
 from .run.trace import Steps
@@ -251,9 +251,8 @@ class ConfinedKernel:
         module = self.module
         if module.lowered.shared_by_kernels:
             return self
-        values = tuple(int(a) if isinstance(a, np.integer) else None for a in args)
-        row = triple(block, "block")[0] if block else 0
-        made = ConfinedModule(module.device, module.request, module.quick, (self.info.name, values, row))
+        fixed = fixed_to(self.info.name, args, block)
+        made = ConfinedModule(module.device, module.request, module.quick, fixed)
         return made.get_function(self.name)
 
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:

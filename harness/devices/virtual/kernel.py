@@ -32,6 +32,13 @@ def kernel_called(name: str, compiled: Ptx, lowered: Lowered) -> str:
     return symbol
 
 
+def fixed_to(symbol: str, args, block) -> tuple[str, tuple[int | None, ...], int]:
+    """What a kernel is compiled for: its PTX name, the values of its integer parameters, how many threads are in a row
+    of a block. block: 0 for any."""
+    values = tuple(int(a) if isinstance(a, np.integer) else None for a in args)
+    return symbol, values, triple(block, "block")[0] if block else 0
+
+
 class Kernel:
     """A kernel, called like CuPy's RawKernel. params: bytes of each parameter."""
 
@@ -85,14 +92,12 @@ class Kernel:
         """The kernel compiled for these values of its integer parameters, and for blocks of this shape: faster, with
         bit-identical results.
 
-        Later calls pass the same integers; other blocks may take longer. A kernel is returned unchanged if its file has variables in global
-        memory, which belong to all kernels of the file, or if it comes from a PTX text.
+        Later calls pass the same integers; other blocks may take longer. A kernel is returned unchanged if its file has
+        variables in global memory, which belong to all kernels of the file, or if it comes from a PTX text.
         """
         if not self.module.request or self.module.lowered.shared_by_kernels:
             return self
-        values = tuple(int(a) if isinstance(a, np.integer) else None for a in args)
-        row = triple(block, "block")[0] if block else 0
-        module = self.module.device._compile(self.module.request, (self.info.name, values, row))
+        module = self.module.device._compile(self.module.request, fixed_to(self.info.name, args, block))
         return module.get_function(self.name)
 
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch | LaunchNode:

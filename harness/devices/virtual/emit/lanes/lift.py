@@ -106,7 +106,9 @@ class LaneText(RowText):
         if count == self.width:
             return value
         t, chosen = self.type(scalar), ", ".join(f"i32 {i}" for i in range(first, first + count))
-        return self.plainly_once(f"shufflevector {t} {value}, {t} poison, <{count} x i32> <{chosen}>")
+        found = self.plainly_once(f"shufflevector {t} {value}, {t} poison, <{count} x i32> <{chosen}>")
+        self.vectors.add(found)
+        return found
 
     @contextmanager
     def of_part(self, count: int) -> Iterator[None]:

@@ -80,13 +80,12 @@ class Windows:
         beyond = e.op("and i64", extent, -1 << 32)
         for first in range(0, text.width, _LANES):
             own = text.part(behind, "i32", first, _LANES)
-            text.vectors.add(own)
             with text.of_part(_LANES):
                 low, high = (text.reduced(how, own, "i32") for how in ("umin", "umax"))
                 by = e.op("sub i32", own, low)
             low, high = (e.cast("zext", "i32", x, "i64") for x in (low, high))
             span = e.op("or i64", e.op("sub i64", high, low), beyond)
-            found.append(_Part(e.op("add i64", place.low, low), span, partial(str, by)))
+            found.append(_Part(e.op("add i64", place.low, low), span, lambda by=by: by))
         return found
 
     def _behind(self, rest: str, low: str) -> str:
