@@ -35,6 +35,7 @@ Anything impossible is a ValueError that says which sizes do not match.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -54,41 +55,41 @@ from reference.conv_plan import (
 )
 
 # ---- the three sums ------------------------------------------------------------------------------
-# Each loops over the filter taps and leaves all other sums to einsum. Its letters: n batch, g group, c image
-# channel and k grid channel of that group, then the grid's spatial axes, o, p and q.
+# Each is a product of matrices for every image n of the batch and group g. A matrix's rows are the grid channels k
+# or the image channels c of that group; its columns are grid positions p, or filter taps r.
 
 
 def _grid(image: Array, weight: Array, plan: Plan) -> Array:
     """grid[n,k,p] = sum over c,r of padded[n, c, p*stride + r*dilation] * weight[k,c,r]."""
-    padded = plan.by_group(plan.padded(image), axis=1)
-    weight = plan.by_group(weight, axis=0)
-    grid = plan.by_group(np.zeros(plan.grid_shape), axis=1)
-    pq = plan.grid_letters
-    for tap, window in plan.taps():
-        grid += np.einsum(f"ngc{pq},gkc->ngk{pq}", padded[window], weight[tap])
+    weight = _flat(plan.by_group(weight, axis=0), 2)
+    grid = _flat(plan.by_group(np.zeros(plan.grid_shape), axis=1), 3)
+    for n, met in enumerate(plan.met(image)):
+        np.matmul(weight, met, out=grid[n])
     return grid.reshape(plan.grid_shape)
 
 
 def _image(grid: Array, weight: Array, plan: Plan) -> Array:
     """padded[n, c, p*stride + r*dilation] += grid[n,k,p] * weight[k,c,r] for every k,p,r; then cropped."""
-    grid = plan.by_group(grid, axis=1)
-    weight = plan.by_group(weight, axis=0)
+    grid = _flat(plan.by_group(grid, axis=1), 3)
+    weight = plan.by_group(weight, axis=0).swapaxes(1, 2)
     padded = plan.by_group(plan.padded(np.zeros(plan.image_shape)), axis=1)
-    pq = plan.grid_letters
     for tap, window in plan.taps():
-        padded[window] += np.einsum(f"ngk{pq},gkc->ngc{pq}", grid, weight[tap])
+        padded[window] += (weight[tap] @ grid).reshape(padded[window].shape)
     return plan.cropped(padded).reshape(plan.image_shape)
 
 
 def _weights(grid: Array, image: Array, plan: Plan) -> Array:
     """weight[k,c,r] = sum over n,p of grid[n,k,p] * padded[n, c, p*stride + r*dilation]."""
-    grid = plan.by_group(grid, axis=1)
-    padded = plan.by_group(plan.padded(image), axis=1)
-    weight = plan.by_group(np.zeros(plan.weight_shape), axis=0)
-    pq = plan.grid_letters
-    for tap, window in plan.taps():
-        weight[tap] = np.einsum(f"ngk{pq},ngc{pq}->gkc", grid, padded[window])
+    grid = _flat(plan.by_group(grid, axis=1), 3)
+    weight = _flat(plan.by_group(np.zeros(plan.weight_shape), axis=0), 2)
+    for n, met in enumerate(plan.met(image)):
+        weight += grid[n] @ met.swapaxes(1, 2)
     return weight.reshape(plan.weight_shape)
+
+
+def _flat(array: Array, axes: int) -> Array:
+    """The array with all but its first axes as one."""
+    return array.reshape(*array.shape[:axes], math.prod(array.shape[axes:]))
 
 
 # ---- convolution ---------------------------------------------------------------------------------

@@ -5,12 +5,14 @@ Anything impossible is a ValueError that says which sizes do not match, and whic
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -36,10 +38,6 @@ class Plan:
     dilation: Shape
     groups: int
 
-    @property
-    def grid_letters(self) -> str:
-        return "opq"[-len(self.stride) :]
-
     def taps(self) -> tuple[tuple[tuple, tuple], ...]:
         """For each filter tap (r, s): the index of its weights, and of the image elements it meets.
 
@@ -47,6 +45,21 @@ class Plan:
         per grid position: row p * stride + r * dilation for p = 0, 1, ... P - 1, and columns likewise.
         """
         return _taps(self.weight_shape[2:], self.grid_shape[2:], self.stride, self.dilation)
+
+    def met(self, image: Array) -> Iterator[Array]:
+        """For each image of the batch: the padded element that each channel and filter tap meets at each grid position,
+        (groups, C / groups * R * S, P * Q)."""
+        padded = self.by_group(self.padded(image), axis=1)
+        dims = len(self.stride)
+        reach = [spread * (taps - 1) + 1 for taps, spread in zip(self.weight_shape[2:], self.dilation)]
+        windows = sliding_window_view(padded, reach, tuple(range(-dims, 0)))
+        every = [slice(None, (p - 1) * step + 1, step) for p, step in zip(self.grid_shape[2:], self.stride)]
+        taps = [slice(None, None, spread) for spread in self.dilation]
+        windows = windows[(..., *every, *taps)].transpose(
+            0, 1, 2, *range(3 + dims, 3 + 2 * dims), *range(3, 3 + dims)
+        )
+        size = self.groups, math.prod(self.weight_shape[1:]), math.prod(self.grid_shape[2:])
+        return (each.reshape(size) for each in windows)
 
     def padded(self, image: Array) -> Array:
         """The padded image; the image itself if there is no padding."""

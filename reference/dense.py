@@ -38,7 +38,7 @@ def matmul(a: ArrayLike, b: ArrayLike) -> Array:
         raise ValueError(
             f"a {a.shape} has {a.shape[1]} columns, but b {b.shape} has {b.shape[0]} rows; both are K"
         )
-    return np.einsum("mk,kn->mn", a, b)
+    return a @ b
 
 
 # ---- fully connected layer ---------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def forward(input: ArrayLike, weights: ArrayLike, bias: ArrayLike | None = None)
     """
     input, weights = _matrix("input", input, "(B, I)"), _matrix("weights", weights, "(O, I)")
     _check_shared("input", input, 1, "weights", weights, 1, "inputs of the layer")
-    output = np.einsum("bi,oi->bo", input, weights)
+    output = input @ weights.T
     if bias is None:
         return output
     bias = np.asarray(bias, dtype=np.float64)
@@ -69,7 +69,7 @@ def backward_weights(grad_output: ArrayLike, input: ArrayLike) -> Array:
     """
     grad_output, input = _matrix("grad_output", grad_output, "(B, O)"), _matrix("input", input, "(B, I)")
     _check_shared("grad_output", grad_output, 0, "input", input, 0, "samples of the batch")
-    return np.einsum("bo,bi->oi", grad_output, input)
+    return grad_output.T @ input
 
 
 def backward_input(grad_output: ArrayLike, weights: ArrayLike) -> Array:
@@ -80,7 +80,7 @@ def backward_input(grad_output: ArrayLike, weights: ArrayLike) -> Array:
     grad_output = _matrix("grad_output", grad_output, "(B, O)")
     weights = _matrix("weights", weights, "(O, I)")
     _check_shared("grad_output", grad_output, 1, "weights", weights, 0, "outputs of the layer")
-    return np.einsum("bo,oi->bi", grad_output, weights)
+    return grad_output @ weights
 
 
 def backward_bias(grad_output: ArrayLike) -> Array:

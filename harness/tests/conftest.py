@@ -10,6 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
+# before NumPy is loaded: the threads of products of matrices would only wait for each other, as all processors are busy
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 gc.disable()  # until all tests are collected: what is imported stays
 
 
