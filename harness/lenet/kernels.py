@@ -39,7 +39,8 @@ SIZES = {
     "ty": 16,
 }
 
-WORTH_COMPILING = 0.5  # total seconds a launch may take before its kernel is compiled for its sizes
+#: seconds that a launch has taken in all, or will take, before its kernel is compiled for its sizes
+WORTH_COMPILING = 0.5
 
 
 class Bound:
@@ -54,8 +55,9 @@ class Bound:
     ):
         self.function, self.folder, self.moved = function, choice.puzzle.id, 0
         cleared = [arrays[p.name] for p in kernel.arrays if to_be_cleared(p)]
-        # seconds spent in launches; after WORTH_COMPILING it is compiled for its sizes
+        # seconds spent in launches; -inf if it cannot, or need not, be compiled for its sizes
         self.total = 0.0 if hasattr(function, "fixed") else -math.inf
+        self.launches, self.least = 0, math.inf
         self.cleared = [(array, np.zeros(array.shape, array.dtype)) for array in cleared]
         self.constants = [(p.name, arrays[p.name]) for p in kernel.constants]
         self.args: list = []
@@ -90,7 +92,6 @@ class Bound:
         seconds = time.perf_counter() - started
         if launch.counters:
             self.moved += global_bytes(launch.counters)
-        self.took(seconds)
         return seconds
 
     @property
@@ -119,9 +120,13 @@ class Bound:
         fault.file = f"{self.folder}/{fault.file}"
         return fault
 
-    def took(self, seconds: float) -> None:
-        self.total += seconds
-        if self.total > WORTH_COMPILING:
+    def took(self, seconds: float, again: int) -> None:
+        """A launch has taken this long. again: how many more like it are certain to come."""
+        self.total, self.least = self.total + seconds, min(self.least, seconds)
+        self.launches += 1
+        # the first launch takes longer than the others
+        expected = again * self.least if self.launches > 2 else 0.0
+        if self.total + expected > WORTH_COMPILING:
             self.compile_for_sizes()
 
     def _launch(self, scalars: Mapping[str, float]):
@@ -179,9 +184,9 @@ class TwoPasses:
     def located(self, fault: KernelFault) -> KernelFault:
         return self.passes[0].located(fault)
 
-    def took(self, seconds: float) -> None:
+    def took(self, seconds: float, again: int) -> None:
         for bound in self.passes:
-            bound.took(seconds / 2)
+            bound.took(seconds / 2, again)
 
     def compile_for_sizes(self) -> None:
         for bound in self.passes:

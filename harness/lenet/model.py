@@ -55,7 +55,8 @@ class LeNet:
     """LeNet on a device. start: its initial parameters, see `reference.lenet.initial(seed)`.
 
     program: the functions forward(net) and backward(net) of puzzle 37, and any others that are called by
-    name. timing: kernel -> [launches, seconds] so far.
+    name. timing: kernel -> [launches, seconds] so far. again: how often the launches of the current batch
+    size are certain to run again.
     """
 
     parameters = tuple(PARAMETERS)
@@ -64,6 +65,7 @@ class LeNet:
         self.device, self.kernels, self.program = device, kernels, program
         self.timing: dict[str, list[float]] = {role: [0, 0.0] for role in kernels.choices}
         self.watch: Callable | None = None  # called before each launch with the kernel's name and its arrays
+        self.again = 0
         self.loads = True  # whether a program may load a batch
         self._bound: dict[tuple, Bound | TwoPasses] = {}
         self._waiting: list | None = None  # queued launches and their kernels' names, see `together`
@@ -140,12 +142,13 @@ class LeNet:
         if self.watch:
             self.watch(kernel, arrays)
         if self._waiting is None:
-            self._took(kernel, bound(numbers))
+            self._took(kernel, bound, bound(numbers))
         else:
             bound.check(numbers)
             self._waiting.append((kernel, bound, numbers))
 
-    def _took(self, kernel: str, seconds: float) -> None:
+    def _took(self, kernel: str, bound: Bound | TwoPasses, seconds: float) -> None:
+        bound.took(seconds, self.again)
         timing = self.timing[kernel]
         timing[0] += 1
         timing[1] += seconds
@@ -176,14 +179,13 @@ class LeNet:
                 self._steps.clear()
             self._steps[key] = None
             for kernel, bound, numbers in launches:
-                self._took(kernel, bound(numbers))
+                self._took(kernel, bound, bound(numbers))
             return
         step = self._steps[key]
         if step is None or step.functions != functions(waiting):
             step = self._steps[key] = Step(self.device, waiting)
         for (kernel, bound, _), seconds in zip(launches, step.run(waiting)):
-            bound.took(seconds)
-            self._took(kernel, seconds)
+            self._took(kernel, bound, seconds)
 
     def compile_for_sizes(self) -> None:
         """Compiles a kernel for the sizes of every launch so far that took a millisecond, as a long training

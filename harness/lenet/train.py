@@ -62,19 +62,17 @@ def batches(
     count = len(data.train_labels)
     order = random.permutation(count)
     shifts = random.integers(0, 2 * settings.shift + 1, (count, 2))
+    cut = shifted(data.train_images, settings.shift, data.background)
     for start in range(first * settings.batch, count, settings.batch):
         chosen = slice(start, start + settings.batch)
-        images = data.train_images[order[chosen]]
-        yield moved(images, shifts[chosen], settings.shift, data.background), data.train_labels[order[chosen]]
+        yield cut[order[chosen], :, *shifts[chosen].T], data.train_labels[order[chosen]]
 
 
-def moved(images: np.ndarray, corners: np.ndarray, margin: int, background: float) -> np.ndarray:
-    """Each image (1, H, W), surrounded by `margin` pixels of background and cut out at its corner."""
-    if not margin:
-        return images
-    wide = np.pad(images[:, 0], ((0, 0), (margin, margin), (margin, margin)), constant_values=background)
-    windows = np.lib.stride_tricks.sliding_window_view(wide, images.shape[2:], axis=(1, 2))
-    return windows[np.arange(len(images)), corners[:, 0], corners[:, 1]][:, np.newaxis]
+def shifted(images: np.ndarray, margin: int, background: float) -> np.ndarray:
+    """The images (N, 1, H, W), surrounded by `margin` pixels of background, and then cut out at each corner: a view
+    (N, 1, 2 margin + 1, 2 margin + 1, H, W)."""
+    wide = np.pad(images, [(0, 0)] * 2 + [(margin, margin)] * 2, constant_values=background)
+    return np.lib.stride_tricks.sliding_window_view(wide, images.shape[2:], axis=(2, 3))
 
 
 class Training:
@@ -123,7 +121,7 @@ class Training:
     def one_step(self, images: np.ndarray, labels: np.ndarray) -> None:
         """Errors: TrainingError if the loss is not finite; KernelFault."""
         started, net = time.perf_counter(), self.net
-        net.load(images, labels)
+        self._load(images, labels, len(self.data.train_labels))
         with net.together():
             net.forward()
             net.backward()
@@ -138,6 +136,14 @@ class Training:
             )
         self.history.losses.append(loss)
 
+    def _load(self, images: np.ndarray, labels: np.ndarray, of: int) -> None:
+        """Loads a batch of a set of `of` images. As many batches of its size as the set has follow in each epoch to
+        come."""
+        epochs = self.settings.epochs - 1 - self.step // self.steps_per_epoch
+        whole = of // self.settings.batch if len(labels) == self.settings.batch else 1
+        self.net.again = max(0, epochs * whole)
+        self.net.load(images, labels)
+
     # ---- evaluation --------------------------------------------------------------------------------------
 
     def predictions(self) -> np.ndarray:
@@ -147,7 +153,7 @@ class Training:
         images, labels = self.data.test_images, self.data.test_labels
         for start in range(0, len(labels), self.settings.batch):
             chosen = slice(start, start + self.settings.batch)
-            self.net.load(images[chosen], labels[chosen])
+            self._load(images[chosen], labels[chosen], len(labels))
             with self.net.together():
                 self.net.forward()
             found.append(self.net.logits.get().argmax(axis=1))

@@ -363,6 +363,27 @@ def test_a_launch_that_takes_long_is_compiled_for_its_sizes(monkeypatch):
     assert [count for count, _ in results] == [3, 1, 1] and len({values for _, values in results}) == 1
 
 
+@pytest.mark.parametrize(
+    "again, seconds, compiled",
+    [
+        (1000, (9, 0.2, 0.2), True),
+        (10, (9, 0.2, 0.2), False),
+        (1000, (9,), False),
+        (1000, (9, 0.2, 0.01), False),
+    ],
+)
+def test_a_launch_that_will_take_long_in_all_is_compiled_at_once(monkeypatch, again, seconds, compiled):
+    monkeypatch.setattr(kernels, "WORTH_COMPILING", 100)
+    monkeypatch.setattr(LeNet, "_took", lambda *_: None)
+    net = net_on(choose(Course(ROOT), {}, mine=False))
+    net.load(DIGITS.train_images[:1], DIGITS.train_labels[:1])
+    net.launch("relu_forward", net.conv1, net.relu1)
+    (bound,) = net._bound.values()
+    for each in seconds:
+        bound.took(each, again)
+    assert (bound.total < 0) == compiled
+
+
 def test_a_compiler_that_fails_then_changes_nothing(monkeypatch):
     def fail(*_):
         raise CompileError("the compiler did not finish within 10 seconds")

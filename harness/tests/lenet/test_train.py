@@ -61,11 +61,20 @@ def test_a_seed_gives_the_same_batches_and_every_image_once_an_epoch():
     assert len(later) == 2 and np.array_equal(later[0][0], images[0][1][0])
 
 
+def test_how_often_the_launches_of_a_batch_come_again(dev):
+    """In the other epoch: two whole batches to learn from and a smaller one."""
+    run, again = training(dev), []
+    for images, labels in batches(FEW, SHORT, 0):
+        run.one_step(images, labels)
+        again.append(run.net.again)
+    assert again == [2, 2, 1]
+
+
 def test_images_are_moved_by_a_pixel_at_most_and_nothing_is_lost():
     image = np.zeros((1, 1, 4, 4), np.float32)
     image[0, 0, 1, 2] = 1
     for corner in np.ndindex(3, 3):
-        moved = train.moved(image, np.array([corner]), 1, -5.0)[0, 0]
+        moved = train.shifted(image, 1, -5.0)[0, 0, *corner]
         assert moved[2 - corner[0], 3 - corner[1]] == 1 and moved.sum() == 1 - 5 * (moved == -5).sum()
         assert (moved == -5).sum() == {0: 0, 1: 4, 2: 7}[(corner[0] != 1) + (corner[1] != 1)]
 
