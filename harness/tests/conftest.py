@@ -88,11 +88,11 @@ def one_runtime(cache_directory):
 
     make = link.runtime_object
 
-    def found_or_made(whole: bool) -> bytes:
+    def found_or_made() -> bytes:
         cache_directory.mkdir(exist_ok=True, mode=0o700)
-        with open(cache_directory / f"runtime{whole:d}.lock", "w") as lock:
+        with open(cache_directory / "runtime.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            return make(whole)
+            return make()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(link, "runtime_object", found_or_made)
@@ -100,12 +100,11 @@ def one_runtime(cache_directory):
 
 
 @pytest.fixture(scope="session")
-def runtimes(one_runtime):
-    """Both of the runtime's objects are in the cache: a program that a test starts would not wait for them."""
+def runtime(one_runtime):
+    """The runtime is in the cache: a program that a test starts would not wait for it."""
     from harness.devices.virtual.compile import link
 
-    for whole in (False, True):
-        link.runtime_object(whole)
+    link.runtime_object()
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ RUN = ("00_start", "03_reductions")
 @pytest.mark.parametrize(
     "path", sampled(NOTEBOOKS, [p for p in NOTEBOOKS if p.stem in RUN], every=0), ids=lambda p: p.stem
 )
-def test_a_notebook_runs_from_top_to_bottom(path, tmp_path, runtimes):
+def test_a_notebook_runs_from_top_to_bottom(path, tmp_path, runtime):
     copy_course(ROOT, tmp_path)
     shorter = nbformat.reads(path.read_text(encoding="utf-8").replace(*EPOCHS), 4)
     committed, notebook = nbformat.read(path, 4), executed(shorter, tmp_path / "notebooks")

@@ -107,7 +107,7 @@ def course(tmp_path):
 
 
 @pytest.fixture
-def watching(course, runtimes):
+def watching(course, runtime):
     opened = []
 
     def start(*arguments):

@@ -29,7 +29,7 @@ FLAVOURS = {
     "fast": ("-lineinfo",),
     "short": ("-lineinfo", "-Ofc=mid"),
     "draft": ("-Ofc=max",),
-    "runtime": ("-rdc=true", "-G"),
+    "runtime": ("-rdc=true", "-Ofc=max"),
 }
 #: switches off what few kernels need and is slow to compile: textures, the runtime's types, launches from
 #: kernels; libcu++ in cooperative groups

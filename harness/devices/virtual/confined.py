@@ -215,7 +215,7 @@ class ConfinedModule(CompiledFile):
         """Its number in the process. Code is compiled for a certain memory size: the smaller one if less is
         available."""
         process = self.device.process
-        process.provide_runtime(self.lowered.whole_runtime)
+        process.provide_runtime()
         while True:
             number = next(process.numbers)
             loaded = self.device.memory, self.source, self.name, self.built, self.quick

@@ -46,7 +46,7 @@ class Process:
                 self._child = Child(worker, environment=ENVIRONMENT, codec=CODEC)
                 self._child.questions = QUESTIONS
                 self.need = self.most = 0
-                self._runtimes, self._allowed = set(), ()
+                self._has_runtime, self._allowed = False, ()
 
     def expect(self, nbytes: int, checks: str) -> tuple[int, int]:
         """Announces a new array: (its number, what the process may use for it)."""
@@ -59,13 +59,13 @@ class Process:
     def forget(self, generation: int, handle: int, need: int) -> None:
         self._unused.append((generation, handle, need))
 
-    def provide_runtime(self, whole: bool) -> None:
+    def provide_runtime(self) -> None:
         """Send the machine code that all kernels are linked with."""
         with self.lock:
             self.start()
-            if whole not in self._runtimes:
-                self.post("runtime", whole, link.runtime_object(whole))
-                self._runtimes.add(whole)
+            if not self._has_runtime:
+                self.post("runtime", link.runtime_object())
+                self._has_runtime = True
 
     def post(self, verb: str, *arguments) -> None:
         """Send a request without an answer; the next `ask` raises its error."""

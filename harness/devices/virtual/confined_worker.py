@@ -35,8 +35,8 @@ class Handles:
         self.modules: dict[int, Module] = Known()
         self.graphs: dict[int, Graph] = Known()
 
-    def runtime(self, whole: bool, code: bytes) -> None:
-        link.provide_runtime(whole, code)
+    def runtime(self, code: bytes) -> None:
+        link.provide_runtime(code)
 
     def open(self, number: int, checks: str) -> None:
         self.devices[number] = device = VirtualGPU(checks)

@@ -243,7 +243,7 @@ class Module(CompiledFile):
         self.lowered, self.nbytes = built.lowered, len(built.code)
         names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
         names += [name for k in self.lowered.kernels.values() for name in k.starts]
-        self.executable = Executable(built.code, names, self.lowered.whole_runtime)
+        self.executable = Executable(built.code, names)
         lines = [(at.file, at.line) for at, _ in self.lowered.sites]
         rank = {line: i for i, line in enumerate(sorted(set(lines)))}
         self.site_lines = np.array([rank[line] for line in lines], np.uint32)

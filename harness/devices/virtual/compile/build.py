@@ -20,7 +20,7 @@ from ..answers import CODEC
 from . import link
 from .llvm import machine
 from .modules import Built
-from .recipes import RECIPES, Check, recipe
+from .recipes import RECIPES, recipe
 
 SECONDS = 10  # processor time of one build; on a busy machine it may take PATIENCE times as long
 PATIENCE = 10
@@ -65,7 +65,7 @@ def build(
             if isinstance(built := CODEC.loads(data), Built):
                 return built
     # prepare the runtime meanwhile: it is needed too
-    threading.Thread(target=link.prepare_runtime, args=(Check.SEGMENTS in RECIPES[checks],)).start()
+    threading.Thread(target=link.prepare_runtime).start()
     known = job.stored(flavour)
     built = _in_child((job, known, *how))
     if not known:

@@ -1,7 +1,6 @@
 """Machine code, and loading it into this process.
 
-The runtime (runtime/*.cu) is compiled like a kernel, once per machine, and linked with each of them: in full,
-or without the parts that most kernels do not need.
+The runtime (runtime/*.cu) is compiled like a kernel, once per machine, and linked with each of them.
 """
 
 from __future__ import annotations
@@ -25,12 +24,32 @@ from .recipes import RECIPES
 
 _store = Store("objects")
 _serial = itertools.count()
-_provided: dict[bool, bytes] = {}
+_provided: list[bytes] = []
 _lock = threading.Lock()
 _VIRTUAL = Path(__file__).parents[1]
 _RUNTIME = _VIRTUAL / "runtime"
-# parts that few kernels need and that take as long to compile as the rest together
-_RARE = ("asynchronous", "matrix", "heap", "counters", "textures")
+_PARTS = (
+    "common",
+    "initialised",
+    "sanitizer",
+    "clocks",
+    "fences",
+    "records",
+    "epochs",
+    "reports",
+    "races",
+    "lanes",
+    "asynchronous",
+    "matrix",
+    "heap",
+    "counters",
+    "textures",
+    "prepare",
+    "schedule",
+    "variants",
+    "crew",
+    "graph",
+)
 ENTRIES = ("rt_run", "rt_variants", "rt_serve", "rt_lead", "rt_replay")  # called from Python
 _GLUE = """
 declare void @llvm.coro.resume(ptr)
@@ -78,9 +97,9 @@ class Executable:
     runtime, whose code stays. The code of the module lives as long as this object.
     """
 
-    def __init__(self, code: bytes, names, whole_runtime: bool):
+    def __init__(self, code: bytes, names):
         with _lock:
-            runtime = _runtime(whole_runtime)
+            runtime = _runtime()
             self.run, self.variants, self.serve, self.lead, self.replay = (runtime[name] for name in ENTRIES)
             builder = llvm.JITLibraryBuilder().add_object_img(code)
             builder.add_jit_library(runtime.name).add_current_process()
@@ -92,10 +111,10 @@ class Executable:
         return self._library[name]
 
 
-def prepare_runtime(whole: bool) -> None:
+def prepare_runtime() -> None:
     """Compile the runtime, if that has not been done."""
     with _lock:
-        runtime_object(whole)
+        runtime_object()
 
 
 @cache
@@ -116,14 +135,14 @@ def _linker():
 
 
 @cache
-def _runtime(whole: bool):
+def _runtime():
     """The runtime as a library that executables link against."""
-    builder = llvm.JITLibraryBuilder().add_object_img(runtime_object(whole)).add_current_process()
+    builder = llvm.JITLibraryBuilder().add_object_img(runtime_object()).add_current_process()
     for name, function in HOST_FUNCTIONS.items():
         builder.import_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
     for name in ENTRIES:
         builder.export_symbol(name)
-    return builder.link(_linker(), f"runtime{whole:d}")
+    return builder.link(_linker(), "runtime")
 
 
 def prepare_linker() -> None:
@@ -131,35 +150,16 @@ def prepare_linker() -> None:
     _linker()
 
 
-def provide_runtime(whole: bool, code: bytes) -> None:
+def provide_runtime(code: bytes) -> None:
     """The runtime's machine code, for a process that cannot compile it or read the cache."""
-    _provided[whole] = code
+    _provided.append(code)
 
 
-def runtime_object(whole: bool) -> bytes:
-    """The runtime's machine code, from the cache or compiled. whole: including the parts that few kernels
-    need."""
-    if whole in _provided:
-        return _provided[whole]
-    parts = (
-        "common",
-        "initialised",
-        "sanitizer",
-        "clocks",
-        "fences",
-        "records",
-        "epochs",
-        "reports",
-        "races",
-        "lanes",
-        *(_RARE if whole else ("absent",)),
-        "prepare",
-        "schedule",
-        "variants",
-        "crew",
-        "graph",
-    )
-    source = abi.c_header() + "".join((_RUNTIME / f"{part}.cu").read_text() for part in parts)
+def runtime_object() -> bytes:
+    """The runtime's machine code, from the cache or compiled."""
+    if _provided:
+        return _provided[0]
+    source = abi.c_header() + "".join((_RUNTIME / f"{part}.cu").read_text() for part in _PARTS)
     key = digest(source, own_text(), machine())
     code = _store.get(key)
     if code is None:
@@ -178,5 +178,5 @@ def runtime_object(whole: bool) -> bytes:
         except CompileError as error:  # not something a student could have caused
             raise DeviceError(f"the virtual GPU's own runtime cannot be built: {error}") from error
         _store.put(key, code)
-    _provided[whole] = code  # without a cache it would be compiled for each build
+    provide_runtime(code)  # without a cache it would be compiled for each build
     return code

@@ -77,7 +77,6 @@ class Lowered:
     variables_bytes: int
     # an instruction names a variable in global memory, shared by all kernels of the file
     shared_by_kernels: bool
-    whole_runtime: bool  # it calls parts of the runtime that few kernels need
     heap: bool  # its kernels take memory with malloc(), or free it
     functions: dict[str, int]  # functions whose address is taken -> the value of a pointer to them
     segments: list[CountedSegment] = field(default_factory=list)  # counted code

@@ -66,7 +66,6 @@ def _places(e, ins) -> list[list[str]]:
     op, transposed = ins.op, "trans" in ins.op.mods
     address, lane = e.variables.address(ins.address, "shared"), e.value("%laneid", "u32")
     _give(e, 0, e.op("add i64", address, "%sharedbase"))
-    e.module.exchanges = True
     flags = int(transposed) | 2 * (not op.has_result)
     wait(e, "warp", "exchange", ins, [str(op.moved_rows // 8), str(flags)], "-1")
     quarter = e.cast("zext", "i32", e.op("and i32", lane, 3), "i64")
@@ -102,7 +101,6 @@ def _multiply(e, ins) -> None:
         for i, part in enumerate(ins.named[which].parts[: products.registers(op, which)]):
             e.line(f"store {t} {e.value(part, 'b' + t[1:])}, ptr {_fragment(e, op, which, i)}")
     types = sum(_ELEMENTS[type_[name]] << 4 * i for i, name in enumerate("abcd"))
-    e.module.exchanges = True
     what = m | n << 8 | k << 16 | types << 32 | (op.base == "wmma") << 48
     wait(e, "warp", "matrix", ins, [f'ptrtoint (ptr @"{function}" to i64)', str(what)], "-1")
     t = f"i{products.width(type_['d'])}"

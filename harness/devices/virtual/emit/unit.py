@@ -37,7 +37,6 @@ class Unit:
         self.variables_bytes = 0
         self.kernels: dict[str, KernelInfo] = {}
         self.helpers: dict[str, str] = {}  # functions that the code of others calls, by their names
-        self.exchanges = False  # lanes exchange rows or matrices
         self._place_variables()
 
     def lowered(self, text: list[str]) -> Lowered:
@@ -56,7 +55,6 @@ class Unit:
             self.variables,
             self.variables_bytes,
             self._names_global_variables(),
-            self._needs_whole_runtime(),
             self._takes_memory(),
             {f.name: self.function_address(f.name) for f in self.graph.pointed},
             self.facts.segments,
@@ -71,12 +69,6 @@ class Unit:
             if isinstance(item, Instruction)
             for o in item.operands
             for name in o.names
-        )
-
-    def _needs_whole_runtime(self) -> bool:
-        rare = ("rt_count", "rt_copy", "rt_mbarrier", "rt_texture", "rt_surface")
-        return (
-            self.exchanges or self._takes_memory() or any(name.startswith(rare) for name in self.declarations)
         )
 
     def _takes_memory(self) -> bool:
