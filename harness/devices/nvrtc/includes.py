@@ -24,16 +24,18 @@ MAX_SOURCE = 256 << 10  # characters of a kernel file; the course's have about 2
 _REACH = 200  # characters examined between a # and its directive
 _SPACE = r"(?:[ \t\v\f\r]|(?>/\*.*?\*/))*+"
 _HASH = r"(?:\#|%:)"
+#: plain: as much as there is of what is none of the others, which are looked at one by one
 _TOKEN = re.compile(
     r"""
-    (?P<comment> //[^\n]* | /\*.*?(?:\*/|\Z) )
+    (?P<plain> (?: [ \t\v\f\r\n!&()*+,\-:;<=>?\[\]^{|}~] | /(?![/*]) | %(?!:) | \.(?![0-9])
+              | (?!__has_) [A-Za-z_][A-Za-z_0-9]*+ (?!")
+              | \.?[0-9](?:[eEpP][+-]|'[0-9a-fA-F]|[\w.])*+ (?!') )++ )
+  | (?P<comment> //[^\n]* | /\*.*?(?:\*/|\Z) )
   | (?P<raw> \b(?:u8|[uUL])?R" )
   | (?P<literal> "(?:\\[^\n]|[^"\\\n])*(?P<end>"?) | '(?:\\[^\n]|[^'\\\n])*(?P<end2>'?) )
   | (?P<number> \.?[0-9](?:[eEpP][+-]|'[0-9a-fA-F]|[\w.])* )
   | (?P<word> [A-Za-z_][A-Za-z_0-9]* )
-  | (?P<newline> \n )
   | (?P<hash> \#|%: )
-  | (?P<plain> [ \t\v\f\r] | [!%&()*+,\-./:;<=>?\[\]^{|}~] )
   | (?P<strange> . )
     """,
     re.VERBOSE | re.DOTALL,
@@ -150,6 +152,11 @@ def _lex(text: _Text, found: list[Include]) -> int | None:
     while position < len(s):
         token = _TOKEN.match(s, position)
         end = token.end()
+        if token["plain"]:
+            _, newline, rest = token["plain"].rpartition("\n")
+            at_line_start = bool(newline or at_line_start) and not rest.strip(" \t\v\f\r")
+            position = end
+            continue
         if token["raw"]:
             end = _raw_end(text, end - 1)
             if end is None:
@@ -171,7 +178,7 @@ def _lex(text: _Text, found: list[Include]) -> int | None:
             return position  # a user-defined suffix, or the prefix of a raw string
         if "\n" in s[position:end]:
             at_line_start = True
-        elif not (token["comment"] or s[position] in " \t\v\f\r"):
+        elif not token["comment"]:
             at_line_start = False
         position = max(end, position + 1)
     return None
