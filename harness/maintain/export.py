@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from ..course import walkthrough
@@ -159,12 +160,27 @@ def telling_anywhere(course: Course) -> list[str]:
     return [line for puzzle in course.puzzles() for line in telling_lines(puzzle) if line not in given]
 
 
+def words_of(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
+
+
+@cache
+def words_within(line: str) -> frozenset[str]:
+    return frozenset(WITHIN.findall(line))
+
+
+def has(text: str, words: set[str], line: str) -> bool:
+    """Whether a text, which has these words, has the line: few texts have all of its words; only those are searched."""
+    return words_within(line) <= words and line in text
+
+
 def unrevealing(notebook: bytes, telling: list[str]) -> bytes:
     """A notebook without the cells and outputs that contain one of these lines."""
 
     def reveals(part: object) -> bool:
         plain = texts_of(part)
-        return any(line in text for text in map(squeezed, (plain, untagged(plain))) for line in telling)
+        texts = {text: words_of(text) for text in map(squeezed, (plain, untagged(plain)))}
+        return any(has(text, words, line) for text, words in texts.items() for line in telling)
 
     content = json.loads(notebook)
     content["cells"] = [cell for cell in content["cells"] if not reveals(cell["source"])]
@@ -191,13 +207,12 @@ def revealed(course: Course, files: Files) -> Iterator[str]:
     The code that checks a Python puzzle may contain the same lines as its solution.
     """
     texts = {name: squeezed(data.decode("utf-8", "replace")) for name, data in files.items()}
-    words = {name: set(re.findall(r"\w+", text)) for name, text in texts.items()}
+    words = {name: words_of(text) for name, text in texts.items()}
     anywhere = set(telling_anywhere(course))
     for puzzle in course.puzzles():
         own = (f"puzzles/{puzzle.id}/", f"{PRISTINE.as_posix()}/{puzzle.id}/")
         here = {name: text for name, text in texts.items() if name.startswith(own)}
         for line in telling_lines(puzzle, LEAST_OWN):
-            within = set(WITHIN.findall(line))  # few texts have all these words; only those are searched
             for name, text in (texts if line in anywhere and not puzzle.program else here).items():
-                if within <= words[name] and line in text:
+                if has(text, words[name], line):
                     yield f"{name} has a line of the solution of {puzzle.id} ({line})"
