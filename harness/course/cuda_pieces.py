@@ -8,9 +8,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
+from functools import wraps
 from operator import attrgetter
 from typing import TYPE_CHECKING
+
+from ..once import once
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -25,15 +27,15 @@ class Piece:
     file: CudaText = field(repr=False, compare=False)
     node: Node = field(repr=False)
 
-    @cached_property
+    @once
     def kind(self) -> str:
         return self.node.type
 
-    @cached_property
+    @once
     def start(self) -> int:
         return self.node.start_byte
 
-    @cached_property
+    @once
     def end(self) -> int:
         return self.node.end_byte
 
@@ -49,7 +51,7 @@ class Piece:
     def last_line(self) -> int:
         return self.node.end_point[0] + 1
 
-    @cached_property
+    @once
     def code(self) -> str:
         return self.file.text[self.start : self.end]
 
@@ -60,16 +62,16 @@ class Piece:
             named[name] = self.file.piece(self.node.child_by_field_name(name))
         return named[name]
 
-    @cached_property
+    @once
     def _named(self) -> dict[str, Piece | None]:
         return {}
 
-    @cached_property
+    @once
     def parts(self) -> tuple[Piece, ...]:
         """The named children, without comments."""
         return tuple(self.file.piece(n) for n in self.node.named_children if n.type != "comment")
 
-    @cached_property
+    @once
     def outer(self) -> Piece | None:
         return self.file.piece(self.node.parent)
 

@@ -8,10 +8,11 @@ extents.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from ..once import once
 from . import cuda_tree
 from .cuda_pieces import Function, Macro, Piece, Variable, last_name
 from .cuda_tree import LOOPS, first_of
@@ -80,13 +81,13 @@ class CudaText:
             self._pieces[node.id] = Piece(self, node)
         return self._pieces[node.id]
 
-    @cached_property
+    @once
     def _index(self) -> cuda_tree.Index:
         return cuda_tree.Index(self.root)
 
     # -- what there is ------------------------------------------------------------------------------------
 
-    @cached_property
+    @once
     def functions(self) -> tuple[Function, ...]:
         found, wholes = [], {}
         for n in cuda_tree.walk(self.root):
@@ -107,20 +108,20 @@ class CudaText:
         found = found if len(found) == 1 else [f for f in found if f.is_kernel]
         return found[0] if len(found) == 1 else None
 
-    @cached_property
+    @once
     def variables(self) -> tuple[Variable, ...]:
         """All declared variables, including parameters, members and enumerators."""
         return tuple(v for n, scope in cuda_tree.walk_scopes(self.root) for v in self._declared(n, scope))
 
-    @cached_property
+    @once
     def macros(self) -> tuple[Macro, ...]:
         return tuple(Macro(*found) for found in cuda_tree.macros(self.root, self.text))
 
-    @cached_property
+    @once
     def comments(self) -> tuple[Piece, ...]:
         return tuple(self.whole.all("comment"))
 
-    @cached_property
+    @once
     def tokens(self) -> tuple[Piece, ...]:
         """Words, punctuation and literals outside comments and directives."""
         return tuple(self.piece(n) for n in cuda_tree.tokens(self.root))
@@ -132,7 +133,7 @@ class CudaText:
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
         return self._line_starts[max(min(line - 1, len(self.lines)), 0)] + len(text) - len(text.lstrip())
 
-    @cached_property
+    @once
     def _line_starts(self) -> list[int]:
         return list(accumulate((len(text) + 1 for text in self.lines), initial=0))
 
@@ -187,7 +188,7 @@ class CudaText:
         size, depth = self._behind.get(variable.start, (0, 0))
         return size <= _MOST_BEHIND and depth <= _DEEPEST_BEHIND
 
-    @cached_property
+    @once
     def _behind(self) -> dict[int, tuple[int, int]]:
         """By a variable's place: how many names one reads who follows its value, the names in that, and so on; and how
         deep the last of these is in the tree of all values."""
@@ -202,7 +203,7 @@ class CudaText:
             found[v.start] = min(size, _MOST_BEHIND + 1), min(deepest, _DEEPEST_BEHIND + 1)
         return found
 
-    @cached_property
+    @once
     def _by_name(self) -> dict[str, list[Variable]]:
         found: dict[str, list[Variable]] = {}
         for v in self.variables:

@@ -24,7 +24,7 @@ from ..grading.runs import given, in_order
 from ..grading.verdict import Finding, Verdict
 from ..report.text import MOST_LINES, verdict_lines
 
-SMALLEST = 4  # how many cases a mistake is tried on first
+SMALLEST = 2, 4  # how many cases a mistake is tried on, before all
 STEPS = 1 << 23  # per thread; no case needs more
 PYTHON = {"syntax", "exception", "missing-function", "signature", "timeout"}
 OWN_CASE = {
@@ -142,7 +142,7 @@ class Examination(WrongKernels):
         elif not is_named(mistake):
             tries = [(puzzle, 0)]
         else:
-            some = [usual[:SMALLEST], usual][: 1 + (len(usual) > SMALLEST)]
+            some = [*(usual[:n] for n in SMALLEST if n < len(usual)), usual]
             tries = [(replace(puzzle, cases=cases, gates=()), options.patience) for cases in some]
         options = replace(options, optimised=not (self.shortly or is_named(mistake)))
         for tried, patience in tries:
@@ -180,7 +180,7 @@ class Examination(WrongKernels):
         """The smallest cases, and those in which a kernel is counted."""
         pairs = [(puzzle.kernel(name), gate) for gate in gates_of(puzzle) for name in names(gate, puzzle)]
         chosen = {getattr(chosen_case(puzzle, kernel, gate.case), "name", "") for kernel, gate in pairs}
-        return tuple(c for i, c in enumerate(cases) if i < SMALLEST or c.name in chosen)
+        return tuple(c for i, c in enumerate(cases) if i < SMALLEST[0] or c.name in chosen)
 
     def given_once(self, puzzle: Puzzle, case: Case, kernel: Kernel, seed: int):
         """See runs.given."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from ...course.cuda_pieces import Piece, remembered
 from ...course.cuda_text import CudaText
@@ -26,9 +27,12 @@ class Given(dict):
         self.seed, self.whole = seed, whole
 
     def __missing__(self, name: str) -> int:
-        if name == "warpSize":
-            return 32
-        return random.Random(f"{name} {self.seed}").randint(2, 1 << 20)
+        return 32 if name == "warpSize" else arbitrary(name, self.seed)
+
+
+@lru_cache(1 << 14)
+def arbitrary(name: str, seed: int) -> int:
+    return random.Random(f"{name} {seed}").randint(2, 1 << 20)
 
 
 @remembered

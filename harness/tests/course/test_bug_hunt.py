@@ -60,7 +60,8 @@ def test_repaired_in_order_the_next_kernel_is_explained(count):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FINDINGS)
 def test_each_mistake_alone_has_its_finding(name):
-    verdict = grade(repaired(*(set(FINDINGS) - {name})))
+    text = repaired(*(set(FINDINGS) - {name}))
+    verdict = graded(PUZZLE, text, Options("cpu", again=False, told=False))
     assert (verdict.kernel, verdict.diagnosis) == (name, FINDINGS[name])
 
 

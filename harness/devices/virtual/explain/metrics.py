@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 
+import numpy as np
+
 from ..ptx.op import Op
 
 SECTOR = 32  # bytes
@@ -212,43 +214,40 @@ def kinds(op: Op) -> dict[str, int]:
 # -- from what was counted to METRICS --------------------------------------------------------------------
 
 
-def collect(segments, counted, totals, split: int = 0, more: dict[str, int] | None = None) -> dict:
+def collect(segments, counted, totals, known, split: int = 0, more: dict[str, int] | None = None) -> dict:
     """`launch.counters`.
 
     segments: counting.CountedSegment, indexed like `counted` (abi: Segment). totals (abi: Total): three per
-    access, by SPACES, in segment order. more: the metrics OF_NO_LINE.
+    access, by SPACES, in segment order. known: all lines of the segments. more: the metrics OF_NO_LINE.
     """
-    lines: dict[int, Counter] = {line: Counter() for line in {line for s in segments for line, _ in s.kinds}}
-    first = 0
-    for segment, threads, row in zip(segments, counted["threads"].tolist(), counted, strict=False):
-        if not threads:  # most segments, in a file of many kernels
-            first += len(segment.accesses)
-            continue
-        warps = int(row["warps"])
+    lines: dict[int, Counter] = {}
+    for i in np.flatnonzero(counted["threads"][: len(segments)]).tolist():  # few, in a file of many kernels
+        segment, row = segments[i], counted[i]
+        warps, threads, overlapped = (int(row[name]) for name in ("warps", "threads", "overlapped"))
         for (line, kind), amount in segment.kinds.items():
-            into = lines[line]
+            into = lines.setdefault(line, Counter())
             if kind == "instructions":
                 into["thread_instructions"] += amount * threads
                 into["warp_instructions"] += amount * warps
             else:
                 into[kind] += amount * (warps if kind in _PER_WARP or kind == CONDITIONAL else threads)
-                into["flops_overlapped"] += amount * FLOPS.get(kind, 0) * int(row["overlapped"])
+                into["flops_overlapped"] += amount * FLOPS.get(kind, 0) * overlapped
             if kind == CONDITIONAL:
                 into["divergent_branches"] += int(row["divergent"])
-        for i, access in enumerate(segment.accesses, first):
-            for space, total in zip(SPACES, totals[3 * i : 3 * i + 3], strict=True):
-                if total["requests"]:
-                    lines.setdefault(access.line, Counter()).update(_of_access(access, space, total))
-        first += len(segment.accesses)
+        first = 3 * int(row["first"])
+        requests = totals["requests"][first : first + 3 * len(segment.accesses)]
+        for at in np.flatnonzero(requests).tolist():
+            access, space = segment.accesses[at // 3], SPACES[at % 3]
+            lines.setdefault(access.line, Counter()).update(_of_access(access, space, totals[first + at]))
     whole = Counter()
-    for line in filter(None, lines.values()):
+    for line in lines.values():
         _add_flops(line)
         whole.update(line)
     result = {name: whole[name] for name in METRICS} | (more or {})
     result["split"] = split
     result["lines"] = {
-        line: {name: counts[name] for name in METRICS if counts[name]} if counts else {}
-        for line, counts in sorted(lines.items())
+        line: {name: lines[line][name] for name in METRICS if lines[line][name]} if line in lines else {}
+        for line in sorted(lines.keys() | known)
     }
     return result
 

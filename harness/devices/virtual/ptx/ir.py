@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from ....once import once
 from . import special
 from .op import Op, Role
 from .spellings import find
@@ -251,20 +252,6 @@ def _symbol(text: str) -> Symbol | None:
 # -- instructions --------------------------------------------------------------------------------------
 
 
-class _once:
-    """functools.cached_property without its lock, which before Python 3.12 costs more than these
-    computations."""
-
-    def __init__(self, compute: Callable):
-        self.compute, self.name, self.__doc__ = compute, compute.__name__, compute.__doc__
-
-    def __get__(self, instance, owner=None):
-        if instance is None:
-            return self
-        found = instance.__dict__[self.name] = self.compute(instance)
-        return found
-
-
 @dataclass(frozen=True)
 class Location:
     """Where an instruction comes from. `line` 0: no line of the student's file."""
@@ -323,21 +310,21 @@ class Instruction:
             about=about,
         )
 
-    @_once
+    @once
     def base(self) -> str:
         return self.opcode.split(".", 1)[0]
 
-    @_once
+    @once
     def op(self) -> Op:
         """The meaning of its opcode."""
         return find(self.opcode)
 
-    @_once
+    @once
     def roles(self) -> tuple[Role, ...]:
         """The role of each operand."""
         return self.op.roles[len(self.operands)]
 
-    @_once
+    @once
     def named(self) -> dict[str, Operand]:
         """The operands by their names in `isa`."""
         return {role.name: o for role, o in zip(self.roles, self.operands, strict=True)}
@@ -347,22 +334,22 @@ class Instruction:
         """Its address operand; the first of two."""
         return self.operands[self.op.address]
 
-    @_once
+    @once
     def sources(self) -> tuple[Operand, ...]:
         """The operands that it reads, including addresses but not its guard."""
         return self.operands[1:] if self.op.has_result else self.operands
 
-    @_once
+    @once
     def reads(self) -> frozenset[str]:
         """The registers that it reads, including its guard."""
         names = [name for operand in self.sources for name in operand.registers]
         return frozenset([*names, self.pred] if self.pred else names)
 
-    @_once
+    @once
     def writes(self) -> frozenset[str]:
         return frozenset(self.operands[0].registers) if self.op.has_result and self.operands else frozenset()
 
-    @_once
+    @once
     def called(self) -> tuple[tuple[Operand, ...], Operand, tuple[Operand, ...]]:
         """For a call: (where its results go, the function, its arguments)."""
         operands = list(self.operands)

@@ -32,6 +32,7 @@ class Tally:
                 if size == _POOLS[-1]:
                     raise
         self._pool = np.frombuffer(self._map, np.uint8)
+        self.segments, self._fresh, self._lines = None, (), set()
 
     def start(self, segments, slots: int, keep: int = 0) -> None:
         """Before a launch that uses a number of slots: resets everything. keep: requests to record."""
@@ -45,8 +46,10 @@ class Tally:
         )
         each = _WARPS * self.tables.itemsize
         self.workers.envs["tables"][:slots] = self.tables.ctypes.data + np.arange(slots) * each
-        self.segments = segments
-        self.counted, self.accesses, self.totals = segment_arrays(segments)
+        if self.segments is not segments:
+            self.segments, self._fresh = segments, segment_arrays(segments)
+            self._lines = {line for segment in segments for line, _ in segment.kinds}
+        self.counted, self.accesses, self.totals = (array.copy() for array in self._fresh)
         self.counting = abi.array("Counting", 1)
         self.counting["segments"], self.counting["accesses"] = (
             self.counted.ctypes.data,
@@ -63,7 +66,7 @@ class Tally:
         self._map.madvise(mmap.MADV_DONTNEED)  # give back the memory
         split, busiest, idle = (int(self.counting[name][0]) for name in ("split", "busiest", "idle_copies"))
         more = {"global_requests_busiest": busiest, "async_copies_idle": idle}
-        return collect(self.segments, self.counted, self.totals, split, more)
+        return collect(self.segments, self.counted, self.totals, self._lines, split, more)
 
     def requests(self) -> list[Request]:
         """The first requests of the launch: warp by warp from one barrier to the next, each warp's in order."""
