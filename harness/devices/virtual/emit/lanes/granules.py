@@ -232,10 +232,17 @@ entry:
   %shadow = inttoptr i64 %sp.1 to ptr
 {places}\
 ask:
-{filled}  %places = ptrtoint ptr %room to i64
+{filled}  %fine = call preserve_mostcc i1 @lanes.ask(i64 %env, i64 %thread, ptr %room, i32 %mask, i32 %site, i32 %info, i64 %unread, i64 {count}) {keeping}
+  ret i1 %fine
+}}
+"""
+#: asks the runtime; apart, because whoever calls that has to save all registers
+ASK = """
+define internal preserve_mostcc i1 @lanes.ask(i64 %env, i64 %thread, ptr %room, i32 %mask, i32 %site, i32 %info, i64 %unread, i64 %count) cold noinline {keeping} {{
+  %places = ptrtoint ptr %room to i64
   %mask.w = zext i32 %mask to i64
   %info.w = zext i32 %info to i64
-  %answer = call i32 @rt_look(i64 %env, i64 %thread, i32 %site, i64 %places, i64 %mask.w, i64 %info.w, i64 %unread, i64 {count})
+  %answer = call i32 @rt_look(i64 %env, i64 %thread, i32 %site, i64 %places, i64 %mask.w, i64 %info.w, i64 %unread, i64 %count)
   %fine = icmp ne i32 %answer, 0
   ret i1 %fine
 }}

@@ -14,9 +14,10 @@ from ...runtime.abi import (
     INFO_SEEN,
     INFO_SHARED,
     INFO_WRITE,
+    INIT,
     WHO_SEVERAL,
 )
-from .granules import Kind
+from .granules import ASK, Kind
 from .values import ROW
 
 _TOGETHER = 16  # bytes of a lane that are looked at together
@@ -62,14 +63,10 @@ class Looks:
     def only_read(self, members: list[Instruction], start: str, first: int, stride: int) -> str:
         """Whether the words show that several threads have read all this since the last barrier, after a check that it was
         written, and nobody has written there; an i1. start: of the first lane's first byte, in the window if they say so."""
-        e, text, found = self.e, self.text, ""
-        several = e.op("shl i64", e.op("add i64", self._stamp(), WHO_SEVERAL), 8)
-        words = e.emit(f"inttoptr i64 {e.state.load('Env', 'words', invariant=True)} to ptr")
+        e, text, found, several = self.e, self.text, "", self._read_by_several()
         for ins in members:
             n = ins.op.width // 4 * (text.width if stride else 1)
-            base = e.op("add i64", start, "%sharedbase") if ins.op.space == "shared" else start
-            at = e.op("add i64", base, ins.address.offset - first)
-            where = e.emit(f"getelementptr i8, ptr {words}, i64 {e.op('shl i64', at, 1)}")
+            where = self._word(self._granule(ins, start, first))
             if n == 1:
                 good = e.op("icmp eq i64", e.emit(f"load i64, ptr {where}, align 8"), several)
             else:
@@ -84,10 +81,56 @@ class Looks:
             found = e.op("and i1", found, good) if found else good
         return found
 
-    def _stamp(self) -> str:
+    def read_first(
+        self, members: list[Instruction], start: str, first: int, shared: bool, good: str, look: str
+    ) -> None:
+        """Where all lanes read one place: on to `good` if it was written and nobody else has accessed it since the last
+        barrier; its words then show that several threads have read it. Ends the block. See `only_read`. shared: it is in
+        shared memory, whatever the address says."""
+        e, several, right, places = self.e, self._read_by_several(), "", []
+        shadow = e.state.load("Env", "shadow", invariant=True)
+        oldest = e.state.load("Env", "fresh_shared" if shared else "fresh_global")
+        oldest = e.cast("zext", "i32", oldest, "i64")
+        for ins in members:
+            for byte in range(0, ins.op.width, 4):
+                at = self._granule(ins, start, first - byte)
+                where = self._word(at)
+                word = e.emit(f"load i64, ptr {where}, align 8")
+                fresh = e.op("icmp ult i64", e.op("lshr i64", word, 32), oldest)
+                usual = e.op("or i1", fresh, e.op("icmp eq i64", word, several))
+                state = e.op("add i64", shadow, e.op("lshr i64", at, 2))
+                written = e.op(
+                    "and i8", e.emit(f"load i8, ptr {e.emit(f'inttoptr i64 {state} to ptr')}"), INIT
+                )
+                one = e.op("and i1", usual, e.op("icmp ne i8", written, 0))
+                right = e.op("and i1", right, one) if right else one
+                places.append(where)
+        if self.values.mask:  # of a single thread, its own word would be right
+            bits = self.values.bits()
+            others = e.op("and i32", bits, e.op("sub i32", bits, 1))
+            right = e.op("and i1", right, e.op("icmp ne i32", others, 0))
+        mark = e.fresh_label("mark")
+        e.branch(right, mark, look, likely=True)
+        e.label(mark)
+        for where in places:
+            e.line(f"store i64 {several}, ptr {where}, align 8")
+        e.line(f"br label %{good}")
+
+    def _granule(self, ins: Instruction, start: str, first: int) -> str:
+        """The device address of what the first lane accesses."""
+        base = self.e.op("add i64", start, "%sharedbase") if ins.op.space == "shared" else start
+        return self.e.op("add i64", base, ins.address.offset - first)
+
+    def _word(self, at: str) -> str:
         e = self.e
-        stamp = e.state.load("Env", "bar")
-        return e.op("shl i64", e.cast("zext", "i32", stamp, "i64"), 24)
+        words = e.emit(f"inttoptr i64 {e.state.load('Env', 'words', invariant=True)} to ptr")
+        return e.emit(f"getelementptr i8, ptr {words}, i64 {e.op('shl i64', at, 1)}")
+
+    def _read_by_several(self) -> str:
+        """The word of what several threads have read since the last barrier."""
+        e = self.e
+        stamp = e.op("shl i64", e.cast("zext", "i32", e.state.load("Env", "bar"), "i64"), 24)
+        return e.op("shl i64", e.op("add i64", stamp, WHO_SEVERAL), 8)
 
     # -- out of line ------------------------------------------------------------------------------------------
 
@@ -127,5 +170,6 @@ class Looks:
                 e.module.declare(name, *(("i32", "i32 x, i32 y") if name.startswith("llvm") else ()))
             for name, more_ in (("ctpop", ""), ("cttz", ", i1 y")):
                 e.module.declare(f"llvm.{name}.i{text.width}", f"i{text.width}", f"i{text.width} x{more_}")
+            e.module.helpers["lanes.ask"] = ASK.format(keeping=slow.keeping)
             e.module.helpers[kind.name] = kind.text(self.alone, slow.keeping)
         return text.assign(f"call preserve_mostcc i1 @{kind.name}({given}) {slow.keeping}")

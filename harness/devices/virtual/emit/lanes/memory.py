@@ -134,7 +134,11 @@ class Accesses:
             inside = e.fresh_label("inside")
             e.branch(allowed, inside, slow, likely=True)
             e.label(inside)
-            e.branch(self.looks.only_read(members, start, first, stride), good, look, likely=True)
+            unread = look if stride else e.fresh_label("unread")
+            e.branch(self.looks.only_read(members, start, first, stride), good, unread, likely=True)
+            if not stride:
+                with self.text.out_of_line(unread):
+                    self.looks.read_first(members, start, first, self._in_shared(ins), good, look)
         else:
             e.branch(allowed, look, slow, likely=True)
         with self.text.out_of_line(look):
