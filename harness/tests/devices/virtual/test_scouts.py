@@ -116,6 +116,36 @@ def test_races(what, seed):
         assert_lanes(module, doubted=True)
 
 
+TILE = (
+    "__shared__ float s[256], other[256]; int x = threadIdx.x, y = threadIdx.y, i = 16 * y + x; s[i] = a[i];"
+    " __syncthreads(); {} out[i] = {};"
+)
+ONE_PLACE = {  # what the lanes of a row do with one place -> (the kernel's body, whether it is right)
+    "read": (TILE.format("float v = s[16 * y];", "v + s[16 * y]"), True),
+    "read by all rows": (TILE.format("float v = s[7];", "v"), True),
+    "read, and written after a barrier": (
+        TILE.format("float v = s[16 * y]; __syncthreads(); s[i] = v;", "s[i]"),
+        True,
+    ),
+    "read by one lane, which writes": (TILE.format("if (x == 5) s[y] += s[16 * y];", "1"), True),
+    "read, then written by one": (TILE.format("float v = s[16 * y]; if (x == 3) s[16 * y] = 1;", "v"), False),
+    "written before by one row": (TILE.format("if (y == 0) other[i] = s[i];", "other[0]"), False),
+    "never written": (TILE.format("", "other[16 * y]"), False),
+    "once written": (TILE.format("if (i) other[i] = 1; __syncthreads();", "other[16 * y]"), False),
+}
+
+
+@pytest.mark.parametrize("what", ONE_PLACE)
+def test_all_lanes_access_one_place(what):
+    body, right = ONE_PLACE[what]
+    shape = dict(grid=1, block=(16, 16))
+    module, (fault, notes), _ = both(
+        K + f"k(const float* a, float* out) {{ {body} }}", [inputs(256), outputs(256)], **shape
+    )
+    assert_lanes(module, doubted=not right)
+    assert not (fault or notes) if right else fault or notes
+
+
 ORDERED = {
     "barrier": SHARED.format("__syncthreads();", "s[63 - t]"),
     "one for all": SHARED.format("__syncthreads();", "s[t / 16]"),
