@@ -229,7 +229,7 @@ def compare(subject: Subject, devices: dict[int, VirtualGPU], tally: Tally) -> N
     modules = {}
     for width, device in devices.items():
         try:
-            modules[width] = subject.load(device)
+            modules[width] = _loaded(subject, device)
         except CompileError as error:
             modules[width] = str(error)
     alone, *others = modules.items()
@@ -266,6 +266,15 @@ def compare(subject: Subject, devices: dict[int, VirtualGPU], tally: Tally) -> N
                 else (_told(got), _told(expected))
             )
             tally.differences.append(f"{subject.name}, {label}, {width} lanes: {names}")
+
+
+def _loaded(subject: Subject, device: VirtualGPU):
+    """The subject's module; with full checks, lanes look first. Errors: CompileError."""
+    module = subject.load(device)
+    if device.races and device.lanes > 1:
+        module._built_again(device.lanes)  # `scout` does without lanes if they cannot be compiled
+        module.scout()
+    return module
 
 
 def _told(found) -> str:
@@ -315,7 +324,7 @@ def _seeds(first: int, end: float) -> Iterator[int]:
 @click.option("--only", default="", help="What the names contain.")
 @click.option("--width", "widths", multiple=True, type=int, help="How many lanes; several times.")
 @click.option("--target", default="", help="The processor, see compile/targets.")
-@click.option("--checks", default="memory", type=click.Choice(["memory", "none"]))
+@click.option("--checks", default="memory", type=click.Choice(["memory", "none", "full"]))
 @click.option("--seconds", default=300.0, help="Until when expressions are drawn; at least one file is.")
 @click.option("--seed", default=0, help="Of the first file of expressions.")
 def main(

@@ -83,10 +83,15 @@ class Strides:
         return None
 
     def _linear(self, ins: Instruction) -> int | None:
-        """The stride of a sum or product."""
+        """The stride of a sum or product. One that is wider than its operands may overflow in some lanes only, and is not taken
+        for uniform."""
         kind = linear(ins)
         if not kind:
             return None
+        stride = self._of_kind(ins, kind)
+        return None if stride == 0 and kind == "wide" else stride
+
+    def _of_kind(self, ins: Instruction, kind: str) -> int | None:
         given = [self.of(o) for o in ins.operands[1:]]
         factor = ins.operands[2].value if len(given) > 1 and type(ins.operands[2]) is Immediate else None
         if None in given:

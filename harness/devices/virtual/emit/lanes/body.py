@@ -106,7 +106,7 @@ class _Body:
         if self.pairs.compare(ins):
             return False
         if ins.op.has_result and ins.operands[0] in self.values.types and not ins.op.flow:
-            if self.values.is_pair(ins.operands[0]) and self.pairs.emit(ins):
+            if self.pairs.emit(ins):
                 return False
         ended = lower(e, ins)
         self.accesses.computed(ins)

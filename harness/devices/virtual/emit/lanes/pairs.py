@@ -19,9 +19,11 @@ class Pairs:
         self.values: LaneValues = e.values
 
     def emit(self, ins: Instruction) -> bool:
-        """An instruction on the scalars and the vectors of pairs; False where that is not possible."""
-        kind, values = linear(ins), self.values
-        target = ins.operands[0]
+        """An instruction on the scalars and the vectors of pairs; False where that is not possible. What differs between lanes
+        may cancel out: then its result is uniform."""
+        target, values = ins.operands[0], self.values
+        uniform = not values.is_pair(target)
+        kind = "" if uniform and not any(map(self.lanes.stride, ins.operands[1:])) else linear(ins)
         if kind in ("widen", "wide"):
             pair = self._widened(ins, kind)
         elif kind and BITS[ins.op.types[0]] == BITS[values.types[target]]:
@@ -30,7 +32,10 @@ class Pairs:
             return False
         if pair is None:
             return False
-        values.set_pair(target, pair)
+        if uniform:
+            values.set(target, pair[0], ins.op.types[0])
+        else:
+            values.set_pair(target, pair)
         return True
 
     def compare(self, ins: Instruction) -> bool:

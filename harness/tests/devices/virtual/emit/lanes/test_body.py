@@ -121,6 +121,10 @@ BODIES = {
     "begun with nothing": f"{I} float sum; for (int k = 0; k < n; k++) sum += x[k + i]; out[i] = x[i]; if (n > 100) out[i] = sum;",
     "overlapping": f"{I} if (i < 40) {{ out[i + 1] = x[i]; out[i + 2] = x[i + 1]; }}",
     "rows of a block": f"{I} int c = i % 8, r = i / 8; out[r * 8 + c] = x[c * 8 + r + blockDim.x] + x[c];",
+    "what differs cancels out": f"""{I} int t = threadIdx.x, k; long long w;
+        asm("sub.s32 %0, %1, %2;" : "=r"(k) : "r"(i), "r"(t));
+        asm("mad.wide.s32 %0, %1, -1, %2;" : "=l"(w) : "r"(i), "l"((long long)(t + n)));
+        out[i] = x[k + i % 3] + w;""",
 }
 
 
