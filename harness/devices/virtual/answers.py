@@ -9,9 +9,8 @@ from ... import errors
 from ..launching import Launch
 from ..nvrtc.compiler import Job, Ptx
 from ..plain import Codec
-from .compile.modules import Built, KernelInfo, Lowered, Parameter
+from .compile.modules import Built, CountedAccess, CountedSegment, KernelInfo, Lowered, Parameter
 from .explain.metrics import Request
-from .instrument.segments import CountedAccess, CountedSegment
 from .ptx.parse import Location, Variable
 
 #: attributes of a device that are sent with each launch

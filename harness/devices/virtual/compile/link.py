@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import ctypes.util
 import itertools
 import threading
 from functools import cache
@@ -128,9 +127,9 @@ def own_text() -> str:
 @cache
 def _linker():
     """One JIT linker for the process. Compiled code may call the C and maths libraries."""
-    ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6", mode=ctypes.RTLD_GLOBAL)
+    ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
     with contextlib.suppress(OSError):  # converts halves if the processor cannot
-        ctypes.CDLL(ctypes.util.find_library("gcc_s") or "libgcc_s.so.1", mode=ctypes.RTLD_GLOBAL)
+        ctypes.CDLL("libgcc_s.so.1", mode=ctypes.RTLD_GLOBAL)
     return llvm.create_lljit_compiler(target_machine(2), use_jit_link=True)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from ...nvrtc.compiler import Ptx
-from ..instrument.segments import CountedSegment
 from ..ptx.ir import Location, Variable
 from ..runtime import abi
 
@@ -64,6 +64,24 @@ class KernelInfo:
         """The offset, after the parameters, of the bounds of the array that a parameter points to."""
         number = [p.name for p in self.params].index(name)
         return abi.bounds_offset(self.params[-1].offset + self.params[-1].size) + number * abi.BOUNDS.size
+
+
+@dataclass
+class CountedAccess:
+    """One instruction's access. kind: "load" | "store" | "atomic"; space: as in state.SPACES."""
+
+    line: int
+    kind: str
+    space: str
+    size: int
+
+
+@dataclass
+class CountedSegment:
+    """kinds: (line, kind of operation) -> how many of them each thread executes."""
+
+    kinds: Counter = field(default_factory=Counter)
+    accesses: list[CountedAccess] = field(default_factory=list)
 
 
 @dataclass

@@ -19,13 +19,12 @@ converged in the same iteration of a loop, and after it.
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from ..analyse.cooperative_groups import lets_lanes_come
 from ..analyse.facts import Facts
+from ..compile.modules import CountedAccess, CountedSegment
 from ..explain.metrics import CONDITIONAL, FLOPS, kinds
 from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label
@@ -48,24 +47,6 @@ _REGISTERS = {
     _COPIES: "u32",
     _HOLDS: "pred",
 }
-
-
-@dataclass
-class CountedAccess:
-    """One instruction's access. kind: "load" | "store" | "atomic"; space: as in state.SPACES."""
-
-    line: int
-    kind: str
-    space: str
-    size: int
-
-
-@dataclass
-class CountedSegment:
-    """kinds: (line, kind of operation) -> how many of them each thread executes."""
-
-    kinds: Counter = field(default_factory=Counter)
-    accesses: list[CountedAccess] = field(default_factory=list)
 
 
 def run(function: Function, facts: Facts) -> None:
