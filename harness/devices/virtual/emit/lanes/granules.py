@@ -84,14 +84,14 @@ _ONE = """\
   %many = icmp ugt i{width} %count, 1
   %same.3 = and i1 %same.2, %many
   %at.one = and i1 %same.3, %alone
-  br i1 %at.one, label %one, label %{further}
+  br i1 %at.one, label %one, label %apart
 one:
   %one.own.0 = insertelement <{each} x i64> poison, i64 %several, i64 0
   %one.own = shufflevector <{each} x i64> %one.own.0, <{each} x i64> poison, <{each} x i32> zeroinitializer
 {one}\
   ret i1 true
 """
-# Each lane reads several granules, which several threads have read before. Lanes that take no part may have any address.
+# Each lane reads some granules, which several threads have read before. Lanes that take no part may have any address.
 _APART = """\
 apart:
   %lead = call i{width} @llvm.cttz.i{width}(i{width} %some, i1 false)
@@ -321,8 +321,7 @@ class Kind:
         other = "  br label %each\n"
         if not writes:
             one = _part("one", each, writes)
-            other = _ONE.format(width=width, each=each, one=one, further="each" if each == 1 else "apart")
-        if not writes and each > 1:
+            other = _ONE.format(width=width, each=each, one=one)
             differ = ["zeroinitializer", *(f"%differ.{i}" for i in range(1, width))]
             known = (
                 _KNOWN.format(i=i, next=i + 1, width=width, each=each, differ=differ[i]) for i in range(width)
