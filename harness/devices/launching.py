@@ -118,6 +118,8 @@ def variable_array(compiled, name: str, dtype) -> tuple[str, tuple[int], numpy.d
 
 def triple(value, what: str) -> tuple[int, int, int]:
     """One to three ints as (x, y, z)."""
+    if type(value) is int:
+        return value, 1, 1
     values = value if isinstance(value, tuple | list) else (value,)
     try:
         numbers = [n.__index__() for n in values]

@@ -52,8 +52,10 @@ class Kernel:
 
     def plan(self, grid, block, shared_mem: int) -> Plan:
         """The plan for launches with the device's current settings. Errors: LaunchError."""
-        if (fitting := self.for_blocks(block)) is not self:
-            return fitting.plan(grid, block, shared_mem)
+        return self.for_blocks(block).own_plan(grid, block, shared_mem)
+
+    def own_plan(self, grid, block, shared_mem: int) -> Plan:
+        """The same, of a kernel `for_blocks` of this shape."""
         key = grid, block, shared_mem, self.max_dynamic_shared_size_bytes, self.module.device.settings
         found = self._plans.get(key)
         if found is None or found.executable is not self.module.executable:

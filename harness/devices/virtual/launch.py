@@ -29,7 +29,7 @@ class Execution:
         self.kernel, self.module, self.device = kernel, kernel.module, kernel.module.device
         self.arena, self.workers = self.device.arena, self.device.workers
         self.grid, self.block, self.args, self.shared_mem = grid, block, args, shared_mem
-        self.plan = kernel.plan(grid, block, shared_mem)
+        self.plan = kernel.own_plan(grid, block, shared_mem)
         packed = kernel.pack(args)
         self.device.parameters[: len(packed)] = packed
 
