@@ -7,16 +7,17 @@ The folder name is the puzzle's id: there is no registry; `checkout.py` finds an
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ..errors import CourseError, NoSolution
+from ..once import once
 from .mistakes import Mistake, mistakes_in  # noqa: F401  (some of these are for puzzles alone)
 from .parameters import Array, Constant, Float, In, InOut, Int, Out, Param, Scalar, require  # noqa: F401
 
@@ -77,20 +78,20 @@ class Kernel:
         require(len(set(names)) == len(names), f"kernel {self.name}: a parameter name occurs twice")
         require(self.outputs, f"kernel {self.name} has no Out or InOut parameter")
 
-    @cached_property
+    @once
     def arrays(self) -> tuple[Array, ...]:
         """The array parameters, then the constants."""
         return *self.passed, *self.constants
 
-    @cached_property
+    @once
     def passed(self) -> tuple[Array, ...]:
         return tuple(p for p in self.params if isinstance(p, Array))
 
-    @cached_property
+    @once
     def outputs(self) -> tuple[Array, ...]:
         return tuple(p for p in self.arrays if p.is_output)
 
-    @cached_property
+    @once
     def sizes(self) -> frozenset[str]:
         """The dimensions that arrays and scalars are declared with."""
         named = [size for a in self.arrays for _, size in a.axes]
@@ -321,8 +322,20 @@ class Puzzle:
         )
 
     def drawn(self, seed: int) -> Puzzle:
-        """The puzzle with the sizes of all cases drawn for a seed."""
+        """The puzzle with the sizes of all cases drawn for a seed; itself if they are all fixed."""
+        if not any(case.draw for case in self.cases):
+            return self
         return replace(self, cases=tuple(case.drawn(seed) for case in self.cases))
+
+    @once
+    def by_size(self) -> tuple[Case, ...]:
+        """The cases, smallest first."""
+
+        def size(case: Case) -> int:
+            dims = self.full_dims(case)
+            return sum(math.prod(a.shape(dims)) for k in self.kernels_of(case) for a in k.arrays)
+
+        return tuple(sorted(self.cases, key=size))
 
     def full_dims(self, case: Case) -> dict[str, int]:
         """The dims of a case, with the derived ones."""

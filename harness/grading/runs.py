@@ -42,8 +42,8 @@ class Pace:
     def after(self, outcome: Outcome) -> None:
         self.printing |= outcome.stdout_dropped > 0
         self.repeating |= bool(outcome.same_writes)
-        if outcome.kind or self.printing:
-            self.deadline = min(self.deadline, Child.spent_by_all() + self.patience)
+        if self.deadline == math.inf and (outcome.kind or self.printing):
+            self.deadline = Child.spent_by_all() + self.patience
 
     def left(self) -> float:
         """Seconds until the deadline."""
@@ -163,12 +163,7 @@ class Trial:
 
 def in_order(puzzle: Puzzle) -> list[Case]:
     """The cases, smallest first, so that the failing case explained is the smallest."""
-
-    def size(case: Case) -> int:
-        dims = puzzle.full_dims(case)
-        return sum(math.prod(a.shape(dims)) for k in puzzle.kernels_of(case) for a in k.arrays)
-
-    return sorted(puzzle.cases, key=size)
+    return list(puzzle.by_size)
 
 
 def try_kernel(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from ..grading.grade import Options, grade_file
 from ..grading.programs.program import Program, ProgramError
 from ..grading.runs import given, in_order
 from ..grading.verdict import Finding, Verdict
+from ..once import once
 from ..report.text import MOST_LINES, verdict_lines
 
 SMALLEST = 2, 4  # how many cases a mistake is tried on, before all
@@ -39,9 +40,11 @@ def solution_text(puzzle: Puzzle) -> str:
     return puzzle.solution_path.read_text(encoding="utf-8")
 
 
-def graded(puzzle: Puzzle, text: str, options: Options, opener: Callable | None = None) -> Verdict:
-    """The verdict on a text as a puzzle's file."""
-    with tempfile.TemporaryDirectory() as folder:
+def graded(
+    puzzle: Puzzle, text: str, options: Options, opener: Callable | None = None, folder: str | None = None
+) -> Verdict:
+    """The verdict on a text as a puzzle's file. folder: where it may be written, if there is one."""
+    with nullcontext(folder) if folder else tempfile.TemporaryDirectory() as folder:
         path = Path(folder, puzzle.file)
         path.write_text(text, encoding="utf-8")
         return grade_file(puzzle, path, options, opener)
@@ -99,7 +102,8 @@ class Examination(WrongKernels):
         super().__init__(puzzle, kernel, solution)
         self.shortly = shortly
         self.devices: dict[str, object] = {}  # keyed by checks
-        self.modules: dict[str, object] = {}
+        self.modules: dict[str, tuple[Module, list[str]]] = {}  # with the mistakes in each
+        self.folder = ""
         self.made: dict[tuple, tuple] = {}  # inputs and expected outputs
         self.stack = ExitStack()
         others = [k.name for k in puzzle.kernels if k is not kernel]
@@ -111,6 +115,7 @@ class Examination(WrongKernels):
         self.texts = {name: "\n" * n + self.plain[name] for n, name in zip(before, self.own, strict=True)}
 
     def __enter__(self) -> Examination:
+        self.folder = self.stack.enter_context(tempfile.TemporaryDirectory())
         return self
 
     def __exit__(self, *error) -> None:
@@ -136,16 +141,14 @@ class Examination(WrongKernels):
         puzzle, text = self.alone(mistake)
         told = not self.shortly or bool(mistake.line) or mistake.name == next(iter(self.own))
         options = Options("cpu", 0, given=self.given_once, foresee=self.outputs, again=False, told=told)
-        usual = tuple(c for c in in_order(puzzle) if not c.stress)
+        patience, tries = 0, [puzzle]
         if "slow" in mistake.expected:
-            tries = [(replace(puzzle, cases=self.counted(puzzle, usual) if self.shortly else usual), 0)]
-        elif not is_named(mistake):
-            tries = [(puzzle, 0)]
-        else:
-            some = [*(usual[:n] for n in SMALLEST if n < len(usual)), usual]
-            tries = [(replace(puzzle, cases=cases, gates=()), options.patience) for cases in some]
+            usual = usual_cases(puzzle)
+            tries = [replace(puzzle, cases=self.counted(puzzle, usual) if self.shortly else usual)]
+        elif is_named(mistake):
+            patience, tries = options.patience, self.fewer
         options = replace(options, optimised=not (self.shortly or is_named(mistake)))
-        for tried, patience in tries:
+        for tried in tries:
             found = self.grade(tried, mistake, text, replace(options, patience=patience))
             if found.diagnosis in mistake.expected and mistake.line in "\n".join(found.lines):
                 return found
@@ -154,27 +157,39 @@ class Examination(WrongKernels):
 
     def alone(self, mistake: Mistake) -> tuple[Puzzle, str]:
         """The puzzle and the text reduced to the wrong kernel; the others are right."""
+        names = {k.name for k in self.puzzle.kernels}
+        own = [g for g in self.puzzle.gates if self.kernel.name in (g.kernels or names)]
+        if "slow" in mistake.expected and len(self.reduced.gates) < len(own):
+            return self.puzzle, mistake.apply(solution_text(self.puzzle))
+        return self.reduced, self.texts[mistake.name]
+
+    @once
+    def reduced(self) -> Puzzle:
+        """The puzzle with this kernel alone."""
         puzzle, kernel = self.puzzle, self.kernel
         names = {k.name for k in puzzle.kernels}
-        own = [g for g in puzzle.gates if kernel.name in (g.kernels or names)]
-        gates = tuple(g for g in own if set(g.kernels or names) == {kernel.name})
-        if "slow" in mistake.expected and len(gates) < len(own):
-            return puzzle, mistake.apply(solution_text(puzzle))
+        gates = tuple(g for g in puzzle.gates if set(g.kernels or names) == {kernel.name})
         cases = tuple(replace(c, kernels=()) for c in puzzle.cases if kernel in puzzle.kernels_of(c))
         mistakes = puzzle.mistakes_of(kernel)
-        return replace(puzzle, kernels=(kernel,), cases=cases, mistakes=mistakes, gates=gates), self.texts[
-            mistake.name
-        ]
+        return replace(puzzle, kernels=(kernel,), cases=cases, mistakes=mistakes, gates=gates)
+
+    @once
+    def fewer(self) -> list[Puzzle]:
+        """The same without gates, and with the smallest cases; at last with all."""
+        usual = usual_cases(self.reduced)
+        some = [*(usual[:n] for n in SMALLEST if n < len(usual)), usual]
+        return [replace(self.reduced, cases=cases, gates=()) for cases in some]
 
     def grade(self, puzzle: Puzzle, mistake: Mistake, text: str, options: Options) -> Verdict:
         if reads_unset(mistake):
-            return graded(puzzle, text, options, following)
+            return graded(puzzle, text, options, following, self.folder)
         if text == self.texts[mistake.name]:
             try:
-                return graded(puzzle, text, options, self.opener(mistake))
+                return graded(puzzle, text, options, self.opener(mistake), self.folder)
             except Alone:
-                return graded(puzzle, text, options, following)
-        return graded(puzzle, text, options, partial(opened_as, self.first_build(mistake)))
+                return graded(puzzle, text, options, following, self.folder)
+        first = partial(opened_as, self.first_build(mistake))
+        return graded(puzzle, text, options, first, self.folder)
 
     def counted(self, puzzle: Puzzle, cases: tuple[Case, ...]) -> tuple[Case, ...]:
         """The smallest cases, and those in which a kernel is counted."""
@@ -215,15 +230,16 @@ class Examination(WrongKernels):
         """A mistake, from the module of all mistakes that need this build; None if it does not."""
         if not self.needs(self.own[name], checks):
             return None
-        needed = [n for n, m in self.own.items() if self.needs(m, checks)]
-        # the same file as when a student's kernel is graded; in other builds, lines are those of `texts`
-        kept = needed if checks == "draft" else list(self.own)
         if checks not in self.modules:
+            needed = [n for n, m in self.own.items() if self.needs(m, checks)]
+            # the same file as when a student's kernel is graded; in other builds, lines are those of `texts`
+            kept = needed if checks == "draft" else list(self.own)
             texts = [self.plain[n] if n in needed else blank(self.plain[n]) for n in kept]
             module = compiled(together(texts)[0], self.opened(checks), self.puzzle)
             module.track = alone
-            self.modules[checks] = module
-        return Variant(self.modules[checks], f"m{kept.index(name)}")
+            self.modules[checks] = module, kept
+        module, kept = self.modules[checks]
+        return Variant(module, f"m{kept.index(name)}")
 
     def needs(self, mistake: Mistake, checks: str) -> bool:
         """Will the mistake certainly run in this build? Most are found in the first."""
@@ -237,6 +253,10 @@ class Examination(WrongKernels):
     def outputs(self, mistake: Mistake, seen: Observation) -> dict | None:
         self.device = self.opened("draft")
         return super().outputs(mistake, seen)
+
+
+def usual_cases(puzzle: Puzzle) -> tuple[Case, ...]:
+    return tuple(c for c in in_order(puzzle) if not c.stress)
 
 
 def is_named(mistake: Mistake) -> bool:
