@@ -61,7 +61,7 @@ def access_groups(body) -> dict[int, Group]:
         if isinstance(item, Label) or _parts(item):
             close(open_)
             continue
-        if access := _access(item):
+        if item.op.memory and (access := _access(item)):
             key, offset = access
             groups = open_.setdefault(key, [])
             near = [g for g in groups if g.reaches(offset)]
@@ -69,7 +69,7 @@ def access_groups(body) -> dict[int, Group]:
             if group is None:
                 groups.append(group := Group(*key[:4], offset, offset))
             group.add(position, item, offset)
-        if written := item.writes:
+        if open_ and (written := item.writes):
             close([key for key in open_ if key[0] in written])
     close(open_)
     return found

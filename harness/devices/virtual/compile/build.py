@@ -64,8 +64,8 @@ def build(
         with contextlib.suppress(Damaged):  # written by another version
             if isinstance(built := CODEC.loads(data), Built):
                 return built
-    # prepare the runtime meanwhile: it is needed too
-    threading.Thread(target=link.prepare_runtime).start()
+    if not link.is_prepared():  # meanwhile: it is needed too
+        threading.Thread(target=link.prepare_runtime).start()
     known = job.stored(flavour)
     built = _in_child((job, known, *how))
     if not known:

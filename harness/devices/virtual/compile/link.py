@@ -110,6 +110,10 @@ class Executable:
         return self._library[name]
 
 
+def is_prepared() -> bool:
+    return bool(_provided)
+
+
 def prepare_runtime() -> None:
     """Compile the runtime, if that has not been done."""
     with _lock:

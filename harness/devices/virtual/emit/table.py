@@ -133,12 +133,18 @@ def compute(e, body, mods: list[str], *values: str) -> str:
 
 def expand(e, body: str, type_: str, **values: str) -> str:
     """Emit the instructions of a template; returns the last result."""
-    t, bits = TYPES[type_]
-    suffix = _INTRINSIC.get(t, f"i{bits}")
     results: list[str] = []
-    for line in body.split(";"):
-        results.append(e.emit(line.strip().format(*results, t=t, s=suffix, **values)))
+    for line in _lines(body, type_):
+        results.append(e.emit(line.format(*results, **values)))
     return results[-1]
+
+
+@cache
+def _lines(body: str, type_: str) -> list[str]:
+    """The lines of a template, for a type."""
+    t, bits = TYPES[type_]
+    body = body.replace("{t}", t).replace("{s}", _INTRINSIC.get(t, f"i{bits}"))
+    return [line.strip() for line in body.split(";")]
 
 
 def unpack(e, value: str, scalar: str) -> list[str]:

@@ -74,7 +74,8 @@ class Text:
 
     def assign(self, instruction: str) -> str:
         """Like `emit`, where nothing has to be declared."""
-        name = self.fresh()
+        self._serial += 1
+        name = f"%t.{self._serial}"  # as `fresh`
         self._lines.append(f"  {name} = {instruction}")
         return name
 

@@ -129,10 +129,12 @@ def across_blocks(function: Function) -> set[str]:
         if isinstance(item, Label):
             block += 1
             continue
-        names = [name for operand in item.operands for name in operand.registers]
-        for name in [*names, item.pred] if item.pred else names:
-            if seen.setdefault(name, block) != block:
-                across.add(name)
+        for each in item.operands:
+            for name in each.registers:
+                if seen.setdefault(name, block) != block:
+                    across.add(name)
+        if item.pred and seen.setdefault(item.pred, block) != block:
+            across.add(item.pred)
         if item.op.flow:
             block += 1
     return across

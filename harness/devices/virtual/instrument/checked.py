@@ -53,7 +53,7 @@ def verify(function: Function, coarsening: Coarsening | None = None) -> None:
             item.op.accesses or item.op.memory
         ) and item.op.memory != "copy":  # checked and made by the runtime
             _find(item, allowed)
-        for name in item.writes if isinstance(item, Instruction) else ():
+        for name in item.writes if allowed else ():
             allowed.pop(name, None)
         before = item
 

@@ -62,20 +62,23 @@ class _Watchdog:
             begin = mark("mov.u32", _STEPS, abi.COUNT_SLICE, at=first) if self.counted else _take(first)
             self.inserts.start.append(begin)
         reserved = self.suspends and self.graph.reads_special(self.function.name, "%reserved_smem")
+        hands_over = self.loops and not self.counted
         for position, item in enumerate(self.function.body):
             if not isinstance(item, Instruction):
                 continue
-            if item.op.flow in ("branch", "switch"):
-                self._back_edges(position, item)
-            elif self.loops and not self.counted:
-                self._hand_over(item)
+            if flow := item.op.flow:
+                if flow in ("branch", "switch"):
+                    self._back_edges(position, item)
+                elif hands_over:
+                    self._hand_over(item)
             if self.polls and item.op.collective:
                 self.inserts.before(item, mark("note", "Extra.polls", 0, at=item))
             if reserved and lets_lanes_come(item):
                 ready = mark("note", "Thread.wait", abi.WAIT["ready"], at=item)
                 self.inserts.before(item, ready, mark("suspend", at=item))
         self.inserts.done()
-        self.function.body = [self.switches.get(item, item) for item in self.function.body]
+        if self.switches:
+            self.function.body = [self.switches.get(item, item) for item in self.function.body]
 
     def _count_call(self, first: Instruction) -> None:
         """At the entry of a function: ask the watchdog from time to time. The place is that of the call."""

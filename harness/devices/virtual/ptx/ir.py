@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from ....once import once
 from . import special
-from .op import Op, Role
+from .op import Role
 from .spellings import find
 
 # -- operands ------------------------------------------------------------------------------------------
@@ -299,6 +299,7 @@ class Instruction:
         """What `dataclass` would write takes three times as long: in a frozen object it sets each field by a call."""
         self.__dict__.update(
             opcode=opcode,
+            op=find(opcode),  # its meaning
             operands=operands,
             at=at,
             pred=pred,
@@ -313,11 +314,6 @@ class Instruction:
     @once
     def base(self) -> str:
         return self.opcode.split(".", 1)[0]
-
-    @once
-    def op(self) -> Op:
-        """The meaning of its opcode."""
-        return find(self.opcode)
 
     @once
     def roles(self) -> tuple[Role, ...]:

@@ -36,9 +36,9 @@ class Role:
     name: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Op:
-    """The meaning of one spelling. Facts that do not apply are "" or False.
+    """The meaning of one spelling; `spellings.find` makes one for each. Facts that do not apply are "" or False.
 
     operation: what it does within its family: "add" of an atomic, "any" of a vote. operands, memory, flow,
     collective, counts and the flags: see the table.
