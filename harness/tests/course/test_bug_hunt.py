@@ -57,8 +57,7 @@ def test_repaired_in_order_the_next_kernel_is_explained(count):
     assert not {c.kernel for c in verdict.cases if c.status == "failed"} & set(list(FINDINGS)[:count])
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("name", FINDINGS)
+@pytest.mark.parametrize("name", sampled(FINDINGS, ("average_pool2d", "running_sum"), every=0))
 def test_each_mistake_alone_has_its_finding(name):
     text = repaired(*(set(FINDINGS) - {name}))
     verdict = graded(PUZZLE, text, Options("cpu", again=False, told=False))
