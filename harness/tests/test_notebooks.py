@@ -22,7 +22,6 @@ from harness.jupyterlab import install
 from harness.maintain.notebooks import address, copy_course, executed, made
 from harness.notebook import CourseMagics, load_ipython_extension
 from harness.report import predictions
-from harness.tests import sampled
 from harness.tests.test_cli import DECLARATION, SOLUTION, STUB
 
 ROOT = Path(harness.__file__).resolve().parent.parent
@@ -34,17 +33,27 @@ EPOCHS = (
 )  # three show a student more than they test
 
 
-#: the others show what is tested elsewhere: verdicts of solutions and stubs (test_check), pictures, guesses, magics (below)
-RUN = ("00_start", "03_reductions")
-
-
-@pytest.mark.parametrize(
-    "path", sampled(NOTEBOOKS, [p for p in NOTEBOOKS if p.stem in RUN], every=0), ids=lambda p: p.stem
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_a_notebook_runs_from_top_to_bottom(path, tmp_path, runtime):
-    copy_course(ROOT, tmp_path)
+    runs(path, tmp_path)
+
+
+def test_a_notebook_of_puzzles_runs_until_its_second_is_solved(tmp_path, runtime):
+    """What the rest shows is tested elsewhere: verdicts of solutions and stubs (test_check), pictures, guesses, magics
+    (below)."""
+    runs(ROOT / "notebooks" / "03_reductions.ipynb", tmp_path, "%explore 20\n")
+
+
+def runs(path, folder, until=None):
+    """until: what the last cell begins with."""
+    copy_course(ROOT, folder)
+    committed = nbformat.read(path, 4)
     shorter = nbformat.reads(path.read_text(encoding="utf-8").replace(*EPOCHS), 4)
-    committed, notebook = nbformat.read(path, 4), executed(shorter, tmp_path / "notebooks")
+    if until:
+        last = next(i for i, cell in enumerate(committed.cells) if cell.source.startswith(until))
+        del committed.cells[last + 1 :], shorter.cells[last + 1 :]
+    notebook = executed(shorter, folder / "notebooks")
     for before, after in zip(committed.cells, notebook.cells, strict=True):
         if before.cell_type == "code":
             kinds = [sorted(o.get("data", {})) for o in before.outputs]
