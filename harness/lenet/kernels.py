@@ -246,6 +246,12 @@ class Kernels:
 
     def __init__(self, device, choices: Mapping[str, Choice]):
         self.device, self.choices, self.functions, self.tunables, modules = device, choices, {}, {}, {}
+        if hasattr(device, "compile_ahead"):
+            files = {
+                c.puzzle.id: (c.source, c.puzzle.file, c.puzzle.include_dirs, (), ())
+                for c in choices.values()
+            }
+            device.compile_ahead(files.values())
         for role, choice in choices.items():
             key = choice.puzzle.id
             if key not in modules:

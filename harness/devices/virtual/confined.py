@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ..graphs import CopyNode, Graph, LaunchNode, refuse_while_recording
 from ..launching import CompiledFile, Launch, check_arguments, constant_bytes, triple, variable_array
 from ..texture import SurfaceObject
 from .answers import DEVICE_SETTINGS, is_sound
-from .compile.build import build
+from .compile.build import build, build_ahead
 from .compile.modules import Built
 from .confined_process import GRACE, PROCESS, START
 from .device import VirtualGPU, with_source
@@ -104,6 +105,10 @@ class ConfinedGPU:
         """See VirtualGPU.compile."""
         request = source, name, tuple(include_dirs), tuple(name_expressions), tuple(options)
         return ConfinedModule(self, request, self.quick)
+
+    def compile_ahead(self, files: Iterable[tuple]) -> None:
+        """See VirtualGPU.compile_ahead."""
+        build_ahead(files, self.checks, self.memory, quick=self.quick)
 
 
 class ConfinedArray:

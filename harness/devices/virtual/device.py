@@ -8,6 +8,7 @@ import ctypes
 import re
 import threading
 import weakref
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from ..launching import CompiledFile, constant_bytes, variable_array
 from ..nvrtc.compiler import Ptx
 from ..nvrtc.symbols import demangle
 from .array import Array
-from .compile.build import Built, build, build_ptx
+from .compile.build import Built, build, build_ahead, build_ptx
 from .compile.link import Executable
 from .compile.recipes import BUILDS, RECIPES, Check
 from .explain.owners import local_name
@@ -175,6 +176,11 @@ class VirtualGPU:
         Errors: CompileError; Unsupported for what the virtual GPU does not have.
         """
         return self._compile((source, name, tuple(include_dirs), tuple(name_expressions), tuple(options)))
+
+    def compile_ahead(self, files: Iterable[tuple]) -> None:
+        """Compiles several files side by side, so that `compile` finds them. files: all its arguments, each."""
+        how = dict(quick=self.quick, lanes=self.first_lanes, target=self.target)
+        build_ahead(files, self.checks, self.arena.size, **how)
 
     def _compile(self, request: tuple, fixed: tuple = ()) -> Module:
         source, name = request[:2]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import threading
+from collections.abc import Iterable
 
 from ....errors import BackwarpError, CompileError, DeviceError
 from ...child import ENVIRONMENT, Child
@@ -33,8 +34,9 @@ TOTAL = 240  # seconds of processor time of one process
 _WORKER = "harness.devices.virtual.compile.build_worker"
 _MOST = 1 << 28  # bytes of their output
 _store = Store("modules")
-_child: Child | None = None  # kept between builds
-_turn = threading.Lock()
+SIDE_BY_SIDE = 2  # builds at the same time, at most
+_idle: list[Child] = []  # kept between builds
+_turn = threading.BoundedSemaphore(SIDE_BY_SIDE)
 
 
 def build(
@@ -72,6 +74,20 @@ def build(
         job.store(built.compiled, flavour)
     _store.put(key, CODEC.dumps(built))
     return built
+
+
+def build_ahead(requests: Iterable[tuple], *how, **more) -> None:
+    """Compiles several files side by side, for `build` to find them; what is wrong is left for it to say. requests: its first
+    arguments."""
+
+    from concurrent.futures import ThreadPoolExecutor
+
+    def one(request: tuple) -> None:
+        with contextlib.suppress(BackwarpError):
+            build(*request, *how, **more)
+
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        list(pool.map(one, requests))
 
 
 def build_here(job: Job, known: Ptx | None, checks: str, *how) -> Built:
@@ -114,10 +130,11 @@ def build_ptx(
 
 def _in_child(request: tuple) -> Built:
     """The child's answer; the child is kept unless it had to be killed."""
-    global _child
     with _turn:
-        child, _child = _child, None
-        child = child or Child(_WORKER, environment=ENVIRONMENT, codec=CODEC, most=_MOST, memory=MEMORY)
+        try:
+            child = _idle.pop()
+        except IndexError:
+            child = Child(_WORKER, environment=ENVIRONMENT, codec=CODEC, most=_MOST, memory=MEMORY)
         try:
             built = child.ask("build", (SECONDS, *request), SECONDS * PATIENCE)
         except BackwarpError:
@@ -141,11 +158,10 @@ def _in_child(request: tuple) -> Built:
 
 
 def _keep(child: Child) -> None:
-    global _child
     if child.used() > IDLE or child.spent() > TOTAL / 2:
         child.end()
     else:
-        _child = child
+        _idle.append(child)
 
 
 def too_large() -> CompileError:
@@ -174,9 +190,7 @@ def _crash(how: str) -> CompileError | DeviceError:
 
 @atexit.register
 def end() -> None:
-    """End the compilers' process, if it runs."""
-    global _child
-    with _turn:
-        child, _child = _child, None
-    if child:
-        child.end()
+    """End the compilers' processes, if they run."""
+    while _idle:
+        with contextlib.suppress(IndexError):
+            _idle.pop().end()

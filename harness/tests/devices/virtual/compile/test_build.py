@@ -272,7 +272,7 @@ def test_a_kernel_cannot_ask_which_files_there_are(tmp_path):
 def test_the_compilers_are_confined():
     with open_device("cpu", checks="memory") as device:
         device.compile(f"__global__ void f() {{}} // {time.time_ns()}")
-    status = Path(f"/proc/{build._child.pid}/status").read_text()
+    status = Path(f"/proc/{build._idle[-1].pid}/status").read_text()
     assert ("Seccomp:\t2" in status) == supported().calls
 
 
@@ -284,6 +284,23 @@ def test_a_defect_of_the_compiler_is_said_to_be_one():
     ):
         build._in_child((job, None, "no such build", 1 << 30))
     assert build._in_child((job, None, "memory", 1 << 30)).code  # the process goes on
+
+
+@pytest.mark.parametrize("confined", [False, True])
+def test_files_are_compiled_ahead_and_what_is_wrong_is_said_by_compile(confined, tmp_path, monkeypatch):
+    monkeypatch.setenv("BACKWARP_CACHE", str(tmp_path))
+    sources = [f"{K}k{n}(int* a) {{ a[0] = {n}; }}" for n in range(3)]
+    with open_device("cpu", "memory", confined=confined) as dev:
+        dev.quick = True
+        dev.compile_ahead((source, "kernel.cu", (), (), ()) for source in [*sources, "no kernel"])
+        monkeypatch.setattr(build, "_in_child", lambda request: pytest.fail("compiled once more"))
+        for n, source in enumerate(sources):
+            a = dev.empty(1, np.int32)
+            dev.compile(source).get_function(f"k{n}")(1, 1, (a,))
+            assert a.get() == n
+        monkeypatch.undo()
+        with pytest.raises(CompileError):
+            dev.compile("no kernel")
 
 
 def test_what_the_cache_holds_is_not_run(tmp_path, monkeypatch):
