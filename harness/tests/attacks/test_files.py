@@ -83,7 +83,7 @@ def test_one_of_ones_own_may_lead_anywhere_but_in_a_circle(folder, capsys):
 def test_no_process_serves_two_of_them(folder):
     """Neither the compiling nor the running process: one that has been taken over would see the next file."""
     assert grade_file(PUZZLE, folder / "ann" / "kernel.cu", Options("cpu", within=folder)).passed
-    assert confined_process.PROCESS._child is None and build._child is None
+    assert confined_process.PROCESS._child is None and not build._idle
 
 
 def test_where_kernels_cannot_be_confined_only_trusted_files_of_others_are_graded(folder, monkeypatch):

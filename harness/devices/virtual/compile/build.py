@@ -190,7 +190,9 @@ def _crash(how: str) -> CompileError | DeviceError:
 
 @atexit.register
 def end() -> None:
-    """End the compilers' processes, if they run."""
-    while _idle:
-        with contextlib.suppress(IndexError):
+    """End the compilers' processes, if they run; after what they are doing."""
+    with contextlib.ExitStack() as turns:
+        for _ in range(SIDE_BY_SIDE):
+            turns.enter_context(_turn)
+        while _idle:
             _idle.pop().end()
