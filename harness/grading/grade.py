@@ -44,7 +44,7 @@ class Options:
     the expected results. foresee: predicts what mistakes write, see naming; if None, they are compiled for
     this file. again: repeat a faulting run to find the values behind the fault, or the steps of a race. told:
     also look for unnamed causes. optimised: what is right in the build with all checks also runs in the
-    optimised build. within: the folder with other people's files that contains this one. It is graded only
+    optimised build. most: a kernel is tested in only this many cases, the smallest; gates count in theirs all the same. within: the folder with other people's files that contains this one. It is graded only
     where kernels can be confined, unless `trusted`; no link in the folder is followed; and the processes that
     compiled and ran it are ended afterwards, so that no file can affect the verdict on another.
     """
@@ -58,6 +58,7 @@ class Options:
     again: bool = True
     told: bool = True
     optimised: bool = True
+    most: int | None = None
     within: Path | None = None
     trusted: bool = False
 
@@ -176,7 +177,7 @@ def on_device(
             setups = open_setups(options, opener, stack)
             first = setups[0].device
             verdict.device, verdict.device_kind, verdict.device_reason = first.name, first.kind, first.reason
-            trials, done = run_all(puzzle, setups, source, name, options)
+            trials, done = run_all(puzzle, setups, source, name, options, options.most)
         except DeviceError as e:
             verdict.next = "backwarp doctor"
             return end(verdict, Stop("device", str(e).splitlines(), ERROR))

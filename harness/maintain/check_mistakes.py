@@ -17,7 +17,6 @@ from ..devices.virtual.device import Module, VirtualGPU
 from ..devices.virtual.runtime import abi
 from ..grading.causes.naming import Observation
 from ..grading.causes.wrong_kernels import Variant, WrongKernels, compiled
-from ..grading.gates import chosen_case, gates_of, names
 from ..grading.grade import Options, grade_file
 from ..grading.programs.program import Program, ProgramError
 from ..grading.runs import given, in_order
@@ -143,8 +142,8 @@ class Examination(WrongKernels):
         options = Options("cpu", 0, given=self.given_once, foresee=self.outputs, again=False, told=told)
         patience, tries = 0, [puzzle]
         if "slow" in mistake.expected:
-            usual = usual_cases(puzzle)
-            tries = [replace(puzzle, cases=self.counted(puzzle, usual) if self.shortly else usual)]
+            tries = [replace(puzzle, cases=usual_cases(puzzle))]
+            options = replace(options, most=SMALLEST[0] if self.shortly else None)
         elif is_named(mistake):
             patience, tries = options.patience, self.fewer
         options = replace(options, optimised=not (self.shortly or is_named(mistake)))
@@ -153,7 +152,8 @@ class Examination(WrongKernels):
             if found.diagnosis in mistake.expected and mistake.line in "\n".join(found.lines):
                 return found
         # graded like a student's file, which may take long
-        return graded(puzzle, text, replace(options, again=True, told=True, optimised=True), impatient)
+        options = replace(options, again=True, told=True, optimised=True, most=None)
+        return graded(puzzle, text, options, impatient)
 
     def alone(self, mistake: Mistake) -> tuple[Puzzle, str]:
         """The puzzle and the text reduced to the wrong kernel; the others are right."""
@@ -190,12 +190,6 @@ class Examination(WrongKernels):
                 return graded(puzzle, text, options, following, self.folder)
         first = partial(opened_as, self.first_build(mistake))
         return graded(puzzle, text, options, first, self.folder)
-
-    def counted(self, puzzle: Puzzle, cases: tuple[Case, ...]) -> tuple[Case, ...]:
-        """The smallest cases, and those in which a kernel is counted."""
-        pairs = [(puzzle.kernel(name), gate) for gate in gates_of(puzzle) for name in names(gate, puzzle)]
-        chosen = {getattr(chosen_case(puzzle, kernel, gate.case), "name", "") for kernel, gate in pairs}
-        return tuple(c for i, c in enumerate(cases) if i < SMALLEST[0] or c.name in chosen)
 
     def given_once(self, puzzle: Puzzle, case: Case, kernel: Kernel, seed: int):
         """See runs.given."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 _DIRECTIVE = re.compile(r"\.(loc|file|version|target|address_size|pragma)\b")
 _SIMPLE = re.compile(r"[^;{}]*;")
@@ -90,32 +91,38 @@ def of_kernel(text: str, kernel: str) -> str:
 
     A function is reached if a reached function, or a variable's initialiser, names it.
     """
-    code, section, sections = text.partition("\n\t.section")
-    bodies: dict[str, tuple[int, int]] = {}
-    for found in _DEFINITION.finditer(code):
-        end = _end_of_block(code, found.end())
-        if end is None or found[1] in bodies:
-            return text
-        bodies[found[1]] = found.start(), end
-    if "/*" in code or kernel not in bodies:
+    around, bodies, named = _parted(text)
+    if kernel not in bodies:
         return text
-    around, at = [], 0
-    for start, end in bodies.values():
-        around.append(code[at:start])
-        at = end
-    named = {
-        word
-        for part in (*around, code[at:])
-        for value in _INITIALISER.findall(part)
-        for word in _WORD.findall(value)
-    }
-    reach, work = set(), [kernel, *(named & bodies.keys())]
+    reach, work = set(), [kernel, *named]
     while work:
         reach.add(name := work.pop())
-        words = set(_WORD.findall(code[slice(*bodies[name])]))
-        work += (words & bodies.keys()) - reach
-    kept = [code[slice(*span)] if name in reach else "" for name, span in bodies.items()]
-    return "".join(part for pair in zip(around, kept) for part in pair) + code[at:] + section + sections
+        work += (set(_WORD.findall(bodies[name])) & bodies.keys()) - reach
+    kept = [body if name in reach else "" for name, body in bodies.items()]
+    return "".join(part for pair in zip(around, (*kept, "")) for part in pair)
+
+
+@lru_cache(2)
+def _parted(text: str) -> tuple[list[str], dict[str, str], set[str]]:
+    """(what stands around the functions, the functions by name, those that initialisers name); no functions if the text
+    cannot be split."""
+    code, section, sections = text.partition("\n\t.section")
+    around: list[str] = []
+    bodies: dict[str, str] = {}
+    at = 0
+    for found in _DEFINITION.finditer(code):
+        start, end = found.start(), _end_of_block(code, found.end())
+        if end is None or found[1] in bodies:
+            return [], {}, set()
+        around.append(code[at:start])
+        bodies[found[1]], at = code[start:end], end
+    if "/*" in code:
+        return [], {}, set()
+    around.append(code[at:])
+    values = [value for part in around for value in _INITIALISER.findall(part)]
+    named = {word for value in values for word in _WORD.findall(value)} & bodies.keys()
+    around[-1] += section + sections
+    return around, bodies, named
 
 
 def _end_of_block(text: str, start: int) -> int | None:
