@@ -184,6 +184,8 @@ def compare(
     """None if every element is right. before: the array before the kernel ran (poison). written: see
     `untouched`. tables: inputs that hold integers, such as labels."""
     wrong = ~target.right(got)
+    if not target.special and not wrong.any():
+        return None
     left = untouched(target, got, before, written)
     if target.special and not target.array.is_input:
         wrong |= np.isnan(target.values) & left  # poison is a NaN too

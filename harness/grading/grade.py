@@ -44,8 +44,9 @@ class Options:
     the expected results. foresee: predicts what mistakes write, see naming; if None, they are compiled for
     this file. again: repeat a faulting run to find the values behind the fault, or the steps of a race. told:
     also look for unnamed causes. optimised: what is right in the build with all checks also runs in the
-    optimised build. most: a kernel is tested in only this many cases, the smallest; gates count in theirs all the same. within: the folder with other people's files that contains this one. It is graded only
-    where kernels can be confined, unless `trusted`; no link in the folder is followed; and the processes that
+    optimised build. most: a kernel is tested in only this many cases, the smallest; gates count in theirs all
+    the same. within: the folder with other people's files that contains this one. It is graded only where
+    kernels can be confined, unless `trusted`; no link in the folder is followed; and the processes that
     compiled and ran it are ended afterwards, so that no file can affect the verdict on another.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ class Array:
     def __init__(self, device: VirtualGPU, owner: Owner, shape, dtype):
         self.device, self._owner = device, owner
         self.shape, self.dtype, self.nbytes, self.name = shape, dtype, owner.nbytes, owner.name
-        self.size = int(np.prod(shape, dtype=np.int64))
+        self.size = math.prod(map(int, shape))
         self.address = owner.start.to_bytes(8, "little")  # as a kernel's argument
         end = owner.start + owner.nbytes
         self.bounds = BOUNDS.pack(owner.start, end, owner.start if owner.readonly else end)

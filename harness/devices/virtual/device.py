@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import ctypes
+import math
 import re
 import threading
 import weakref
@@ -140,7 +141,7 @@ class VirtualGPU:
         """Copy a NumPy array to the device. axes: a letter per axis, for messages. readonly: `const`."""
         data = np.ascontiguousarray(data)
         made = self._new(data.shape, data.dtype, name, axes, readonly, True)
-        made._fill(data)
+        made._view()[...] = data
         return made
 
     def empty(self, shape, dtype=np.float32, name: str = "array", axes: str = "") -> Array:
@@ -151,7 +152,7 @@ class VirtualGPU:
         return made
 
     def _new(self, shape, dtype, name: str, axes: str, readonly: bool, written: bool) -> Array:
-        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        nbytes = math.prod(map(int, shape)) * dtype.itemsize
 
         def owner(start: int) -> Owner:
             return Owner(name, start, nbytes, "global", tuple(shape), dtype.itemsize, axes, readonly)
