@@ -103,7 +103,8 @@ def without(source: str, name: str, has: Callable[[str], bool]) -> tuple[str, tu
         end = n.end_byte
         if n.type in (*_RECORDS, "enum_specifier") and n.next_sibling and n.next_sibling.type == ";":
             end = n.next_sibling.end_byte
-        start = _LEAD.search(text, 0, n.start_byte).start()
+        line = text.rfind("\n", 0, n.start_byte) + 1
+        start = _LEAD.search(text, line, n.start_byte).start()
         text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
     lines = sorted({k for n in dead for k in range(n.start_point[0] + 1, _last_line(n) + 1)})
     said = f"Host code in {_ranges(lines)} is left out: only kernels and what they call run here."
