@@ -24,7 +24,7 @@ def imports_of(path: Path, known: set[str]) -> set[str]:
     found, todo = set(), [ast.parse(path.read_text(encoding="utf-8"))]
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             continue
         for part in (
             "body",

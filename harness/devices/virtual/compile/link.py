@@ -122,10 +122,10 @@ def prepare_runtime() -> None:
 
 @cache
 def own_text() -> str:
-    """The files that determine the machine code for a text."""
+    """A hash of the files that determine the machine code for a text."""
     folders = ("ptx", "analyse", "rewrite", "instrument", "emit", "compile", "runtime")
     files = (path for folder in folders for path in sorted((_VIRTUAL / folder).rglob("*")))
-    return "".join(path.read_text() for path in files if path.suffix in (".py", ".h"))
+    return digest(*(path.read_bytes() for path in files if path.suffix in (".py", ".h")))
 
 
 @cache
