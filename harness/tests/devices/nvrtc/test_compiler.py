@@ -362,6 +362,7 @@ def test_a_link_is_refused_outside_and_allowed_inside_the_course(tmp_path, monke
         "__device__ char c = '\"';\n// don't #include \"/etc/passwd\"\n",
         "#if 1\n// see #1 and #line, as #include says\n#endif\n",
         "#define F(x) #x\n__device__ const char* s = F(include </etc/passwd>);\n",
+        "#define F(include) #include\n__device__ const char* s = F(x);\n",
         "__device__ int big = 1'000'000;\n",
         "#" + "/**/" * 40 + "define X 1\n",
         "#ifndef X\n#" + "/**/" * 40 + "define X 1\n#endif\n",
