@@ -36,7 +36,7 @@ _MOST = 1 << 28  # bytes of their output
 _store = Store("modules")
 SIDE_BY_SIDE = 2  # builds at the same time, at most
 _idle: list[Child] = []  # kept between builds
-_turn = threading.BoundedSemaphore(SIDE_BY_SIDE)
+_turn, _ending = threading.BoundedSemaphore(SIDE_BY_SIDE), threading.Lock()
 
 
 def build(
@@ -191,7 +191,7 @@ def _crash(how: str) -> CompileError | DeviceError:
 @atexit.register
 def end() -> None:
     """End the compilers' processes, if they run; after what they are doing."""
-    with contextlib.ExitStack() as turns:
+    with _ending, contextlib.ExitStack() as turns:
         for _ in range(SIDE_BY_SIDE):
             turns.enter_context(_turn)
         while _idle:
