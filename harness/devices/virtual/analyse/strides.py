@@ -83,13 +83,13 @@ class Strides:
         return None
 
     def _linear(self, ins: Instruction) -> int | None:
-        """The stride of a sum or product. One that is wider than its operands may overflow in some lanes only, and is not taken
-        for uniform."""
+        """The stride of a sum or product. Not 0 for one of 64 bits whose operands vary: the sums of 32 bits behind them may have
+        overflowed in some lanes only."""
         kind = linear(ins)
         if not kind:
             return None
         stride = self._of_kind(ins, kind)
-        return None if stride == 0 and kind == "wide" else stride
+        return None if stride == 0 and BITS[self.types[ins.operands[0]]] == 64 else stride
 
     def _of_kind(self, ins: Instruction, kind: str) -> int | None:
         given = [self.of(o) for o in ins.operands[1:]]

@@ -124,7 +124,12 @@ BODIES = {
     "what differs cancels out": f"""{I} int t = threadIdx.x, k; long long w;
         asm("sub.s32 %0, %1, %2;" : "=r"(k) : "r"(i), "r"(t));
         asm("mad.wide.s32 %0, %1, -1, %2;" : "=l"(w) : "r"(i), "l"((long long)(t + n)));
-        out[i] = x[k + i % 3] + w;""",
+        out[i] = x[k + i % 3] + w;
+        long long a, b, d;
+        asm("mul.wide.s32 %0, %1, 4;" : "=l"(a) : "r"(i + 0x7fffffbd + n));
+        asm("mul.wide.s32 %0, %1, 4;" : "=l"(b) : "r"(i));
+        asm("sub.s64 %0, %1, %2;" : "=l"(d) : "l"(a), "l"(b));
+        out[64 + i] = d >> 20;""",
 }
 
 
