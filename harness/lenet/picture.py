@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from .data import Data
 
@@ -19,15 +20,18 @@ MOST_WRONG = 24
 
 
 def training_picture(result: Mapping, filters: np.ndarray, data: Data) -> Figure:
-    """Loss curve, first-layer filters, confusion matrix, misclassified digits. filters: (6, 1, 5, 5)."""
-    figure = Figure(figsize=(11, 8.4), dpi=100, layout="constrained")
-    top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.2))
-    curve, learned = top.subfigures(1, 2, width_ratios=(1.75, 1))
-    table, wrong = bottom.subfigures(1, 2, width_ratios=(1, 1.1))
-    draw_curve(curve, result)
-    draw_filters(learned, filters)
-    draw_confusion(table, np.array(result["confusion"]))
-    draw_wrong(wrong, result, data)
+    """Loss curve, first-layer filters, confusion matrix, misclassified digits. filters: (6, 1, 5, 5).
+
+    Everything has its place: searching for one takes longer than an epoch.
+    """
+    figure = Figure(figsize=(11, 8.4), dpi=100)
+    loss = figure.add_axes((0.065, 0.72, 0.56, 0.19))
+    draw_curves(loss, figure.add_axes((0.065, 0.56, 0.56, 0.11), sharex=loss), result)
+    draw_filters(
+        figure.add_axes((0.66, 0.56, 0.26, 0.35)), figure.add_axes((0.935, 0.58, 0.01, 0.3)), filters
+    )
+    draw_confusion(figure.add_axes((0.065, 0.055, 0.35, 0.42)), np.array(result["confusion"]))
+    draw_wrong(figure.add_axes((0.46, 0.02, 0.53, 0.455)), result, data)
     s = result["settings"]
     figure.suptitle(
         f"LeNet, {s['data']}: test accuracy {result['test_accuracy']:.1%} "
@@ -38,9 +42,8 @@ def training_picture(result: Mapping, filters: np.ndarray, data: Data) -> Figure
     return figure
 
 
-def draw_curve(part, result: Mapping) -> None:
-    """The loss of every step, smoothed too, and below it the accuracy after every epoch."""
-    loss, accuracy = part.subplots(2, 1, sharex=True, height_ratios=(1.6, 1))
+def draw_curves(loss, accuracy, result: Mapping) -> None:
+    """The loss of every step, smoothed too, and the accuracy after every epoch."""
     losses, epochs = np.array(result["losses"]), len(result["accuracies"])
     per_epoch = len(losses) / max(epochs, 1)
     at = np.arange(1, len(losses) + 1) / per_epoch
@@ -49,8 +52,11 @@ def draw_curve(part, result: Mapping) -> None:
     if len(losses) > width:
         smooth = np.convolve(losses, np.ones(width) / width, "valid")
         loss.semilogy(at[width - 1 :], smooth, color=BLUE, label="mean of an epoch")
+    loss.yaxis.set_major_formatter("{x:g}")
+    loss.minorticks_off()
+    loss.tick_params(labelbottom=False)
     loss.set_title("Loss on the training images")
-    loss.legend(frameon=False)
+    loss.legend(frameon=False, loc="upper right", ncols=2)
     accuracy.plot(np.arange(1, epochs + 1), 100 * np.array(result["accuracies"]), ".-", color=ORANGE)
     accuracy.set_title("Accuracy on the test images, in %")
     accuracy.set_xlabel("epochs")
@@ -59,18 +65,33 @@ def draw_curve(part, result: Mapping) -> None:
         axes.spines[["top", "right"]].set_visible(False)
 
 
-def draw_filters(part, filters: np.ndarray) -> None:
-    part.suptitle("The six filters of conv1")
+def draw_filters(axes, bar, filters: np.ndarray) -> None:
     largest = np.abs(filters).max()
-    for axes, image in zip(part.subplots(2, 3).flat, filters[:, 0]):
-        shown = axes.imshow(image, cmap="PuOr", vmin=-largest, vmax=largest)
-        axes.set_axis_off()
-    part.colorbar(shown, ax=part.axes, shrink=0.8)
+    shown = draw_tiles(axes, filters[:, 0], 3, gap=1, cmap="PuOr", vmin=-largest, vmax=largest)
+    axes.set_title("The six filters of conv1")
+    axes.figure.colorbar(shown, cax=bar)
 
 
-def draw_confusion(part, confusion: np.ndarray) -> None:
+def draw_tiles(axes, images: np.ndarray, columns: int, gap: float, titles=(), **style):
+    """Draws images (N, H, W) in rows of `columns`, `gap` pixels apart, each below its title; returns the last one as
+    Matplotlib's image."""
+    height, width = images.shape[1:]
+    for i, image in enumerate(images):
+        x, y = i % columns * (width + gap), i // columns * (height + gap)
+        shown = axes.imshow(image, extent=(x, x + width, y + height, y), **style)
+        axes.add_patch(Rectangle((x, y), width, height, fill=False, edgecolor=FAINT, linewidth=0.6))
+        if titles:
+            at = x + width / 2, y - gap / 8
+            axes.text(*at, titles[i], ha="center", va="bottom", fontsize=10, color=INK)
+    rows = -(-len(images) // columns)
+    axes.set_xlim(-1, columns * (width + gap) - gap + 1)
+    axes.set_ylim(rows * (height + gap) - gap + 1, -gap if titles else -1)
+    axes.set_axis_off()
+    return shown
+
+
+def draw_confusion(axes, confusion: np.ndarray) -> None:
     """Rows are labels, columns LeNet's answers. Colour: the share of the row."""
-    axes = part.subplots()
     share = confusion / np.maximum(confusion.sum(1, keepdims=True), 1)
     axes.imshow(share**0.5, cmap="Blues", vmin=0, vmax=1)
     for (row, column), count in np.ndenumerate(confusion):
@@ -84,22 +105,18 @@ def draw_confusion(part, confusion: np.ndarray) -> None:
     axes.set_title("Test images")
 
 
-def draw_wrong(part, result: Mapping, data: Data) -> None:
+def draw_wrong(axes, result: Mapping, data: Data) -> None:
     """The test images that LeNet gets wrong, at most MOST_WRONG."""
     wrong = result["misclassified"]
     some = f", {MOST_WRONG} of them" if len(wrong) > MOST_WRONG else ""
-    part.suptitle(f"{len(wrong)} of {result['test_images']:,} are wrong{some}: label, then what LeNet says")
-    shown = min(len(wrong), MOST_WRONG)
-    columns = next(n for n in (3, 4, 6) if n * (n - 1) >= shown or n == 6)
-    grid = part.subplots(max(2, -(-shown // columns)), columns)
-    for axes in grid.flat:
-        axes.set_axis_off()
-    for axes, item in zip(grid.flat, wrong[:shown]):
-        axes.set_axis_on()
-        axes.set(xticks=[], yticks=[])
-        axes.spines[:].set_color(FAINT)
-        axes.imshow(data.test_images[item["index"], 0], cmap="gray_r")
-        axes.set_title(f"{item['label']} \N{RIGHTWARDS ARROW} {item['predicted']}", fontsize=10, color=INK)
+    axes.set_title(f"{len(wrong)} of {result['test_images']:,} are wrong{some}: label, then what LeNet says")
+    axes.set_axis_off()
+    wrong = wrong[:MOST_WRONG]
+    if wrong:
+        columns = next(n for n in (3, 4, 6) if n * (n - 1) >= len(wrong) or n == 6)
+        titles = [f"{item['label']} \N{RIGHTWARDS ARROW} {item['predicted']}" for item in wrong]
+        images = data.test_images[[item["index"] for item in wrong], 0]
+        draw_tiles(axes, images, columns, gap=10, titles=titles, cmap="gray_r")
 
 
 # ---- one image through LeNet -----------------------------------------------------------------------------
