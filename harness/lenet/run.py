@@ -9,7 +9,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import numpy as np
@@ -73,6 +75,8 @@ def main(course: Course, progress: Progress, options: TrainOptions) -> int:
             training.restore(stored)
         for line in show.introduction(training, choices, program, device):
             say(line)
+        # importing Matplotlib takes as long as half an epoch; kernels run meanwhile
+        Thread(target=import_module, args=(f"{__package__}.picture",), daemon=True).start()
         with interruptible() as interrupt, show.live(training, say) as report:
             try:
                 training.run(report, lambda: interrupt.asked)

@@ -13,7 +13,7 @@ from ..graphs import CopyNode, LaunchNode
 from ..launching import Launch, constant_bytes
 from .array import Array
 from .launch import Execution
-from .plan import Plan
+from .plan import Plan, is_plain
 from .runtime import abi
 
 
@@ -25,18 +25,12 @@ class Graph(graphs.Graph):
 
     def _run(self) -> Launch:
         launches = self.launches
-        if not launches or not all(self._is_plain(node) for node in launches):
+        if not launches or not all(is_plain(node.kernel) for node in launches):
             return super()._run()
         with self.device.launching:
             self.device.settle()
             self._prepare(launches)
             return self._replay()
-
-    def _is_plain(self, node: LaunchNode) -> bool:
-        """Whether Python has nothing to do before and after a launch."""
-        device, kernel = self.device, node.kernel
-        looks = device.races or device.unset_reads or device.tally
-        return not (looks or kernel.info.grid_sync or kernel.module.lowered.heap)
 
     # -- what the runtime reads ------------------------------------------------------------------------
 

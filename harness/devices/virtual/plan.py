@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,14 @@ if TYPE_CHECKING:
     from .kernel import Kernel
 
 LIMITS = Limits()
-_OF_ONE_SIZE = (np.number, np.bool_)
+#: codes of `struct` for arguments; the values of all others are laid out as their bytes
+_CODES = {np.dtype(code).type: code for code in "?bBhHefd"} | {
+    Array: "8s",
+    np.int32: "i",
+    np.uint32: "I",
+    np.int64: "q",
+    np.uint64: "Q",
+}
 #: a launch that lanes only look at has a part of the time, as its power of 2
 SCOUTS = 3
 #: blocks that a worker takes at a time, at most, and how often it takes some, at least
@@ -35,13 +43,14 @@ _NO_BOUNDS = bytes(abi.BOUNDS.size)
 
 class Plan:
     """launch: most of its record; slots: blocks that a worker runs in turns; run: the address of the function
-    that runs it."""
+    that runs it; plain: see is_plain."""
 
     def __init__(self, kernel: Kernel, grid, block, shared_mem: int):
         module, info, device = kernel.module, kernel.info, kernel.module.device
         check_launch(kernel, grid, block, shared_mem)
         self.executable, self.run, self.deep = module.executable, module.executable.run, info.recursive
         self.grid_sync, self.threads, self.blocks = info.grid_sync, prod(block), prod(grid)
+        self.plain = is_plain(kernel)
         self.slots = self._slots(device, info)
         together, one_row = info.together, block[0] == self.threads >= info.together
         # left-over threads run one by one; code for warps relies on rows of whole ones
@@ -152,6 +161,13 @@ class Plan:
         }
 
 
+def is_plain(kernel: Kernel) -> bool:
+    """Whether a launch needs nothing before it, and after it only its faults."""
+    device = kernel.module.device
+    looks = device.races or device.unset_reads or device.tally
+    return not (looks or kernel.info.grid_sync or kernel.module.lowered.heap)
+
+
 def check_launch(kernel: Kernel, grid, block, shared_mem: int) -> None:
     """Refuse what CUDA refuses, in CUDA's terms. Errors: LaunchError."""
     static = kernel.info.shared_static
@@ -175,37 +191,53 @@ class Packer:
 
     def __init__(self, kernel: Kernel):
         self.kernel, self.device = kernel, kernel.module.device
-        layout, self.nbytes = "<", 0
-        for parameter in kernel.info.params:
-            layout += f"{parameter.offset - self.nbytes}x{parameter.size}s"
-            self.nbytes = parameter.offset + parameter.size
-        self.pack = struct.Struct(layout).pack
         # independent of whether this build has lanes: a graph of launches outlives it
         self.bounds = self.device.recipe.coarsen and holds_bounds(p.size for p in kernel.info.params)
-        self.padding = bytes(bounds_offset(self.nbytes) - self.nbytes)
-        self.checked: set[tuple[type, ...]] = set()
+        self.checked: dict[tuple[type, ...], Callable[..., bytes]] = {}
 
     def __call__(self, args) -> bytes:
         """Errors: LaunchError."""
         kinds = tuple(map(type, args))
-        if kinds not in self.checked:
-            self._check(args)
-            if all(kind is Array or issubclass(kind, _OF_ONE_SIZE) for kind in kinds):
-                self.checked.add(kinds)
+        pack = self.checked.get(kinds)
+        if pack is None:
+            return self._first(kinds, args)
         device = self.device
-        packed = self.pack(
-            *[a.address if type(a) is Array and a.device is device else self._bytes(a, args) for a in args]
-        )
-        if not self.bounds:
-            return packed
-        return b"".join((packed, self.padding, *[a.bounds if type(a) is Array else _NO_BOUNDS for a in args]))
+        values = [a.address if type(a) is Array and a.device is device else a for a in args]
+        if self.bounds:
+            values += [a.bounds if type(a) is Array else _NO_BOUNDS for a in args]
+        try:
+            return pack(*values)
+        except struct.error:
+            self._check(args)  # an array of another device
+            raise
 
-    def _bytes(self, argument, args) -> bytes:
-        if isinstance(argument, Array):
-            self._check(args)
-        if isinstance(argument, SurfaceObject):
-            return argument.ptr.to_bytes(8, "little")
-        return argument.tobytes()
+    def _first(self, kinds: tuple[type, ...], args) -> bytes:
+        """The first arguments of these types."""
+        self._check(args)
+        if all(kind in _CODES for kind in kinds):
+            self.checked[kinds] = self._layout(_CODES[kind] for kind in kinds)
+            return self(args)
+        values = [_bytes(a) for a in args]
+        if self.bounds:
+            values += [a.bounds if type(a) is Array else _NO_BOUNDS for a in args]
+        return self._layout(f"{len(value)}s" for value in values[: len(args)])(*values)
+
+    def _layout(self, codes: Iterable[str]) -> Callable[..., bytes]:
+        """Packs parameters with these codes of `struct`, and then the bounds of arrays."""
+        layout, nbytes = "<", 0
+        for parameter, code in zip(self.kernel.info.params, codes):
+            layout += f"{parameter.offset - nbytes}x{code}"
+            nbytes = parameter.offset + parameter.size
+        if self.bounds:
+            count = len(self.kernel.info.params)
+            layout += f"{bounds_offset(nbytes) - nbytes}x" + f"{abi.BOUNDS.size}s" * count
+        return struct.Struct(layout).pack
 
     def _check(self, args) -> None:
         check_arguments(self.kernel.name, self.kernel.params, tuple(args), Array, self.device)
+
+
+def _bytes(argument) -> bytes:
+    if isinstance(argument, Array):
+        return argument.address
+    return argument.ptr.to_bytes(8, "little") if isinstance(argument, SurfaceObject) else argument.tobytes()

@@ -356,8 +356,28 @@ def argument_errors(dev):
 @pytest.mark.parametrize("what", argument_errors(device("memory")))
 def test_arguments_that_do_not_fit(dev, module, what):
     args, parts = argument_errors(dev)[what]
+    # good ones first: of their types, none is checked again
+    module.get_function("scale")(1, 32, (dev.array(np.zeros(4, np.float32)), np.int32(4), np.float32(1)))
     message = refused(lambda: module.get_function("scale")(1, 32, args), "cudaErrorInvalidValue")
     assert all(part in message for part in parts), message
+
+
+SCALARS = "int8 uint8 bool int16 uint16 float16 int32 uint32 float32 int64 uint64 longlong float64 complex64"
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(name) for name in SCALARS.split()], ids=str)
+def test_scalars_arrive_with_all_their_bits(dev, dtype):
+    """The first of their type, and later ones; with 4 bytes before them, so that some are padded."""
+    word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}[dtype.itemsize]
+    kernel = dev.compile(
+        f"{K}k(int n, {word} x, unsigned char last, {word}* out) {{ if (n == 5 && last == 7) out[0] = x; }}"
+    ).get_function("k")
+    out = dev.array(np.zeros(1, f"u{dtype.itemsize}"))
+    values = [1, 0] if dtype.kind == "b" else [3, 0, 101]
+    values += {"i": [-1, -128], "f": [-0.0, np.inf, np.nan, -1.5], "c": [1 - 2j]}.get(dtype.kind, [])
+    for value in map(dtype.type, values):
+        kernel(1, 1, (np.int32(5), value, np.uint8(7), out))
+        assert out.get().tobytes() == value.tobytes()
 
 
 def test_a_refused_launch_changes_nothing(dev, module):
