@@ -2,7 +2,7 @@
 
 `python -m harness.tests.soak.lanes [--part NAME] [--only NAME] [--width N]` runs the course's solutions and the mistakes that
 it declares, the samples, what the conformance tests run (rows of PTX, intrinsics, mathematical functions), kernels that make it
-hard for lanes (lane_attacks.py), and random expressions until `--seconds` have passed. It prints what differs and ends with
+hard for lanes (lane_attacks.py), and random expressions and control flow (lane_branches.py) until `--seconds` have passed. It prints what differs and ends with
 status 1 where that was anything but the order in which threads race, or which of several wrong threads is told first.
 """
 
@@ -35,7 +35,7 @@ from harness.tests.conformance import (
     test_intrinsics,
     test_math_functions,
 )
-from harness.tests.soak import lane_attacks
+from harness.tests.soak import lane_attacks, lane_branches
 
 WIDTHS = (4, 8, 16, 32)
 _TOGETHER = 4  # rows in a kernel: one that cannot be lanes takes few with it
@@ -196,6 +196,23 @@ def drawn(seeds: Iterator[int], each: int = 6) -> Iterator[Subject]:
         )
 
 
+def branches(seeds: Iterator[int]) -> Iterator[Subject]:
+    """Files of random control flow."""
+    for seed in seeds:
+        steps = {
+            f"k{k}, blocks of {block}": lambda device, module, k=k, block=block: {
+                "out": lane_branches.launch(device, module.get_function(f"k{k}"), block).tobytes()
+            }
+            for k in range(4)
+            for block in lane_branches.BLOCKS
+        }
+        yield Subject(
+            f"branches of seed {seed}",
+            lambda device, seed=seed: device.compile(lane_branches.source(seed)),
+            steps,
+        )
+
+
 def attacks() -> Iterator[Subject]:
     for name, source, launches in lane_attacks.subjects():
         steps = {
@@ -214,7 +231,7 @@ PARTS = {
     "functions": functions,
     "attacks": attacks,
 }
-DRAWN = "expressions"
+DRAWN = {"expressions": drawn, "branches": branches}
 
 
 def _bits(arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
@@ -318,15 +335,15 @@ def _seeds(first: int, end: float) -> Iterator[int]:
     "--part",
     "parts",
     multiple=True,
-    type=click.Choice([*PARTS, DRAWN]),
+    type=click.Choice([*PARTS, *DRAWN]),
     help="Only this; several times.",
 )
 @click.option("--only", default="", help="What the names contain.")
 @click.option("--width", "widths", multiple=True, type=int, help="How many lanes; several times.")
 @click.option("--target", default="", help="The processor, see compile/targets.")
 @click.option("--checks", default="memory", type=click.Choice(["memory", "none", "full"]))
-@click.option("--seconds", default=300.0, help="Until when expressions are drawn; at least one file is.")
-@click.option("--seed", default=0, help="Of the first file of expressions.")
+@click.option("--seconds", default=300.0, help="Until when files are drawn; at least one is.")
+@click.option("--seed", default=0, help="Of the first file that is drawn.")
 def main(
     parts: tuple[str, ...],
     only: str,
@@ -339,9 +356,9 @@ def main(
     """Compare lanes of vectors with single threads."""
     devices = open_devices((1, *(widths or WIDTHS)), target, checks)
     wrong, end = 0, time.monotonic() + seconds
-    for part in parts or (*PARTS, DRAWN):
+    for part in parts or (*PARTS, *DRAWN):
         tally = Tally()
-        for subject in drawn(_seeds(seed, end)) if part == DRAWN else PARTS[part]():
+        for subject in DRAWN[part](_seeds(seed, end)) if part in DRAWN else PARTS[part]():
             if only in subject.name:
                 before = len(tally.differences)
                 compare(subject, devices, tally)

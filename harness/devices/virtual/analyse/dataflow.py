@@ -55,6 +55,30 @@ def through_blocks(
     return solve({0: start}, flow, join)
 
 
+def live(body, blocks: Blocks) -> dict[int, set[str]]:
+    """The registers that each block, or one after it, may read before it is written."""
+    found: dict[int, set[str]] = {}
+    written: dict[int, set[str]] = {}
+    before: dict[int, list[int]] = {block: [] for block in blocks}
+    for block, (end, follow) in blocks.items():
+        reads, writes = found[block], written[block] = set(), set()
+        for ins in body[block:end]:
+            if isinstance(ins, Instruction):
+                reads |= ins.reads - writes
+                writes |= ins.writes
+        for target in follow:
+            before[target].append(block)
+    work = set(blocks)
+    while work:
+        block = work.pop()
+        for source in before[block]:
+            needed = found[block] - written[source]
+            if not needed <= found[source]:
+                found[source] |= needed
+                work.add(source)
+    return found
+
+
 def dominators(root: N, after: Callable[[N], Iterable[N]]) -> dict[N, frozenset[N]]:
     """Node -> the nodes on every path from the root to it, itself included."""
     return solve(

@@ -22,13 +22,14 @@ PLDI 2018.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label, Operand, Special
 from .anchors import anchors, wanted_in_full
-from .dataflow import dominators, reached
+from .dataflow import dominators, live, reached
+from .inactive import Parting, Waiting, kept
 from .liftable import Refused, look, needs_all
 from .pointers import Origin, Origins
 from .rows import find_several, knows_rows, rows_pay
@@ -125,13 +126,6 @@ class _Analysis:
         self.endless: set[int] = set()
         self.leaving = {b for b, (end, _) in self.blocks.items() if self._only_returns(b, end)}
         self.endless = self._endless()
-        self.writers: dict[str, list[int]] = {}
-        self.readers: dict[str, list[int]] = {}
-        for position, item in enumerate(self.body):
-            for name in item.writes if isinstance(item, Instruction) else ():
-                self.writers.setdefault(name, []).append(position)
-            for name in item.reads if isinstance(item, Instruction) else ():
-                self.readers.setdefault(name, []).append(position)
 
     def lanes(self) -> Lanes:
         found, full = self.found, set()
@@ -145,7 +139,7 @@ class _Analysis:
             parting = [b for b in self.blocks if self._parts(b)]
             found.regions = self._regions(parting)
             found.thinned = self._thinned()
-            found.merged |= {name for region in found.regions for name in self._merged(region)}
+            found.merged |= set().union(*(self._merged(region, parting) for region in found.regions))
             full |= wanted_in_full(self.function, self.strides)
             if before == (len(full), len(found.merged), len(found.several), found.regions, found.thinned):
                 break
@@ -213,13 +207,13 @@ class _Analysis:
         for block in self.blocks:
             for target in self._follow(block):
                 before[target].append(block)
-        after_all = dominators(_EXIT, before.__getitem__)
+        self.after_all = dominators(_EXIT, before.__getitem__)
         spans: list[tuple[int, int]] = []
         for block in parting:
-            spans += self._span(block, after_all)
+            spans += (self._closed(*span) for span in self._span(block))
         return [self._region(*span) for span in _joined(spans)]
 
-    def _span(self, block: int, after_all) -> list[tuple[int, int]]:
+    def _span(self, block: int) -> list[tuple[int, int]]:
         """The positions between a branch and the point where all remaining lanes reconverge; none if that is
         at once."""
         end, follow = self.blocks[block]
@@ -229,10 +223,9 @@ class _Analysis:
             taken = next(t for t in follow if self.body[t] == Label(last.operands[0]))
             self.found.exits[last] = taken in self.leaving
             return []
-        if block not in after_all:
+        if block not in self.after_all:
             raise Refused  # a loop that never ends
-        through = after_all[block] - {block}
-        meet = max(through, key=lambda b: len(after_all[b]))
+        meet = self._meet(block, _EXIT)
         inside = reached(
             [t for t in follow if t != meet],
             lambda b: (t for t in self._follow(b) if t not in (meet, _EXIT)),
@@ -244,6 +237,21 @@ class _Analysis:
         if stop <= max(inside, default=-1) or stop < end:
             raise Refused
         return [(first, stop)]
+
+    def _closed(self, start: int, end: int) -> tuple[int, int]:
+        """A span that contains this one, and that lanes which stay in the kernel leave at its end only: a compiler may
+        place blocks in it that belong to other paths."""
+        while True:
+            inside = [b for b in self.blocks if start <= b < end]
+            far = {t for b in inside for t in self.blocks[b][1] if not start <= t <= end} - self.leaving
+            if not far:
+                return start, end
+            start, end = min(start, *far), max(end, *far)
+
+    def _meet(self, block: int, end: int) -> int:
+        """Where all lanes are again after a branch; `end` if that is nowhere."""
+        meet = max(self.after_all[block] - {block}, key=lambda b: len(self.after_all[b]))
+        return end if meet == _EXIT else meet
 
     def _region(self, start: int, end: int) -> Region:
         """The region, after checking that its loops are entered at their headers."""
@@ -289,40 +297,31 @@ class _Analysis:
         returns = last is not None and last.op.flow == "return"
         return returns or any(not region.start <= t <= region.end for t in self.blocks[start][1])
 
-    def _merged(self, region: Region) -> Iterator[str]:
-        """Registers written in a region whose old values other lanes, or later iterations, may still need."""
-        for position in range(region.start, region.end):
-            item = self.body[position]
-            for name in item.writes if isinstance(item, Instruction) else ():
-                if not name.startswith(COUNTERS) and not self._is_inner(name, position, region):
-                    yield name
+    def _merged(self, region: Region, parting: list[int]) -> set[str]:
+        """Registers written in a region whose old values other lanes may still need."""
+        part = [b for b in parting if self._last(b) not in self.found.exits]
+        part = [b for b in part if region.start <= b < region.end or self.blocks[b][0] == region.start]
+        partings = [Parting(b, tuple(self.blocks[b][1]), self._meet(b, region.end)) for b in part]
+        waiting = Waiting(region, self.blocks, partings, self._follow)
+        return kept(waiting, {start: self.written[start] for start, _ in region.blocks}, self.live)
 
-    def _is_inner(self, name: str, position: int, region: Region) -> bool:
-        """Whether every read of a register follows this, its only write, with no wait in between."""
-        if len(self.writers[name]) > 1:
-            return False
-        at = self._block(position)
-        around = [loop.blocks for loop in region.loops if at in loop.blocks]
-        for reader in self.readers.get(name, ()):
-            block = self._block(reader)
-            if block == at:
-                if reader <= position:
-                    return False
-            elif at not in self._dominators[block] or any(block not in blocks for blocks in around):
-                return False
-        return True
+    @cached_property
+    def live(self) -> dict[int, set[str]]:
+        return live(self.body, self.blocks)
 
-    def _block(self, position: int) -> int:
-        if not hasattr(self, "_starts"):
-            self._starts = {p: b for b, (end, _) in self.blocks.items() for p in range(b, end)}
-        return self._starts[position]
-
-    @property
-    def _dominators(self):
-        if not hasattr(self, "_dominating"):
-            found = dominators(0, lambda b: self.blocks[b][1])
-            self._dominating = {b: found.get(b, frozenset()) for b in self.blocks}
-        return self._dominating
+    @cached_property
+    def written(self) -> dict[int, set[str]]:
+        """Registers that each block writes, which are not the same in all lanes by their nature."""
+        return {
+            b: {
+                name
+                for i in self.body[b:end]
+                if isinstance(i, Instruction)
+                for name in i.writes
+                if not name.startswith(COUNTERS)
+            }
+            for b, (end, _) in self.blocks.items()
+        }
 
     def _is_early(self, block: int) -> bool:
         if self.waits:

@@ -193,8 +193,9 @@ class _Coarsener:
             row = all(a[1] == b[0] for a, b in zip(spans, spans[1:], strict=False))
             if start not in inside:
                 row &= not spans or spans[0][0] == self.blocks[start][0]
-            if closed and row:
-                end = spans[-1][1] if spans else self.blocks[start][0]
+            end = spans[-1][1] if spans else self.blocks[start][0]
+            # each thread goes on behind the region, wherever it leaves it
+            if closed and row and end == (len(self.body) if meet == _EXIT else meet):
                 labels = frozenset(
                     self.body[p].name for p in range(first, end) if isinstance(self.body[p], Label)
                 )
