@@ -45,6 +45,12 @@ def test_expressions_as_lanes(devices):
     _compared(next(lanes.drawn(count(1), 2)), devices)
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [6, 26])  # where a compiler placed blocks of one path among those of another
+def test_branches_as_lanes(seed, devices):
+    _compared(next(lanes.branches(count(seed))), devices)
+
+
 def test_what_differs_is_told(devices):
     """Bits, faults of another kind, and a file that only some builds refuse."""
     source = 'extern "C" __global__ void k(int* p) { p[threadIdx.x] = threadIdx.x; }'

@@ -16,15 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..ptx.cfg import Blocks
 from .dataflow import reached
+
+if TYPE_CHECKING:
+    from .lanes import Region
 
 
 @dataclass(frozen=True)
 class Parting:
     """A branch at which lanes diverge. block: that it ends; follow: the blocks that they go to; meet: where they all
-    are again."""
+    are again, behind all blocks that they can come to before."""
 
     block: int
     follow: tuple[int, ...]
@@ -35,15 +39,18 @@ class Waiting:
     """Where other lanes may wait while a block of a region runs."""
 
     def __init__(
-        self, region, blocks: Blocks, partings: Iterable[Parting], follow: Callable[[int], Iterable[int]]
+        self,
+        region: Region,
+        blocks: Blocks,
+        partings: Iterable[Parting],
+        follow: Callable[[int], Iterable[int]],
     ):
         """partings: of the region, and the one it begins with. follow(block): where lanes go that stay in the kernel."""
         self.region, self.loops = region, region.loops
         self.edges = [(b, t) for b, _ in region.blocks for t in blocks[b][1] if self._is_near(t)]
-        self.everywhere = {region.end, *(b for b, _ in region.blocks)}
         self.sides: list[tuple[list[set[int]], set[int]]] = []
         for parting in partings:
-            if parting.block not in self.everywhere:
+            if not region.start <= parting.block < region.end:
                 self.edges += [(-1, t) for t in parting.follow if self._is_near(t)]
             self.sides.append(self._sides(parting, follow))
 
@@ -60,17 +67,9 @@ class Waiting:
 
         ways = [reached([t], after) if t != meet and self._is_near(t) else set() for t in parting.follow]
         inside = set().union(*ways)
-        if not self._meet_in_time(inside, meet):
-            return [self.everywhere], self.everywhere
         if parting.block in inside:
             return [inside], inside | {meet}
         return ways, {meet}
-
-    def _meet_in_time(self, inside: set[int], meet: int) -> bool:
-        """Whether lanes wait for all others there: it runs after all these blocks."""
-        if all(block < meet for block in inside):
-            return True
-        return any(loop.header == meet and inside <= loop.blocks for loop in self.loops)
 
     def at(self, block: int) -> set[int]:
         """The blocks, and perhaps the region's end, where other lanes may wait while this one runs."""

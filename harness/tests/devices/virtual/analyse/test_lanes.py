@@ -71,6 +71,58 @@ def test_a_loop_that_lanes_leave_at_their_own_time():
     assert not made.regions and made.strides["%r6"] == 0
 
 
+def test_inactive_lanes_keep_what_they_still_need():
+    """Counters and addresses of a loop that only some lanes run are of no use to the others; what they read later is."""
+    start = "mov.u32 %r9, 0; setp.ge.s32 %p1, %r5, %r1; @%p1 bra $out; mov.u32 %r6, 0; mov.u32 %r7, %r5;"
+    loop = """
+        $loop: add.u32 %r6, %r6, 1; add.u32 %r7, %r7, 4; setp.lt.u32 %p2, %r6, LENGTH; @%p2 bra $loop;
+        mov.u32 %r9, RESULT; $out: st.global.u32 [%rd1], %r9;
+    """
+    made = found(start + loop.replace("LENGTH", "%r1").replace("RESULT", "%r7"))
+    assert made.merged == {"%r9"} and (made.strides["%r6"], made.strides["%r7"]) == (0, 1)
+    made = found(
+        start + loop.replace("LENGTH", "%r5").replace("RESULT", "%r7")
+    )  # each leaves at its own time
+    assert made.merged == {"%r9", "%r7"} and made.strides["%r6"] == 0
+    made = found(start + loop.replace("LENGTH", "%r5").replace("RESULT", "%r6"))
+    assert made.merged == {"%r9", "%r6"}
+
+
+def test_where_lanes_wait_while_others_run():
+    """At the header of a loop, for those that go through the rest of it; behind an inner loop; on the other side of a
+    branch; and in neither place what they do not read there."""
+    again = "$loop: add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, %r5; @%p2 bra $loop;"
+    rest = "mov.u32 %r7, 9; add.u32 %r6, %r7, %r1; setp.lt.u32 %p3, %r5, %r1; @%p3 bra $loop; st.global.u32 [%rd1], %r1;"
+    assert found("mov.u32 %r6, 0;" + again + rest).merged == {"%r6"}
+    inner = """
+        mov.u32 %r6, 0; mov.u32 %r8, 0;
+        $outer: mov.u32 %r7, 0;
+        $inner: add.u32 %r6, %r6, 1; add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, %r5; @%p2 bra $inner;
+        add.u32 %r8, %r8, 1; setp.lt.u32 %p3, %r8, %r1; @%p3 bra $outer; st.global.u32 [%rd1], %r6;
+    """
+    assert found(inner).merged == {"%r6"}
+    sides = """
+        setp.lt.u32 %p1, %r5, %r1; mov.u32 %r6, 1; mov.u32 %r7, 2; @%p1 bra $other;
+        mov.u32 %r7, 3; mov.u32 %r6, 4; add.u32 %r8, %r6, %r7; bra $meet;
+        $other: add.u32 %r8, %r7, 5; $meet: st.global.u32 [%rd1], %r8;
+    """
+    assert found(sides).merged == {"%r7", "%r8"}
+
+
+def test_blocks_of_other_paths_that_stand_in_a_region():
+    """They belong to it, so that lanes leave it at its end only."""
+    made = found("""
+        setp.eq.u32 %p2, %r1, 5; mov.u32 %r6, 0; @%p2 bra $away;
+        $loop: setp.lt.u32 %p1, %r6, %r5; @%p1 bra $behind; add.u32 %r6, %r6, 1; bra $loop;
+        $away: mov.u32 %r7, 1; bra $far;
+        $behind: mov.u32 %r7, 2;
+        $far: st.global.u32 [%rd1], %r7; st.global.u32 [%rd1+4], %r6;
+    """)
+    (region,) = made.regions
+    blocks = [start for start, _ in region.blocks]
+    assert len(blocks) == 4 and set(region.entries) <= set(blocks) and not made.dies
+
+
 def test_what_may_overflow_on_the_way_to_64_bits():
     made = found(
         "mul.wide.u32 %rd2, %r5, 4; add.s64 %rd3, %rd1, %rd2; add.s64 %rd4, %rd3, 8; ld.global.f32 %f1, [%rd4];"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.devices.virtual.analyse.uniformity import coarsening
+from harness.devices.virtual.ptx.ir import Label
 from harness.tests.devices.virtual.ptx_text import module
 
 KERNEL = """
@@ -43,3 +44,15 @@ def test_a_loop_that_each_thread_leaves_at_its_own_time_is_run_for_one_thread_af
 def test_threads_of_a_loop_that_never_ends_do_not_run_together():
     assert found("bra $L_loop; bra $L_loop;") is None
     assert found("@%p1 bra $L_loop; mov.u32 %r4, 1; $L_on: @%p2 bra $L_loop; bra $L_on;") is None
+
+
+def test_a_thread_that_runs_alone_goes_on_behind_its_region():
+    """Not where a block of another path stands there."""
+    made = found("""@%p1 bra $L_loop; st.global.u32 [%rd1], %r1;
+        setp.eq.u32 %p3, %r1, 3; @%p3 bra $other;
+        setp.lt.u32 %p2, %r2, 5; @%p2 bra $meet; add.u32 %r4, %r4, 1; bra $meet;
+        $other: mov.u32 %r4, 7;
+        $meet: st.global.u32 [%rd1+4], %r4;
+    """)
+    ((start, end),) = made.regions.items()
+    assert start.base == "bra" and start.pred == "%p3" and end == Label("$meet")
