@@ -10,9 +10,10 @@ N, SLOTS = 192, 8  # threads, and what each writes
 BLOCKS = (32, (16, 4), 48, (8, 8))
 INTS, FLOATS = ("a", "b", "c", "d"), ("f", "g")
 _START = """
-    __shared__ int tile[256];
+    __shared__ int tile[256], given[64];
+    int me = threadIdx.y * blockDim.x + threadIdx.x;
     int t = (blockIdx.x * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-    for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < 256; i += blockDim.x * blockDim.y) tile[i] = x[i] * 3;
+    for (int i = me; i < 256; i += blockDim.x * blockDim.y) tile[i] = x[i] * 3;
     __syncthreads();
     unsigned a = x[t], b = threadIdx.x, c = n, d = threadIdx.y;
     float f = y[t], g = 1;
@@ -47,9 +48,26 @@ class _Program:
 
     def text(self) -> str:
         lines = []
+        self.leaves, self.adds = self.random.random() < 0.5, self.random.random() < 0.1
         for _ in range(self.random.randint(2, 5)):
             lines += self._statement(1, 0)
+            if not self.leaves and self.random.random() < 0.5:
+                lines += self._exchange()
         return "\n".join(lines) + "\n"
+
+    def _exchange(self) -> list[str]:
+        """Threads give each other a number, several times; all of them must be there."""
+        self.loops += 1
+        i = f"i{self.loops}"
+        return [
+            f"for (unsigned {i} = 0; {i} < {self._pick('n', '2', '(n & 3)')}; {i}++) {{",
+            f"    given[me] = {self._pick(*INTS)};",
+            "    __syncthreads();",
+            f"    {self._pick(*INTS)} ^= given[{self._pick('me ^ 1', 'blockDim.x * blockDim.y - 1 - me', i, 'me & 12')}];",
+            "    __syncthreads();",
+            *self._block(1, 0),
+            "}",
+        ]
 
     def _pick(self, *choices):
         return self.random.choice(choices)
@@ -70,6 +88,13 @@ class _Program:
             f"tile[{a} & 127]",
             f"x[t + ({b} & 3)]",
             f"tile[threadIdx.x + {self.random.randint(0, 9)}]",
+            f"((const unsigned char*)x)[{a} & 511]",
+            f"((const short*)x)[2 * t + ({b} & 3)]",
+            f"(unsigned)((const long long*)x)[{a} & 127]",
+            f"((const int2*)x)[{self._pick('t', f'{b} & 127')}].y",
+            f"x[{self._pick('1023 - t', '3 * t + 1', 't / 5 * 9 + t % 5', 't % 8 * n', 't / 16 * 20 + t % 16 + 2')}]",
+            f"__popc({a})",
+            f"({a} / ({b} | 1))",
         )
 
     def _condition(self) -> str:
@@ -90,7 +115,9 @@ class _Program:
     def _statement(self, deep: int, inner: int) -> list[str]:
         """inner: how many loops are around."""
         kinds = ["assign", "assign", "float", "store"] + ["if", "if", "for", "while"] * (deep < 5)
-        kinds += ["break", "continue"] * bool(inner) + ["leave"] * (deep > 1 and self.random.random() < 0.4)
+        kinds += ["break", "continue"] * bool(inner) + ["leave"] * (
+            self.leaves and deep > 1 and self.random.random() < 0.4
+        )
         return getattr(self, f"_{self._pick(*kinds)}")(deep, inner)
 
     def _block(self, deep: int, inner: int) -> list[str]:
@@ -109,7 +136,9 @@ class _Program:
         return [f"{self._pick(*FLOATS)} = fmaf({self._pick(*FLOATS)}, 0.5f, {given});"]
 
     def _store(self, *_) -> list[str]:
-        return [f"out[{self.random.randint(5, SLOTS - 1)} * N + t] = {self._pick(*INTS)};"]
+        if self.adds and self.random.random() < 0.3:  # the order does not matter
+            return [f"atomicAdd(&out[{SLOTS - 1} * N + ({self._pick(*INTS)} & 31)], {self._pick(*INTS)});"]
+        return [f"out[{self.random.randint(5, SLOTS - 2)} * N + t] = {self._pick(*INTS)};"]
 
     def _if(self, deep: int, inner: int) -> list[str]:
         lines = [f"if ({self._condition()}) {{", *self._block(deep, inner), "}"]
