@@ -1,8 +1,8 @@
 """The instructions of a kernel whose threads are lanes of vectors, in order.
 
 Outside regions (see `analyse/lanes`) all live lanes are converged. In a region each block has a mask of the
-lanes that wait at it; the blocks follow in order, each runs if any lane waits, and only those lanes are
-written. A loop repeats while any lane stays in it.
+lanes that wait at it; the blocks follow in order, each runs if any lane waits, and registers that other lanes
+still need (see `analyse/inactive`) are written for those lanes only. A loop repeats while any lane stays in it.
 """
 
 from __future__ import annotations
