@@ -8,10 +8,11 @@ can be as deep as the text is long. Nodes count characters from 0. The parser is
 from __future__ import annotations
 
 import re
+import threading
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..devices.nvrtc.includes import MAX_SOURCE
@@ -96,7 +97,7 @@ def _root(text: str) -> Node:
     quadratic time) or the tree is too large or deep: readers of a tree may recurse into it, and walk all of
     it once per node."""
     data, end = text.encode(), time.thread_time() + _SECONDS
-    parser = _parser()
+    parser = _parsers.own
     try:
         tree = parser.parse(
             lambda at, _: data[at : at + _CHUNK], progress_callback=lambda *_: time.thread_time() > end
@@ -120,12 +121,18 @@ def _is_too_deep(tree: Tree) -> bool:
                 return False
 
 
-@lru_cache(maxsize=1)
-def _parser() -> Parser:
-    import tree_sitter
-    import tree_sitter_cuda
+class _Parsers(threading.local):
+    """Each thread has its own: while one parses, others may run."""
 
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+    @cached_property
+    def own(self) -> Parser:
+        import tree_sitter
+        import tree_sitter_cuda
+
+        return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+
+
+_parsers = _Parsers()
 
 
 def _blank(text: str) -> str:

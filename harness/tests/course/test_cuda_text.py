@@ -1,6 +1,8 @@
 """Parsing the text of CUDA files, valid and invalid."""
 
 import random
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -318,6 +320,18 @@ def test_files_with_pieces_cut_out_moved_and_doubled():
 def test_a_file_with_an_error_keeps_its_other_functions():
     text = "__global__ void a(int n) { int i = ; }\n__global__ void b(int n) { if (n == ) { n++; } }\n__global__ void c() {}\n"
     assert {"a", "c"} <= {f.name for f in ask_everything(text).functions}
+
+
+def test_threads_parse_side_by_side():
+    """As `watch` does, which explains one text while the next is read."""
+    texts = [path.read_text(encoding="utf-8") for path in SOLUTIONS[:12]]
+    expected, interval = [str(cuda_tree.parse(text)) for text in texts], sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            assert list(pool.map(lambda text: str(cuda_tree.parse(text)), texts * 3)) == expected * 3
+    finally:
+        sys.setswitchinterval(interval)
 
 
 @pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.parent.name)
