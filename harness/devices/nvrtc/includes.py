@@ -22,14 +22,15 @@ from harness.errors import CompileError, Diagnostic
 
 MAX_SOURCE = 256 << 10  # characters of a kernel file; the course's have about 2000
 _REACH = 200  # characters examined between a # and its directive
-_SPACE = r"(?:[ \t\v\f\r]|(?>/\*.*?\*/))*+"
+# Only single characters are repeated possessively: with groups, Python 3.11.2, Debian's, finds wrong matches.
+_SPACE = r"(?:[ \t\v\f\r]|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/)*"
 _HASH = r"(?:\#|%:)"
 #: plain: as much as there is of what is none of the others, which are looked at one by one
 _TOKEN = re.compile(
     r"""
-    (?P<plain> (?: [ \t\v\f\r\n!&()*+,\-:;<=>?\[\]^{|}~] | /(?![/*]) | %(?!:) | \.(?![0-9])
+    (?P<plain> (?: [ \t\v\f\r\n!&()*+,\-:;<=>?\[\]^{|}~]++ | /(?![/*]) | %(?!:) | \.(?![0-9])
               | (?!__has_) [A-Za-z_][A-Za-z_0-9]*+ (?!")
-              | \.?[0-9](?:[eEpP][+-]|'[0-9a-fA-F]|[\w.])*+ (?!') )++ )
+              | \.?[0-9](?:[eEpP][+-]|'[0-9a-fA-F]|(?![eEpP][+-])[\w.])* (?![\w.']) )+ )
   | (?P<comment> //[^\n]* | /\*.*?(?:\*/|\Z) )
   | (?P<raw> \b(?:u8|[uUL])?R" )
   | (?P<literal> "(?:\\[^\n]|[^"\\\n])*(?P<end>"?) | '(?:\\[^\n]|[^'\\\n])*(?P<end2>'?) )
