@@ -28,7 +28,7 @@ _HASH = r"(?:\#|%:)"
 #: plain: as much as there is of what is none of the others, which are looked at one by one
 _TOKEN = re.compile(
     r"""
-    (?P<plain> (?: [ \t\v\f\r\n!&()*+,\-:;<=>?\[\]^{|}~]++ | /(?![/*]) | %(?!:) | \.(?![0-9])
+    (?P<plain> (?: [ \t\v\f\r\n!&*()+,\-:;<=>?\[\]^{|}~]++ | /(?![/*]) | %(?!:) | \.(?![0-9])
               | (?!__has_) [A-Za-z_][A-Za-z_0-9]*+ (?!")
               | \.?[0-9](?:[eEpP][+-]|'[0-9a-fA-F]|(?![eEpP][+-])[\w.])* (?![\w.']) )+ )
   | (?P<comment> //[^\n]* | /\*.*?(?:\*/|\Z) )
