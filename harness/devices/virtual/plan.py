@@ -25,13 +25,17 @@ if TYPE_CHECKING:
 
 LIMITS = Limits()
 #: codes of `struct` for arguments; the values of all others are laid out as their bytes
-_CODES = {np.dtype(code).type: code for code in "?bBhHefd"} | {
+_CODES = {np.dtype(code).type: code for code in "?bBhHd"} | {
     Array: "8s",
+    np.float16: "2s",
+    np.float32: "4s",
     np.int32: "i",
     np.uint32: "I",
     np.int64: "q",
     np.uint64: "Q",
 }
+#: of which `struct` would change some: it makes a signalling NaN a quiet one
+_SHORT_FLOATS = (np.float16, np.float32)
 #: a launch that lanes only look at has a part of the time, as its power of 2
 SCOUTS = 3
 #: blocks that a worker takes at a time, at most, and how often it takes some, at least
@@ -193,16 +197,18 @@ class Packer:
         self.kernel, self.device = kernel, kernel.module.device
         # independent of whether this build has lanes: a graph of launches outlives it
         self.bounds = self.device.recipe.coarsen and holds_bounds(p.size for p in kernel.info.params)
-        self.checked: dict[tuple[type, ...], Callable[..., bytes]] = {}
+        self.checked: dict[tuple[type, ...], tuple[Callable[..., bytes], list[int]]] = {}
 
     def __call__(self, args) -> bytes:
         """Errors: LaunchError."""
         kinds = tuple(map(type, args))
-        pack = self.checked.get(kinds)
-        if pack is None:
+        known = self.checked.get(kinds)
+        if known is None:
             return self._first(kinds, args)
-        device = self.device
+        device, (pack, floats) = self.device, known
         values = [a.address if type(a) is Array and a.device is device else a for a in args]
+        for i in floats:
+            values[i] = args[i].tobytes()
         if self.bounds:
             values += [a.bounds if type(a) is Array else _NO_BOUNDS for a in args]
         try:
@@ -215,7 +221,8 @@ class Packer:
         """The first arguments of these types."""
         self._check(args)
         if all(kind in _CODES for kind in kinds):
-            self.checked[kinds] = self._layout(_CODES[kind] for kind in kinds)
+            floats = [i for i, kind in enumerate(kinds) if kind in _SHORT_FLOATS]
+            self.checked[kinds] = self._layout(_CODES[kind] for kind in kinds), floats
             return self(args)
         values = [_bytes(a) for a in args]
         if self.bounds:

@@ -375,7 +375,11 @@ def test_scalars_arrive_with_all_their_bits(dev, dtype):
     out = dev.array(np.zeros(1, f"u{dtype.itemsize}"))
     values = [1, 0] if dtype.kind == "b" else [3, 0, 101]
     values += {"i": [-1, -128], "f": [-0.0, np.inf, np.nan, -1.5], "c": [1 - 2j]}.get(dtype.kind, [])
-    for value in map(dtype.type, values):
+    values = np.array(values, dtype)
+    if dtype.kind == "f":  # one that signals, with bits of its own
+        signals = {2: 0x7C01, 4: 0xFF812345, 8: 0x7FF0000000000123}[dtype.itemsize]
+        values = np.append(values, np.array(signals, f"u{dtype.itemsize}").view(dtype))
+    for value in values:
         kernel(1, 1, (np.int32(5), value, np.uint8(7), out))
         assert out.get().tobytes() == value.tobytes()
 
