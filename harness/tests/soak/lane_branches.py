@@ -7,6 +7,7 @@ from random import Random
 import numpy as np
 
 N, SLOTS = 192, 8  # threads, and what each writes
+KERNELS = 4  # in a file
 BLOCKS = (32, (16, 4), 48, (8, 8))
 INTS, FLOATS = ("a", "b", "c", "d"), ("f", "g")
 _START = """
@@ -21,13 +22,13 @@ _START = """
 _END = "    out[t] = a; out[N + t] = b; out[2 * N + t] = c; out[3 * N + t] = d; out[4 * N + t] = __float_as_int(f + g);\n"
 
 
-def source(seed: int, kernels: int = 4) -> str:
+def source(seed: int) -> str:
     """kernels k0, k1, ... of (const int* x, const float* y, int* out, int n)."""
     random = Random(seed)
     texts = [
         f'extern "C" __global__ void k{k}(const int* __restrict__ x, const float* __restrict__ y, int* out, int n) {{'
         f"{_START}{_Program(random).text()}end:\n{_END}}}\n"
-        for k in range(kernels)
+        for k in range(KERNELS)
     ]
     return f"constexpr int N = {N};\n" + "\n".join(texts)
 

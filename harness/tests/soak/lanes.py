@@ -203,7 +203,7 @@ def branches(seeds: Iterator[int]) -> Iterator[Subject]:
             f"k{k}, blocks of {block}": lambda device, module, k=k, block=block: {
                 "out": lane_branches.launch(device, module.get_function(f"k{k}"), block).tobytes()
             }
-            for k in range(4)
+            for k in range(lane_branches.KERNELS)
             for block in lane_branches.BLOCKS
         }
         yield Subject(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from ..ptx.cfg import Blocks
 from ..ptx.ir import Function, Instruction, Operand
 from ..ptx.types import BITS
+from .dataflow import live
 from .strides import Strides, linear
 
 MARKS = ("check", "note", "fetch", "slice", "enter")  # inserted instructions
@@ -93,22 +94,12 @@ def _is_anchor(ins: Instruction, given: list[frozenset[int]], strides: Strides) 
 def _is_stale(body, blocks: Blocks, numbers: Numbers, sources: Sources) -> bool:
     """An anchor describes only its latest result: whether a value derived from an earlier one may still be
     needed."""
-    live: dict[int, set[str]] = {b: set() for b in blocks}
-    before: dict[int, list[int]] = {b: [] for b in blocks}
-    for block, (_, follow) in blocks.items():
-        for target in follow:
-            before[target].append(block)
-    work = set(blocks)
-    while work:
-        block = work.pop()
-        end, follow = blocks[block]
-        needed = set().union(*(live[t] for t in follow))
+    at_start = live(body, blocks)
+    for block, (end, follow) in blocks.items():
+        needed = set().union(*(at_start[t] for t in follow)) & sources.keys()
         for ins in (i for i in reversed(body[block:end]) if isinstance(i, Instruction)):
             needed -= ins.writes
             if (number := numbers.get(ins)) and any(number in sources[name] for name in needed):
                 return True
-            needed |= {name for name in ins.reads if name in sources}
-        if needed - live[block]:
-            live[block] |= needed
-            work.update(before[block])
+            needed |= ins.reads & sources.keys()
     return False

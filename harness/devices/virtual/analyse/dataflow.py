@@ -55,28 +55,25 @@ def through_blocks(
     return solve({0: start}, flow, join)
 
 
-def live(body, blocks: Blocks) -> dict[int, set[str]]:
+def live(body, blocks: Blocks) -> dict[int, frozenset[str]]:
     """The registers that each block, or one after it, may read before it is written."""
-    found: dict[int, set[str]] = {}
-    written: dict[int, set[str]] = {}
+    reads: dict[int, frozenset[str]] = {}
+    writes: dict[int, frozenset[str]] = {}
     before: dict[int, list[int]] = {block: [] for block in blocks}
     for block, (end, follow) in blocks.items():
-        reads, writes = found[block], written[block] = set(), set()
+        first, written = set(), set()
         for ins in body[block:end]:
             if isinstance(ins, Instruction):
-                reads |= ins.reads - writes
-                writes |= ins.writes
+                first |= ins.reads - written
+                written |= ins.writes
+        reads[block], writes[block] = frozenset(first), frozenset(written)
         for target in follow:
             before[target].append(block)
-    work = set(blocks)
-    while work:
-        block = work.pop()
-        for source in before[block]:
-            needed = found[block] - written[source]
-            if not needed <= found[source]:
-                found[source] |= needed
-                work.add(source)
-    return found
+
+    def flow(block: int, states: dict[int, frozenset[str]]) -> Iterable[tuple[int, frozenset[str]]]:
+        return ((source, states[block] - writes[source]) for source in before[block])
+
+    return solve(reads, flow, frozenset.union)
 
 
 def dominators(root: N, after: Callable[[N], Iterable[N]]) -> dict[N, frozenset[N]]:

@@ -90,10 +90,10 @@ class Waiting:
         return any(source in loop and target not in loop for loop in around)
 
 
-def kept(waiting: Waiting, written: Mapping[int, set[str]], live: Mapping[int, set[str]]) -> set[str]:
+def kept(waiting: Waiting, written: Mapping[int, set[str]], live: Mapping[int, frozenset[str]]) -> set[str]:
     """The registers that inactive lanes keep. written: by each block of the region; live: at the start of each block."""
     found: set[str] = set()
     for block, names in written.items():
         for other in waiting.at(block):
-            found |= names & live.get(other, set())
+            found |= names & live.get(other, frozenset())
     return found

@@ -306,7 +306,7 @@ class _Analysis:
         return kept(waiting, {start: self.written[start] for start, _ in region.blocks}, self.live)
 
     @cached_property
-    def live(self) -> dict[int, set[str]]:
+    def live(self) -> dict[int, frozenset[str]]:
         return live(self.body, self.blocks)
 
     @cached_property
