@@ -55,10 +55,12 @@ def draw_curves(loss, accuracy, result: Mapping) -> None:
     loss.yaxis.set_major_formatter("{x:g}")
     loss.minorticks_off()
     loss.tick_params(labelbottom=False)
-    loss.set_title("Loss on the training images")
-    loss.legend(frameon=False, loc="upper right", ncols=2)
+    loss.set_title("Loss on the training images", loc="left")
+    loss.legend(
+        frameon=False, loc="lower right", bbox_to_anchor=(1, 0.96), ncols=2
+    )  # beside the title: on no curve
     accuracy.plot(np.arange(1, epochs + 1), 100 * np.array(result["accuracies"]), ".-", color=ORANGE)
-    accuracy.set_title("Accuracy on the test images, in %")
+    accuracy.set_title("Accuracy on the test images, in %", loc="left")
     accuracy.set_xlabel("epochs")
     for axes in (loss, accuracy):
         axes.grid(alpha=0.3)
