@@ -91,9 +91,13 @@ one:
 {one}\
   ret i1 true
 """
-# Each lane reads some granules, which several threads have read before. Lanes that take no part may have any address.
+# Each lane reads some granules, which several threads have read before. Lanes that take no part may have any address. Of several
+# rows, one may have no lane that takes part.
 _APART = """\
 apart:
+  %nobody = icmp eq i{width} %some, 0
+  br i1 %nobody, label %sure, label %led
+led:
   %lead = call i{width} @llvm.cttz.i{width}(i{width} %some, i1 false)
   %lead.w = zext i{width} %lead to i64
   %lead.p = getelementptr i64, ptr %room, i64 %lead.w

@@ -270,7 +270,7 @@ class Accesses:
             with self._taking_part(member):
                 if self.checks.checked:
                     right.append(self.slow.check(member, self._moved(addresses, member, first)))
-                some = e.text.any(self.values.mask)
+                some = e.text.any_of_row(self.values.mask)
             pointers += [self.patterns.anywhere(place, x, some) for x in elements if x.ins is member]
         if right:
             e.branch(self._all(right), on, DEAD)

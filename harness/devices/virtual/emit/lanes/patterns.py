@@ -131,15 +131,15 @@ class Patterns:
         for i, x in enumerate(elements):
             t = llvm_type(x.ins.op.type)
             value = stores[i] if stores else ""
-            where = self._if_any(self._behind(place.pointer, x.offset), value)
-            if not stores:
-                results.append(self.load(x, where))
-                continue
-            if value in self.text.vectors:
+            if value in self.text.vectors:  # one of each row whose lanes that take part differ
                 value = self.text.plainly_once(
                     f"extractelement {self.text.type(t)} {value}, i64 {self._last()}"
                 )
-            e.line(f"store {t} {value}, ptr {where}, align {x.ins.op.nbytes}")
+            where = self._if_any(self._behind(place.pointer, x.offset), value)
+            if stores:
+                e.line(f"store {t} {value}, ptr {where}, align {x.ins.op.nbytes}")
+            else:
+                results.append(self.load(x, where))
         return results
 
     def _if_any(self, pointer: str, value: str) -> str:
