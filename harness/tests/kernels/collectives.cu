@@ -251,6 +251,37 @@ TEST(named_barriers) {
   END
 }
 
+TEST(named_barrier_at_two_places) {
+  BEGIN
+  __shared__ int s[64];
+  if (i < 32) {
+    s[i] = v;
+    asm volatile("bar.sync 1, 64;" ::: "memory");
+    r = s[i ^ 31];
+  } else {
+    s[i] = v;
+    asm volatile("barrier.cta.sync.aligned 1, 64;" ::: "memory");
+    r = s[i ^ 31];
+  }
+  if (i < 32) asm volatile("bar.sync 0, 64;" ::: "memory");
+  else __syncthreads();
+  END
+}
+
+TEST(named_barrier_of_all_at_two_places) {
+  BEGIN
+  __shared__ int s[64];
+  if (i < 32) {
+    s[i ^ 31] = v;
+    asm volatile("bar.sync 7;" ::: "memory");
+  } else {
+    s[i ^ 31] = v;
+    asm volatile("bar.sync 7;" ::: "memory");
+  }
+  r = s[i];
+  END
+}
+
 TEST(producer_and_consumer) {
   BEGIN
   __shared__ int s[32];

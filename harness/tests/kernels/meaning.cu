@@ -620,6 +620,28 @@ TEST(pointer_as_number) {
   END
 }
 
+__device__ int* opaque(int* p) {
+  asm volatile("mov.u64 %0, %0;" : "+l"(p));
+  return p;
+}
+
+TEST(aligned) {  // so that | is +
+  BEGIN
+  alignas(1024) __shared__ int u[64];
+  alignas(4096) __shared__ int v[64];
+  __shared__ int w[3];
+  alignas(256) int mine[64];
+  char c[3];
+  u[i] = x;
+  v[i] = i;
+  for (int j = 0; j < 64; j++) mine[j] = 7 * x;
+  w[i % 3] = c[i % 3] = 0;
+  __syncthreads();
+  r = *(int*)((unsigned long long)opaque(u) | (i ^ 1) * 4) + *(int*)((unsigned long long)opaque(v) | (i ^ 3) * 4);
+  r += *(int*)((unsigned long long)opaque(mine) | i * 4) + w[i % 3] + c[i % 3];
+  END
+}
+
 TEST(shared_arrays) {
   BEGIN
   __shared__ int u[64];

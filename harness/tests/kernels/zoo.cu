@@ -384,6 +384,40 @@ extern "C" __global__ void barrier_for_more_threads(const float* a, float* b, in
   asm volatile("bar.sync 1, 64;");  // FAULT barrier_for_more_threads
 }
 
+extern "C" __global__ void barrier_of_another_number(const float* a, float* b, int n) {
+  if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;");  // FAULT barrier_of_another_number
+  else asm volatile("bar.sync 2, 64;");  // OTHER barrier_of_another_number
+}
+
+extern "C" __global__ void barrier_of_another_count(const float* a, float* b, int n) {
+  if (threadIdx.x < 32) asm volatile("barrier.sync 1, 32;");  // FAULT barrier_of_another_count
+  else asm volatile("barrier.sync 1, 64;");  // OTHER barrier_of_another_count
+}
+
+extern "C" __global__ void arrival_of_another_count(const float* a, float* b, int n) {
+  if (threadIdx.x < 32) asm volatile("bar.arrive 1, 96;");  // OTHER arrival_of_another_count
+  else asm volatile("bar.sync 1, 64;");  // FAULT arrival_of_another_count
+}
+
+extern "C" __global__ void barrier_of_too_many(const float* a, float* b, int n) {
+  asm volatile("bar.sync 1, 64;");  // FAULT barrier_of_too_many
+}
+
+extern "C" __global__ void barrier_of_half_a_warp(const float* a, float* b, int n) {
+  asm volatile("bar.sync 1, 48;");  // FAULT barrier_of_half_a_warp
+}
+
+extern "C" __global__ void barrier_that_also_votes(const float* a, float* b, int n) {
+  if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;");  // FAULT barrier_that_also_votes
+  else asm volatile("{ .reg .pred p; setp.eq.u32 p, 0, 0; bar.red.and.pred p, 1, 64, p; }");  // OTHER barrier_that_also_votes
+}
+
+extern "C" __global__ void two_barriers_that_count(const float* a, float* b, int n) {
+  if (threadIdx.x < 32) n += __syncthreads_count(1);  // FAULT two_barriers_that_count
+  else n += __syncthreads_count(1);  // OTHER two_barriers_that_count
+  if (n < 0) b[0] = 1;
+}
+
 extern "C" __global__ void fault_before_a_barrier(const float* a, float* b, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i == 3) b[n] = 1;  // FAULT fault_before_a_barrier

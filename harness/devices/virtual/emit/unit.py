@@ -126,16 +126,17 @@ class Unit:
         return _FUNCTIONS + 16 * zlib.crc32(name.encode())  # the same in every build
 
     def shared_layout(self, kernel: Function):
-        """(arrays, bytes as CUDA counts, start of dynamic memory): module-level and function-level symbols."""
+        """(arrays, bytes as CUDA counts, start of dynamic memory): module-level and function-level symbols. Each is aligned
+        as declared, and in the bank where CUDA puts it."""
         symbols = self.facts.shared[kernel.name]
-        arrays, packed, guards = [], 0, 0
+        arrays, packed, top = [], 0, SHARED_START
         for variable in sorted((v for v in symbols if not v.extern), key=lambda v: -v.align):
-            packed = align_up(packed, variable.align)
-            arrays.append((variable.name, SHARED_START + packed + guards, variable.size))
+            packed, top = align_up(packed, variable.align), align_up(top, variable.align)
+            arrays.append((variable.name, top, variable.size))
             packed += variable.size
-            guards += SHARED_GUARD + align_up(variable.size, 128)
-        top = SHARED_START + packed + guards + _LIMITS.shared_per_block_optin
-        if packed <= _LIMITS.shared_per_block and top > abi.RESERVED["begin"]:
+            top += variable.size + SHARED_GUARD + align_up(variable.size, 128)
+        dynamic = align_up(top, max([16] + [v.align for v in symbols if v.extern]))
+        end = dynamic + _LIMITS.shared_per_block_optin
+        if packed <= _LIMITS.shared_per_block and end > abi.RESERVED["begin"]:
             raise Unsupported(f"{len(arrays)} shared variables in {kernel.name}", self.name)
-        alignment = max([16] + [v.align for v in symbols if v.extern])
-        return tuple(arrays), packed, SHARED_START + align_up(packed, alignment) + guards
+        return tuple(arrays), packed, dynamic

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..analyse.warps import WARP
+from ..runtime.abi import AT_ARRIVED, AT_COUNT, AT_NONE, AT_VOTES
 from .wording import coordinates, lanes_of, triple
 
 if TYPE_CHECKING:
@@ -12,20 +14,45 @@ if TYPE_CHECKING:
 
 def barrier(d: Diagnosis, record) -> dict:
     place = d.place(record["site"], record["thread"], record["block"])
-    waiting, wanted = int(record["extra"]), int(record["address"]) >> 32
+    here, there = int(record["address"]), int(record["extra"]) >> 32
+    waiting, wanted = int(record["extra"]) & 0xFFFFFFFF, here >> AT_COUNT
     fields = dict(headline="Barrier error detected. Divergent thread(s) in block")
-    who = f"{waiting} thread{'s' * (waiting != 1)} of the block wait{'s' * (waiting == 1)} at this barrier"
+    who = f"{waiting} thread{'s' * (waiting != 1)} of the block wait{'s' * (waiting == 1)} at"
     if not record["other_site"]:
-        if wanted:
-            return fields | dict(explanation=f"{who}, which needs {wanted} threads: the others never arrive.")
-        return fields | dict(explanation=f"{who}, which never opens: the others never arrive.")
+        return fields | dict(explanation=_alone(who, waiting, wanted))
     other = d.place(record["other_site"], record["other_thread"], record["block"])
     where = f"line {other.line}" if other.line != place.line else "another call of it on the same line"
-    return fields | dict(
-        other=other,
-        explanation=f"{who}; thread {triple(other.thread)} waits at {where}. Every thread of the block must reach"
-        " the same __syncthreads().",
-    )
+    fields |= dict(other=other)
+    if not (_is_named(here) or _is_named(there)):
+        what = f"{who} this barrier; thread {triple(other.thread)} waits at {where}. Every thread of the block must reach"
+        return fields | dict(explanation=f"{what} the same __syncthreads().")
+    does = "has arrived" if there & AT_ARRIVED else "waits"
+    what = f"{who} {_called(here)}; thread {triple(other.thread)} {does} at {where}"
+    rule = "number and count must be the same"
+    if there & AT_NONE:
+        return fields | dict(explanation=f"{what}, at no barrier of the block.")
+    if (here ^ there) & AT_VOTES:
+        rule = "bar.red cannot be mixed with bar.sync or bar.arrive"
+    return fields | dict(explanation=f"{what}, {_called(there)}: {rule}.")
+
+
+def _alone(who: str, waiting: int, wanted: int) -> str:
+    """A barrier with no other to compare it with."""
+    if wanted % WARP:
+        return f"This barrier counts {wanted} threads: it must be a multiple of {WARP}, since whole warps are counted."
+    if wanted and waiting > wanted:
+        return f"{waiting} threads have arrived at this barrier, which opens after {wanted}: the rest wait for ever, or open it too early the next time."
+    return f"{who} this barrier, which {f'needs {wanted} threads' if wanted else 'never opens'}: the others never arrive."
+
+
+def _is_named(barrier: int) -> bool:
+    """Whether it is another one than __syncthreads() or its relatives that vote."""
+    return not barrier & AT_NONE and bool(barrier & 15 or barrier >> AT_COUNT)
+
+
+def _called(barrier: int) -> str:
+    count = barrier >> AT_COUNT
+    return f"barrier {barrier & 15} of {count} threads" if count else f"barrier {barrier & 15} of the block"
 
 
 def mask(d: Diagnosis, record) -> dict:

@@ -259,7 +259,7 @@ class Owners:
             seen.add((name, top))
             for variable in function.variables.values():
                 if variable.space == "local":
-                    start = align_up(top, 16)
+                    start = align_up(top, max(variable.align, 16))
                     offsets.setdefault((name, variable.name), set()).add(start)
                     top = start + align_up(variable.size, 4) + abi.LOCAL_GUARD
             work += [(ins.called[1], top) for ins in calls(function)]

@@ -17,7 +17,7 @@ PARAM_BYTES_IN_ALL = (
     1 << 18
 )  # of the parameters and .param variables of all functions, which are on the host's stack
 BYTES_OF_OTHERS = 1 << 48  # whether the device has that much shows when they are allocated
-ALIGN = 4096
+ALIGN, ALIGN_SHARED = 4096, 1 << 17  # at most: pages; all that a block can have
 
 
 def run(module: Module, name: str) -> None:
@@ -75,7 +75,7 @@ class _Declarations:
             self.refuse(f"PTX with two shared variables {twice}")
 
     def variable(self, v: Variable) -> None:
-        if v.align < 1 or v.align & v.align - 1 or v.align > ALIGN:
+        if v.align < 1 or v.align & v.align - 1 or v.align > (ALIGN_SHARED if v.space == "shared" else ALIGN):
             self.refuse(f"the PTX variable {v.name} with an alignment of {v.align}")
         if v.size > (PARAM_BYTES if v.space == "param" else BYTES_OF_OTHERS):
             self.refuse(f"the PTX variable {v.name} of {v.size} bytes in {v.space} memory")

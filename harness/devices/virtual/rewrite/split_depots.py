@@ -23,12 +23,20 @@ class Piece:
     name: str
     start: int
     end: int
+    widest: int  # alignment of the depot
     declared: Declared | None = None
+
+    @property
+    def align(self) -> int:
+        """What keeps the alignment that its place in the depot gives it."""
+        return max(
+            16, min(self.start & -self.start or self.widest, self.widest) if self.declared else self.widest
+        )
 
     @property
     def pad(self) -> int:
         """Bytes before a temporary, which may begin with a gap so that what follows keeps its alignment."""
-        return 0 if self.declared else self.start % 16
+        return 0 if self.declared else self.start % self.align
 
 
 def run(module: Module) -> dict[str, Declared]:
@@ -91,7 +99,7 @@ def _pieces(depot: Variable, declared: list[Declared], bases: set[int]) -> list[
 
     def add(start: int, end: int, d: Declared | None = None) -> None:
         if end > start:
-            pieces.append(Piece(f"{depot.name}.{len(pieces)}", start, end, d))
+            pieces.append(Piece(f"{depot.name}.{len(pieces)}", start, end, depot.align, d))
 
     def temporaries(start: int, end: int) -> None:
         starts = sorted({start} | {b for b in bases if start <= b < end})
@@ -127,4 +135,4 @@ def _rewrite(function: Function, depot: Variable, pieces: list[Piece], accesses:
     function.body = body
     del function.variables[depot.name]
     for p in pieces:
-        function.variables[p.name] = Variable("local", "b8", p.name, p.end - p.start + p.pad, 16, True)
+        function.variables[p.name] = Variable("local", "b8", p.name, p.end - p.start + p.pad, p.align, True)

@@ -90,6 +90,10 @@ DEAD_FAULT, DEAD_EXIT = 1, 2
 #: why a launch has timed out; 0: its time is up
 TIMEOUT_SPENT, TIMEOUT_BLOCKS, TIMEOUT_WAITED, TIMEOUT_WAITING, TIMEOUT_CALLED = 1, 2, 3, 4, 5
 
+#: a barrier as a thread names it: its number and, from bit AT_COUNT on, how many threads it counts, 0 if all of the block;
+#: the thread has not waited, or takes part in a vote; AT_NONE: it is at none
+AT_ARRIVED, AT_VOTES, AT_NONE, AT_COUNT = 16, 32, 64, 8
+
 #: bits of a shadow byte; a byte of 0 is unowned memory
 READ, WRITE = 1, 2  # allowed for the whole granule
 INIT = 4  # something has been written to all of it; the upper half of the byte says which bytes, until then
@@ -199,7 +203,7 @@ _FOR_CUDA = """
     HAZARDS PLACES PHASES NO_THREAD DEAD_FAULT TIMEOUT_SPENT TIMEOUT_BLOCKS TIMEOUT_WAITED
     TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD FRAMES_FULL
     HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES FAULTY ALL_RIGHT LOOKS WHO_WARP WHO_SEVERAL WORD_BEFORE WORD_OTHERS WORD_OF_WARP WORD_UNSEEN WORD_WRITTEN WORD_WROTE SUSPECT_UNSET SUSPECT_RACE
-    SUSPECT_LANES
+    SUSPECT_LANES AT_ARRIVED AT_VOTES AT_NONE AT_COUNT
 """.split()
 
 
@@ -259,7 +263,7 @@ FUNCTIONS = {
         ("rt_fence", "i32", f"{_CHECK} i64"),
         ("rt_frame", "i64", "i64 i64 i64"),
         ("rt_free", "i32", f"{_CHECK} i64"),
-        ("rt_local", "i64", f"{_CHECK} i64"),
+        ("rt_local", "i64", f"{_CHECK} i64 i64"),
         ("rt_local_free", "i32", f"{_CHECK} i64 i64"),
         ("rt_local_reset", "i32", _CHECK),
         ("rt_look", "i32", f"{_CHECK} i64 i64 i64 i64 i64"),

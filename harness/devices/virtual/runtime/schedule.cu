@@ -138,8 +138,9 @@ static __device__ __forceinline__ void allow(Env* env, u64 address, u64 end, u32
     for (; shadow < last; shadow++) *shadow = what;
 }
 
-EXPORT u64 rt_local(Env* env, Thread* thread, u32 site, u64 bytes) {
-    u64 address = (thread->local_top + 15) & ~15ull, end = address + ((bytes + 3) & ~3ull);
+// align: a power of 2, at least 16.
+EXPORT u64 rt_local(Env* env, Thread* thread, u32 site, u64 bytes, u64 align) {
+    u64 address = (thread->local_top + align - 1) & -align, end = address + ((bytes + 3) & ~3ull);
     if (end + LOCAL_GUARD > thread->local_end) {
         rt_fault(env, thread, site, FAULT_STACK_OVERFLOW, 0, 0);
         return 0;
@@ -350,14 +351,39 @@ static __device__ u32 leader(Env* env, u32 i) {
     return launch_of(env)->coarsening == 1 ? i : ((u32*)launch_of(env)->order)[i];
 }
 
+// Barriers count whole warps: the first lane of a short last one stands for the lanes that it lacks.
+static __device__ u32 counts_for(Env* env, Thread* t) {
+    u32 n = launch_of(env)->threads;
+    return t->linear & 31 || t->linear + 32 <= n ? 1 : t->linear + 33 - n;
+}
+
 EXPORT int rt_arrive(Env* env, Thread* thread, u32 site, u64 barrier, u64 count) {
-    env->arrived[barrier & 15] += 1;
-    if (env->cells) arrive_at(env, thread, site, (u32)barrier & 15);
+    u32 number = (u32)barrier & 15;
+    if (!env->arrived[number]) {
+        env->arrival[number] = number | AT_ARRIVED | (u32)count << AT_COUNT;
+        env->arrival_site[number] = site; env->arrival_thread[number] = thread->linear;
+    }
+    env->arrived[number] += counts_for(env, thread);
+    if (env->cells) arrive_at(env, thread, site, number);
     return 0;
 }
 
 // How many threads take part in the barrier that `t` waits at; 0: all of the block.
 static __device__ u32 expected(Thread* t) { return t->op == OP_BARRIER ? 0 : (u32)t->arg0; }
+
+// A barrier as a thread has named it: the word that `explain/barriers` reads.
+static __device__ u32 barrier_of(Thread* t) {
+    if (t->wait != WAIT_BARRIER) return AT_NONE;
+    return t->mask & 15 | (t->op > OP_BARRIER_COUNT ? AT_VOTES : 0) | expected(t) << AT_COUNT;
+}
+
+// Whether two threads have named the same barrier. That is its number and its count, wherever the two are; but without a
+// count, number 0 is __syncthreads(), which CUDA C++ wants to be the same one for all.
+static __device__ int same_barrier(Env* env, u32 a, u32 b, int same_line) {
+    u32 whole = launch_of(env)->threads + 31 & ~31u, x = a >> AT_COUNT, y = b >> AT_COUNT;
+    if ((a ^ b) & (15 | AT_VOTES)) return 0;
+    return a & 15 || x || y ? (x ? x : whole) == (y ? y : whole) : same_line;
+}
 
 // The barrier at which `t` waits opens, with `waiting` threads there: report which are missing.
 static __device__ void note_absent(Env* env, Thread* t, u32 waiting) {
@@ -375,27 +401,39 @@ static __device__ void note_absent(Env* env, Thread* t, u32 waiting) {
     else if (returned) record(env, t, t->site, FAULT_EXITED_EARLY, t->mask, returned, 0, 0, 0);
 }
 
+// `count` threads wait at a barrier like `t`. other: where another thread is, as a word.
+static __device__ void diverge(Env* env, Thread* t, u32 count, u32 other, u32 site, u32 thread) {
+    record(env, t, t->site, FAULT_BARRIER_DIVERGENCE, barrier_of(t), count | (u64)other << 32, site, thread, env->block);
+    env->faulted = 1;
+}
+
+static __device__ void diverge_from_arrival(Env* env, Thread* t, u32 count, u32 number) {
+    diverge(env, t, count, env->arrival[number], env->arrival_site[number], env->arrival_thread[number]);
+}
+
 // Open the barrier at which thread `t` waits, if all its participants have arrived.
 static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
     Launch* launch = launch_of(env);
     Thread* threads = threads_of(env);
     u32* lines = (u32*)launch->site_lines;
-    u32 number = t->mask, waiting = 0, here = 0, bits = 0, n = coroutines(env);
-    u32 wanted = expected(t) ? expected(t) : alive;
+    u32 number = t->mask, waiting = 0, here = 0, bits = 0, n = coroutines(env), named = barrier_of(t);
+    u32 arrived = env->arrived[number & 15], wanted = expected(t) ? expected(t) : alive;
     Thread* elsewhere = 0;
     for (u32 i = 0; i < n; i++) {
         Thread* other = &threads[leader(env, i)];
         if (other->wait != WAIT_BARRIER || other->mask != number) continue;
         waiting++;
+        arrived += expected(t) ? counts_for(env, other) : 1;
         if (other->op != OP_BARRIER) bits += (u32)other->arg1;
-        if (!lines || lines[other->site] == lines[t->site]) here++;
+        if (same_barrier(env, named, barrier_of(other), !lines || lines[other->site] == lines[t->site])) here++;
         else if (!elsewhere) elsewhere = other;
     }
-    if (waiting + env->arrived[number & 15] < wanted) return 0;
-    if (elsewhere && launch->check_sync) {
-        record(env, t, t->site, FAULT_BARRIER_DIVERGENCE, number, here, elsewhere->site, elsewhere->linear,
-               env->block);
-        env->faulted = 1;
+    if (arrived < wanted) return 0;
+    if (launch->check_sync) {
+        u32 arrival = env->arrived[number & 15] ? env->arrival[number & 15] : 0;
+        if (elsewhere) diverge(env, t, here, barrier_of(elsewhere), elsewhere->site, elsewhere->linear);
+        else if (arrival && !same_barrier(env, named, arrival & ~AT_ARRIVED, 1)) diverge_from_arrival(env, t, here, number & 15);
+        else if (expected(t) && (arrived > wanted || wanted & 31)) diverge(env, t, arrived, 0, 0, 0);
     }
     if (!expected(t) && launch->check_sync && !env->faulted) note_absent(env, t, waiting);
     if (env->cells) {
@@ -430,18 +468,24 @@ static __device__ void deadlock(Env* env) {
             first = t;
             missing = t->mask;
         }
-        int together = t->wait == first->wait && t->mask == first->mask && t->op == first->op;
+        int together = t->wait == first->wait && t->mask == first->mask && t->op == first->op &&
+                       (t->wait != WAIT_BARRIER || expected(t) == expected(first));
         if (together) waiting++;
         if (together && t->linear / 32 == first->linear / 32) missing &= ~(1u << (t->linear & 31));
         int named = t->linear / 32 == first->linear / 32 && first->mask >> (t->linear & 31) & 1;
         if (!together && !other && (first->wait != WAIT_WARP || named)) other = t;
     }
-    u32 kind = first->wait == WAIT_WARP ? FAULT_SHUFFLE_MASK : FAULT_BARRIER_DIVERGENCE;
-    u64 extra = first->wait == WAIT_WARP ? missing : waiting;
-    if (first->wait == WAIT_WARP && other && other->site == first->site) extra |= (u64)other->mask << 32;
+    u32 site = other ? other->site : 0, linear = other ? other->linear : 0;
+    if (first->wait == WAIT_BARRIER) {
+        for (u32 i = 0; i < 16 && !other; i++)
+            if (env->arrived[i] && !same_barrier(env, barrier_of(first), env->arrival[i] & ~AT_ARRIVED, 1))
+                return diverge_from_arrival(env, first, waiting, i);
+        return diverge(env, first, waiting, other ? barrier_of(other) : 0, site, linear);
+    }
+    u64 extra = missing;
+    if (other && other->site == first->site) extra |= (u64)other->mask << 32;
     env->faulted = 1;
-    u64 mask = first->mask | (u64)(first->wait == WAIT_BARRIER ? expected(first) : 0) << 32;
-    record(env, first, first->site, kind, mask, extra, other ? other->site : 0, other ? other->linear : 0, env->block);
+    record(env, first, first->site, FAULT_SHUFFLE_MASK, first->mask, extra, site, linear, env->block);
 }
 
 // ---- scheduling -------------------------------------------------------------------------------------------------

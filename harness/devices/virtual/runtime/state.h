@@ -51,6 +51,7 @@ struct Env {
     u64 started;         // processor time of the worker's thread when it was first asked for in the launch, in nanoseconds; or 0
     u64 arrived_clock[16];  // per barrier number: what bar.arrive has handed over
     u32 arrived[16];     // per barrier number: arrivals by bar.arrive
+    u32 arrival[16], arrival_site[16], arrival_thread[16];  // the first of them: as in schedule.cu, barrier_of
     u32 running;         // the block has threads that have not ended
     u32 start;           // its threads have not started yet
     u32 together;        // all of them wait at one plain __syncthreads(), so all may go on

@@ -156,6 +156,8 @@ MODELS = {
     "syncthreads_or": lambda i, v: 2,
     "barrier_twice": lambda i, v: sum(int(VALUES[(i + k) % 64]) + k for k in range(5)),
     "named_barriers": lambda i, v: int(VALUES[i ^ 31]),
+    "named_barrier_at_two_places": lambda i, v: int(VALUES[i ^ 31]),
+    "named_barrier_of_all_at_two_places": lambda i, v: int(VALUES[i ^ 31]),
     "producer_and_consumer": lambda i, v: 1 if i < 32 else int(VALUES[63 - i]),
     "barrier_number_in_a_register": lambda i, v: int(VALUES[i ^ 1]),
     "named_barrier_that_counts": lambda i, v: int((VALUES > 0).sum()),

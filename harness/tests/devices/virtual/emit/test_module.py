@@ -117,6 +117,7 @@ MODELS: dict[str, Callable[[int, int], int]] = {
     "doubles": lambda i, x: x * 1000,
     "pointer_arithmetic": lambda i, x: x + N - i,
     "pointer_as_number": lambda i, x: 13,
+    "aligned": lambda i, x: int(A[i ^ 1]) + (i ^ 3) + 7 * x,
     "shared_arrays": lambda i, x: int(A[63 - i]) + (i + 1) % 64 + (i ^ 1) % 5,
     "shared_in_a_function": lambda i, x: int(A[(i + 3) % 64]),
     "shared_in_a_template": lambda i, x: sum(around(i)),
@@ -317,10 +318,25 @@ def test_several_kernels_share_and_do_not_share(checks):
       __syncthreads();
       out[threadIdx.x] = sum(s, 4);
     }}
+    {K}aligned(int* out) {{
+      extern __shared__ __align__(4096) int wide[];
+      __shared__ int t[3];
+      t[threadIdx.x % 3] = 3;
+      wide[threadIdx.x] = 5;
+      __syncthreads();
+      unsigned at = (unsigned)__cvta_generic_to_shared(wide);
+      asm volatile("mov.u32 %0, %0;" : "+r"(at));
+      out[threadIdx.x] = sum(wide, 4) + sum(t, 3) + at % 4096;
+    }}
     """
     dev = device(checks)
     module = dev.compile(source)
-    for name, shared, expected in (("large", 0, 4), ("small", 0, 20), ("dynamic", 16, 16)):
+    for name, shared, expected in (
+        ("large", 0, 4),
+        ("small", 0, 20),
+        ("dynamic", 16, 16),
+        ("aligned", 16, 29),
+    ):
         out = dev.array(np.zeros(4, np.int32))
         module.get_function(name)(1, 4, (out,), shared)
         assert out.get().tolist() == [expected] * 4

@@ -312,6 +312,39 @@ ZOO = {
         "32 threads of the block wait at this barrier, which needs 64 threads: the others never arrive.",
         kind="barrier-divergence",
     ),
+    "barrier_of_another_number": Case(
+        "32 threads of the block wait at barrier 1 of 64 threads; thread (32,0,0) waits at line {other},"
+        " barrier 2 of 64 threads: number and count must be the same.",
+        kind="barrier-divergence", block=64,
+    ),
+    "barrier_of_another_count": Case(
+        "barrier 1 of 32 threads; thread (32,0,0) waits at line {other}, barrier 1 of 64 threads: number and count must"
+        " be the same.",
+        kind="barrier-divergence", block=64, flavours=FULL,
+    ),
+    "arrival_of_another_count": Case(
+        "barrier 1 of 64 threads; thread (0,0,0) has arrived at line {other}, barrier 1 of 96 threads: number and count"
+        " must be the same.",
+        kind="barrier-divergence", thread=(32, 0, 0), block=64, flavours=FULL,
+    ),
+    "barrier_of_too_many": Case(
+        "96 threads have arrived at this barrier, which opens after 64: the rest wait for ever, or open it too early the"
+        " next time.",
+        kind="barrier-divergence", block=96, flavours=FULL,
+    ),
+    "barrier_of_half_a_warp": Case(
+        "This barrier counts 48 threads: it must be a multiple of 32, since whole warps are counted.",
+        kind="barrier-divergence", block=48, flavours=FULL,
+    ),
+    "barrier_that_also_votes": Case(
+        "barrier 1 of 64 threads: bar.red cannot be mixed with bar.sync or bar.arrive.",
+        kind="barrier-divergence", block=64, flavours=FULL,
+    ),
+    "two_barriers_that_count": Case(
+        "32 threads of the block wait at this barrier; thread (32,0,0) waits at line {other}. Every thread of the block"
+        " must reach the same __syncthreads().",
+        kind="barrier-divergence", block=64, flavours=FULL,
+    ),
     "fault_before_a_barrier": Case(
         "This writes b[i=10], just past its end; b has 10 elements.",
         thread=(3, 0, 0), index="i=10", **B,
