@@ -29,6 +29,7 @@ from ..errors import CompileError, CourseError, DeviceError, LaunchError, Unsupp
 from . import compile_errors, gates, race_timeline, sentences
 from .causes import fault_values, left_out, naming, written
 from .causes.wrong_kernels import WrongKernels
+from .compile_braces import wrong_line
 from .explain import added_up, again, clearest, explain
 from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
 from .verdict import ERROR, FAILED, PASSED, RUNNABLE, SKIPPED, CaseResult, Verdict
@@ -185,7 +186,7 @@ def on_device(
         except Stop as stop:
             verdict.next = f"backwarp grade {puzzle.number}"
             wrong = (d for d in stop.diagnostics if d.severity == "error" and d.line)
-            if line := next((compile_errors.wrong_line(d, source) for d in wrong), 0):
+            if line := next((wrong_line(d, source) for d in wrong), 0):
                 verdict.next = f"correct line {line}, then `{verdict.next}`"
             return end(verdict, stop)
         outcomes = [trial.outcome for trial in trials]
@@ -284,7 +285,8 @@ def prepare(setup: Setup, puzzle: Puzzle, source: str, name: str) -> None:
             "unsupported", compile_errors.compile_error(e, source), diagnostics=e.diagnostics
         ) from None
     except CompileError as e:
-        raise Stop("compile", compile_errors.compile_error(e, source), diagnostics=e.diagnostics) from None
+        told = compile_errors.compile_error(e, source, stub_text(puzzle))
+        raise Stop("compile", told, diagnostics=e.diagnostics) from None
     for kernel in puzzle.kernels:
         try:
             found = setup.module.get_function(kernel.name)

@@ -2,8 +2,11 @@
 
 import pytest
 
+from harness.devices.nvrtc.compiler import compile_ptx
 from harness.errors import CompileError, Diagnostic
-from harness.grading.compile_errors import compile_error, remedy, with_warnings, wrong_line
+from harness.grading.compile_braces import wrong_line
+from harness.grading.compile_errors import compile_error, with_warnings
+from harness.grading.compile_remedies import remedy
 
 CALLS = "int i = blockIdx * 2;"
 
@@ -12,15 +15,9 @@ CALLS = "int i = blockIdx * 2;"
     ("message", "line", "column", "says"),
     [
         ('expected a ";"', "return;", 1, "The ; is missing at the end of line 1."),
-        ('expected a ";"', "int i = 1 int", 11, ""),
-        ("expression must be a modifiable lvalue", "a[i] = 1;", 1, "a is const"),
+        ('expected a ";"', "int i = 1 int", 11, "missing before int"),
+        ('expected a ";"', "int i = 1 + ;", 13, ""),
         ('no operator "*" matches; const uint3 * int', CALLS, 18, "blockIdx.x"),
-        (
-            'expression must have pointer-to-object type but it has type "float"',
-            "c[i][1] = 2;",
-            1,
-            "c[position]",
-        ),
         ('namespace "std" has no member "cout"', "std::cout << i;", 6, "printf"),
         ("unrecognized token", "int i\u00a0= 1;", 6, "U+00A0, a no-break space"),
         ("unrecognized token", "\u201chi\u201d", 1, "plain quotes"),
@@ -95,7 +92,7 @@ def test_the_line_to_correct_is_the_one_that_is_wrong(message, source, seen, wro
     if "1 2" in source:
         found = Diagnostic("error", message, "kernel.cu", seen, 12, text)
     assert wrong_line(found, source) == wrong
-    assert bool(remedy(found, source)) == (wrong != seen)
+    assert remedy(found, source) or wrong == seen
 
 
 def test_a_warning_that_may_be_the_cause_comes_after_the_first_line():
@@ -118,3 +115,124 @@ def test_a_message_of_several_lines_is_one_sentence():
     assert compile_error(CompileError("log", (found,)))[0] == (
         "kernel.cu:1: error: too deep; detected during: A at line 1; B at line 2"
     )
+
+
+STUB = """__constant__ float table[64];
+constexpr int WIDTH = 4;
+
+extern "C" __global__ void rows(const float* x, float* y, int n, int F) {
+    __shared__ float tile[WIDTH];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int last = n - 1;
+    if (i >= n) return;
+    float sum = 0.0f;
+    for (int r = 0; r < F; r++) {
+        sum += x[i * F + r] * table[r];
+    }
+    tile[threadIdx.x] = sum;
+    __syncthreads();
+    y[i] = tile[threadIdx.x] + last;
+}
+"""
+SUM = "    float sum = 0.0f;"
+#: what is edited, into what, what is said, and the line to correct if it is not the first one changed
+SLIPS = [
+    (SUM, f"<<<<<<< HEAD\n{SUM}\n=======\n{SUM}\n>>>>>>> mine", "A merge left both versions"),
+    ("if (i >= n) return;", "if i >= n: return;", "A condition stands in parentheses, and braces"),
+    ("for (int r = 0; r < F; r++)", "for r in range(F):", "for (int i = 0; i < n; i++)"),
+    ("for (int r = 0; r < F; r++)", "for (int r = 0, r < F, r++)", "separated by semicolons"),
+    ("for (int r = 0; r < F; r++)", "for (k = 0; k < F; k++)", "as in int k = ..."),
+    (SUM, f"float patch[F][F]; {SUM}", "F is known only at the launch; the length"),
+    (SUM, f"int m = F * F; float patch[m]; {SUM}", "m is known only when the kernel runs"),
+    (SUM, f"int m = 25; float patch[m]; {SUM}", "constexpr int m = 25."),
+    (
+        "int last = n",
+        "constexpr int last = WIDTH + n",
+        "n is known only at the launch, so this is no constexpr",
+    ),
+    ("n - 1", "n % (float)F", "% is for whole numbers"),
+    ("x[i * F + r]", "x[i * 1.0f + r]", "take whole numbers"),
+    ("return;", "return 0;", "A kernel returns nothing: write return;"),
+    ("__global__ void", "__global__ int", "so void stands before its name"),
+    ("__global__ void", "__global__", "so void stands before its name"),
+    ("__global__ void", "void", "rows is the kernel, so __global__"),
+    ("threadIdx.x;", "threadidx.x;", "Do you mean threadIdx: capital"),
+    ("threadIdx.x;", "threadIdx.X;", "members are x, y and z"),
+    ("__syncthreads", "__syncthread", "Do you mean __syncthreads?"),
+    ("__syncthreads", "syncthreads", "Do you mean __syncthreads?"),
+    ("__shared__", "__share__", "Do you mean __shared__?"),
+    ("float sum", "Float sum", "Do you mean float: capital"),
+    ("float sum", "half sum", "#include <cuda_fp16.h>"),
+    ("__constant__ float table[64];", "", "put back `__constant__ float table[64];`"),
+    ("    int last = n - 1;\n", "", "put back `int last = n - 1;`"),
+    (
+        "const float* x",
+        "const float x",
+        "Line 4 declares x as one number; an array is declared with *: const float* x.",
+    ),
+    ("sum += x[", "const float img = x + 1; img += 1; sum += img[", "Line 11 declares img as one number"),
+    (SUM, "const float sum = 0.0f;", "Line 9 declares sum const: leave out const"),
+    (SUM, "float* z = x + 1; float sum = z[0];", "must be const float* too"),
+    ("y[i] =", "x[i] =", "x is const, so it can only be read: write to the output"),
+    ("y[i] =", "y =", "y is an array: one element of it is set"),
+    ("y[i] =", "y(i) =", "y is an array: its elements are written with brackets"),
+    ("y[i] =", "threadIdx.x = 1; y[i] =", "threadIdx is given"),
+    ("y[i] =", "tile = y; y[i] =", "tile is an array: its elements are set"),
+    ("sum += x[i * F + r] * table[r]", "sum = x", "written x[...]"),
+    ("x[i * F + r]", "x[i][r]", "Arrays are flat here"),
+    ("i >= n", "i >= y.size()", "knows neither length nor shape"),
+    ("i >= n", "i >= len(y)", "does not know its length"),
+    ("i >= n", "i => n", "It is written >="),
+    ("F + r]", "F ** 2]", "C++ has no **"),
+    ("n - 1", "n - 1(F)", "A product needs its *"),
+    (SUM, "float sum = None;", "C++ has no None"),
+    (SUM, f"int last = 3; {SUM}", "last has its type already in line 7"),
+    (SUM, "float[9] patch; float sum = 0.0f;", "The brackets follow the name: float patch[9]."),
+    (SUM, "float sum = 0,5;", "A number has a point"),
+    (SUM, "int a = 1, int b = 2;", "the type is not repeated"),
+    (SUM, f"__device__ float f(float x) {{ return x; }} {SUM}", "A function stands outside of the kernel"),
+    (
+        "sum += x[",
+        "total += x[",
+        "Declare it before the loop, with its type and first value: float total = 0.0f;",
+    ),
+    (SUM, f"elif (i) return; {SUM}", "It is written else if"),
+    (SUM, f"{SUM} # the sum", "A comment begins with //."),
+    (SUM, f"/* {SUM}", "This comment has no end"),
+    (SUM, f"printf('no'); {SUM}", "A text stands in double quotes"),
+    (SUM, f"rows<<<1, 1>>>(x, y, n, F); {SUM}", "delete the call with <<< >>>"),
+    ("__shared__ float tile[WIDTH];", "__shared__ float tile[4] = {0};", "no values at first"),
+    ("__shared__ float tile[WIDTH];", "__shared__ float tile[];", "or extern __shared__"),
+    ("tile[threadIdx.x] = sum;", "else tile[threadIdx.x] = sum;", "This else has no if"),
+    ("* table[r]", "* (table[r]", "Line 11 has 1 ( and 0 )."),
+    ("return;", "return", "The ; is missing at the end of line 8."),
+    ("int n, int F", "int n int F", "missing before int"),
+    ("    }\n", "", "the one in line 15 closes the { of line 10"),
+    ("    }\n", "    }\n    }\n", "the one in line 13 closes the kernel"),
+    ('extern "C"', '__device__ float f(float a, int b) { return a; }\nextern "C"', ""),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "says"), SLIPS, ids=[slip[2][:40] for slip in SLIPS])
+def test_a_slip_is_told_with_its_remedy(before, after, says, runtime):
+    assert before in STUB
+    source = STUB.replace(before, after, 1)
+    if not says:
+        source, says = source.replace("= 0.0f", "= f(1.0f)"), "f, in line 4, takes (float a, int b)."
+    with pytest.raises(CompileError) as found:
+        compile_ptx(source)
+    lines = compile_error(found.value, source, STUB)
+    first = [line for line in lines if not line.startswith("    ")]
+    assert says in first[1] and len(lines) <= 10, lines
+
+
+def test_a_warning_comes_once_and_with_its_remedy():
+    line = "    y = x[b, c, d];"
+    warning = Diagnostic("warning", "expression has no effect", "kernel.cu", 1, 11, line)
+    told = with_warnings(["y[0] = 1"], [warning, warning], line)
+    assert len(told) == 5 and told[4].startswith("Of a, b in brackets only b counts")
+    line = "    __syncthreads;"
+    told = with_warnings(
+        ["a race"], [Diagnostic("warning", "expression has no effect", "kernel.cu", 1, 5, line)], line
+    )
+    assert told[-1] == "__syncthreads without ( ) is not called."

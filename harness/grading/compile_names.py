@@ -1,0 +1,92 @@
+"""What an undefined name in a kernel probably means."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from ..course.cuda_pieces import Piece
+from ..course.cuda_text import read
+
+#: what a misspelt name may stand for, beside the names of the file
+KNOWN = """
+    __global__ __device__ __constant__ __shared__ __restrict__ __launch_bounds__ __forceinline__ extern static constexpr
+    const float double int unsigned bool char short long void half __half float2 float4 int4 int32_t int64_t uint32_t size_t
+    return while continue break if else for true false nullptr
+    threadIdx blockIdx blockDim gridDim warpSize __syncthreads __syncwarp __threadfence __threadfence_block
+    __shfl_sync __shfl_up_sync __shfl_down_sync __shfl_xor_sync __any_sync __all_sync __ballot_sync __activemask
+    atomicAdd atomicMax atomicMin atomicCAS atomicExch expf logf log1pf sqrtf rsqrtf powf tanhf fabsf fmaxf fminf fmodf floorf
+    isnan isinf min max printf assert make_float2 make_float4 __float2half __half2float INFINITY NAN FLT_MAX FLT_MIN
+""".split()
+#: names of Python, and what C++ has in their place
+PYTHON = {
+    "print": 'printf("%f\\n", x) prints a float and printf("%d\\n", i) an int.',
+    "len": "An array does not know its length here: the kernel has its sizes as parameters.",
+    "range": "A loop is written for (int i = 0; i < n; i++) { ... }.",
+    "elif": "It is written else if (...) in C++.",
+    "None": "C++ has no None: a sum begins at 0.0f.",
+    "True": "It is written true in C++.",
+    "False": "It is written false in C++.",
+    "float32": "It is written float in C++.",
+    "np": "There is no NumPy in a kernel: write the loop, and functions such as expf and fmaxf.",
+}
+
+
+def meant(name: str, line: int, source: str, stub: str = "") -> str:
+    """The name probably meant by an undefined one; "" if none is similar."""
+    if re.fullmatch(r"__(shfl(_up|_down|_xor)?|any|all|ballot)", name):
+        return f"It needs a mask of the lanes that take part: {name}_sync(0xffffffff, ...)."
+    if name in PYTHON:
+        return PYTHON[name]
+    if re.fullmatch(r"(__)?half2?|__(float2half|half2float)\w*", name):
+        return "It is declared by #include <cuda_fp16.h>, at the top of the file."
+    file = read(source)
+    visible = file.names_at(file.line_start(line) if 0 < line <= len(file.lines) else 0)
+    own = [*visible, *(f.name for f in file.functions), *(m.name for m in file.macros)]
+    if later := [v for v in file.variables if v.name == name]:
+        ended = [v for v in later if v.line <= line]
+        if ended and (loop := file.piece(ended[-1].scope)).kind == "for_statement" and unbraced(loop):
+            return f"{name} belongs to the loop in line {loop.line}, which has no braces: only one statement is in it."
+        if ended:
+            return (
+                f"The block in which line {ended[-1].line} declares {name} ends before line {line}: declare it before that "
+                "block."
+            )
+        return f"{name} is declared only in line {later[0].line}."
+    if given := declared_by(stub, name):
+        return f"The stub declares {name}, and this file does not: put back `{given}`."
+    if near := nearest(name, own):
+        return near
+    text = file.lines[line - 1] if 0 < line <= len(file.lines) else ""
+    if re.match(rf"\s*(for\s*\(\s*)?{name}\s*=[^=]", text):
+        return f"A variable is declared with its type where it is first set, as in int {name} = ..."
+    summed = re.match(rf"\s*{name}\s*[-+*/]=", text)
+    return (
+        f"Declare it before the loop, with its type and first value: float {name} = 0.0f;" if summed else ""
+    )
+
+
+def nearest(name: str, own: list[str]) -> str:
+    """Asks for the most similar name of the file or of CUDA; "" if there is none."""
+    for known in (own, KNOWN):
+        same = [n for n in known if n.lower() == name.lower() and n != name]
+        near = same or difflib.get_close_matches(name, [n for n in known if len(n) > 2], n=1, cutoff=0.75)
+        if near:
+            how = ": capital and small letters are different" if same else ""
+            return f"Do you mean {near[0]}{how}?"
+    bare = [n for n in KNOWN if n.strip("_") == name.strip("_")]
+    return f"Do you mean {bare[0]}?" if bare else ""
+
+
+def declared_by(stub: str, name: str) -> str:
+    """The line of the stub that declares a name, without its comment; "" if it declares none."""
+    file = read(stub)
+    lines = [v.line for v in file.variables if v.name == name]
+    return file.lines[lines[0] - 1].partition("//")[0].strip() if lines else ""
+
+
+def unbraced(loop: Piece) -> bool:
+    body = loop.part("body")
+    return bool(body) and (
+        body.kind == "expression_statement" or body.kind == "for_statement" and unbraced(body)
+    )
