@@ -157,7 +157,10 @@ class VirtualGPU:
         def owner(start: int) -> Owner:
             return Owner(name, start, nbytes, "global", tuple(shape), dtype.itemsize, axes, readonly)
 
-        return Array(self, self.arena.allocate(owner, nbytes, not readonly, written), tuple(shape), dtype)
+        made = self.arena.allocate(owner, nbytes, not readonly, written)
+        if not readonly:
+            self.arena.guard.add(made.start, [made])
+        return Array(self, made, tuple(shape), dtype)
 
     def bind_texture(self, array: Array, fields: dict) -> int:
         """The number of a texture or surface object, see `harness.devices.texture`. fields: the fields of a
@@ -228,6 +231,7 @@ class Module(CompiledFile):
         self.scouted = False  # lanes have been looked for
         self.doubted: set[str] = set()  # kernels that lanes were not sure about: single threads run them
         self.recorded: set[str] = set()  # kernels that may race: their launches record every access
+        self.unguarded: set[str] = set()  # kernels that store to more than their code tells, see run/guard
         self.device, self.source, self.name, self.request = device, source, name, request
         self.compiled = built.compiled
         for kernel in built.lowered.kernels.values():
@@ -375,6 +379,7 @@ class Module(CompiledFile):
                 memory[i * width : (i + 1) * width] = np.frombuffer(
                     (value & (1 << 8 * width) - 1).to_bytes(width, "little"), np.uint8
                 )
+        arena.guard.add(base, [owner for owner in self.owners if not owner.readonly])
 
 
 def with_source(error: CompileError, source: str, name: str) -> CompileError:

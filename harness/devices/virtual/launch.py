@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..launching import Launch
+from .array import Array
 from .explain import heap
 from .explain.faults import Diagnosis
 from .explain.unset import unset_outputs
@@ -30,6 +31,7 @@ class Execution:
         self.arena, self.workers = self.device.arena, self.device.workers
         self.grid, self.block, self.args, self.shared_mem = grid, block, args, shared_mem
         self.plan = kernel.own_plan(grid, block, shared_mem)
+        self.guarded = False  # see run/guard
         packed = kernel.pack(args)
         self.device.parameters[: len(packed)] = packed
 
@@ -41,6 +43,7 @@ class Execution:
         if self.plan.plain:
             return self._launch()
         device = self.device
+        self._guard()
         both = device.races and device.both_orders and bool(self.kernel.info.turns)
         unsure = self.epochs or device.unset_reads and not self.module.tracking
         before = self.snapshot() if both or unsure else []
@@ -53,13 +56,33 @@ class Execution:
         except _Suspect as found:
             self.arena.restore(before)
             name = self.kernel.info.name
-            if self.kernel.info.scouts:
+            if self.kernel.info.scouts and found.why != abi.SUSPECT_STORED:
                 self.module.doubted.add(name)
-            if found.why == abi.SUSPECT_RACE:
+            if found.why == abi.SUSPECT_STORED:
+                self.module.unguarded.add(name)
+            elif found.why == abi.SUSPECT_RACE:
                 self.module.recorded.add(name)
             elif not self.kernel.info.scouts:
                 self.module.track()
             return Execution(self.kernel, self.grid, self.block, self.args, self.shared_mem).go()
+
+    def _guard(self) -> None:
+        """Arrays that this launch cannot store to are read-only while it runs; lanes get to know."""
+        info, guard, given = self.kernel.info, self.arena.guard, self.device.parameters
+        known = info.stored is not None and info.name not in self.module.unguarded
+        self.guarded = known and not (self.module.tracking or self.device.keep_steps)
+        if not self.guarded:
+            return guard.only()
+        stored = {guard.holding(int.from_bytes(given[at : at + 8], "little")) for at in info.stored}
+        if info.stores_variables:
+            stored.add(self.module.variables_owner.start)
+        guard.only(stored)
+        if info.scouts and self.kernel.pack.bounds:
+            for argument, parameter in zip(self.args, info.params, strict=True):
+                if type(argument) is Array and guard.is_closed(argument.pointer):
+                    at = info.bounds(parameter.name) + 16
+                    given[at : at + 8] = argument.address
+        return None
 
     def snapshot(self) -> list:
         """A copy of everything the launch may change."""
@@ -86,6 +109,7 @@ class Execution:
         self.tag = launch.now = launch.tag = device.events + 1
         if plan.plain:
             return launch
+        launch.guarded = self.guarded
         if plan.grid_sync:
             self.arena.clear(device.workspace.start, device.workspace.nbytes)
         if self.module.lowered.heap:

@@ -51,6 +51,7 @@ class Batch:
         self.constant = module.variables_owner.start + module.lowered.variables[self.symbol][0]
         self.outputs = outputs
         self._mark(POISON, UNWRITTEN)
+        self.arena.guard.only()
         self.before = execution.snapshot()
         self.kept = [values.ctypes.data for _, values, _ in self.before]
         self.targets = self._targets(outputs)

@@ -306,6 +306,25 @@ class Likely:
                 ):
                     for name in _addresses(ins):
                         found |= self._of(function).of(name)
+        return self._sources(found)
+
+    def stored(self) -> set[Origin] | None:
+        """What the kernel stores to, beside its own memory; None if that is not known."""
+        found: set[Origin] = set()
+        for function in self.functions:
+            for ins in (i for i in function.body or () if isinstance(i, Instruction)):
+                op = ins.op
+                own = op.of_parameters or op.space in ("local", "shared") or op.memory == "copy"
+                if own or not (op.writes_memory or op.stores_matrix):
+                    continue
+                origins = self._sources(self._of(function).of(ins.address.base))
+                if not origins or UNKNOWN in origins:
+                    return None
+                found |= origins
+        return {o for o in found if o.kind != "local"}
+
+    def _sources(self, found: Iterable[Origin]) -> set[Origin]:
+        """What callers give counts instead of the parameters of the functions that they call."""
         return {o for o in reached(found, self._passed) if not self._is_passed(o)} - {NUMBER}
 
     def _of(self, function: Function) -> Values:

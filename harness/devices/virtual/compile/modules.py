@@ -42,6 +42,10 @@ class KernelInfo:
     lanes: int = 1
     # with full checks: lanes find out whether anything may be wrong; if so, single threads find out what
     scouts: bool = False
+    # where in its parameters, as bytes, the addresses are of arrays that it may store to, and whether it may to the module's
+    # variables; None: not known
+    stored: tuple[int, ...] | None = None
+    stores_variables: bool = False
     rows: int = 1  # of lanes that may run side by side, in blocks with a multiple of this many rows
     coarsening: int = 1  # else: threads that may run coarsened, if rows are a multiple of this
 

@@ -13,6 +13,7 @@ from ..runtime.abi import (
     INFO_SEEN,
     INFO_SHARED,
     INFO_VALUE,
+    INFO_VOLATILE,
     INFO_WRITE,
     INIT,
     LOCAL_START,
@@ -185,7 +186,8 @@ def _check_anywhere(
     granules = max(1, nbytes // 4)
     index = granule(e, address, nbytes, nbytes, shared, slow)
     need = needed(info) | INIT * reads
-    if not shared and not info & INFO_WRITE:  # memory that no thread may write
+    # memory that no thread may write; whoever waits for a change there still has to be known
+    if not shared and not info & (INFO_WRITE | INFO_ATOMIC | INFO_VOLATILE):
         t, writable = f"i{8 * granules}", e.fresh_label("writable")
         state = e.emit(f"load {t}, ptr {shadow_at(e, index, shared)}, align 1{shadow_tag(e, '')}")
         state = e.op(f"and {t}", state, _each(need | WRITE, granules))

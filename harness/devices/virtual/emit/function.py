@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ....errors import Unsupported
 from ..analyse.facts import Facts
 from ..analyse.lanes import Lanes
+from ..analyse.pointers import Likely
 from ..compile.modules import KernelInfo, Parameter
 from ..ptx.callgraph import align_up, symbol_name
 from ..ptx.ir import Function, Instruction, Location, Variable
@@ -77,9 +78,11 @@ def _kernel(f: Function, unit: Unit) -> str:
 def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
     arrays, static, dynamic = unit.shared_layout(f)
     graph, waits, barriers = unit.graph, unit.waits, unit.barriers
+    params = tuple(_parameters(f))
+    stored, variables = _stored(f, unit, params) if waits.interleaved else (None, False)
     return KernelInfo(
         f.name,
-        params=tuple(_parameters(f)),
+        params=params,
         shared=arrays,
         shared_static=static,
         reserved=graph.reads_special(f.name, "%reserved_smem"),
@@ -94,7 +97,20 @@ def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
         ordered=barriers.ordered(f.name),
         finals=waits.interleaved and barriers.block_barriers(f.name),
         epochs=_shows_in_epochs(f, unit),
+        stored=stored,
+        stores_variables=variables,
     )
+
+
+def _stored(f: Function, unit: Unit, params: tuple[Parameter, ...]) -> tuple[tuple[int, ...] | None, bool]:
+    """See `KernelInfo.stored`. What a called pointer does is not known."""
+    calls_pointers = unit.graph.any(f.name, lambda op: op.flow == "call") and unit.graph.pointed
+    found = None if calls_pointers else Likely(unit.ptx, f.name).stored()
+    if found is None:
+        return None, True
+    starts = {p.name: p.offset for p in params}
+    places = {starts[o.name] + o.offset for o in found if o.kind == "param"}
+    return tuple(sorted(places)), any(o.name in unit.variables for o in found)
 
 
 def _shows_in_epochs(f: Function, unit: Unit) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 
 from ....errors import DeviceError
 from ..runtime.abi import DTYPES, GRANULE, INIT, LOCAL_START, PARTIAL, READ, SLOT_BYTES, WRITE
+from .guard import Guard
 from .pool import Pool, reserve
 
 MIB = 1 << 20
@@ -111,7 +112,7 @@ class Arena:
 
     races: also `cells`, `colds`, `words` and `pool`, racecheck's memory of who touched which granule. small:
     every address fits into 32 bits. unset, traces: if unset values are tracked (see initialised.py), the
-    unset bits of each byte, and a Trace for each granule.
+    unset bits of each byte, and a Trace for each granule. guard: with full checks, see Guard.
     """
 
     def __init__(self, races: bool = False, small: bool = False):
@@ -148,6 +149,7 @@ class Arena:
         self._top, self._end = _FIRST, self.slots_start  # free memory, below that of the blocks
         self._owners: list[Owner] = []  # sorted by start
         self._free: dict[int, list[int]] = {}  # extent -> starts, for reuse
+        self.guard = Guard(self)
         self._released: deque[Owner] = deque()
         self._lock = threading.Lock()
 
@@ -209,6 +211,7 @@ class Arena:
         if i == len(self._owners) or self._owners[i] is not owner:
             return
         del self._owners[i]
+        self.guard.remove(owner.start)
         self.unmark(owner.start, owner.nbytes)
         extent = _extent(owner.nbytes)
         if extent > MIB:  # return the pages to the system
@@ -229,6 +232,7 @@ class Arena:
 
     def mark(self, start: int, nbytes: int, writable: bool = True, written: bool = True) -> None:
         """Make [start, start + nbytes) valid; start is a multiple of 4. written: it holds values, not poison."""
+        self.guard.marked(start, writable)
         whole, rest = divmod(nbytes, GRANULE)
         first = start // GRANULE
         self.shadow[first : first + whole] = READ | (WRITE if writable else 0) | (INIT if written else 0)
@@ -257,9 +261,11 @@ class Arena:
     # -- unset values --------------------------------------------------------------------------------
 
     def snapshot(self, heap: Iterable[Owner] = ()) -> list[tuple[Owner, np.ndarray, np.ndarray]]:
-        """A copy of everything a kernel may change: each array and its shadow, and these parts of the
+        """A copy of everything a kernel may change now: each array and its shadow, and these parts of the
         heap."""
-        arrays = [o for o in self._owners if not o.readonly and o.space not in ("param", "heap")]
+        closed = self.guard.areas.keys() - self.guard.open
+        arrays = (o for o in self._owners if not o.readonly and o.space not in ("param", "heap"))
+        arrays = [o for o in arrays if o.start not in closed]
         return [
             (o, self.bytes[o.start : o.start + o.nbytes].copy(), self.shadow[_granules(o)].copy())
             for o in (*arrays, *heap)
@@ -305,6 +311,7 @@ class Arena:
                 yield owner, places
 
     def _forget(self, places: np.ndarray) -> None:
+        self.guard.forget_written()
         granules = np.unique(places // GRANULE)
         state = self.shadow[granules]
         whole = (state & PARTIAL) == 0

@@ -23,6 +23,10 @@ EXPORT int rt_check(Env* env, Thread* thread, u64 address, u32 site, u32 info, u
         if (i == 0) begins = allowed;
     }
     int misaligned = (address & (size - 1)) != 0;
+    if (!allowed && readable && launch_of(env)->guarded) {
+        suspect(env, thread, SUSPECT_STORED);
+        return 0;
+    }
     if (!allowed && !(begins && misaligned)) return rt_fault(env, thread, site, readable ? FAULT_READ_ONLY : FAULT_OUT_OF_BOUNDS, address, info);
     if (misaligned) return rt_fault(env, thread, site, FAULT_MISALIGNED, address, info);
     if (launch_of(env)->check_sync && need & READ && !env->unset)

@@ -193,6 +193,7 @@ struct Launch {
     u32 shared_dynamic;
     u32 check_sync;
     u32 suspect;         // SUSPECT_*: why it has to run again; 0: it has not
+    u32 guarded, unused; // guarded: some arrays are read-only in this launch alone
     u64 unset_argument;  // device address of one of printf's
     u32 slots;           // blocks that a worker runs in turns
     u32 grid_sync;       // blocks wait for one another at the barrier of their grid, and threads report it
