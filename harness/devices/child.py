@@ -20,6 +20,7 @@ import itertools
 import math
 import os
 import pickle
+import queue
 import re
 import resource
 import signal
@@ -27,8 +28,11 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
@@ -158,7 +162,7 @@ class Child(Channel):
                 ours_no_more.enter_context(told)
                 inherited.append(told.fileno())
                 command = [*wrapper, "--info-fd", str(told.fileno()), *command]
-            self._child = subprocess.Popen(
+            self._child = _started(
                 command,
                 pass_fds=inherited,
                 stdin=subprocess.DEVNULL,
@@ -255,8 +259,7 @@ class Child(Channel):
         end = time.monotonic() + _ENDING
         while not self._has_ended() and time.monotonic() < end:
             time.sleep(0.002)
-        with contextlib.suppress(OSError):  # before its process id can be reused
-            os.killpg(self._child.pid, signal.SIGKILL)
+        self.kill()  # before its process id can be reused
         status = self._child.wait()
         if self._wrapped and status > 128:
             status = 128 - status  # the signal that ended the process inside bwrap
@@ -271,10 +274,41 @@ class Child(Channel):
         where = f" ({places[-1][1]}, line {places[-1][2]})" if places else ""
         return f"{how}: {said[-1][:_LONGEST_WORD]}{where}"
 
+    def kill(self) -> None:
+        """Whoever waits for it finds that it has ended."""
+        with contextlib.suppress(OSError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+
     def _has_ended(self) -> bool:
         """Whether it has ended; it is not reaped, so its process id stays reserved."""
         how = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return self._child.returncode is not None or os.waitid(os.P_PID, self._child.pid, how) is not None
+
+
+def _started(command: list[str], **how) -> subprocess.Popen:
+    """A new process. The system ends it with the thread that started it, so that is one that lives as long as this process."""
+    if threading.current_thread() is threading.main_thread():
+        return subprocess.Popen(command, **how)
+    found: Future[subprocess.Popen] = Future()
+    _starter().put((found, command, how))
+    return found.result()
+
+
+@cache
+def _starter() -> queue.SimpleQueue:
+    """Takes what `_started` is to start."""
+    wanted: queue.SimpleQueue = queue.SimpleQueue()
+
+    def start() -> None:
+        while True:
+            found, command, how = wanted.get()
+            try:
+                found.set_result(subprocess.Popen(command, **how))
+            except BaseException as error:
+                found.set_exception(error)
+
+    threading.Thread(target=start, daemon=True).start()
+    return wanted
 
 
 def attach(codec=pickle, channel: type[Channel] = Channel) -> Channel:

@@ -211,7 +211,9 @@ class ConfinedModule(CompiledFile):
 
     def _compile(self) -> None:
         try:
-            self.built = self._build(self._fixed, self.quick)
+            self.built = self._build(self.quick, False, 0)
+            if not self.built.code:  # threads cannot run as lanes
+                self.built = self._build(self.quick, False, 1)
         except CompileError as error:
             raise with_source(error, self.source, self.name) from None
         self.compiled, self.lowered = self.built.compiled, self.built.lowered
@@ -230,16 +232,17 @@ class ConfinedModule(CompiledFile):
             self.device.memory = memory
             self._compile()
 
-    def _build(
-        self, fixed: tuple = (), quick: bool = False, tracking: bool = False, single: bool = False
-    ) -> Built:
+    def _build(self, quick: bool, tracking: bool, lanes: int, when: str = "now") -> Built | None:
         checks, memory = self.device.checks, self.device.memory
-        return build(*self.request, checks, memory, fixed, quick, tracking, lanes=int(single))
+        return build(*self.request, checks, memory, self._fixed, quick, tracking, lanes=lanes, when=when)
 
-    def better(self, *how: object) -> Built:
+    def better(self, *how: object) -> Built | None:
         """Another build of the same file, requested by the process during a launch. how: quick, tracking,
-        single threads."""
-        return self._build(self._fixed, *(option is True for option in (*how, False, False, False)[:3]))
+        single threads; only if it is cached; or made beside the launch."""
+        given = [option is True for option in (*how, *[False] * 5)][:5]
+        quick, tracking, single, cached, beside = given
+        when = "cached" if cached else "beside" if beside else "now"
+        return self._build(quick, tracking, int(single), when)
 
 
 class ConfinedKernel:

@@ -40,7 +40,10 @@ from .run.workers import (
 from .runtime import abi
 
 OPTIMISING = 40e-6  # seconds that optimising takes, per byte of quickly compiled code
-SCOUTING = 100e-6  # seconds that compiling lanes with full checks takes, per byte of code of single threads
+SCOUTING = (
+    5e-6  # seconds of launches with full checks, per byte of code, after which lanes are compiled beside them
+)
+LOOKING = 0.02  # seconds of launches between two looks whether that has been done
 
 
 class VirtualGPU:
@@ -228,7 +231,7 @@ class Module(CompiledFile):
         fixed: tuple = (),
     ):
         self.quick, self.seconds, self.tracking, self.fixed = quick, 0.0, False, fixed
-        self.scouted = False  # lanes have been looked for
+        self._looks = 0.0  # after how many seconds lanes are looked for again
         self.doubted: set[str] = set()  # kernels that lanes were not sure about: single threads run them
         self.recorded: set[str] = set()  # kernels that may race: their launches record every access
         self.unguarded: set[str] = set()  # kernels that store to more than their code tells, see run/guard
@@ -241,6 +244,7 @@ class Module(CompiledFile):
                     f" {LIMITS.shared_per_block:#x} max): use dynamic shared memory, or a smaller tile"
                 )
         self._load(built)
+        self.scouted = any(kernel.scouts for kernel in self.lowered.kernels.values())
         self._place_variables()
         if self.lowered.heap and device.heap is None:
             device.heap = Heap(device.arena)
@@ -266,21 +270,26 @@ class Module(CompiledFile):
 
     def optimise_when_due(self) -> None:
         """Optimises once launches have taken as long as optimising will, so that the total is at most twice
-        the optimum; with full checks, compiles lanes likewise."""
+        the optimum; with full checks, uses lanes as soon as they have been compiled: by an earlier process, or beside
+        launches."""
         if self.seconds > OPTIMISING * self.nbytes:
             self.optimise()
-        if self.device.races and self.seconds > SCOUTING * self.nbytes and not self.quick:
-            self.scout()
+        if self.device.races and not (self.quick or self.scouted) and self.seconds >= self._looks:
+            due = SCOUTING * self.nbytes
+            self._looks = max(due, self.seconds + LOOKING)
+            self.scout("beside" if self.seconds >= due else "cached")
 
-    def scout(self) -> None:
-        """From now on, with full checks: where threads can run as lanes, these find out whether anything may be wrong. The
-        code as it is tells what."""
+    def scout(self, when: str = "now") -> None:
+        """Sets `scouted`. From now on, with full checks: where threads can run as lanes, these find out whether anything may be wrong. The
+        code as it is tells what. when: see `build`; until that has been done, nothing changes."""
         if self.scouted or self.tracking:
             return
         self.scouted, single = True, copy.copy(self)
         with contextlib.suppress(CompileError, DeviceError):
-            built = self._built_again(self.device.lanes)
-            if any(kernel.scouts for kernel in built.lowered.kernels.values()):
+            built = self._built_again(self.device.lanes, when)
+            if built is None:
+                self.scouted = False
+            elif any(kernel.scouts for kernel in built.lowered.kernels.values()):
                 self._load(built)
                 self._single = single
 
@@ -309,12 +318,15 @@ class Module(CompiledFile):
         self.tracking = True
         self._load(self._built_again(self.device.first_lanes))
 
-    def _built_again(self, lanes: int) -> Built:
+    def _built_again(self, lanes: int, when: str = "now") -> Built | None:
+        """when: see `build`."""
         device = self.device
         how = dict(quick=self.quick or self.tracking, tracking=self.tracking)
         how |= dict(lanes=lanes, target=device.target)
         if self.request:
-            return device.build(*self.request, device.checks, device.arena.size, self.fixed, **how)
+            return device.build(*self.request, device.checks, device.arena.size, self.fixed, when=when, **how)
+        if when == "cached":
+            return None
         return build_ptx(self.compiled, self.name, device.checks, device.arena.size, **how)
 
     # -- module variables -----------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Requests, answers and errors between a parent and its child."""
 
 import re
+import threading
 
 import pytest
 
@@ -30,6 +31,16 @@ def test_requests_answers_and_questions_in_return(child):
     asked = []
     assert child.ask("ask", ("square", 7), 60, {"square": lambda x: asked.append(x) or x * x}) == 49
     assert asked == [7]
+
+
+def test_a_child_outlives_the_thread_that_started_it():
+    made = []
+    thread = threading.Thread(target=lambda: made.append(Child("harness.tests.devices.a_child")))
+    thread.start()
+    thread.join()
+    (child,) = made
+    assert [child.ask("divide", (6, n), 60) for n in (1, 2, 3)] == [6, 3, 2]
+    child.end()
 
 
 def test_what_was_not_offered_cannot_be_asked(child):

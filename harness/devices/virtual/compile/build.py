@@ -10,7 +10,8 @@ from __future__ import annotations
 import atexit
 import contextlib
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from ....errors import BackwarpError, CompileError, DeviceError
 from ...child import ENVIRONMENT, Child
@@ -35,8 +36,12 @@ _WORKER = "harness.devices.virtual.compile.build_worker"
 _MOST = 1 << 28  # bytes of their output
 _store = Store("modules")
 SIDE_BY_SIDE = 2  # builds at the same time, at most
+BESIDE = "build beside"  # the name of the threads that nobody waits for
 _idle: list[Child] = []  # kept between builds
 _turn, _ending = threading.BoundedSemaphore(SIDE_BY_SIDE), threading.Lock()
+#: builds beside launches, by the keys of what they make: None while they run, or what came of it; the processes that they use
+_beside: dict[str, Built | BackwarpError | None] = {}
+_working: set[Child] = set()
 
 
 def build(
@@ -52,10 +57,11 @@ def build(
     tracking=False,
     lanes=0,
     target="",
-) -> Built:
+    when="now",
+) -> Built | None:
     """Compile a kernel file for the virtual GPU. fixed: see `Kernel.fixed`. quick: for
     short runs, compiled in a sixth of the time. tracking: code that tracks unset values. lanes, target: see
-    `Recipe`.
+    `Recipe`. when: "cached": only if that has been done; "beside": if not, it is, while the caller goes on. None: not yet.
 
     Errors: CompileError; Unsupported; DeviceError when the compilers cannot be started.
     """
@@ -66,10 +72,35 @@ def build(
         with contextlib.suppress(Damaged):  # written by another version
             if isinstance(built := CODEC.loads(data), Built):
                 return built
+    if when == "cached":
+        return None
+    if when == "beside":
+        return _begun(key, partial(_made, key, job, flavour, how, beside=True))
+    return _made(key, job, flavour, how)
+
+
+def _begun(key: str, work: Callable[[], Built]) -> Built | None:
+    """What came of a build that has been begun earlier, if it has ended; else None, and it runs. Errors: its own."""
+
+    def run() -> None:
+        try:
+            _beside[key] = work()
+        except BackwarpError as error:
+            _beside[key] = error
+
+    if key not in _beside:
+        _beside[key] = None
+        threading.Thread(target=run, name=BESIDE, daemon=True).start()
+    if isinstance(found := _beside[key], BackwarpError):
+        raise found
+    return found
+
+
+def _made(key: str, job: Job, flavour: str, how: tuple, beside: bool = False) -> Built:
     if not link.is_prepared():  # meanwhile: it is needed too
         threading.Thread(target=link.prepare_runtime).start()
     known = job.stored(flavour)
-    built = _in_child((job, known, *how))
+    built = _in_child((job, known, *how), beside)
     if not known:
         job.store(built.compiled, flavour)
     _store.put(key, CODEC.dumps(built))
@@ -128,13 +159,16 @@ def build_ptx(
 # -- the parent's side --------------------------------------------------------------------------------
 
 
-def _in_child(request: tuple) -> Built:
-    """The child's answer; the child is kept unless it had to be killed."""
-    with _turn:
+def _in_child(request: tuple, beside: bool = False) -> Built:
+    """The child's answer; the child is kept unless it had to be killed. beside: nobody waits for it."""
+    with _turn, contextlib.ExitStack() as done:
         try:
             child = _idle.pop()
         except IndexError:
             child = Child(_WORKER, environment=ENVIRONMENT, codec=CODEC, most=_MOST, memory=MEMORY)
+        if beside:
+            _working.add(child)
+            done.callback(_working.discard, child)
         try:
             built = child.ask("build", (SECONDS, *request), SECONDS * PATIENCE)
         except BackwarpError:
@@ -190,7 +224,9 @@ def _crash(how: str) -> CompileError | DeviceError:
 
 @atexit.register
 def end() -> None:
-    """End the compilers' processes, if they run; after what they are doing."""
+    """End the compilers' processes, if they run; after what they are doing, unless nobody waits for that."""
+    for child in list(_working):
+        child.kill()
     with _ending, contextlib.ExitStack() as turns:
         for _ in range(SIDE_BY_SIDE):
             turns.enter_context(_turn)

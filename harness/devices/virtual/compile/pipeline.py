@@ -45,13 +45,16 @@ class TooLong(Exception):
 def compile_ptx(
     text: str, name: str, recipe: Recipe, arena_size: int, fixed=(), longest: int = 0
 ) -> tuple[Lowered, bytes]:
-    """The lowered module, without its text, and an object file. fixed: see `Kernel.fixed`.
-    longest: the most instructions in a function; 0: no limit.
+    """The lowered module, without its text, and an object file; none if lanes were to find out whether anything may be
+    wrong, and no kernel has any. fixed: see `Kernel.fixed`. longest: the most instructions in a function; 0: no limit.
 
     Errors: Unsupported, with the line, for anything that has no exact translation; TooLong.
     """
     lowered = lower(text, name, recipe, arena_size, fixed, longest)
-    simple = bool(lowered.kernels) and all(kernel.lanes > 1 for kernel in lowered.kernels.values())
+    kernels = lowered.kernels.values()
+    if Check.RACES in recipe and _width(recipe) > 1 and not any(kernel.scouts for kernel in kernels):
+        return replace(lowered, text=""), b""
+    simple = bool(kernels) and all(kernel.lanes > 1 for kernel in kernels)
     code = llvm.compile_object(lowered.text, recipe, simple)
     return replace(lowered, text=""), code
 
@@ -66,6 +69,11 @@ def lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed=(), longe
         raise Unsupported("functions whose calls are nested hundreds deep", name) from None
 
 
+def _width(recipe: Recipe) -> int:
+    """How many threads run as lanes."""
+    return (recipe.lanes or target(recipe.target).lanes) if recipe.coarsen else 1
+
+
 def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest: int) -> Lowered:
     module = parse.parse(text, name)
     copy_parameters.run(module)
@@ -78,7 +86,7 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     if fixed:
         kernel, values, row = fixed
         specialise.run(module, kernel, values)
-    width = (recipe.lanes or processor.lanes) if recipe.coarsen else 1
+    width = _width(recipe)
     facts = ModuleFacts(
         module, Check.RACES in recipe, not recipe.runtime, width, processor.masks, processor.keeping, row
     )

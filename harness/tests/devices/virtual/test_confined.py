@@ -104,6 +104,22 @@ def test_it_says_what_a_device_in_this_process_says(checks):
     assert outcome(True, checks) == outcome(False, checks)
 
 
+def test_lanes_look_first_and_single_threads_where_there_are_none():
+    sources = (
+        "{ int i = threadIdx.x; y[i / two] = i; }",
+        "{ for (; atomicExch(y + 40, 0) > 5;); y[threadIdx.x / two] = threadIdx.x; }",
+    )
+    with open_device("cpu", confined=True) as device:
+        for body, lanes in zip(sources, (True, False), strict=True):
+            module = device.compile(f"__global__ void k(float* y, int two) {body}")
+            assert module.lowered.kernels[next(iter(module.lowered.kernels))].scouts == lanes
+            y = device.array(np.zeros(64, np.float32))
+            module.get_function("k")(1, 32, (y, np.int32(1)))
+            with pytest.raises(KernelFault) as found:
+                module.get_function("k")(1, 32, (y, np.int32(2)))
+            assert found.value.kind == "race"
+
+
 def test_what_is_refused_is_refused_alike():
     for confined_ in (True, False):
         with open_device("cpu", confined=confined_) as device:

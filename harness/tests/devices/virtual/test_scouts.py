@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
+from harness.devices.virtual.compile import build
+from harness.devices.virtual.compile.build import BESIDE
 from harness.tests.devices.virtual.launches import K, device
 from harness.tests.devices.virtual.scouting import (
     INDEX,
@@ -188,14 +192,41 @@ def test_blocks_that_are_no_groups_run_as_single_threads(block):
     assert not module.get_function("k").for_blocks((block, 1, 1)).info.scouts
 
 
-def test_lanes_come_after_launches_that_took_long():
-    module = device().compile(K + f"k(float* out) {{ {INDEX} out[i] = 1; }}")
+def launched_as_lanes(source: str, *seconds: float) -> list[bool]:
+    """Whether lanes ran each of some launches of a new module, after that many seconds of launches; what is built beside them
+    is then ready."""
+    module, found = device().compile(source), []
     module.scouted = False
-    launched(module, "k", (outputs()(),))
-    assert not module.get_function("k").info.scouts
-    module.seconds = 100.0
-    launched(module, "k", (outputs()(),))
-    assert module.get_function("k").info.scouts
+    for spent in seconds:
+        module.seconds = spent
+        launched(module, "k", (outputs()(),))
+        found.append(module.get_function("k").info.scouts)
+        for thread in threading.enumerate():
+            if thread.name == BESIDE:
+                thread.join()
+    return found
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_lanes_are_compiled_beside_launches_and_used_at_once_when_they_are_known(
+    keeps, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("BACKWARP_CACHE", str(tmp_path) if keeps else "off")
+    monkeypatch.setattr(build, "_beside", {})
+    source = K + f"k(float* out) {{ {INDEX} out[i] = {1 + keeps}; }}"
+    assert launched_as_lanes(source, 0.0, 50.0, 50.0, 100.0) == [False, False, False, True]
+    assert launched_as_lanes(source, 0.0, 50.0) == [keeps, True]
+
+
+def test_that_a_kernel_has_no_lanes_is_remembered(monkeypatch):
+    source = K + f"k(float* out) {{ {INDEX} for (; atomicExch(out, 0) > 5;); out[i] = clock(); }}"
+    asked, compiled = [], build._in_child
+    monkeypatch.setattr(build, "_in_child", lambda *given: asked.append(given) or compiled(*given))
+    assert launched_as_lanes(source, 0.0, 50.0, 100.0) == [False] * 3
+    assert len(asked) <= 2  # of single threads, and of what has no lanes
+    asked.clear()
+    assert launched_as_lanes(source, 0.0, 50.0, 100.0) == [False] * 3
+    assert not asked
 
 
 @pytest.mark.parametrize("width", [32, 8])
