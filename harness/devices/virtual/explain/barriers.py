@@ -126,5 +126,5 @@ def early(d: Diagnosis, record) -> dict:
         kind="barrier-divergence",
         headline="Divergent thread(s) in block",
         explanation=f"{gone} thread{'s' * (gone != 1)} had returned before this barrier:"
-        " it does not wait for them.",
+        f" since Volta, it does not wait for {'them' if gone != 1 else 'it'}.",
     )

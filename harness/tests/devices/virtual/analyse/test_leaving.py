@@ -356,7 +356,7 @@ MESSAGES = f"""
             32,
             "NOTE",
             "note",
-            "22 threads had returned before this barrier: it does not wait for them.",
+            "22 threads had returned before this barrier: since Volta, it does not wait for them.",
         ),
         ("note", (8, 5), "NOTE", "nothing", ""),
         (
