@@ -108,7 +108,8 @@ class KernelFault(BackwarpError):
     array, index, shape: the element, as `array[b=0,c=2,h=7,w=0]`, and the shape of its array. other: the
     second side of a race or of a divergent barrier.
     count: how many threads did the same at the same line; the message names the first in the grid.
-    more: further faults of the same run, the first of each kind and line.
+    more: further faults of the same run, the first of each kind and line. follows: probably a consequence of the first
+    of them.
     address: for a race on the virtual GPU, the word in device memory; no_barrier: a barrier could not order
     this race; launch: the record of the launch, if there is one; node: the launch's number in its graph, if
     it is in one.
@@ -129,6 +130,7 @@ class KernelFault(BackwarpError):
     other: Place | None = None
     count: int = 1
     more: list[KernelFault] = field(default_factory=list)
+    follows: bool = False
 
     address = 0  # not fields: they mean something only in the process that launched
     no_barrier = False

@@ -114,8 +114,8 @@ def others(found: KernelFault) -> list[str]:
             f"{len(again)} further pair{'s' * (not one)} of lines race{'s' * one} for {found.array}."
         )
     rest = list({key(f): f for f in reversed(more) if key(f) != key(found)}.values())[::-1]
-    follows = [f for f in rest if f.kind == "uninitialised-read" and found.kind in ENDS]
-    for says, kinds in (("Also", [f for f in rest if f not in follows]), (FOLLOWS, follows)):
+    for says, follows in (("Also", False), (FOLLOWS, True)):
+        kinds = [f for f in rest if f.follows == follows]
         named = ", ".join(f"{WORDS.get(f.kind, f.kind)}{of_array(f)} in line {f.line}" for f in kinds[:3])
         if kinds:
             lines.append(f"{says}: {named}{f' and {len(kinds) - 3} more' if len(kinds) > 3 else ''}.")

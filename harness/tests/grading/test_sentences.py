@@ -24,13 +24,10 @@ from harness.tests.devices.virtual.launches import K, run, zeros
 from harness.tests.lenet.small import ROOT
 
 
-@pytest.mark.parametrize(
-    "kind, says",
-    [("out-of-bounds", "Probably a consequence: "), ("race", "Also: ")],
-)
-def test_what_a_dead_thread_did_not_write_is_no_fault_of_its_own(kind, says):
-    reads = KernelFault("uninitialised-read", "", "", file="k.cu", line=2)
-    found = KernelFault(kind, "", "", file="k.cu", line=1, more=[reads])
+@pytest.mark.parametrize("follows, says", [(True, "Probably a consequence: "), (False, "Also: ")])
+def test_a_consequence_is_told_from_a_fault_of_its_own(follows, says):
+    reads = KernelFault("uninitialised-read", "", "", file="k.cu", line=2, follows=follows)
+    found = KernelFault("out-of-bounds", "", "", file="k.cu", line=1, more=[reads])
     assert fault(found, "")[-1] == f"{says}the use of an uninitialised value in line 2."
 
 

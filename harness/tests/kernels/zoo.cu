@@ -47,7 +47,7 @@ extern "C" __global__ void channel_below(const float* input, float* b, int n) {
 }
 
 extern "C" __global__ void three_dimensions(const float* a, float* b, int n) {
-  int i = (threadIdx.z * 2 + threadIdx.y) * 2 + threadIdx.x + 8 * (blockIdx.z + blockIdx.x);
+  int i = (threadIdx.z * 2 + threadIdx.y) * 2 + threadIdx.x + 8 * (2 * blockIdx.z + blockIdx.x);
   b[i] = 0;  // FAULT three_dimensions
 }
 

@@ -25,14 +25,16 @@ from harness.tests.devices.virtual.runtime.race_oracle import (
     furthest,
     hazards,
     read_hazards,
+    read_same_values,
     read_steps,
+    same_values,
 )
 from harness.tests.devices.virtual.runtime.race_programs import BYTES, PROFILES, Program, program, source
 
 SCHEDULES = 16
 STEPS = 1 << 15
 BATCH = 25  # programs in a file
-RACES, HARMLESS = ("race", "warp-race"), ("same-write", "exited-early")
+RACES, HARMLESS = ("race", "warp-race"), ("same-write", "same-value", "exited-early")
 ACCESSES = (abi.INFO_WRITE | abi.INFO_ATOMIC) * (1 | 1 << 32)  # of both sides, in Fault.extra
 
 
@@ -67,7 +69,7 @@ class Bench:
         self.memory = self.device.array(np.zeros(BYTES, np.uint8), name="g")
         self.counts, self.files = Counter(), 0
         # what the oracle said of a trace; many schedules give the same
-        self.seen: dict[bytes, set[Hazard]] = {}
+        self.seen: dict[bytes, tuple[set[Hazard], set[tuple]]] = {}
 
     def compile(self, programs: list[Program]) -> None:
         self.module = self.device.compile(source(programs))
@@ -119,9 +121,11 @@ class Bench:
         )
         key += events.tobytes()
         if key not in self.seen:
-            self.seen[key] = furthest(hazards(read_steps(rows), self.observation))
+            steps = read_steps(rows)
+            racy = furthest(hazards(steps, self.observation))
+            self.seen[key] = racy, same_values(steps, self.observation, racy)
             self.counts["traces"] += 1
-        expected, found = self.seen[key], read_hazards(done.hazards)
+        (expected, alike), found = self.seen[key], read_hazards(done.hazards)
         self.counts["executions"] += 1
         self.counts["accesses"] += int((rows["what"] == abi.STEPS.index("access")).sum())
         self.counts["racy"] += bool(expected)
@@ -129,6 +133,10 @@ class Bench:
         if found != expected:
             if different := self.different(rows, expected, found):
                 return self.difference(rows, expected, different)
+        noted, racy = read_same_values(done.hazards), {h[:4] for h in found}
+        self.counts["of one value"] += bool(alike)
+        if noted - racy - alike or alike - noted - racy:
+            return f"stores of one value: {sorted(alike ^ noted)[:8]}"
         pairs = {tuple(sorted((self.line(h.a[0]), self.line(h.b[0])))) for h in found}
         told = {tuple(sorted(fault[1:3])) for fault in faults}
         if not told <= pairs or told < pairs and len(Records.last) < abi.MAX_RECORDS:
@@ -269,6 +277,7 @@ def main(seconds: float, seed: int, schedules: int, only: tuple[str, ...], stop:
         "hazards",
         "more",
         "strict",
+        "of one value",
         "endless",
         "in epochs",
         "as lanes",

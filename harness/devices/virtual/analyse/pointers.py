@@ -304,9 +304,12 @@ class Likely:
                     and ins.at == at
                     and str(ins) == text
                 ):
-                    for name in _addresses(ins):
-                        found |= self._of(function).of(name)
-        return self._sources(found)
+                    found |= self.of_instruction(function, ins)
+        return found
+
+    def of_instruction(self, function: Function, ins: Instruction) -> set[Origin]:
+        """The same of an instruction of a function."""
+        return self._sources(o for name in _addresses(ins) for o in self._of(function).of(name))
 
     def stored(self) -> set[Origin] | None:
         """What the kernel stores to, beside its own memory; None if that is not known."""

@@ -6,8 +6,6 @@ explanation: one plain sentence.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ....course.cuda_text import read
 from ....errors import KernelFault, Place
 from ...nvrtc.symbols import demangle
@@ -27,16 +25,15 @@ from ..runtime.abi import (
     TIMEOUT_SPENT,
     TIMEOUT_WAITED,
     TIMEOUT_WAITING,
-    USE,
 )
 from . import barriers, heap, textures, unset
+from .causes import in_order
 from .owners import Owners, element
 from .races import Race, Told
 from .wording import coordinates, named, space_name, triple
 
 NOTES = {"exited-early", "same-write"}
-RACES = {"race", "warp-race"}
-_LED_TO = {"out-of-bounds", "misaligned", "read-only", "invalid-address"}
+RACES = {"race", "warp-race", "same-value"}
 #: faults counted once per thread
 _COUNTED = {
     "out-of-bounds",
@@ -67,15 +64,16 @@ class Diagnosis:
             key=lambda r: (r["block"], r["thread"], line[r["site"]], line[r["other_site"]], r["site"]),
         )
         races: dict[tuple, list[Race]] = {}  # keyed by array
-        for record in found:
-            if (kind := FAULTS[record["kind"]]) in RACES:
-                race = Race(self, record, kind)
+        racing = [Race(self, r, kind) for r in found if (kind := FAULTS[r["kind"]]) in RACES]
+        unlike = {race.lines for race in racing if race.kind != "same-value"}
+        for race in racing:
+            if race.kind != "same-value" or race.lines not in unlike:
                 races.setdefault(race.array, []).append(race)
         all_ = [(record, self._fault(record)) for record in found if FAULTS[record["kind"]] not in RACES]
         for group in races.values():  # the clearest race of each array first
             told = sorted((Told(self, race, group) for race in group), key=lambda told: told.order)
             all_ += [(one.shown.record, self._of_race(one)) for one in told]
-        all_ = _in_order(all_)
+        all_ = in_order(self, all_)
         faults = [f for f in all_ if f.severity != "note"]
         return faults, [] if faults else all_  # with a fault, a note is only its consequence
 
@@ -279,7 +277,11 @@ class Diagnosis:
         fields = dict(kind="race", headline=headline, other=race.first, explanation=told.explanation())
         if race.owner:
             fields |= named(race.owner, int(race.record["address"]))
-        if race.kind == "warp-race" and not (told.by_owner and race.owner and race.owner.space == "global"):
+        if (
+            race.kind == "same-value"
+            or race.kind == "warp-race"
+            and not (told.by_owner and race.owner and race.owner.space == "global")
+        ):
             fields["severity"] = "warning"
         return fields
 
@@ -344,37 +346,6 @@ _DESCRIBE = {
     "stale-texel": textures.stale,
 }
 _VERBS = {"Read": ("read", "reads"), "Write": ("write", "writes"), "Atomic": ("atomic", "changes")}
-
-
-def _in_order(found: list[tuple[np.void, KernelFault]]) -> list[KernelFault]:
-    """The faults of these records, causes first.
-
-    An unset variable is the thread's own mistake and may cause anything. Shared and global memory may be
-    unwritten because of a dead thread or a race, so such a read comes last or is dropped; likewise the result
-    of a collective with a wrong mask. But an unset address comes before the access it leads to.
-    """
-    racing = {f.array for _, f in found if f.kind == "race"}
-    masks = {f.line for _, f in found if f.kind == "shuffle-mask"}
-    told = set()
-    places = {
-        (f.thread, f.block, f.other.line if f.other else f.line)
-        for r, f in found
-        if f.kind == "uninitialised-read" and int(r["address"]) & 255 == USE["address"]
-    }
-    order = []
-    for _, f in found:
-        rank = 1
-        if f.kind == "uninitialised-read":
-            if (f.line, f.array) in told or f.array and f.array in racing:
-                continue
-            told.add((f.line, f.array))
-            others = f.array and not any(own in f.headline for own in ("variable", "__local__"))
-            given = f.line in masks and "shuffle" in f.headline
-            rank = 2 if others or given else 0
-        elif f.kind in _LED_TO and (f.thread, f.block, f.line) in places:
-            rank = 3
-        order.append((rank, f))
-    return [f for _, f in sorted(order, key=lambda o: (o[0], o[1].severity == "warning"))]
 
 
 def _nowhere(done: str, address: int) -> str:

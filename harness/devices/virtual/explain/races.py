@@ -147,6 +147,10 @@ class Race:
         return self.owner.name, self.owner.start
 
     @property
+    def lines(self) -> tuple:
+        return self.first.file, self.first.line, self.last.file, self.last.line, self.accesses
+
+    @property
     def both_write(self) -> bool:
         return self.accesses == ("Write", "Write")
 
@@ -171,7 +175,8 @@ class Told:
     @property
     def order(self) -> tuple:
         """Sort key among the races for one array: the smallest is the clearest."""
-        return self.shown.kind == "warp-race", not self._one_element(self.shown), not self.shown.both_write
+        kinds = "race", "warp-race", "same-value"
+        return kinds.index(self.shown.kind), not self._one_element(self.shown), not self.shown.both_write
 
     @cached_property
     def paths(self) -> Paths:
@@ -211,6 +216,15 @@ class Told:
     def explanation(self) -> str:
         race = self.shown
         first, last = race.accesses
+        if race.kind == "same-value":
+            ordered = f"put a {self._barrier()} between the two lines, " * (
+                race.lines[1] != race.lines[3] and not self.by_owner
+            )
+            return (
+                f"{self.diagnosis.both(race.last, race.first)} both write {self._element()}{self._lines()}, the same value. That is"
+                f" benign on today's hardware, but CUDA does not promise it: {ordered}let one thread write each element, or"
+                " write it with an atomic, such as atomicExch()."
+            )
         if self.by_owner:
             verb = "update" if self.updates or set(race.accesses) == {"Read", "Write"} else "write"
             remedy = f"{self._owner()} {_FENCES[0].upper()}{_FENCES[1:]}." if self.by_flags else self._owner()

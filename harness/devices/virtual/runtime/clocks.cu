@@ -204,6 +204,16 @@ static __device__ u64 give(Env* env, Thread* thread) {
 
 // ---- barriers and collectives -----------------------------------------------------------------------------
 
+// A thread that a fault has ended counts as taking part in all that follows: without the fault it would have, and that it
+// does not is no further mistake.
+// The lanes that a fault has ended.
+static __device__ u32 faulted_lanes(Thread* warp, u32 lanes) {
+    u32 found = 0;
+    for (u32 lane = 0; lane < 32; lane++)
+        if (lanes >> lane & 1 && warp[lane].dead & DEAD_FAULT) found |= 1u << lane;
+    return found;
+}
+
 static __device__ void note_step(Env* env, u32 what, u32 site, u32 thread, u64 address, u32 info, u64 value, u32 serial);
 
 // A block starts: its threads know of no other.
@@ -229,7 +239,7 @@ static __device__ void start_block(Env* env) {
 // A thread has ended. Later barriers do not order what it did since the last one.
 static __device__ void leave(Env* env, Thread* thread) {
     Extra* e = extra_of(env, thread->linear);
-    if (e->touched != env->bar || e->hole) return;
+    if (e->touched != env->bar || e->hole || thread->dead & DEAD_FAULT) return;
     e->hole = env->bar;
     env->holes++;
     soil(env);
@@ -306,7 +316,8 @@ static __device__ void meet_waiting(Env* env, u32 number, u32 site) {
     Thread* threads = threads_of(env);
     for (u32 w = 0; w < MAX_THREADS / 32; w++) sets[w] = 0;
     for (u32 i = 0; i < launch_of(env)->threads; i++)
-        if (threads[i].wait == WAIT_BARRIER && threads[i].mask == number) sets[i / 32] |= 1u << (i & 31);
+        if (threads[i].wait == WAIT_BARRIER ? threads[i].mask == number : threads[i].dead & DEAD_FAULT)
+            sets[i / 32] |= 1u << (i & 31);
     meet(env, sets, env->arrived_clock[number & 15], STEP_BARRIER, site, number);
     env->arrived_clock[number & 15] = 0;
 }
@@ -316,6 +327,7 @@ static __device__ void meet_lanes(Env* env, Thread* warp, u32 present, u32 site)
     Launch* launch = launch_of(env);
     u32 first = warp->linear, lanes = launch->threads - first < 32 ? launch->threads - first : 32;
     u32 everybody = lanes < 32 ? (1u << lanes) - 1 : FULL;
+    present |= faulted_lanes(warp, everybody);
     if (present != everybody) {
         u32 sets[MAX_THREADS / 32];
         for (u32 w = 0; w < MAX_THREADS / 32; w++) sets[w] = 0;

@@ -25,7 +25,7 @@ static __device__ void extend_chain(Env* env, Thread* t, Visit* v, Cell* cell) {
 static __device__ void compare(Env* env, Thread* t, Visit* v, Record* r) {
     u32 bytes = bytes_of(r->key) & bytes_of(v->key);
     if (!bytes || !((r->key | v->key) & KEY_WRITE)) return;
-    int strong = (r->key | v->key) & KEY_STRONG;  // two plain stores of one value do no harm
+    int strong = (r->key | v->key) & KEY_STRONG;  // two plain stores of one value do no harm on today's hardware
     int alike = !strong && r->key & v->key & KEY_WRITE && r->key & v->key & KEY_KNOWN && r->value == v->value &&
                 !((r->key ^ v->key) & KEY_SHAPE);
     u32 past = r->key >> KEY_PAST & 3;
@@ -35,7 +35,8 @@ static __device__ void compare(Env* env, Thread* t, Visit* v, Record* r) {
         if (see_each_other(r->key, v->key, v->place, place)) continue;
         lanes = unordered(env, t, place, stamp, lanes);
         if (!lanes) continue;
-        if (alike && past <= (place == v->place ? PAST_OF_WARP : place / 32 == v->place / 32 ? PAST_OF_BLOCK : PAST_NONE)) {
+        int same = alike && past <= (place == v->place ? PAST_OF_WARP : place / 32 == v->place / 32 ? PAST_OF_BLOCK : PAST_NONE);
+        if (same && place == v->place && (r->key & KEY_SITE) == v->site) {  // lanes of one instruction
             u32 other = (place & 31) * 32 + __ffs(lanes) - 1;
             if (v->address < env->arena_size / 2)  // harmless, but the same work done twice
                 record(env, t, v->site, FAULT_SAME_WRITE, v->address, v->info, r->key & KEY_SITE, other, place / 32);
@@ -45,7 +46,7 @@ static __device__ void compare(Env* env, Thread* t, Visit* v, Record* r) {
         Cold* c = cold_of(env, v->address);
         if ((r->key & strong_write) == strong_write && c->seer_lane && !(c->writer & BROKEN) && stamp >= c->since &&
             !unordered(env, t, c->seer_place, c->seer_stamp, c->seer_lane)) continue;
-        race(env, t, v, bytes, r->key, place, lanes, place == v->place ? 1 : 2);
+        race(env, t, v, bytes, r->key, place, lanes, same ? FAULT_SAME_VALUE : place == v->place ? FAULT_WARP_RACE : FAULT_RACE);
     }
 }
 

@@ -4,6 +4,7 @@
 struct Side { u32 access, site; u64 block; u32 thread; };
 
 constexpr u32 ACCESS = INFO_WRITE | INFO_ATOMIC;
+constexpr u32 SAME_VALUE = 1u << 4;  // in Hazard.kind
 
 // The order in which a race names its two sides, the same in every schedule: by line, writes before reads, by thread.
 static __device__ int before(u32* lines, Side a, Side b) {
@@ -18,8 +19,8 @@ static __device__ u32 kind_of(u32 key) {
 }
 
 // Note a hazard: two instructions and the bytes that they conflict on, in a barrier interval of a block. Returns the bytes
-// that are new. how: see race().
-static __device__ u32 new_bytes(Env* env, u64 address, u32 bytes, u32 key, u32 other, int how) {
+// that are new. fault: see race().
+static __device__ u32 new_bytes(Env* env, u64 address, u32 bytes, u32 key, u32 other, u32 fault) {
     Launch* launch = launch_of(env);
     int shared = address >= env->arena_size / 2;
     u32 interval = shared ? env->bar : 0, a = key & KEY_SITE, b = other & KEY_SITE, x = kind_of(key), y = kind_of(other);
@@ -27,6 +28,7 @@ static __device__ u32 new_bytes(Env* env, u64 address, u32 bytes, u32 key, u32 o
         u32 swap = a; a = b; b = swap;
         swap = x; x = y; y = swap;
     }
+    if (fault == FAULT_SAME_VALUE) x |= SAME_VALUE;
     u64 at = address >> 2, hash = (at ^ ((u64)a << 40) ^ ((u64)b << 20) ^ ((u64)interval << 10) ^ x ^ y << 5) * 0x9e3779b97f4a7c15ull;
     Hazard* table = (Hazard*)launch->hazards;
     for (u32 i = (u32)(hash >> 40);; i++) {
@@ -40,14 +42,15 @@ static __device__ u32 new_bytes(Env* env, u64 address, u32 bytes, u32 key, u32 o
                    h->kind != x || h->other_kind != y || (shared && h->block != env->block)) continue;
         u32 fresh = bytes & ~h->bytes;
         h->bytes |= bytes;
-        if (how == 2) h->across |= bytes;
+        if (fault == FAULT_RACE) h->across |= bytes;
         return fresh;
     }
 }
 
 // Report a race, one for each pair of lines; it names the first threads of the grid. Its hazards are the bytes on which the
-// two lines conflict, each counted once in every barrier interval of a block. how: 1 in a warp, 2 between warps or blocks.
-static __device__ __noinline__ void race(Env* env, Thread* thread, Visit* v, u32 bytes, u32 other_key, u32 place, u32 lanes, int how) {
+// two lines conflict, each counted once in every barrier interval of a block. kind: FAULT_WARP_RACE in a warp, FAULT_RACE
+// between warps or blocks, FAULT_SAME_VALUE of two stores of one value.
+static __device__ __noinline__ void race(Env* env, Thread* thread, Visit* v, u32 bytes, u32 other_key, u32 place, u32 lanes, u32 kind) {
     Launch* launch = launch_of(env);
     if (launch->silent || given_up(launch)) return;
     u32 other_access = (other_key & KEY_WRITE ? INFO_WRITE : 0) | (other_key & KEY_ATOMIC ? INFO_ATOMIC : 0) |
@@ -57,14 +60,14 @@ static __device__ __noinline__ void race(Env* env, Thread* thread, Visit* v, u32
     u32* lines = (u32*)launch->site_lines;
     Fault* records = (Fault*)(launch + 1);
     Side first = before(lines, a, b) ? a : b, last = before(lines, a, b) ? b : a;
-    u32 kind = how == 1 ? FAULT_WARP_RACE : FAULT_RACE, i = 0;
+    u32 same = kind == FAULT_SAME_VALUE, i = 0;
     for (; i < launch->kept; i++) {
         Fault* r = &records[i];
-        if ((r->kind == FAULT_RACE || r->kind == FAULT_WARP_RACE) && lines[r->site] == lines[last.site] &&
+        if ((same ? r->kind == FAULT_SAME_VALUE : r->kind == FAULT_RACE || r->kind == FAULT_WARP_RACE) && lines[r->site] == lines[last.site] &&
             lines[r->other_site] == lines[first.site] && !((r->extra ^ last.access) & ACCESS) &&
             !((r->extra >> 32 ^ first.access) & ACCESS)) break;
     }
-    u32 fresh_bytes = new_bytes(env, v->address, bytes, v->key, other_key, how);
+    u32 fresh_bytes = new_bytes(env, v->address, bytes, v->key, other_key, kind);
     if (fresh_bytes && ++launch->races >= STOP_AFTER_RACES && launch->stop == 0) launch->stop = 1;
     if (i == MAX_RECORDS) return;
     Fault* r = &records[i];

@@ -290,14 +290,6 @@ static __device__ int went_round(Env* env, Thread* w, Thread* t) {
     return (here->behind & gone->out & FULL) != 0;
 }
 
-// The lanes that a fault has ended.
-static __device__ u32 faulted_lanes(Thread* warp, u32 lanes) {
-    u32 found = 0;
-    for (u32 lane = 0; lane < 32; lane++)
-        if (lanes >> lane & 1 && warp[lane].dead & DEAD_FAULT) found |= 1u << lane;
-    return found;
-}
-
 // Whether two lanes execute the same kind of matrix instruction, with other shapes or types.
 static __device__ int differ(Thread* t, Thread* other) {
     return t->arg0 != other->arg0 || t->arg1 != other->arg1;

@@ -162,7 +162,7 @@ struct Hazard {
     u64 address, block;
     u32 interval;
     u32 site, other_site;
-    u32 kind, other_kind;  // 1 writes, 2 strong, scope << 2
+    u32 kind, other_kind;  // 1 writes, 2 strong, scope << 2, 16 the same value
     u32 bytes, across;     // a bit for each byte; across: those on which different warps race
 };
 

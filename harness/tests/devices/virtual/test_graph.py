@@ -29,7 +29,7 @@ extern "C" __global__ void turn(float* y) {
 }
 extern "C" __global__ void says(const float* y) { printf("y = %g\\n", y[0]); }
 extern "C" __global__ void endless(float* y) { while (y[0] < 1) y[threadIdx.x + 1] += 1; }  // LOOP
-extern "C" __global__ void faults(float* y, int n) { y[threadIdx.x + n] = 1; }  // FAULT
+extern "C" __global__ void faults(float* y, int n) { y[blockIdx.x * 32 + threadIdx.x + n] = 1; }  // FAULT
 __device__ int depth(int n) { return n ? 1 + depth(n - 1) * (n % 7 != 9) : 0; }
 extern "C" __global__ void deep(float* y) { y[0] = depth(y[1] < 5 ? 500 : 1); }
 """

@@ -77,8 +77,8 @@ ZOO = {
         index="b=-1,c=2,h=2,w=3", **FOUR_D,
     ),
     "three_dimensions": Case(
-        "This writes b[i=10], just past its end; b has 10 elements. 20 threads do this.",
-        thread=(0, 1, 0), block_index=(1, 0, 0), index="i=10", grid=(2, 1, 2), block=(2, 2, 2), count=20, **B,
+        "This writes b[i=10], just past its end; b has 10 elements. 22 threads do this.",
+        thread=(0, 1, 0), block_index=(1, 0, 0), index="i=10", grid=(2, 1, 2), block=(2, 2, 2), count=22, **B,
     ),
     "byte_past_the_end": Case(
         "This writes bytes[10], just past its end; bytes has 10 elements.",

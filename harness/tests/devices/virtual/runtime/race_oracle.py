@@ -17,6 +17,7 @@ from harness.devices.virtual.runtime import abi
 
 CTA, CLUSTER, GPU, SYS = range(4)  # scopes; a cluster is one block here
 KIND_WRITE, KIND_STRONG, KIND_SCOPE = 1, 2, 2  # bits of a hazard's kind, and where its scope begins
+SAME_VALUE = 16  # also in its kind, as the runtime writes it down: two stores of one value
 ONE_WARP, FURTHER = 1, 2  # how far apart the two threads of a hazard are
 
 
@@ -353,7 +354,9 @@ def _access(block: int, thread: int, address: int, site: int, info: int, value: 
 
 
 def read_hazards(rows: np.ndarray) -> set[Hazard]:
-    """The hazards of `launch.hazards`, each only with the threads that are furthest apart."""
+    """The hazards of `launch.hazards`, each only with the threads that are furthest apart; not those of two stores of one
+    value."""
+    rows = rows[rows["kind"] & SAME_VALUE == 0]
     found = set()
     fields = ("address", "block", "site", "kind", "other_site", "other_kind", "bytes", "across")
     for address, block, site, kind, other, other_kind, bytes_, across in zip(
@@ -366,6 +369,20 @@ def read_hazards(rows: np.ndarray) -> set[Hazard]:
             if bytes_ >> i & 1
         }
     return furthest(found)
+
+
+def read_same_values(rows: np.ndarray) -> set[tuple]:
+    """(byte, block, the two instructions) of stores of one value, by other than lanes of one instruction."""
+    rows = rows[rows["kind"] & SAME_VALUE != 0].copy()
+    rows["kind"] &= ~np.uint32(SAME_VALUE)
+    return {h[:4] for h in read_hazards(rows)}
+
+
+def same_values(steps: list, observation: bool, racy: set[Hazard]) -> set[tuple]:
+    """The same of the steps of a launch; racy: its other hazards."""
+    found = hazards(steps, observation, values=False)
+    alone = {h for h in found if h.how == ONE_WARP and h.a[0] == h.b[0]}
+    return {h[:4] for h in found - alone} - {h[:4] for h in racy}
 
 
 def furthest(found: set[Hazard]) -> set[Hazard]:
