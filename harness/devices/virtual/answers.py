@@ -9,6 +9,7 @@ from ... import errors
 from ..launching import Launch
 from ..nvrtc.compiler import Job, Ptx
 from ..plain import Codec
+from .analyse.padding import Padding, Pointed
 from .compile.modules import Built, CountedAccess, CountedSegment, KernelInfo, Lowered, Parameter
 from .explain.metrics import Request
 from .ptx.parse import Location, Variable
@@ -37,6 +38,8 @@ CODEC = Codec(
         Job,
         Built,
         CountedAccess,
+        Padding,
+        Pointed,
         CountedSegment,
         KernelInfo,
         Launch,

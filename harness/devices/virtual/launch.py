@@ -125,7 +125,18 @@ class Execution:
             device.tally.start(self.module.lowered.segments, plan.slots, device.keep_requests)
         if self.module.tracking or self.arena.following:
             self._follow()
+        self._set_padding(after=False)
         return launch
+
+    def _set_padding(self, after: bool) -> None:
+        """Of structs that the arguments point to; after a launch, also what unions may have left unset."""
+        info = self.kernel.info
+        for p in info.pointed:
+            start = info.params[p.parameter].offset + p.place
+            self.arena.set_padding(
+                int.from_bytes(self.device.parameters[start : start + 8], "little"),
+                p.slack if after else p.padding,
+            )
 
     @property
     def epochs(self) -> bool:
@@ -182,6 +193,7 @@ class Execution:
         """Add a launch's records to its notes. Errors: KernelFault."""
         records = self.device.faults[: launch.kept].copy()
         if self.module.tracking and launch.stop != abi.GIVEN_UP:
+            self._set_padding(after=True)
             records = np.concatenate([records, unset_outputs(self.arena)])
         if len(records):
             faults, result.notes = Diagnosis(self).faults(records)

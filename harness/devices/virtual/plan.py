@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
+from dataclasses import astuple, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from .analyse.warps import WARP
 from .array import Array
 from .compile.modules import KernelInfo
 from .compile.recipes import Check
+from .explain.declarations import declared_type
 from .run.workers import block_order, spread_order, thread_order
 from .runtime import abi
 from .runtime.abi import bounds_offset, holds_bounds
@@ -70,7 +72,7 @@ class Plan:
         self.shares = self.blocks * pieces  # what workers can take
         barriers, races = (check in device.recipe for check in (Check.BARRIERS, Check.RACES))
         values = (
-            self._order_of_blocks(device) | self._functions(info) | self._shared(device, info, shared_mem)
+            self._order_of_blocks(device) | self._functions(info) | self._shared(module, info, shared_mem)
         )
         for name, extent in (("grid", grid), ("block", block)):
             values |= {f"{name}_{axis}": size for axis, size in zip("xyz", extent)}
@@ -144,13 +146,16 @@ class Plan:
         each = -(-len(self.order) // wanted)
         return -(-len(self.order) // each)
 
-    def _shared(self, device, info: KernelInfo, shared_mem: int) -> dict[str, int]:
+    def _shared(self, module, info: KernelInfo, shared_mem: int) -> dict[str, int]:
         """The layout of a block's shared memory."""
-        extents = [(offset, size, 0, 0) for _, offset, size in info.shared]
-        extents.append((info.dynamic_offset, shared_mem, 0, 0))
+        device = module.device
+        self.paddings = [*module.lowered.paddings]
+        extents = [(offset, size, 0, self._padding(module, name, size)) for name, offset, size in info.shared]
+        extents.append((info.dynamic_offset, shared_mem, 0, self._padding(module, info.dynamic, shared_mem)))
         if info.reserved:
             extents.append((abi.RESERVED["begin"], abi.RESERVED_BYTES, 1, 0))
         self.extents = np.array(extents, abi.DTYPES["Extent"])
+        self.table = np.array([astuple(p) for p in self.paddings], np.uint32)
         changed = Check.INITIALISED in device.recipe  # by the blocks
         end = info.dynamic_offset + shared_mem - abi.SHARED_START
         return {
@@ -159,10 +164,19 @@ class Plan:
             "shared_dynamic": shared_mem,
             "extents": self.extents.ctypes.data,
             "extent_count": len(extents),
+            "paddings": self.table.ctypes.data,
             "layout": 0
             if changed
             else device.layouts.setdefault(self.extents.tobytes(), len(device.layouts) + 1),
         }
+
+    def _padding(self, module, symbol: str, nbytes: int) -> int:
+        """Of a shared array of structs, added to `paddings`: a word as in `emit/unit`."""
+        structs = module.lowered.structs
+        if not structs or not (found := structs.get(declared_type(module.source, symbol))):
+            return 0
+        self.paddings += (replace(p, count=nbytes // p.stride) for p in found)
+        return len(self.paddings) - len(found) << 16 | len(found)
 
 
 def is_plain(kernel: Kernel) -> bool:

@@ -16,6 +16,9 @@
 struct Padded { char c; float x; short s; double d; };
 struct Bits { unsigned a : 3, b : 7, c : 22; };
 struct Empty {};
+struct Near { float distance; bool inside; };  // its last 3 bytes are padding
+struct Nested { Near near; char c; Near more[2]; short s; Empty e; Bits bits; };
+union Either { double d; Near near; char c; };
 
 __device__ float4 some(float x, int n) { float4 v; v.x = x; if (n > 4) v.y = x; return v; }
 __device__ float4 same(float4 v) { return v; }
@@ -37,6 +40,87 @@ KERNEL right_padding_in_an_array(Padded* out, const float* in, int n) {
     Padded p;
     p.c = 1; p.x = in[threadIdx.x]; p.s = 2; p.d = 3;
     out[threadIdx.x] = p;
+}
+
+__device__ __noinline__ Near nearest(float x) { Near v; v.distance = x; v.inside = x > 1; return v; }
+__device__ Near at_once(float x) { return Near{x, x > 1}; }
+__device__ __noinline__ void put(Near v, Near* to) { *to = v; }
+
+KERNEL right_tail_in_an_array(Near* out, const float* in, int n) {
+    __shared__ Near kept[32];
+    Near some[3];
+    for (int i = 0; i < 3; i++) some[i].distance = in[i], some[i].inside = i == n;
+    kept[threadIdx.x] = some[threadIdx.x % 3];
+    Near one = nearest(n), other;
+    memcpy(&other, &one, sizeof one);
+    __syncthreads();
+    out[threadIdx.x] = kept[threadIdx.x ^ 1];
+    put(other, out + 32 + threadIdx.x);
+    out[64 + threadIdx.x] = n > 1 ? at_once(n) : nearest(n);
+}
+
+KERNEL right_tail_as_floats(float* out, const float* in, int n) {
+    extern __shared__ Near kept[];
+    __align__(8) Near one;
+    one.distance = in[threadIdx.x]; one.inside = n == 4;
+    auto moved = [=](float by) { Near v = one; v.distance += by; return v; };
+    if (threadIdx.x < 16) kept[threadIdx.x] = moved(2);
+    if (threadIdx.x < 8) ((float2*)out)[threadIdx.x] = *(float2*)&one;
+    if (threadIdx.x == 8) ((Near*)out)[8] = kept[8];
+    if (threadIdx.x == 9) for (int i = 0; i < 8; i++) ((char*)(out + 18))[i] = ((char*)&one)[i];
+}
+
+KERNEL right_nested_in_an_array(Nested* out, const float* in, int n) {
+    Nested v;
+    v.near = at_once(n); v.c = 1; v.s = 2; v.bits.a = 1; v.bits.b = n; v.bits.c = 5;
+    for (int i = 0; i < 2; i++) v.more[i].distance = i, v.more[i].inside = false;
+    if (threadIdx.x < 16) out[threadIdx.x] = v;
+}
+
+KERNEL right_union_in_an_array(Either* out, const float* in, int n) {
+    Either v;
+    v.near.distance = in[threadIdx.x]; v.near.inside = true;
+    out[threadIdx.x] = v;
+}
+
+KERNEL right_fields_in_an_array(Near* out, const float* in, int n) {
+    out[threadIdx.x].distance = in[threadIdx.x];
+    out[threadIdx.x].inside = true;
+    Near v = out[threadIdx.x];
+    out[32 + threadIdx.x] = v;
+}
+
+KERNEL wrong_member_in_an_array(Either* out, const float* in, int n) {
+    Either v;
+    if (n > 4) v.d = 1;
+    out[threadIdx.x] = v;  // wrong_member_in_an_array
+}
+
+KERNEL wrong_field_in_an_array(Near* out, const float* in, int n) {
+    Near v;
+    v.distance = in[threadIdx.x];
+    if (n > 4) v.inside = true;
+    out[threadIdx.x] = v;  // wrong_field_in_an_array
+}
+
+KERNEL wrong_field_as_floats(float* out, const float* in, int n) {
+    Near v;
+    v.inside = in[threadIdx.x] > 1;
+    if (threadIdx.x < 16) ((Near*)out)[threadIdx.x] = v;  // wrong_field_as_floats
+}
+
+KERNEL wrong_inner_field_in_an_array(Nested* out, const float* in, int n) {
+    Nested v;
+    v.near = at_once(n); v.c = 1; v.s = 2; v.bits.a = 1; v.bits.b = n; v.bits.c = 5;
+    for (int i = 0; i < 2; i++) v.more[i].distance = i;
+    v.more[0].inside = false;
+    if (threadIdx.x < 16) out[threadIdx.x] = v;  // wrong_inner_field_in_an_array
+}
+
+KERNEL wrong_bit_field_in_an_array(Bits* out, const float* in, int n) {
+    Bits v;
+    v.a = 1; v.c = n;
+    out[threadIdx.x] = v;
 }
 
 KERNEL right_part_of_a_vector(float* out, const float* in, int n) {

@@ -48,7 +48,7 @@ def private(function: Function, found: dict[str, Origins]) -> set[str]:
     for ins in function.body:
         if isinstance(ins, Instruction):
             seen |= _given_away(ins, held, roots, own)
-    left = [name for name in own if name not in seen]
+    left = [name for name, v in own.items() if name not in seen and not v.padding]
     return set(left) if sum(own[name].size for name in left) <= _MOST_BYTES else set()
 
 

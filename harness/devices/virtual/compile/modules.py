@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ...nvrtc.compiler import Ptx
+from ..analyse.padding import Padding, Pointed
 from ..ptx.ir import Location, Variable
 from ..runtime import abi
 
@@ -28,6 +29,7 @@ class KernelInfo:
     shared_static: int  # bytes as CUDA counts them
     reserved: bool  # it uses the shared memory reserved for CUDA itself
     dynamic_offset: int  # where dynamic shared memory starts in the window
+    dynamic: str  # the PTX name of its array; "" where it has none, or several
     coroutine: bool
     grid_sync: bool  # it synchronises the whole grid: all blocks must be resident
     resident: bool  # its blocks may wait for one another, so as many as fit run in turns
@@ -47,6 +49,9 @@ class KernelInfo:
     stored: tuple[int, ...] | None = None
     stores_variables: bool = False
     rows: int = 1  # of lanes that may run side by side, in blocks with a multiple of this many rows
+    pointed: tuple[
+        Pointed, ...
+    ] = ()  # structs with padding that its arguments point to, as full checks know them
     coarsening: int = 1  # else: threads that may run coarsened, if rows are a multiple of this
 
     @property
@@ -102,6 +107,8 @@ class Lowered:
     heap: bool  # its kernels take memory with malloc(), or free it
     functions: dict[str, int]  # functions whose address is taken -> the value of a pointer to them
     segments: list[CountedSegment] = field(default_factory=list)  # counted code
+    paddings: list[Padding] = field(default_factory=list)  # of local variables
+    structs: dict[str, tuple[Padding, ...]] = field(default_factory=dict)  # those with padding, by name
 
 
 @dataclass(frozen=True)

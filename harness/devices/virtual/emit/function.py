@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ....errors import Unsupported
+from ..analyse import debuginfo
 from ..analyse.facts import Facts
 from ..analyse.lanes import Lanes
 from ..analyse.pointers import Likely
@@ -77,6 +78,7 @@ def _kernel(f: Function, unit: Unit) -> str:
 
 def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
     arrays, static, dynamic = unit.shared_layout(f)
+    external = [v.name for v in unit.facts.shared[f.name] if v.extern]
     graph, waits, barriers = unit.graph, unit.waits, unit.barriers
     params = tuple(_parameters(f))
     stored, variables = _stored(f, unit, params) if waits.interleaved else (None, False)
@@ -87,6 +89,7 @@ def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
         shared_static=static,
         reserved=graph.reads_special(f.name, "%reserved_smem"),
         dynamic_offset=dynamic,
+        dynamic=external[0] if len(external) == 1 else "",
         coroutine=coroutine,
         grid_sync=waits.syncs_grid(f.name),
         resident=coroutine and waits.meets(f.name),
@@ -99,6 +102,7 @@ def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
         epochs=_shows_in_epochs(f, unit),
         stored=stored,
         stores_variables=variables,
+        pointed=debuginfo.pointed(unit.ptx.debug, f.name),
     )
 
 

@@ -7,7 +7,9 @@ import zlib
 
 from ....errors import Unsupported
 from ...launching import Limits
+from ..analyse import debuginfo
 from ..analyse.facts import ModuleFacts
+from ..analyse.padding import Padding
 from ..compile.modules import KernelInfo, Lowered
 from ..ptx.callgraph import align_up, defined, split_arguments
 from ..ptx.ir import Function, Instruction, Location, Variable
@@ -36,6 +38,7 @@ class Unit:
         self.variables: dict[str, tuple[int, Variable]] = {}
         self.variables_bytes = 0
         self.kernels: dict[str, KernelInfo] = {}
+        self.paddings: list[Padding] = []  # of local variables
         self.helpers: dict[str, str] = {}  # functions that the code of others calls, by their names
         self._place_variables()
 
@@ -58,6 +61,8 @@ class Unit:
             self._takes_memory(),
             {f.name: self.function_address(f.name) for f in self.graph.pointed},
             self.facts.segments,
+            self.paddings,
+            debuginfo.structs(self.ptx.debug),
         )
 
     def _names_global_variables(self) -> bool:
@@ -120,6 +125,13 @@ class Unit:
     def new_site(self, at: Location, what: str) -> int:
         self.sites.append((at, what))
         return len(self.sites) - 1
+
+    def padding(self, variable: Variable) -> int:
+        """Which of `paddings` are those of a variable, as a word: see `rt_local`."""
+        if not variable.padding:
+            return 0
+        self.paddings += variable.padding
+        return len(self.paddings) - len(variable.padding) << 16 | len(variable.padding)
 
     def function_address(self, name: str) -> int:
         """The value of a function pointer: not a memory address, so that a read through it is a fault."""

@@ -40,7 +40,7 @@ class Variables:
             self.text.first(f"{pointer} = alloca [{variable.size} x i8], align {variable.align}")
             self._local[name] = self.text.emit(f"ptrtoint ptr {pointer} to i64")
         elif variable.space == "local":
-            what = f"i64 %env, i64 %thr, i32 {site}, i64 {variable.size}, i64 {max(variable.align, 16)}"
+            what = f"i64 %env, i64 %thr, i32 {site}, i64 {variable.size}, i64 {max(variable.align, 16)}, i64 {self.unit.padding(variable)}"
             address = self.text.emit(f"call i64 @rt_local({what})")
             good = self.text.fresh_label("local")
             self.text.branch(self.text.op("icmp ne i64", address, 0), good, self.dead)

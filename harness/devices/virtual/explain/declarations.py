@@ -4,6 +4,7 @@ in the optimised flavour."""
 from __future__ import annotations
 
 import math
+import re
 
 from ....course.cuda_pieces import Variable
 from ....course.cuda_text import CudaText, read
@@ -38,6 +39,21 @@ def declared_shape(
     if len(sizes) == 1:
         return (), sizes.pop()
     return (), access if access and nbytes % access == 0 else 4 if nbytes % 4 == 0 else 1
+
+
+def declared_type(source: str, symbol: str) -> str:
+    """The type of a shared variable, or of the elements of a shared array, by the name that the compiler gives it; "" where
+    that is not clear. symbol: its name in PTX."""
+    scope, name, _ = symbol_names(symbol)
+    file = read(source)
+    inside = file.function(scope)
+    arguments = template_values(file, symbol)
+    found = {
+        re.sub(r"\w+", lambda word: arguments.get(word[0], word[0]), v.type).split("::")[-1].strip()
+        for v in file.variables
+        if v.name == (name or symbol) and "__shared__" in v.words and (not inside or inside.holds(v))
+    }
+    return found.pop() if len(found) == 1 else ""
 
 
 def local_arrays(source: str, first: int, last: int) -> list[tuple[str, Shape, int]]:

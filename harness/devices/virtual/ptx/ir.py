@@ -382,6 +382,7 @@ class Variable:
 
     size: bytes of the whole variable, 0 for an `extern` array without a size.
     init: values in the order of elements, each an int or ("symbol", name, addend, is_generic).
+    padding: of the structs in it, where that is known: see `analyse.padding.Padding`.
     """
 
     space: str
@@ -392,6 +393,7 @@ class Variable:
     is_array: bool = False
     init: tuple = ()
     extern: bool = False
+    padding: tuple = ()
 
 
 @dataclass

@@ -124,10 +124,15 @@ class _Round:
     def _is_apart(self, name: str) -> bool:
         """Whether its elements are in it, and none is a part of others."""
         found, top = self.elements[name], 0
+        gaps = self.function.variables[name].padding
         for at in sorted(found):
             stored, loaded = found[at]
             size = self._size(name, at)
             if at < top or at % size or stored and stored != {size} or not stored and len(loaded) > 1:
+                return False
+            if not stored and any(
+                gap.meets(at, size) for gap in gaps
+            ):  # there is a value, if nobody knows which
                 return False
             top = at + size
         return top <= self.function.variables[name].size

@@ -47,11 +47,13 @@ def run(module: Module) -> dict[str, Declared]:
         if function.body is None or len(depots) != 1:
             continue
         (depot,) = depots
+        declared = [d for d in variables(module.debug) if d.symbol == depot.name]
+        padding = (replace(p, offset=d.offset + p.offset) for d in declared for p in d.padding)
+        function.variables[depot.name] = replace(depot, padding=tuple(padding))
         accesses = _accesses(function, depot)
         bases = {at for position, at in (accesses or {}).items() if _is_sum(function.body[position])}
         if not accesses or any(o >= depot.size for o in accesses.values()):
             continue
-        declared = [d for d in variables(module.debug) if d.symbol == depot.name]
         pieces = _pieces(depot, declared, bases)
         if len(pieces) > 1:
             _rewrite(function, depot, pieces, accesses)
@@ -135,4 +137,6 @@ def _rewrite(function: Function, depot: Variable, pieces: list[Piece], accesses:
     function.body = body
     del function.variables[depot.name]
     for p in pieces:
-        function.variables[p.name] = Variable("local", "b8", p.name, p.end - p.start + p.pad, p.align, True)
+        padding = p.declared.padding if p.declared else ()
+        size = p.end - p.start + p.pad
+        function.variables[p.name] = Variable("local", "b8", p.name, size, p.align, True, padding=padding)

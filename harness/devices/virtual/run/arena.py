@@ -12,12 +12,13 @@ import mmap
 import resource
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ....errors import DeviceError
+from ..analyse.padding import Padding
 from ..runtime.abi import DTYPES, GRANULE, INIT, LOCAL_START, PARTIAL, READ, SLOT_BYTES, WRITE
 from .guard import Guard
 from .pool import Pool, reserve
@@ -322,6 +323,27 @@ class Arena:
             kept, np.searchsorted(granules, places // GRANULE), ~(1 << 4 + places % GRANULE).astype(np.uint8)
         )
         self.shadow[granules] = kept
+
+    def set_padding(self, address: int, padding: Sequence[Padding]) -> None:
+        """What no member of a struct uses counts as written, in the whole array in which the address is. It is that of a
+        struct."""
+        owner = self.nearest(address)
+        if not padding or owner is None or owner.space != "global" or not owner.contains(address):
+            return
+        if not self.following and np.bitwise_and.reduce(self.shadow[_granules(owner)]) & INIT:
+            return
+        stride = padding[0].stride
+        first = owner.start + (address - owner.start) % stride
+        elements = np.arange(first, owner.start + owner.nbytes - stride + 1, stride)
+        for p, i in ((p, i) for p in padding for i in range(p.nbytes)):
+            places = elements + (p.offset + i)
+            if self.following:
+                self.unset[places] &= ~p.bits & 255
+            if p.bits == 255:
+                granules, bits = places // GRANULE, 16 << places % GRANULE
+                state = self.shadow[granules] | bits.astype(np.uint8)
+                state |= np.where((state & (PARTIAL | 240)) == 240, INIT, 0).astype(np.uint8)
+                self.shadow[granules] = state
 
     def is_unset(self, start: int, nbytes: int) -> bool:
         """Whether an unset value is stored there, in a launch that tracks them."""

@@ -260,7 +260,7 @@ FUNCTIONS = {
         ("rt_fence", "i32", f"{_CHECK} i64"),
         ("rt_frame", "i64", "i64 i64 i64"),
         ("rt_free", "i32", f"{_CHECK} i64"),
-        ("rt_local", "i64", f"{_CHECK} i64 i64"),
+        ("rt_local", "i64", f"{_CHECK} i64 i64 i64"),
         ("rt_local_free", "i32", f"{_CHECK} i64 i64"),
         ("rt_local_reset", "i32", _CHECK),
         ("rt_look", "i32", f"{_CHECK} i64 i64 i64 i64 i64"),

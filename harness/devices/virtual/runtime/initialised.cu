@@ -30,6 +30,15 @@ static __device__ int byte_written(Env* env, u64 address) {
     return (shadow & (INIT | PARTIAL)) == INIT || shadow >> (4 + (address & 3)) & 1;
 }
 
+// Bytes that have been written: 1 or 2 of a granule, or whole granules.
+static __device__ __forceinline__ void set_written(Env* env, u64 address, u32 size) {
+    unsigned char* shadow = shadow_of(env, address);
+    for (u32 i = 0; i < size / 4; i++) shadow[i] |= INIT;
+    if (size >= 4) return;
+    *shadow |= (size == 1 ? 1 : 3) << (4 + (address & 3));
+    if (*shadow >> 4 == 15 && !(*shadow & PARTIAL)) *shadow |= INIT;
+}
+
 // Where an unset value that has just been loaded comes from. used: a bit for each byte that counts.
 EXPORT u64 rt_unset_loaded(Env* env, Thread* thread, u32 site, u64 address, u64 size, u64 used) {
     u32 i = 0;
@@ -57,6 +66,18 @@ EXPORT int rt_unset_used(Env* env, Thread* thread, u32 site, u64 how, u64 from) 
     if (((from >> ORIGIN_KIND) & 15) == ORIGIN_COPYING) copied = trace_of(env, from & ORIGIN_ADDRESS)->copy_site;
     record(env, thread, site, FAULT_UNINITIALISED_READ, how, from, copied, 0, 0);
     return 0;
+}
+
+// The padding of structs in fresh memory: copying it is no mistake, so it counts as set. which: the first of the launch's
+// paddings, and in the lower 16 bits how many.
+static __device__ __noinline__ void set_padding(Env* env, u64 address, u64 which) {
+    Padding* p = (Padding*)launch_of(env)->paddings + (which >> 16);
+    for (Padding* end = p + (which & 0xffff); p < end; p++)
+        for (u64 at = address + p->offset, last = at + (u64)p->stride * p->count; at < last; at += p->stride)
+            for (u64 i = at; i < at + p->nbytes; i++) {
+                if (env->unset) *unset_of(env, i) &= ~p->bits;
+                if (p->bits == 255) set_written(env, i, 1);
+            }
 }
 
 // Fresh memory: nothing in it is set. size: a multiple of 4.

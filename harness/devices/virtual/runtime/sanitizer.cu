@@ -43,13 +43,6 @@ EXPORT int rt_outside(Env* env, Thread* thread, u32 site, u64 address, u64 info)
 
 // A store has been allowed: mark its bytes as written.
 EXPORT int rt_written(Env* env, Thread* thread, u32 site, u64 address, u64 info) {
-    u32 size = (u32)info & 255;
-    if (info & INFO_SHARED) address += env->shared_base;
-    unsigned char* shadow = shadow_of(env, address);
-    for (u32 i = 0; i < size / 4; i++) shadow[i] |= INIT;
-    if (size >= 4) return 0;
-    u32 bytes = size == 1 ? 1 : 3;
-    *shadow |= bytes << (4 + (address & 3));
-    if (*shadow >> 4 == 15 && !(*shadow & PARTIAL)) *shadow |= INIT;
+    set_written(env, address + (info & INFO_SHARED ? env->shared_base : 0), (u32)info & 255);
     return 0;
 }

@@ -138,8 +138,8 @@ static __device__ __forceinline__ void allow(Env* env, u64 address, u64 end, u32
     for (; shadow < last; shadow++) *shadow = what;
 }
 
-// align: a power of 2, at least 16.
-EXPORT u64 rt_local(Env* env, Thread* thread, u32 site, u64 bytes, u64 align) {
+// align: a power of 2, at least 16. padding: see set_padding.
+EXPORT u64 rt_local(Env* env, Thread* thread, u32 site, u64 bytes, u64 align, u64 padding) {
     u64 address = (thread->local_top + align - 1) & -align, end = address + ((bytes + 3) & ~3ull);
     if (end + LOCAL_GUARD > thread->local_end) {
         rt_fault(env, thread, site, FAULT_STACK_OVERFLOW, 0, 0);
@@ -151,6 +151,7 @@ EXPORT u64 rt_local(Env* env, Thread* thread, u32 site, u64 bytes, u64 align) {
     if (at < last) *(u32*)at = (u32)POISON;
     allow(env, address, end, READ | WRITE);  // and not INIT
     if (env->unset) unset_all(env, address, end - address);
+    if (padding) set_padding(env, address, padding);
     return address;
 }
 
@@ -642,6 +643,9 @@ static __device__ int next_block(Env* env) {
             else shadow[k] = shadow[k] & 15 | (bytes < 4 ? 2 : bytes < 8 ? 4 : 8) << 4;
         }
     if (env->unset) unset_all(env, env->shared_base + SHARED_START, (launch->shared_bytes + 3) & ~3ull);
+    Extent* extents = (Extent*)launch->extents;
+    for (u32 k = 0; k < launch->extent_count; k++)
+        if (extents[k].padding) set_padding(env, env->shared_base + extents[k].offset, extents[k].padding);
     for (u64* end = shared + (launch->shared_bytes + 7) / 8; shared < end; shared++) *shared = POISON;
     return 1;
 }

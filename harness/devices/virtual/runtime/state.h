@@ -222,13 +222,18 @@ struct Launch {
     u64 extents;         // host address of Extent[]: the shared arrays of a block
     u32 extent_count;
     u32 layout;          // a number for these Extents; 0: blocks change what is marked
+    u64 paddings;        // host address of Padding[]
 };
 
 // A shared array.
 struct Extent {
     u64 offset, bytes;   // in the shared window
-    u32 written, unused; // it holds values from the start
+    u32 written;         // it holds values from the start
+    u32 padding;         // see set_padding
 };
+
+// Bytes of structs of which no member uses `bits`: `nbytes` of them from `offset` in each of `count` elements.
+struct Padding { u32 offset, nbytes, bits, stride, count; };
 
 // The threads of a device that run compiled code.
 struct Team {

@@ -53,6 +53,11 @@ WRONG = {
     "wrong_async_index": ("j", "", ""),
     "wrong_carry": ("low", "", "It goes into out[0], which line {other} stores."),
     "wrong_local_array": ("sum", "3", "It goes into out[0], which line {other} stores."),
+    "wrong_member_in_an_array": ("v", None, ""),
+    "wrong_field_in_an_array": ("v", "1", "This reads v[1], which was never written."),
+    "wrong_field_as_floats": ("v", "0", "This reads v[0], which was never written."),
+    "wrong_inner_field_in_an_array": ("v", None, ""),
+    "wrong_bit_field_in_an_array": ("v", None, ""),
     "wrong_product": ("a", "1", "It goes into out[0], which line {other} stores."),
     "wrong_tile": ("a", "255", "It goes into out[16], which line {other} stores."),
 }
@@ -70,7 +75,7 @@ def launch(module, name: str, n: int = 4):
         out = dev.empty(32 * 24, np.uint8, name="out")
     given = out, dev.array(np.arange(32, dtype=np.float32), name="in", readonly=True), np.int32(n)
     result = module.get_function(name)(
-        1, 40 if "last_warp" in name else 32, given, 33 * 4 if "dynamic" in name else 0
+        1, 40 if "last_warp" in name else 32, given, 33 * 4 if "dynamic" in name or "as_floats" in name else 0
     )
     return out.get(), result
 
