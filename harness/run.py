@@ -19,6 +19,7 @@ from . import arrays, run_headers, run_textures
 from .course.cuda_pieces import Function, Variable
 from .course.cuda_text import read
 from .devices.launching import Launch, triple
+from .devices.nvrtc import host_code
 from .errors import CompileError, CourseError, KernelFault
 from .grading import compile_errors
 from .grading.causes import fault_values
@@ -110,23 +111,24 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
     )
     with tempfile.TemporaryDirectory(prefix="backwarp-") as folder:
         try:
-            source, own = run_headers.gather(source, asked.file, asked.folders, Path(folder))
+            gathered = run_headers.gather(source, asked.file, asked.folders, Path(folder))
         except CompileError as error:
             done.errors = compile_errors.compile_error(error, source)
             return done
+        source = gathered.source
         expressions = (asked.kernel,) if "<" in asked.kernel else ()
         compiled = dict(name=asked.file.name, include_dirs=(folder,), name_expressions=expressions)
-        compiled["options"] = tuple(f"-D{macro}" for macro in asked.macros)
+        compiled["options"] = (host_code.PARTED, *(f"-D{macro}" for macro in asked.macros))
         with opener(kind, checks="full", seed=asked.seed) as device:
             done.device = device.name
             try:
                 module = device.compile(source, **compiled)
             except CompileError as error:
-                done.errors = compile_errors.compile_error(error, source)
-                for name, as_written in own.items():
+                done.errors = compile_errors.compile_error(gathered.explained(error), source)
+                for name, as_written in gathered.own.items():
                     done.errors = [line.replace(name, as_written) for line in done.errors]
                 return done
-            done.notes = [w.message for w in module.warnings if w.severity == "note"]
+            done.notes = [*gathered.notes, *(w.message for w in module.warnings if w.severity == "note")]
             done.kernel = asked.kernel or _only(module.functions, source)
             made = _arguments(asked, source, done.kernel, module.get_function(done.kernel).params)
             _launch(asked, device, module, made, done)

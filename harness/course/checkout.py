@@ -171,7 +171,7 @@ def read_source(path: Path, name: str = "", within: Path | None = None) -> str:
     file. Errors: CourseError if it cannot be read or is empty.
     """
     name = name or str(path)
-    data = _read_bytes(path, name, within)
+    data = read_bytes(path, name, within)
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         mark = " ".join(f"0x{byte:02x}" for byte in data[:2])
         raise NotText(f"{name} starts with {mark}: this is UTF-16; save it as UTF-8 in your editor")
@@ -190,17 +190,18 @@ def read_source(path: Path, name: str = "", within: Path | None = None) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _read_bytes(path: Path, name: str, within: Path | None) -> bytes:
+def read_bytes(path: Path, name: str, within: Path | None = None, most: int = MAX_SOURCE) -> bytes:
+    """The contents of a regular file, no larger than `most`. Errors: CourseError."""
     try:
         descriptor = _open_below(within, path) if within else os.open(path, _READ)
         with os.fdopen(descriptor, "rb") as file:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
                 raise CourseError(f"{name} is not a regular file: move it away")
-            if found.st_size > MAX_SOURCE:
-                size = f"{found.st_size >> 10} KB; more than {MAX_SOURCE >> 10} KB"
+            if found.st_size > most:
+                size = f"{found.st_size >> 10} KB; more than {most >> 10} KB"
                 raise CourseError(f"{name} has {size} is not a kernel")
-            return file.read(MAX_SOURCE)
+            return file.read(most)
     except FileNotFoundError:
         raise NoSource(f"{name} does not exist") from None
     except IsADirectoryError:

@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,7 @@ _WORD_OR_DIRECTIVE = re.compile(r"^[ \t]*+\#(?:\\\r?\n|[^\n])*|\b[A-Za-z_]\w*+(?
 
 _JOINED, _MOST_ROUNDS = re.compile(r"&&|\|\|"), 8  # what stands in no template's arguments
 
+_SECONDS_OF_ALL = 10.0  # the same for a file with all its headers
 _SECONDS = 2.0  # seconds of processor time per text; the longest real file takes a tenth of one
 _CHUNK = 1 << 16  # bytes passed to the parser at a time
 _MOST_NODES, _DEEPEST = (
@@ -58,19 +59,30 @@ _MOST_NODES, _DEEPEST = (
 
 def parse(text: str) -> Node:
     """The root of the tree of `text`; of an empty text if it is too long for a kernel file."""
-    plain = _UNKNOWN.sub(lambda m: _blank(m[0]), text) if len(text) <= MAX_SOURCE else ""
-    plain = "".join(map(_ascii, plain)) if not plain.isascii() or "\0" in plain else plain
+    plain = _readable(text) if len(text) <= MAX_SOURCE else ""
     root = _root(plain)
     if root.has_error:
         blanks = {
-            n
-            for n, value, parameters in macros(root, text)
-            if not parameters and _NO_EXPRESSION.search(value)
+            n for n, value, parameters in macros(root, text) if not parameters and is_no_expression(value)
         }
         if blanks:
             plain = _WORD_OR_DIRECTIVE.sub(lambda m: _blank(m[0]) if m[0] in blanks else m[0], plain)
             root = _root(plain)
     return _compared(root, plain)
+
+
+def outline(text: str, blanks: Collection[str]) -> Node:
+    """The root of the tree of a text of any size, for readers that look only at what is outside functions. blanks: macros
+    that stand for statements or specifiers."""
+    plain = _readable(text)
+    if blanks:
+        plain = _WORD_OR_DIRECTIVE.sub(lambda m: _blank(m[0]) if m[0] in blanks else m[0], plain)
+    return (_tree(plain, _SECONDS_OF_ALL) or _tree("", _SECONDS)).root_node
+
+
+def is_no_expression(value: str) -> bool:
+    """Whether a macro's value is statements or specifiers."""
+    return bool(_NO_EXPRESSION.search(value))
 
 
 def _compared(root: Node, text: str) -> Node:
@@ -98,18 +110,22 @@ def _root(text: str) -> Node:
     """The root of the tree, or of an empty text's if parsing takes too long (a hostile text can take
     quadratic time) or the tree is too large or deep: readers of a tree may recurse into it, and walk all of
     it once per node."""
-    data, end = text.encode(), time.thread_time() + _SECONDS
-    parser = _parsers.own
+    tree = _tree(text, _SECONDS)
+    if tree is None or tree.root_node.descendant_count > _MOST_NODES or _is_too_deep(tree):
+        tree = _parsers.own.parse(b"")
+    return tree.root_node
+
+
+def _tree(text: str, seconds: float) -> Tree | None:
+    """None if parsing takes more processor time."""
+    data, end = text.encode(), time.thread_time() + seconds
     try:
-        tree = parser.parse(
+        return _parsers.own.parse(
             lambda at, _: data[at : at + _CHUNK], progress_callback=lambda *_: time.thread_time() > end
         )
     except ValueError:  # parsing was stopped
-        parser.reset()
-        tree = None
-    if tree is None or tree.root_node.descendant_count > _MOST_NODES or _is_too_deep(tree):
-        tree = parser.parse(b"")
-    return tree.root_node
+        _parsers.own.reset()
+        return None
 
 
 def _is_too_deep(tree: Tree) -> bool:
@@ -135,6 +151,12 @@ class _Parsers(threading.local):
 
 
 _parsers = _Parsers()
+
+
+def _readable(text: str) -> str:
+    """The text without what the grammar does not know, a byte for each character."""
+    plain = _UNKNOWN.sub(lambda m: _blank(m[0]), text)
+    return "".join(map(_ascii, plain)) if not plain.isascii() or "\0" in plain else plain
 
 
 def _blank(text: str) -> str:

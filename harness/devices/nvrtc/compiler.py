@@ -37,6 +37,11 @@ _SOONER = ("-minimal", "-D_CG_LIMIT_INCLUDED_DEPENDENCIES")
 #: libcu++ unrolls type lists up to this length: 10 for nvcc, but 16 for NVRTC, which costs every file that
 #: includes <limits> or <cuda/atomic> another 0.9 seconds
 _UNROLLED = "-D_CCCL_META_UNROLL_LIMIT=10"
+#: of the headers that a kernel may have
+HEADER_SUFFIXES = (".cuh", ".h", ".hpp", ".inl", ".cu", ".hh", ".hxx", ".inc")
+# `{.x = 1}`, which nvcc has in C++17 too, as g++ does
+_DESIGNATOR = re.compile(r"[{,]\s*\.[A-Za-z_]\w*\s*(?:=|\{)")
+_CUB = "cub/cub.cuh"
 _LONGEST = 8 << 20  # characters of PTX
 _FORMAT = "6"  # of the cache entries
 _HEADERS = Path(__file__).with_name("headers")
@@ -58,6 +63,31 @@ SHIMS |= {
     name: f"#pragma once\n#include <cuda/std/{name}>\nnamespace std {{ using namespace cuda::std; }}\n"
     for name in _FROM_CUDA
 }
+# Host libraries whose headers also bring types for kernels.
+_LIBRARY_TYPES = {
+    **dict.fromkeys(
+        (
+            "cublas_v2.h",
+            "cublas.h",
+            "cublasLt.h",
+            "cublasXt.h",
+            "cusparse.h",
+            "cusparse_v2.h",
+            "cusolverDn.h",
+            "cusolverSp.h",
+        ),
+        "#include <cuComplex.h>\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n",
+    ),
+    **dict.fromkeys(
+        ("cufft.h", "cufftXt.h"),
+        "#include <cuComplex.h>\ntypedef float cufftReal;\ntypedef double cufftDoubleReal;\n"
+        "typedef cuComplex cufftComplex;\ntypedef cuDoubleComplex cufftDoubleComplex;\n",
+    ),
+}
+SHIMS |= {name: f"#pragma once\n{text}" for name, text in _LIBRARY_TYPES.items()}
+#: what `backwarp run` includes, or asks for, in place of a header that is not there
+ABSENT, ABSENT_ASKED = "<backwarp/absent>", "<backwarp/none>"
+SHIMS["backwarp/absent"] = ""
 _LIBRARIES = {
     "curand": "Of cuRAND, <curand_kernel.h> is here, with XORWOW and Philox.",
     "cutlass/": "CUTLASS is not installed here; a kernel file must be self-contained.",
@@ -167,7 +197,9 @@ def gather(
 
     if wrong := next((e for e in name_expressions if not e.isprintable()), None):
         raise CompileError(f"{wrong!r} is not the name of a kernel")
-    source, notes = host_code.without(source, name, has_header)
+    notes = ()
+    if host_code.PARTED not in options:
+        source, notes = host_code.without(source, name, has_header)
     macros = _macros(options)
     headers, needs_cuda = _headers(source, name, includes.scan(source, name), include_dirs)
     headers[_PRELUDE] += macros
@@ -207,7 +239,10 @@ def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
     """
     source, name, headers, expressions = job.source, job.name, job.headers, job.expressions
     found = includes.scan(source, name)
-    options = (*FLAVOURS[flavour], f"-arch={arch}", "-std=c++17", f"-include={_PRELUDE}")
+    own = (text for name, text in headers.items() if name not in SHIMS)
+    designators = any(_DESIGNATOR.search(text) for text in (source, *own))
+    standard = "-std=c++20" if designators else "-std=c++17"
+    options = (*FLAVOURS[flavour], f"-arch={arch}", standard, f"-include={_PRELUDE}")
     if "__int128" in source:
         options += ("--device-int128",)
     if job.cuda:
@@ -218,7 +253,7 @@ def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
         output, names, log = library.run(None, source, name, (*options, *_SOONER), headers, expressions)
     if output is None:
         output, names, log = library.run(api, source, name, options, headers, expressions)
-    if output is None and _only_constexpr(log, source, name):
+    if output is None and _only_constexpr(log, headers | {name: source}):
         options += ("-default-device",)
         output, names, log = library.run(api, source, name, options, headers, expressions)
     allowed = (*headers, job.cuda) if job.cuda else tuple(headers)
@@ -250,15 +285,14 @@ def _macros(options: tuple[str, ...]) -> str:
     return "".join(lines)
 
 
-def _only_constexpr(log: str, source: str, name: str) -> bool:
+def _only_constexpr(log: str, texts: dict[str, str]) -> bool:
     """Whether the only errors are constexpr functions without __device__, which nvcc accepts with
     --expt-relaxed-constexpr. NVRTC has such an option for all functions."""
     errors = re.findall(r"^(.*?)(?:\((\d+)\))?: error: (.*)", log, re.MULTILINE)
-    lines = source.split("\n")
     return bool(errors) and all(
-        file == name
+        file in texts
         and message.startswith("A function without execution space annotations")
-        and re.search(r"\bconstexpr\b", lines[int(line) - 1])
+        and re.search(r"\bconstexpr\b", texts[file].split("\n")[int(line) - 1])
         for file, line, message in errors
     )
 
@@ -277,17 +311,38 @@ def _headers(source, name, found, include_dirs) -> tuple[dict[str, str], bool]:
     for include in found:
         if include.name in course:
             uses_course = True
-        elif include.name in SHIMS:
-            needs_cuda |= include.name in _FROM_CUDA
+        elif include.name in SHIMS or include.name == ABSENT_ASKED[1:-1]:
+            needs_cuda |= include.name in (*_FROM_CUDA, *_LIBRARY_TYPES)
         elif includes.is_plain(include.name) and _in_cuda(include.name):
             needs_cuda = True
         else:
             raise includes.refuse(source, name, include, _remedy(include.name, include.quoted, course))
     headers |= SHIMS
+    if (
+        _CUB in "".join(i.name for i in found)
+        or uses_course
+        and any(_CUB in text for text in course.values())
+    ):
+        needs_cuda = True
+        headers[_CUB] = _cub("".join((source, *course.values())))
     if uses_course:
         headers |= course
         needs_cuda |= any(re.search(r"#\s*include", text) for text in course.values())
     return headers, needs_cuda
+
+
+def _cub(text: str) -> str:
+    """<cub/cub.cuh> of the parts that a text names: NVRTC refuses CUB as a whole, and all of it takes long."""
+    root = library.cuda_headers() / "cccl"
+    wanted = ["cub/util_type.cuh", "cub/util_ptx.cuh", "cub/thread/thread_operators.cuh"]
+    for part in ("block", "warp", "thread", "iterator"):
+        for path in sorted((root / "cub" / part).glob("*.cuh")):
+            called = path.stem.title().replace("_", "")
+            if re.search(
+                rf"\b{called.replace('Load', 'Load(?:Direct)?').replace('Store', 'Store(?:Direct)?')}", text
+            ):
+                wanted.append(path.relative_to(root).as_posix())
+    return "#pragma once\n" + "".join(f"#include <{name}>\n" for name in wanted)
 
 
 def _remedy(name: str, quoted: bool, course: dict[str, str]) -> str:
@@ -307,13 +362,18 @@ def _course_headers(directories: tuple[str, ...]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for directory in directories:
         root = Path(directory)
-        for path in sorted(p for p in root.rglob("*") if p.suffix in (".cuh", ".h", ".hpp", ".inl", ".cu")):
+        for path in sorted(p for p in root.rglob("*") if p.suffix in HEADER_SUFFIXES):
             headers.setdefault(path.relative_to(root).as_posix(), path.read_text(errors="replace"))
     return headers
 
 
 def has_header(name: str) -> bool:
-    return name in SHIMS or includes.is_plain(name) and (name.startswith(tuple(_LIBRARIES)) or _in_cuda(name))
+    return name.startswith(tuple(_LIBRARIES)) and includes.is_plain(name) or is_here(name)
+
+
+def is_here(name: str) -> bool:
+    """Whether a header is CUDA's, or one of those that NVRTC lacks."""
+    return name in SHIMS or includes.is_plain(name) and _in_cuda(name)
 
 
 def _in_cuda(name: str) -> bool:

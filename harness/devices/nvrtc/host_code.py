@@ -3,19 +3,23 @@ numbers.
 
 NVRTC accepts only device code. A file for nvcc also has a `main`, launches and containers; `without` blanks
 what no device code names: functions, variables and types, includes of host libraries, and what `#ifndef
-__CUDACC_RTC__` hides. A function that device code calls stays even if its `__device__` is missing: the
-compiler's message about that is better.
+__CUDACC_RTC__` hides. A function that device code calls stays even if its `__device__` is missing, unless
+device code has one of that name: the compiler's message about that is better.
+
+A class that device code needs keeps its fields. Its host methods go; its host constructors, destructors and
+operators are called without being named, so they become `= delete`, and a kernel that uses one is refused.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from harness.course import cuda_tree
 from harness.errors import Diagnostic
+
+from .host_items import PROGRAM, Item, Macros, items, outside_functions, parts
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -30,89 +34,91 @@ HEADERS = frozenset(
     errno.h ctime time.h unistd.h fcntl.h getopt.h pthread.h sched.h dirent.h sys/time.h sys/stat.h sys/mman.h
     sys/resource.h malloc.h windows.h omp.h mpi.h gtest/gtest.h benchmark/benchmark.h
     helper_cuda.h helper_functions.h helper_timer.h helper_string.h helper_image.h exception.h
-    cuda_gl_interop.h cudaGL.h cuda_egl_interop.h cudaEGL.h cuda_vdpau_interop.h cudaVDPAU.h cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp nvml.h cupti.h nvrtc.h
-    cublas.h cublas_v2.h cublasLt.h cublasXt.h cudnn.h cufft.h cufftXt.h cusparse.h cusparse_v2.h cusolverDn.h
-    cusolverSp.h curand.h nccl.h npp.h nvjpeg.h
+    cuda_gl_interop.h cudaGL.h cuda_egl_interop.h cudaEGL.h cuda_vdpau_interop.h cudaVDPAU.h cudaTypedefs.h cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp nvml.h cupti.h nvrtc.h
+    cudnn.h curand.h nccl.h npp.h nvjpeg.h
     """.split()
 )
-# all of Thrust's headers except those with something for kernels
-_THRUST = re.compile(r"thrust/(?!(?:pair|tuple|complex|functional|swap|extrema|detail/.*)\.h)")
-_PROGRAM = re.compile(r"<<<|\bmain\s*\(|\bcuda[A-Z]\w*\s*\(")
+# all of Thrust's headers except those with something for kernels, and CUB's functions that launch kernels
+_THRUST = re.compile(r"thrust/(?!(?:pair|tuple|complex|functional|swap|extrema|detail/.*)\.h)|cub/device/")
 _SIGN = re.compile(
-    rf"{_PROGRAM.pattern}|__CUDACC_RTC__|#\s*include\s*[<\"](?:thrust/|(?:"
+    rf"{PROGRAM.pattern}|__CUDACC_RTC__|#\s*include\s*[<\"](?:thrust/|(?:"
     + "|".join(map(re.escape, sorted(HEADERS)))
     + r")[>\"])"
 )
 _RTC = re.compile(r"(?P<not>!?)(?:defined\(?)?__CUDACC_RTC__\)?")
-_LEAD = re.compile(r"[\w \t]*\Z")  # a macro before a declaration
 _INCLUDE = re.compile(r"[<\"]([^>\"]*)[>\"]")
-_DEVICE = re.compile(r"\b(?:__global__|__device__|__constant__|__shared__|__managed__|__grid_constant__)\b")
-_INSIDE = ("declaration_list", "preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "ERROR")
-_HOST_NAMESPACES = (
-    "std::chrono",
-    "std::filesystem",
-    "std::string_literals",
-    "std::placeholders",
-    "std::this_thread",
-)
-_VARIABLES = ("declaration", "field_declaration")
-_PARAMETERS = """
-    parameter_declaration optional_parameter_declaration type_parameter_declaration
-    variadic_parameter_declaration
-""".split()
-_RECORDS = ("struct_specifier", "class_specifier", "union_specifier")
+_COMPOUND = re.compile(r"\((?:struct\s+)?[A-Za-z_][\w:]*\)\s*\{")
+_NAMESPACE = re.compile(r"\bnamespace\s+(\w+)")
+#: an option for what `without` has gone through, together with its headers
+PARTED = "-DBACKWARP_PARTED"
+
+Edit = tuple[int, int, str]  # where, and what is there instead
 
 
-@dataclass(eq=False)
-class Item:
-    """A declaration outside functions: the names it declares, and the names it uses or calls."""
-
-    node: Node
-    names: set[str]
-    words: set[str] = field(default_factory=set)
-    called: set[str] = field(default_factory=set)
-    device: bool = False
-    function: bool = False
-    host: bool = False  # certainly: it is main, launches kernels or calls CUDA's runtime
-
-
-def without(source: str, name: str, has: Callable[[str], bool]) -> tuple[str, tuple[Diagnostic, ...]]:
+def without(
+    source: str, name: str, has: Callable[[str], bool], headers: str | None = None
+) -> tuple[str, tuple[Diagnostic, ...]]:
     """The source with its host code blanked, so that lines and columns stay the same; a note that says where
     it was.
 
     has: whether a header of some name exists. In a file with host code, any other <header> counts as host
-    code.
+    code. headers: all that the file includes, of any size, as one text, which is then also in front of the
+    result; so all code is known, and what has no sign of being host code may be left out too.
     """
-    if not _SIGN.search(source):
+    whole = headers is not None
+    file, source = source, (headers or "") + source
+    if not whole and not _SIGN.search(source) and not _COMPOUND.search(source):
         return source, ()
-    program = bool(_PROGRAM.search(source))
-    root = cuda_tree.parse(source)
-    dead = list(_hidden(root))
-    dead += [
-        n
-        for n in cuda_tree.walk(root)
-        if n.type == "preproc_include"
-        and (is_host(h := _header(n)) or program and b"<" in n.text and not has(h))
-    ]
-    skipped = {n.id for n in dead}
-    dead += _unneeded(_items(root, source, skipped))
-    if not dead:
+    macros = Macros.of(source)
+    calls = list(macros.calls(source))
+    plain = _replaced(source, calls)
+    root = cuda_tree.outline(plain, macros.blanks) if whole else cuda_tree.parse(plain)
+    edits = list(_compound_literals(root, source)) if _COMPOUND.search(source) else []
+    dead: list[tuple[int, int]] = []
+    if whole or _SIGN.search(source):
+        program = not whole and bool(PROGRAM.search(source))
+        hidden = [*_hidden(root, source), *_host_includes(root, program, has)]
+        found = items(root, source, {n.id for n in hidden}, macros)
+        unneeded = _unneeded(found)
+        kept = [i for i in found if i not in unneeded]
+        dead = [(n.start_byte, n.end_byte) for n in hidden] + [(i.from_, i.end) for i in unneeded]
+        dead += [(a, b) for a, b, stand_in in calls if not stand_in and not _is_inside(a, b, kept)]
+        edits += [e for i in kept for e in _deletions(i)]
+        edits += list(_unknown_namespaces(found, source)) if whole else []
+    if not dead and not edits:
         return source, ()
-    text = source
-    for n in dead:
-        end = n.end_byte
-        if n.type in (*_RECORDS, "enum_specifier") and n.next_sibling and n.next_sibling.type == ";":
-            end = n.next_sibling.end_byte
-        line = text.rfind("\n", 0, n.start_byte) + 1
-        start = _LEAD.search(text, line, n.start_byte).start()
-        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
-    lines = sorted({k for n in dead for k in range(n.start_point[0] + 1, _last_line(n) + 1)})
+    text = _replaced(source, [*edits, *((a, b, "") for a, b in dead)])
+    places = [(max(a - len(source) + len(file), 0), b - len(source) + len(file)) for a, b in dead]
+    lines = sorted({k for a, b in places if b > 0 for k in _lines_of(file, a, b)})
+    if not lines:
+        return text, ()
     said = f"Host code in {_ranges(lines)} is left out: only kernels and what they call run here."
-    return text, (Diagnostic("note", said, name, lines[0], 0, source.split("\n")[lines[0] - 1]),)
+    return text, (Diagnostic("note", said, name, lines[0], 0, file.split("\n")[lines[0] - 1]),)
 
 
-def _last_line(n: Node) -> int:
-    return n.end_point[0] + (n.end_point[1] > 0)
+def _replaced(text: str, edits: Iterable[Edit]) -> str:
+    """The text after some edits, with every line in its place; of two that overlap, the one that begins first counts."""
+    pieces, at = [], 0
+    for start, end, new in sorted(edits, key=lambda e: (e[0], -e[1] if e[0] < e[1] else 0)):
+        if end < at or end == at and start < end:
+            continue
+        start = max(start, at)
+        old = text[start:end]
+        pieces += [
+            text[at:start],
+            new,
+            re.sub(r"[^\n]", " ", old)[len(new) if "\n" not in old[: len(new)] else 0 :],
+        ]
+        at = end
+    return "".join([*pieces, text[at:]])
+
+
+def _lines_of(text: str, start: int, end: int) -> range:
+    """The lines with something in a part of the text."""
+    part = text[start:end]
+    start += len(part) - len(part.lstrip())
+    first = text.count("\n", 0, start) + 1
+    return range(first, first + text[start:end].rstrip().count("\n") + 1) if part.strip() else range(0)
 
 
 def _ranges(lines: list[int]) -> str:
@@ -143,9 +149,20 @@ def _header(include: Node) -> str:
     return found[1] if found else ""
 
 
-def _hidden(root: Node) -> Iterator[Node]:
+def _host_includes(root: Node, program: bool, has: Callable[[str], bool]) -> Iterator[Node]:
+    for n in outside_functions(root):
+        if n.type == "preproc_include":
+            header = _header(n)
+            if is_host(header) or program and b"<" in n.text and not has(header):
+                yield n
+
+
+def _hidden(root: Node, source: str) -> Iterator[Node]:
     """What `#ifndef __CUDACC_RTC__` and the like exclude, since it is defined here."""
-    for n in _all(root, "preproc_ifdef", "preproc_if"):
+    conditionals = ("preproc_ifdef", "preproc_if")
+    for n in cuda_tree.walk(root) if "__CUDACC_RTC__" in source else ():
+        if n.type not in conditionals:
+            continue
         asked = n.child_by_field_name("name") or n.child_by_field_name("condition")
         match = _RTC.fullmatch(re.sub(r"\s", "", asked.text.decode())) if asked else None
         if not match:
@@ -157,135 +174,92 @@ def _hidden(root: Node) -> Iterator[Node]:
             yield from other.children[1:]
 
 
-def _items(root: Node, source: str, skipped: set[int]) -> list[Item]:
-    """All declarations outside functions, also in namespaces, `extern "C"` and conditionals; methods are
-    separate items, unless they are annotated or special."""
-    # macros that stand for `__device__` and the like
-    device = {name for name, value, _ in cuda_tree.macros(root, source) if _DEVICE.search(value)}
-    found, stack = [], [root]
-    while stack:
-        outer, last = stack.pop(), 0
-        for n in outer.children:
-            body = n.child_by_field_name("body")
-            if n.id in skipped:
-                pass
-            elif n.type in _INSIDE:
-                stack.append(n)
-            elif body and body.type == "declaration_list":
-                stack.append(body)
-            elif n.is_named and n.type != "comment":
-                methods = [_item(m, source, m.start_byte, device) for m in _methods(n)]
-                methods = [m for m in methods if not m.device]
-                found += [_item(n, source, last or outer.start_byte, device, methods), *methods]
-            last = n.end_byte
-    return found
-
-
-def _item(n: Node, source: str, start: int, device: set[str], methods: Iterable[Item] = ()) -> Item:
-    """start: where macros before the declaration, invisible to the parser, may begin."""
-    inner = n
-    while inner.type in ("template_declaration", "linkage_specification") and inner.named_children:
-        inner = inner.named_children[-1]
-    item = Item(n, set(_declared(inner)), function=inner.type == "function_definition")
-    own, last = [m.node for m in methods], ""
-    for token in cuda_tree.tokens(n):
-        if any(m.start_byte <= token.start_byte < m.end_byte for m in own):
-            continue
-        text = token.text.decode()
-        if last and text in ("(", "<", "<<<"):
-            item.called.add(last)
-        last = text if re.fullmatch(r"[A-Za-z_]\w*", text) else ""
-        if last:
-            item.words.add(text)
-    body = inner.child_by_field_name("body") if item.function else None
-    head = source[start : body.start_byte if body else n.end_byte]
-    words = set(re.findall(r"\w+", head))
-    variables = {v for d in _all(n, *_VARIABLES) for v in _declared(d)} | {
-        _declarator_name(p) for p in _all(n, *_PARAMETERS)
-    }
-    item.words -= variables - item.names
-    item.device = bool(_DEVICE.search(head) or words & device or "constexpr" in words)
-    item.host = not item.device and (
-        "main" in item.names or item.function and bool(_PROGRAM.search(n.text.decode()))
-    )
-    if inner.type.startswith("preproc_") and (value := inner.child_by_field_name("value")):
-        item.words |= (named := set(re.findall(r"[A-Za-z_]\w*", value.text.decode())))
-        item.called |= named
-    return item
-
-
-def _methods(record: Node) -> Iterator[Node]:
-    """Member functions, except constructors, destructors and operators."""
-    own = {
-        _last_word(name)
-        for kind in _RECORDS
-        for n in _all(record, kind)
-        if (name := n.child_by_field_name("name"))
-    }
-    for n in _all(record, "function_definition"):
-        if n.parent.type == "field_declaration_list" and (declarator := n.child_by_field_name("declarator")):
-            head = n.text.decode().split("{")[0]
-            if not ("operator" in head or "~" in head or _declarator_name(declarator) in own):
-                yield n
-
-
-def _declared(n: Node) -> Iterator[str]:
-    """The names that a declaration introduces; none if it is not recognised as a declaration."""
-    if n.type in (*_RECORDS, "enum_specifier") or n.type in (
-        "alias_declaration",
-        "namespace_alias_definition",
-    ):
-        if name := n.child_by_field_name("name"):
-            yield _last_word(name)
-        yield from (_last_word(c) for c in _all(n, "enumerator"))
-    elif n.type in ("function_definition", "type_definition", "template_instantiation", *_VARIABLES):
-        for declarator in n.children_by_field_name("declarator"):
-            yield _declarator_name(declarator)
-        kind = n.child_by_field_name("type")
-        if kind and kind.child_by_field_name("body"):
-            yield from _declared(kind)
-    elif n.type == "using_declaration":
-        used = n.named_children[-1].text.decode()
-        if used in _HOST_NAMESPACES or not any(c.type == "namespace" for c in n.children):
-            yield _last_word(n.named_children[-1])
-    elif n.type in ("preproc_def", "preproc_function_def"):
-        yield n.child_by_field_name("name").text.decode()
-
-
-def _declarator_name(n: Node) -> str:
-    while inner := n.child_by_field_name("declarator") or next(
-        (c for c in n.named_children if c.type.endswith("declarator")), None
-    ):
-        n = inner
-    return _last_word(n)
-
-
-def _last_word(n: Node) -> str:
-    words = re.findall(r"[A-Za-z_]\w*", re.sub(r"<.*>", "", n.text.decode().split("=")[0]))
-    return words[-1] if words else ""
-
-
-def _all(n: Node, *kinds: str) -> Iterator[Node]:
-    return (c for c in cuda_tree.walk(n) if c.type in kinds)
-
-
-def _unneeded(items: list[Item]) -> Iterator[Node]:
+def _unneeded(found: list[Item]) -> set[Item]:
     """The declarations that device code does not use, even indirectly."""
-    needed = [i for i in items if i.device or not i.names]  # grows
-    host = {name for i in items if i.host for name in i.names}
-    for item in items:  # `template void run<int>(int*);` goes with its template
-        item.host |= item.node.type == "template_instantiation" and not item.device and item.names <= host
-    waiting = dict.fromkeys(i for i in items if i.names and not i.device and not i.host)
-    by_name: dict[tuple[bool, str], list[Item]] = {}
+    needed = [i for i in found if not i.outer and (i.device or not i.names and not i.macro)]  # grows
+    host = {name for i in found if i.host for name in i.names}
+    methods = {(name, m) for i in found for name in i.names for m in i.device_methods}
+    special = {name for i in found if i.special for name in i.names}
+    for item in found:
+        if item.of_class and not item.device:  # as it is declared in its class
+            (name,) = item.names
+            item.device = (item.of_class, name) in methods
+            item.host = not item.device and item.of_class in special and name in (item.of_class, "operator")
+    needed = [
+        i for i in found if not i.outer and (i.device or not i.names and not i.macro and not i.host)
+    ]  # grows
+    host = {name for i in found if i.host for name in i.names}
+    for item in found:  # `template void run<int>(int*);` goes with its template
+        goes = item.node.type == "template_instantiation" and not item.device and item.names <= host
+        item.host = item.host or goes
+    shared = {name for i in found if i.function and i.device for name in i.names}
+    waiting = dict.fromkeys(i for i in found if (i.names or i.outer) and not i.device and not i.host)
+    by_name: dict[tuple[str, str], list[Item]] = {}
     for item in waiting:
+        kind = "method" if item.outer else "function" if item.function else ""
         for name in item.names:
-            by_name.setdefault((item.function, name), []).append(item)
-    for item in needed:
-        for key in (*((False, word) for word in item.words), *((True, name) for name in item.called)):
-            found = [other for other in by_name.pop(key, ()) if other in waiting]
-            needed += found
-            for other in found:
+            by_name.setdefault((kind, name), []).append(item)
+    members: set[str] = set()
+    while needed:
+        item = needed.pop()
+        words, called, own = item.uses
+        members |= own - shared
+        for key in (*(("", word) for word in words), *(("function", name) for name in called - shared)):
+            more = [other for other in by_name.pop(key, ()) if other in waiting]
+            needed += more
+            for other in more:
                 del waiting[other]
-    yield from (
-        i.node for i in (*waiting, *(i for i in items if i.host)) if not i.node.type.startswith("preproc_")
-    )
+        if not needed:  # a method is called, of a class that is needed
+            for name in members:
+                more = [
+                    i for i in by_name.get(("method", name), ()) if i in waiting and i.outer not in waiting
+                ]
+                needed += more
+                for other in more:
+                    del waiting[other]
+    gone = {i for i in (*waiting, *(i for i in found if i.host)) if not i.macro}
+    return gone | {i for i in found if i.outer in gone}
+
+
+def _deletions(item: Item) -> Iterator[Edit]:
+    """Its host constructors and operators as `= delete`, and destructors as empty, since a derived class calls them; those
+    with types of host libraries go."""
+    for node in item.special:
+        start, head, end = parts(node)
+        text = item.text[start:head]
+        if "std::" in text:
+            yield node.start_byte, end, ""
+        elif "~" in text:
+            yield start, start, "__device__ "
+            yield head, end, " {}"
+        else:
+            yield head, end, " = delete;"
+
+
+def _unknown_namespaces(found: list[Item], source: str) -> Iterator[Edit]:
+    """A namespace whose headers are all left out is still there for `using namespace`."""
+    known = None
+    for item in found:
+        if item.node.type == "using_declaration" and any(c.type == "namespace" for c in item.node.children):
+            known = known or {*_NAMESPACE.findall(re.sub(r"\busing\s+namespace\b", "", source))}
+            used = item.node.named_children[-1].text.decode().strip(":")
+            if used.split("::")[0] not in known and re.fullmatch(r"\w+(?:::\w+)*", used):
+                parts = used.split("::")
+                opened = "".join(f"namespace {p}{{" for p in parts) + "}" * len(parts)
+                yield item.node.start_byte, item.node.end_byte, f"{opened} using namespace {used};"
+
+
+def _is_inside(start: int, end: int, kept: list[Item]) -> bool:
+    return any(i.start < end and start < i.end for i in kept)
+
+
+def _compound_literals(root: Node, source: str) -> Iterator[Edit]:
+    """`(struct P){1, 2}`, which C and g++ have, as `P{1, 2}`."""
+    for n in cuda_tree.walk(root):
+        if n.type == "compound_literal_expression" and n.children[0].type == "(":
+            opening, kind, closing = n.children[:3]
+            name = kind.text.decode()
+            if closing.type == ")" and re.fullmatch(r"(?:struct\s+)?[A-Za-z_][\w:]*", name):
+                text = source[opening.start_byte : closing.end_byte]
+                plain = name.split()[-1]
+                yield opening.start_byte, closing.end_byte, " " * (len(text) - len(plain)) + plain

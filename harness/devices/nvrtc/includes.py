@@ -62,6 +62,7 @@ class Include:
     quoted: bool
     line: int
     column: int
+    directive: bool = True  # not __has_include
 
 
 class Refused(CompileError):
@@ -106,14 +107,14 @@ class _Text:
         return Refused(f"{self.name}:{line}: {message}", (diagnostic,))
 
 
-def scan(source: str, name: str = "kernel.cu") -> list[Include]:
-    """The headers that a source names, in order.
+def scan(source: str, name: str = "kernel.cu", most: int = MAX_SOURCE) -> list[Include]:
+    """The headers that a source of at most so many characters names, in order.
 
     Raises Refused for what cannot be decided or would change the student's line numbers: computed includes,
     #include_next, #import, #embed, #line.
     """
-    if len(source) > MAX_SOURCE:
-        raise Refused(f"{name} has {len(source) >> 10} KB; more than {MAX_SOURCE >> 10} KB is not a kernel")
+    if len(source) > most:
+        raise Refused(f"{name} has {len(source) >> 10} KB; more than {most >> 10} KB is not a kernel")
     text = _Text(source, name)
     if "\0" in source:
         raise text.refuse(text.spliced(source.index("\0")), "the file contains a NUL character")
@@ -214,7 +215,9 @@ def _check(text: _Text, position: int, found: list[Include]) -> int:
         raise text.refuse(position, f'{what} needs a plain "header" or <header> here, not a macro')
     quoted = header["quoted"] is not None
     line, column = text.place(start)
-    found.append(Include(header["quoted"] if quoted else header["angled"], quoted, line, column))
+    found.append(
+        Include(header["quoted"] if quoted else header["angled"], quoted, line, column, bool(directive))
+    )
     return header.end()
 
 

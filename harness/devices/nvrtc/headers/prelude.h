@@ -97,6 +97,9 @@ typedef unsigned long long CUsurfObject;
 #define PRIX32 "X"
 #define PRIX64 "llX"
 
+#define register  // C++17 has none; nvcc warns and goes on
+#define __extension__
+
 #define FLT_RADIX 2
 #define FLT_MANT_DIG 24
 #define FLT_DIG 6
@@ -232,6 +235,57 @@ using ::tan;
 using ::tanh;
 using ::tgamma;
 using ::trunc;
+
+using ::acosf;
+using ::acoshf;
+using ::asinf;
+using ::asinhf;
+using ::atanf;
+using ::atan2f;
+using ::atanhf;
+using ::cbrtf;
+using ::ceilf;
+using ::copysignf;
+using ::cosf;
+using ::coshf;
+using ::erff;
+using ::erfcf;
+using ::expf;
+using ::exp2f;
+using ::expm1f;
+using ::fabsf;
+using ::fdimf;
+using ::floorf;
+using ::fmaf;
+using ::fmaxf;
+using ::fminf;
+using ::fmodf;
+using ::frexpf;
+using ::hypotf;
+using ::ldexpf;
+using ::lgammaf;
+using ::logf;
+using ::log10f;
+using ::log1pf;
+using ::log2f;
+using ::logbf;
+using ::lrintf;
+using ::lroundf;
+using ::modff;
+using ::nearbyintf;
+using ::nextafterf;
+using ::powf;
+using ::remainderf;
+using ::rintf;
+using ::roundf;
+using ::scalbnf;
+using ::sinf;
+using ::sinhf;
+using ::sqrtf;
+using ::tanf;
+using ::tanhf;
+using ::tgammaf;
+using ::truncf;
 
 using ::memcpy;
 using ::memset;
