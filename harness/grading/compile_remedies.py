@@ -342,7 +342,8 @@ REMEDIES: tuple[tuple[str, str | Callable[[Seen], str]], ...] = (
     ),
     (
         r"device-side kernel launch",
-        "A kernel is launched by the host, here by the grader: delete the call with <<< >>>.",
+        "A kernel that launches another is dynamic parallelism, which is not supported here: delete the call with <<< >>>;"
+        " kernels are launched by the host.",
     ),
     (
         r'namespace "std" has no member "(cout|endl|cerr)"|"(cout|endl)" is undefined',

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..launching import Launch
 from .array import Array
-from .explain import heap
+from .explain import barriers, heap
 from .explain.faults import Diagnosis
 from .explain.unset import unset_outputs
 from .run.printf import Output
@@ -185,6 +185,8 @@ class Execution:
             result.hazards = self.arena.pool.hazards()
         if launch.kept or self.module.tracking:
             self.diagnose(launch, result)
+        if self.plan.launch.grid_sync:
+            result.notes.append(barriers.cooperative(Diagnosis(self)))
         if self.module.lowered.heap and self.device.heap.used:
             result.notes += heap.leaks(Diagnosis(self))
         return result

@@ -139,12 +139,13 @@ class Waits:
         functions = (self.graph.functions[f] for f in self.graph.closure(name))
         return any(f.body is not None and spinning_loops(f, self.touches_order) for f in functions)
 
-    def syncs_grid(self, name: str) -> bool:
-        """Whether a kernel synchronises its whole grid; merely reading the grid's size does not count."""
+    def grid_barriers(self, name: str) -> list[int]:
+        """The lines where a kernel synchronises its whole grid; merely reading the grid's size does not count."""
+        if not self.graph.reads_special(name, "%envreg"):
+            return []
         functions = (self.graph.functions[f] for f in self.graph.closure(name))
-        return self.graph.reads_special(name, "%envreg") and any(
-            f.body is not None and grid_waits(f) for f in functions
-        )
+        waits = [f.body[p] for f in functions if f.body is not None for p in grid_waits(f)]
+        return sorted({self.graph.location(ins, name).line for ins in waits})
 
     def meets(self, name: str) -> bool:
         """Whether blocks of a kernel communicate through memory, so that they must take turns."""

@@ -32,6 +32,7 @@ class KernelInfo:
     dynamic: str  # the PTX name of its array; "" where it has none, or several
     coroutine: bool
     grid_sync: bool  # it synchronises the whole grid: all blocks must be resident
+    grid_line: int  # the first line where it does
     resident: bool  # its blocks may wait for one another, so as many as fit run in turns
     recursive: bool  # it needs a worker's large stack
     max_threads: int

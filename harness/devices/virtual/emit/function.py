@@ -80,7 +80,7 @@ def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
     arrays, static, dynamic = unit.shared_layout(f)
     external = [v.name for v in unit.facts.shared[f.name] if v.extern]
     graph, waits, barriers = unit.graph, unit.waits, unit.barriers
-    params = tuple(_parameters(f))
+    params, grid = tuple(_parameters(f)), waits.grid_barriers(f.name)
     stored, variables = _stored(f, unit, params) if waits.interleaved else (None, False)
     return KernelInfo(
         f.name,
@@ -91,7 +91,8 @@ def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
         dynamic_offset=dynamic,
         dynamic=external[0] if len(external) == 1 else "",
         coroutine=coroutine,
-        grid_sync=waits.syncs_grid(f.name),
+        grid_sync=bool(grid),
+        grid_line=grid[0] if grid else 0,
         resident=coroutine and waits.meets(f.name),
         recursive=any(map(graph.is_recursive, graph.closure(f.name))),
         max_threads=f.max_threads,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ....errors import KernelFault
 from ..analyse.warps import WARP
 from ..runtime.abi import AT_ARRIVED, AT_COUNT, AT_NONE, AT_VOTES
 from .wording import coordinates, lanes_of, triple
@@ -117,6 +118,21 @@ def missing_block(d: Diagnosis, record) -> dict:
         headline="Barrier error detected. Divergent block(s) in grid",
         explanation=f"{waiting} block{'s' * (waiting != 1)} wait{'s' * (waiting == 1)} at this barrier of the grid; block"
         f" {block} never arrives{rest}. Every block of the grid must reach the same grid.sync().",
+    )
+
+
+def cooperative(d: Diagnosis) -> KernelFault:
+    """A note about a barrier of the grid that has opened."""
+    line = d.run.kernel.info.grid_line
+    return KernelFault(
+        kind="cooperative-launch",
+        headline="Cooperative launch",
+        explanation="This barrier of the grid opens only in a cooperative launch (cudaLaunchCooperativeKernel), as here: after"
+        " <<< >>> a GPU ends the kernel at it, with an unspecified launch failure.",
+        file=d.run.module.name,
+        line=line,
+        source=d.source_line(line),
+        severity="note",
     )
 
 

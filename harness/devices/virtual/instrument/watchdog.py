@@ -48,7 +48,7 @@ class _Watchdog:
         self.counted = Check.SEGMENTS in checks  # lanes wait for one another, so each has its own slice
         self.suspends = function.entry and (waits.may_wait(name) or self.counted)
         self.in_vain = Check.RACES in checks  # the runtime notices threads that poll unchanged memory
-        self.polls = self.suspends and Check.BARRIERS in checks and waits.syncs_grid(name)
+        self.polls = self.suspends and Check.BARRIERS in checks and bool(waits.grid_barriers(name))
         self.takes_turns, self.loops = waits.takes_turns(name), waits.loops(name)
         self.labels = {item.name: p for p, item in enumerate(function.body) if isinstance(item, Label)}
         self.inserts, self.serial, self.switches = Inserts(function), 0, {}

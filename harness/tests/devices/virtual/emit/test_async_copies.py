@@ -220,7 +220,7 @@ namespace cg = cooperative_groups;
     auto grid = cg::this_grid();
     int i = blockIdx.x * blockDim.x + threadIdx.x, last = gridDim.x * blockDim.x - 1;
     out[i] = i;
-    grid.sync();
+    grid.sync();  // FIRST
     float other = out[last - i];
     grid.sync();
     out[i] = other;
@@ -262,7 +262,9 @@ def grids():
 @pytest.mark.parametrize("checks", FLAVOURS)
 def test_grid_sync(grids, checks):
     out = zeros(512, checks=checks)
-    grids[checks].get_function("reverse")(8, 64, (out,))
+    done = grids[checks].get_function("reverse")(8, 64, (out,))
+    told = [(note.kind, note.line) for note in done.notes]
+    assert told == [("cooperative-launch", line_of(GRID, "FIRST"))] * (checks == "full")
     assert (out.get() == numbers(512)[::-1]).all()
     with pytest.raises(LaunchError, match="together") as caught:
         grids[checks].get_function("reverse")(5000, 1, (zeros(5000, checks=checks),))
