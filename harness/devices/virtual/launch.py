@@ -186,7 +186,7 @@ class Execution:
         if launch.kept or self.module.tracking:
             self.diagnose(launch, result)
         if self.plan.launch.grid_sync:
-            result.notes.append(barriers.cooperative(Diagnosis(self)))
+            result.notes.append(barriers.cooperative(self))
         if self.module.lowered.heap and self.device.heap.used:
             result.notes += heap.leaks(Diagnosis(self))
         return result

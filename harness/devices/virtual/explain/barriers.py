@@ -121,17 +121,15 @@ def missing_block(d: Diagnosis, record) -> dict:
     )
 
 
-def cooperative(d: Diagnosis) -> KernelFault:
-    """A note about a barrier of the grid that has opened."""
-    line = d.run.kernel.info.grid_line
+def cooperative(run) -> KernelFault:
+    """A note about a barrier of the grid that has opened, in a launch's Execution."""
     return KernelFault(
         kind="cooperative-launch",
         headline="Cooperative launch",
         explanation="This barrier of the grid opens only in a cooperative launch (cudaLaunchCooperativeKernel), as here: after"
         " <<< >>> a GPU ends the kernel at it, with an unspecified launch failure.",
-        file=d.run.module.name,
-        line=line,
-        source=d.source_line(line),
+        file=run.module.name,
+        line=run.kernel.info.grid_line,
         severity="note",
     )
 
