@@ -53,9 +53,21 @@ class Influence:
             for f, i in places
         )
 
-    def ends_waiting(self, found: set) -> bool:
-        """Whether it includes the end of a loop that only waits: it stores nothing and meets nobody."""
-        return any(("register", f, self.functions[f].body[i].pred) in found for f, i in self._ends_of_waiting)
+    def is_awaited(self, places: Iterable[Place]) -> bool:
+        """Whether a value read there, without passing through memory, ends a loop that only waits."""
+
+        def after(node: tuple) -> Iterable[tuple]:
+            return [n for n in self._after(node) if n[0] in ("register", "parameter")]
+
+        places = list(places)
+        start = [n for place in places for n in self._done(*place)]
+        found = reached((n for n in start if n[0] in ("register", "parameter")), after)
+        ends = {("register", f, self.functions[f].body[i].pred): f for f, i in self._ends_of_waiting}
+        called = {name for kind, name, _ in start if kind == "block"}  # a function that takes a lock, perhaps
+        return any(end in found or f in called and not self._is_trusted(f) for end, f in ends.items())
+
+    def _is_trusted(self, name: str) -> bool:
+        return all(i.at.trusted for i in self.functions[name].body if isinstance(i, Instruction))
 
     def is_used(self, places: Iterable[Place]) -> bool:
         """Whether the result of one of these instructions is used."""

@@ -8,14 +8,12 @@ race that decides who reaches a barrier from one that comes about because some d
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....errors import KernelFault
-from ..analyse.influence import Influence
-from ..runtime.abi import FAULTS, INFO_ATOMIC, INFO_WRITE, ORIGIN_SITE, USE
+from ..runtime.abi import FAULTS, ORIGIN_SITE, USE
 
 if TYPE_CHECKING:
     from .faults import Diagnosis
@@ -61,7 +59,7 @@ def _rank(one: Found) -> int:
 
 class _Causes:
     def __init__(self, diagnosis: Diagnosis, found: list[Found]):
-        self.diagnosis, self.found = diagnosis, found
+        self.diagnosis, self.found, self.influence = diagnosis, found, diagnosis.influence
         self.sites = diagnosis.run.module.lowered.sites
         self._at: dict[int, list] = {}  # site -> its places
         self._reached: dict[int, set] = {}  # race -> what the value read there may reach
@@ -123,10 +121,6 @@ class _Causes:
 
     # -- what values decide -----------------------------------------------------------------------------
 
-    @cached_property
-    def influence(self) -> Influence:
-        return Influence(self.diagnosis.owners.pointers)
-
     def _places(self, site: int) -> list:
         if site not in self._at:
             self._at[site] = self.influence.at(*self.sites[site])
@@ -139,9 +133,8 @@ class _Causes:
             if f.kind == _UNSET:
                 sites, written = [int(record["extra"]) >> ORIGIN_SITE], []
             else:
-                extra, sides = int(record["extra"]), (int(record["other_site"]), int(record["site"]))
-                both = tuple(zip((extra >> 32, extra & 0xFFFFFFFF), sides, strict=True))
-                sites = [s for info, s in both if info & INFO_ATOMIC or not info & INFO_WRITE]
+                sides = int(record["other_site"]), int(record["site"])
+                sites = self._sites_read(record)
                 written = [] if sites and not f.no_barrier else sides
             found = self.influence.of_values(p for s in sites for p in self._places(s))
             found |= self.influence.of_memory(p for s in written for p in self._places(s))
@@ -161,4 +154,10 @@ class _Causes:
         """Whether race `a` is for what should order the accesses of race `b`: a flag, a lock, a barrier in memory."""
         record = self.found[b][0]
         places = [p for s in ("site", "other_site") for p in self._places(int(record[s]))]
-        return self.influence.ends_waiting(self._read(a)) or self.influence.decides(self._read(a), places)
+        read = (p for s in self._sites_read(self.found[a][0]) for p in self._places(s))
+        return self.influence.is_awaited(read) or self.influence.decides(self._read(a), places)
+
+    def _sites_read(self, record) -> list[int]:
+        """The sites of a race that read."""
+        sides = zip(self.diagnosis.accesses(record), (record["other_site"], record["site"]), strict=True)
+        return [int(site) for how, site in sides if how != "Write"]

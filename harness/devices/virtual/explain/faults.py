@@ -6,9 +6,12 @@ explanation: one plain sentence.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ....course.cuda_text import read
 from ....errors import KernelFault, Place
 from ...nvrtc.symbols import demangle
+from ..analyse.influence import Influence
 from ..ptx.ir import Register
 from ..ptx.parse import instruction
 from ..run.arena import Owner
@@ -76,6 +79,10 @@ class Diagnosis:
         all_ = in_order(self, all_)
         faults = [f for f in all_ if f.severity != "note"]
         return faults, [] if faults else all_  # with a fault, a note is only its consequence
+
+    @cached_property
+    def influence(self) -> Influence:
+        return Influence(self.owners.pointers)
 
     # -- pieces -----------------------------------------------------------------------------------
 

@@ -69,8 +69,14 @@ class Owners:
         space = self._space(address, shared)
         if image := self._image(address):
             return image
-        found = [owner for origin in self._origins(site) if (owner := self._of_origin(origin, address))]
         beside = self._beside(address, space)
+        elsewhere = space != "local" and beside is not None and beside.contains(address)
+        found = [
+            owner
+            for origin in self._origins(site)
+            if not (elsewhere and origin.kind == "local")  # a pointer that is kept in a local variable
+            and (owner := self._of_origin(origin, address))
+        ]
         if len({(o.name, o.start) for o in found}) == 1:
             return found[0]
         if len(holding := {o for o in found if o.contains(address)}) == 1:  # one of several passed

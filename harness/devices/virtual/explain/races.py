@@ -7,125 +7,16 @@ atomic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 
-from ....course.cuda_pieces import Piece
-from ....course.cuda_text import CudaText, read
-from ..analyse.dataflow import reached
-from ..ptx.callgraph import branch_targets
-from ..ptx.ir import Function, Instruction, Label
-from ..run.arena import Owner
+from ....course.cuda_text import read
+from ..analyse.paths import Paths, is_barrier
 from ..runtime.abi import SCOPE_SHIFT, SCOPES
+from .elements import Elements
+from .handshakes import handshake
 from .wording import ONE_THREAD, triple
 
 _VERBS = {"Read": "reads", "Write": "writes", "Atomic": "atomically changes"}
-_FENCES = "a lock or flag orders them only with a __threadfence() before it is passed on and another after it is seen"
-LARGEST_VALUE = 16  # bytes: a float4
-
-
-class Paths:
-    """The paths that a kernel's threads can take from one instruction to another with no barrier in between.
-
-    functions: the kernel, then its callees. warp: whether synchronisation within a warp counts as a barrier
-    too.
-    """
-
-    def __init__(self, functions: list[Function], warp: bool):
-        self.functions, self.warp = functions, warp
-
-    def free(
-        self, start: Iterable[tuple[str, int]], end: Iterable[tuple[str, int]], barriers: bool = True
-    ) -> bool:
-        """Is there a path from one of these places to another? barriers: one without a barrier."""
-        return any(
-            place in self._reached(function, at, barriers)
-            for function, at in start
-            for other, place in end
-            if other == function
-        )
-
-    def barriers_after(self, start: Iterable[tuple[str, int]]) -> set[int]:
-        """The lines of the first barriers on the paths from these places."""
-        return {
-            self._bodies[function][i].at.line
-            for function, at in start
-            for i in self._reached(function, at, True)
-            if self._stops(function, i)
-        }
-
-    def places(self, at, text: str) -> list[tuple[str, int]]:
-        """The places of the instruction `text` of this line, as (function, position); in its function's
-        callers, the call."""
-        found = [
-            (name, i)
-            for name, body in self._bodies.items()
-            for i, item in enumerate(body)
-            if isinstance(item, Instruction) and item.at == at and str(item) == text
-        ]
-        for function, _ in found:
-            found += [(name, i) for name, i in self._calls.get(function, ()) if (name, i) not in found]
-        return found
-
-    @cached_property
-    def _bodies(self) -> dict[str, list]:
-        return {f.name: f.body for f in self.functions if f.body is not None}
-
-    @cached_property
-    def _calls(self) -> dict[str, list[tuple[str, int]]]:
-        """Function -> where it is called."""
-        found: dict[str, list[tuple[str, int]]] = {}
-        for name, body in self._bodies.items():
-            for i, item in enumerate(body):
-                if isinstance(item, Instruction) and item.op.flow == "call":
-                    found.setdefault(item.called[1], []).append((name, i))
-        return found
-
-    @cached_property
-    def _waiting(self) -> set[str]:
-        """The functions that contain a barrier, or call one that does."""
-        own = (name for name, body in self._bodies.items() if any(map(self._is_barrier, body)))
-        return reached(own, lambda name: (caller for caller, _ in self._calls.get(name, ())))
-
-    def _is_barrier(self, item) -> bool:
-        if not isinstance(item, Instruction):
-            return False
-        return item.op.collective == "block" or self.warp and (item.op.collective == "warp" or item.op.own)
-
-    def _stops(self, function: str, i: int) -> bool:
-        item = self._bodies[function][i]
-        if isinstance(item, Instruction) and item.op.flow == "call":
-            return item.called[1] in self._waiting
-        return self._is_barrier(item)
-
-    def _reached(self, function: str, at: int, barriers: bool) -> set[int]:
-        """The positions reachable from `at`; with `barriers`, paths end at a barrier."""
-        body = self._bodies[function]
-        labels = {item.name: i for i, item in enumerate(body) if isinstance(item, Label)}
-
-        def after(i: int) -> list[int]:
-            stays = i == len(body) or barriers and self._stops(function, i)
-            return [] if stays else self._next(function, i, labels)
-
-        return reached(self._next(function, at, labels), after) - {len(body)}
-
-    def _next(self, function: str, i: int, labels: dict[str, int]) -> list[int]:
-        item = self._bodies[function][i]
-        if not isinstance(item, Instruction) or not item.op.ends_block:
-            return [i + 1]
-        whole = next(f for f in self.functions if f.name == function)
-        targets = [] if item.op.leaves else [labels[t] for t in branch_targets(whole, item) if t in labels]
-        return targets + [i + 1] * bool(item.pred)
-
-
-def _is_one(owner: Owner | None, file: CudaText, line: int) -> bool:
-    """Is it a variable, not an array, that the block shares? line: one that accesses it."""
-    if owner is None or owner.space != "shared" or owner.nbytes > LARGEST_VALUE:
-        return False
-    named = [p for p in file.whole.all("identifier") if p.code == owner.name and p.line == line]
-    return bool(named) and all(
-        p.outer.kind not in ("subscript_expression", "pointer_expression") for p in named
-    )
 
 
 class Race:
@@ -162,6 +53,9 @@ class Race:
     def of_blocks(self) -> bool:
         return self.first.block != self.last.block
 
+    def writes_in(self, line: int) -> bool:
+        return ("Write", line) in zip(self.accesses, (self.first.line, self.last.line), strict=True)
+
     def reads_in(self, line: int) -> bool:
         return ("Read", line) in zip(self.accesses, (self.first.line, self.last.line), strict=True)
 
@@ -171,6 +65,7 @@ class Told:
 
     def __init__(self, diagnosis, shown: Race, races: list[Race]):
         self.diagnosis, self.shown, self.races = diagnosis, shown, races
+        self.source = Elements(read(diagnosis.run.module.source))
 
     @property
     def order(self) -> tuple:
@@ -180,7 +75,8 @@ class Told:
 
     @cached_property
     def paths(self) -> Paths:
-        return Paths(self.diagnosis.owners.pointers.functions, warp=self.shown.kind == "warp-race")
+        warp = self.shown.kind == "warp-race"
+        return Paths(self.diagnosis.owners.pointers.functions, lambda ins: is_barrier(ins, warp))
 
     @cached_property
     def places(self) -> tuple[list, list]:
@@ -190,11 +86,19 @@ class Told:
     @cached_property
     def by_owner(self) -> bool:
         """Do several threads write one element, with no order defined by the program?"""
-        return (
+        return not self.awaited and (
             self._one_element(self.shown)
             or self.shown.both_write
             and (self.shown.of_blocks or self._in_one_stretch() or self._on_two_branches())
         )
+
+    @cached_property
+    def awaited(self) -> bool:
+        """Does one of the threads wait in a loop for what the other writes?"""
+        race, influence = self.shown, self.diagnosis.influence
+        if set(race.accesses) != {"Read", "Write"}:
+            return False
+        return influence.is_awaited(self.places[race.accesses.index("Read")])
 
     def _one_element(self, race: Race) -> bool:
         """Do both threads write the element at one place, or update it there?"""
@@ -204,8 +108,9 @@ class Told:
         if set(race.accesses) != {"Read", "Write"}:
             return False
         if race.first.line != line:
-            return race.of_blocks and self._is_kept(race)
-        return self._changes_one(race, line) or any(
+            met = any(r.both_write and r.one_place and race.writes_in(r.last.line) for r in self.races)
+            return (race.of_blocks or met) and self.source.is_kept(race)
+        return self.source.changes_one(race, line) or any(
             r.both_write
             and r.one_place
             and r.last.line == line
@@ -225,9 +130,20 @@ class Told:
                 f" benign on today's hardware, but CUDA does not promise it: {ordered}let one thread write each element, or"
                 " write it with an atomic, such as atomicExch()."
             )
+        if self.awaited:
+            read, written = (
+                getattr(race, ("first", "last")[race.accesses.index(how)]) for how in ("Read", "Write")
+            )
+            fence = "__threadfence()" if race.of_blocks else "__threadfence_block()"
+            return (
+                f"{self.diagnosis.both(race.last, race.first)}: one waits for {self._element()} to change (line {read.line}), which"
+                f" the other writes (line {written.line}). What threads wait for must be volatile or changed by atomics, with a"
+                f" {fence} directly before it is written and another after the wait."
+            )
         if self.by_owner:
             verb = "update" if self.updates or set(race.accesses) == {"Read", "Write"} else "write"
-            remedy = f"{self._owner()} {_FENCES[0].upper()}{_FENCES[1:]}." if self.by_flags else self._owner()
+            says = self.handshake
+            remedy = f"{says[0].upper()}{says[1:]}." if says else self._owner()
             return f"{self.diagnosis.both(race.last, race.first)} both {verb} {self._element()}{self._lines()}. {remedy}"
         who = self._who()
         # a copy continues past barriers, until it is waited for
@@ -265,19 +181,28 @@ class Told:
         first, last = self.places
         if not first or not last:
             return False
-        return not self.paths.free(first, last, barriers=False) and not self.paths.free(
-            last, first, barriers=False
+        return not self.paths.free(first, last, stopping=False) and not self.paths.free(
+            last, first, stopping=False
         )
 
     def _in_one_stretch(self) -> bool:
-        """Do two lines write the element with no barrier on the path between them?"""
+        """Do two instructions write the element with no barrier on the path between them?"""
         race, (first, last) = self.shown, self.places
-        return race.both_write and race.first.line != race.last.line and self.paths.free(first, last)
+        either = (
+            self.paths.free(first, last) or race.lines[1] == race.lines[3] and self.paths.free(last, first)
+        )
+        return race.both_write and not race.one_place and either
 
     @cached_property
     def updates(self) -> bool:
-        """Does the line read the array as well as write it?"""
-        return any(r.reads_in(self.shown.last.line) for r in self.races if r.first.line == r.last.line)
+        """Is the element read before it is written, in the same line or in an earlier one?"""
+        line = self.shown.last.line
+        return any(
+            r.reads_in(line)
+            if r.first.line == r.last.line
+            else r.last.line == line and r.accesses == ("Read", "Write") and self.source.is_kept(r)
+            for r in self.races
+        )
 
     @cached_property
     def between_passes(self) -> bool:
@@ -286,8 +211,8 @@ class Told:
         race, line = self.shown, self.shown.last.line
         if race.of_blocks or race.first.line != line or not self.paths.free(self.places[1], self.places[1]):
             return False
-        if self.updates:
-            return len(self._subscripts(race, line)) > 1
+        if self.updates and not self.source.walks(self.shown, line):
+            return len(self.source.subscripts(race, line)) > 1
         return any(r.reads_in(n) for r in self.races for n in (r.first.line, r.last.line) if n != line)
 
     def _owner(self) -> str:
@@ -310,8 +235,10 @@ class Told:
                 "Each element must belong to one thread, or be changed by an atomic alone: its index needs every part of the thread's "
                 f"and the block's number{step}."
             )
-        if _is_one(race.owner, read(self.diagnosis.run.module.source), race.last.line):
-            remedy = "add to it with atomicAdd" if self.updates else "let one thread write it"
+        if self.source.is_one(race.owner, race.last.line):
+            remedy = (
+                "change it with an atomic, such as atomicAdd" if self.updates else "let one thread write it"
+            )
             return (
                 f"There is one {race.owner.name} for the whole block: if each thread needs its own, it must not be __shared__; if "
                 f"all need the same, {remedy}."
@@ -319,9 +246,12 @@ class Told:
         if self.updates:
             return "An element that several threads update needs atomicAdd or another atomic, or a single thread that does it for all."
         if not race.of_blocks and self._in_one_stretch():
-            written = [self._written(line) for line in (race.first.line, race.last.line)]
-            named = f", {written[0]} and {written[1]}" * all(written)
-            return f"Between two barriers, each element must belong to one thread: is the index right in both lines{named}?"
+            lines = dict.fromkeys((race.first.line, race.last.line))
+            written = [self.source.written(race, line) for line in lines]
+            *more, last = dict.fromkeys(code for codes in written for code in codes) if all(written) else [""]
+            named = f"{', '.join(more)} and {last}" if more else last
+            where = "both lines" if len(lines) > 1 else "this line"
+            return f"Between two barriers, each element must belong to one thread: is the index right in {where}{f', {named}' * bool(named)}?"
         parts = "the thread's and the block's number" if race.of_blocks else "the thread's number"
         return (
             f"{ONE_THREAD} every part of {parts}, and does the guard keep out threads that have no element?"
@@ -333,35 +263,63 @@ class Told:
     def _why(self) -> str:
         """Why nothing orders the two accesses, and so what is missing."""
         race = self.shown
+        if self.handshake:
+            return self.handshake
         if race.of_blocks:
             if self._of_one_block():
                 return "an atomic with block scope, such as atomicAdd_block, is safe only within its block"
             if "Atomic" in race.accesses:
-                return "blocks run in any order, and an atomic is safe only against other atomics"
-            if self.by_flags:
-                return f"blocks run in any order, and {_FENCES}"
+                return f"blocks run in any order, and an atomic is safe only against other atomics: {self._atomic_too()}, or do it in another launch"
             return "blocks run in any order: what one needs from another must come from an earlier launch"
-        if race.kind == "warp-race":
-            return "lanes of a warp need not run in lockstep (__syncwarp)"
-        if self.by_flags:
-            return f"there is no __syncthreads() between them, and {_FENCES}"
+        if self._is_released():
+            return f"an atomic is safe only against other atomics: {self._atomic_too()}"
         first, last = self.places
+        missing, lanes = f"there is no {self._barrier()}", ""
+        if race.kind == "warp-race":
+            lanes = "lanes of a warp need not run in lockstep, and "
         if race.first.line == race.last.line and not race.both_write:
             if self.paths.free(last, first) and self.paths.free(first, last):
-                return "there is no __syncthreads() between one iteration of the loop and the next"
-            return "if it is meant to, read into a variable first, then __syncthreads(), then write"
+                return f"{lanes}{missing} between one iteration of the loop and the next"
+            if race.owner and race.owner.space == "global" and max(self.diagnosis.run.grid) > 1:
+                return (
+                    "if it is meant to, store into another array: no barrier orders this block and the others"
+                )
+            return f"if it is meant to, read into a variable first, then {self._barrier()}, then write"
         if first and last and not self.paths.free(first, last):
             if self.paths.free(last, first):
                 after = f"after the barrier in line {min(lines)}, " if (lines := self._between()) else ""
-                return f"{after}there is no __syncthreads() on the path from line {race.last.line} around the loop to line {race.first.line}"
+                return f"{lanes}{after}{missing} on the path from line {race.last.line} around the loop to line {race.first.line}"
             if self._on_two_branches():
-                return "the two lines are on different branches, and a __syncthreads() can only go after both"
-        return "there is no __syncthreads() between them"
+                return (
+                    f"the two lines are on different branches, and a {self._barrier()} can only go after both"
+                )
+            if (lines := self._between()) and self.paths.ends(first):
+                return (
+                    f"thread {triple(race.first.thread)} leaves the kernel before the barrier in line {min(lines)}, which orders"
+                    " only what threads do that reach it"
+                )
+        return f"{lanes}{missing} between them"
+
+    def _is_released(self) -> bool:
+        """Does a plain store come after an atomic access to the same element, as when a lock is released?"""
+        if set(self.shown.accesses) != {"Atomic", "Write"}:
+            return False
+        atomic, stored = self.places if self.shown.accesses[0] == "Atomic" else self.places[::-1]
+        return self.paths.free(atomic, stored) and not self.paths.free(stored, atomic)
+
+    def _atomic_too(self) -> str:
+        """What to put in place of the plain access."""
+        race = self.shown
+        how, place = next(
+            side for side in zip(race.accesses, (race.first, race.last), strict=True) if side[0] != "Atomic"
+        )
+        instead = "atomicExch()" if how == "Write" else "atomicAdd() of 0"
+        return f"use one in line {place.line}, too, such as {instead}"
 
     def _between(self) -> set[int]:
         first, _ = self.places
         return {
-            n for n in self.paths.barriers_after(first) if self.shown.first.line <= n <= self.shown.last.line
+            n for n in self.paths.stops_after(first) if self.shown.first.line <= n <= self.shown.last.line
         }
 
     def _of_one_block(self) -> bool:
@@ -371,56 +329,8 @@ class Told:
         return self.shown.accesses == ("Atomic", "Atomic") and "cta" in scopes
 
     @cached_property
-    def by_flags(self) -> bool:
-        """Is it in global memory, in a kernel whose threads communicate through flags there?"""
-        info, owner = self.diagnosis.run.kernel.info, self.shown.owner
-        return bool(info.turns) and info.ordered and owner is not None and owner.space == "global"
-
-    def _changes_one(self, race: Race, line: int) -> bool:
-        """Does a line name a single element of the array, and both read and write it?"""
-        named = self._named(race, line)
-        return len(self._subscripts(race, line)) == 1 and (len(named) > 1 or named[0].is_updated)
-
-    def _is_kept(self, race: Race) -> bool:
-        """Do two lines read and store one element: does each thread keep it to itself, or believe so?"""
-        lines = dict(zip(race.accesses, (race.first.line, race.last.line), strict=True))
-        stored = next((p for p in self._named(race, lines["Write"]) if self._is_set(p)), None)
-        file = read(self.diagnosis.run.module.source)
-        if not stored or file.function_at(lines["Read"]) != file.function_at(lines["Write"]):
-            return False
-        there = [p for p in file.whole.all("subscript_expression") if p.line == lines["Read"]]
-        same = {"".join(p.code.split()) for p in there if p.indexed.code == stored.indexed.code}
-        names = {p.code for p in stored.all("identifier")}
-        between = [
-            p for p in file.whole.all("identifier") if min(lines.values()) <= p.line <= max(lines.values())
-        ]
-        moved = any(p.code in names and (p.is_updated or self._is_set(p)) for p in between)
-        return same == {"".join(stored.code.split())} and not moved
-
-    def _written(self, line: int) -> str:
-        """The element that a line assigns, as written there."""
-        named = self._named(self.shown, line)
-        return next((" ".join(p.code.split()) for p in named if self._is_set(p)), "")
-
-    @staticmethod
-    def _is_set(p: Piece) -> bool:
-        return p.outer.kind == "assignment_expression" and p.outer.part("left") == p
-
-    def _subscripts(self, race: Race, line: int) -> set[str]:
-        """The different elements of the array that a line names."""
-        return {"".join(piece.code.split()) for piece in self._named(race, line)}
-
-    def _named(self, race: Race, line: int) -> list[Piece]:
-        """The elements of the array that a line names; a kernel may have another name for it."""
-        file = read(self.diagnosis.run.module.source)
-        if _is_one(race.owner, file, line):
-            return [p for p in file.whole.all("identifier") if p.line == line and p.code == race.owner.name]
-        if found := file.subscripts(race.owner.name if race.owner else "", line):
-            return found
-        here = [p for p in file.whole.all("subscript_expression") if p.line == line]
-        stored = {p.indexed.code for p in here if p.is_updated or self._is_set(p)}
-        others = {v for p in here if (v := p.indexed).code not in stored}
-        declared = [file.variable_at(v.code, v.start) for v in others]
-        if len(stored) != 1 or any(v is None or v.value for v in declared):  # may point into the same array
-            return []
-        return file.subscripts(stored.pop(), line)
+    def handshake(self) -> str:
+        """The fences that are missing around what tells the threads to go on."""
+        if "Atomic" in self.shown.accesses or not self.diagnosis.run.kernel.info.turns:
+            return ""
+        return handshake(self.diagnosis.influence, self.shown, *self.places)

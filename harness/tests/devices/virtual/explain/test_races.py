@@ -126,7 +126,7 @@ template <typename T> __device__ __noinline__ void add(T* to, int i) {{
     float* half = out + threadIdx.x / 32 * 32;
     out[threadIdx.x] = half[(threadIdx.x + 1) % 32] + 1;
 }}
-__device__ int flag;
+__device__ int flag; __device__ float total;
 {K}flagged(float* out) {{
     if (threadIdx.x) return;
     if (blockIdx.x == 0) {{
@@ -168,8 +168,62 @@ __device__ int flag;
     __syncthreads();
     sum += out[threadIdx.x];
 }}
+{K}scalar_in_steps(float* out) {{
+    __shared__ float sum;
+    if (threadIdx.x == 0) sum = 0;
+    __syncthreads();
+    float now = sum;
+    now += threadIdx.x;
+    sum = now;
+}}
+{K}four_on_a_line(float* out) {{
+    __shared__ float s[65];
+    int i = threadIdx.x;
+    s[i] = i; s[i + 1] = 2;
+}}
+{K}left(float* out) {{
+    __shared__ float s[64];
+    s[threadIdx.x] = 1;
+    if (threadIdx.x >= 40) return;
+    __syncthreads();
+    out[threadIdx.x] = s[63 - threadIdx.x];
+}}
+{K}last(float* out) {{
+    if (threadIdx.x) return;
+    out[blockIdx.x] = 1;
+    if (atomicAdd(&flag, 1) % gridDim.x == gridDim.x - 1)
+        for (int i = 0; i < gridDim.x; i++) out[32] += out[i];
+}}
+{K}last_of_all(float* out) {{
+    __shared__ bool last;
+    if (blockIdx.x < 2) out[threadIdx.x + 64 * blockIdx.x] = 1;
+    if (threadIdx.x == 0) {{ __threadfence();
+        last = atomicAdd(&flag, 1) % gridDim.x == gridDim.x - 1;
+        __threadfence(); }}
+    __syncthreads();
+    if (last && threadIdx.x == 0) total = out[1] + out[65];
+}}
+{K}awaited(float* out) {{
+    if (threadIdx.x) return;
+    if (blockIdx.x == 0) out[0] = 1;
+    else
+        while (out[0] == 0) __threadfence();
+}}
+{K}in_place(float* out) {{
+    int i = threadIdx.x + 64 * blockIdx.x;
+    if (i < 127) out[i] += out[i + 1];
+}}
+{K}released(float* out) {{
+    __shared__ int lock;
+    if (threadIdx.x == 0) lock = 0;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) {{
+        while (atomicCAS(&lock, 0, 1)) {{}}
+        lock = 0;
+    }}
+}}
 """
-FENCES = "a lock or flag orders them only with a __threadfence() before it is passed on and another after it is seen."
+FENCES = "but no signal orders anything by itself: put a __threadfence()"
 ATOMIC = "An element that several threads update needs atomicAdd or another atomic, or a single thread that does it for all."
 ONE = "for the whole block: if each thread needs its own, it must not be __shared__; if all need the same,"
 OWNER = (
@@ -200,8 +254,36 @@ NONE = "there is no __syncthreads() between them"
             1,
         ),
         ("one_for_all", f"There is one sum {ONE} let one thread write it.", 1),
-        ("one_sum_for_all", f"There is one sum {ONE} add to it with atomicAdd.", 1),
-        ("split", OWNER, 1),
+        ("one_sum_for_all", f"There is one sum {ONE} change it with an atomic, such as atomicAdd.", 1),
+        ("split", ATOMIC, 1),
+        ("scalar_in_steps", f"There is one sum {ONE} change it with an atomic, such as atomicAdd.", 1),
+        ("four_on_a_line", f"{BOTH.replace('both lines', 'this line')}, s[i] and s[i + 1]?", 1),
+        (
+            "left",
+            "leaves the kernel before the barrier in line 177, which orders only what threads do that reach it.",
+            1,
+        ),
+        (
+            "last",
+            f"line 183 signals that it is done and sees those of others, {FENCES} directly before line 183 and a __threadfence() directly after line 183.",
+            3,
+        ),
+        ("last_of_all", "by itself: put a __syncthreads() between line 188 and line 190.", 3),
+        (
+            "awaited",
+            "must be volatile or changed by atomics, with a __threadfence() directly before it is written and another after the wait.",
+            2,
+        ),
+        (
+            "in_place",
+            "if it is meant to, store into another array: no barrier orders this block and the others.",
+            2,
+        ),
+        (
+            "released",
+            "an atomic is safe only against other atomics: use one in line 211, too, such as atomicExch().",
+            1,
+        ),
         ("stored", f"Threads (0,0,0) and (1,0,0) both write out[0]. {OWNER}", 1),
         ("on_branches", f"both write s[1] (lines 42 and 44). {OWNER}", 1),
         ("tree", "there is no __syncthreads() between one iteration of the loop and the next.", 1),
@@ -238,12 +320,20 @@ NONE = "there is no __syncthreads() between them"
         ("kept_by_two", KEPT, 2),
         (
             "by_another_name",
-            "of the same warp writes out[1], and this thread reads it; lanes of a warp need not run in lockstep"
-            " (__syncwarp).",
+            "of the same warp writes out[1], and this thread reads it; if it is meant to, read into a variable first, then __syncwarp(),"
+            " then write.",
             1,
         ),
-        ("flagged", f"and this thread reads it; blocks run in any order, and {FENCES}", 2),
-        ("locked", f"both update out[0]. {ATOMIC} A{FENCES[1:]}", 2),
+        (
+            "flagged",
+            f"line 124 signals that it is done and line 126 sees that, {FENCES} directly after line 126.",
+            2,
+        ),
+        (
+            "locked",
+            f"both update out[0]. Line 134 signals that it is done and line 131 sees that, {FENCES} directly after line 131.",
+            2,
+        ),
         (
             "of_a_scope",
             "so does this thread; an atomic with block scope, such as atomicAdd_block, is safe only within its block.",
@@ -260,7 +350,9 @@ def test_the_remedy_fits(name, says, grid):
                 kernel(grid, 64, (zeros(128),))
             fault = caught.value
             assert fault.kind == "race" and fault.explanation.endswith(says), fault.explanation
-            assert fault.no_barrier == any(remedy in says for remedy in (ATOMIC, OWNER, BOTH, KEPT, ONE))
+            assert fault.no_barrier == any(
+                remedy in says for remedy in (ATOMIC, OWNER, BOTH[:60], KEPT, ONE, "both update")
+            )
     finally:
         dev.schedule = 0
 
@@ -302,3 +394,18 @@ def test_an_array_that_the_file_calls_something_else(body, says):
     with pytest.raises(KernelFault) as caught:
         kernel(1, 64, (dev.array(np.zeros(128, np.float32), name="grad_bias"),))
     assert caught.value.explanation.endswith(says), caught.value.explanation
+
+
+def test_a_reference_in_a_variable_is_not_the_element():
+    source = f"""#include <cuda/atomic>
+{K}k(int* flags) {{
+    if (threadIdx.x) return;
+    cuda::atomic_ref<int, cuda::thread_scope_device> seen(flags[5]);
+    if (blockIdx.x == 0) flags[5] = 1;
+    else while (seen.load() == 0) {{}}
+}}"""
+    dev = device()
+    with pytest.raises(KernelFault) as caught:
+        kernel = dev.compile(source).get_function("k")
+        kernel(2, 32, (dev.array(np.zeros(8, np.int32), name="flags"),))
+    assert (caught.value.array, caught.value.index) == ("flags", "5")
