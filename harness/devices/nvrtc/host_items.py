@@ -74,11 +74,7 @@ class Macros:
         words = {name: set(re.findall(r"\w+", value)) for name, value in values.items()}
         while more := {name for name in found if name not in device and words[name] & device}:
             device |= more
-        braces = {
-            n: found_[0]
-            for n, all_ in found.items()
-            if (found_ := [x for _, v in all_ if (x := _balance(v))])
-        }
+        braces = {n: _balance(all_[0][1]) for n, all_ in found.items() if all(_balance(v) for _, v in all_)}
         blanks = {
             n for n, all_ in found.items() if any(not a and cuda_tree.is_no_expression(v) for a, v in all_)
         }

@@ -8,6 +8,7 @@ from ...devices.plain import Codec
 from ...errors import BackwarpError
 
 MOST_PRINTED, MOST_TOLD = 16_384, 1000  # characters to keep: of the output, of an exception
+MOST_ITEMS = 1 << 15  # in a function's result
 
 
 @dataclass(frozen=True)
@@ -57,4 +58,5 @@ class Refused(BackwarpError):
         self.kind = kind
 
 
-CODEC = Codec((NetHandle, Other, Raised, Refused))
+#: what a program may send: its results have MOST_ITEMS at most, and the text of a message has commas too
+CODEC = Codec((NetHandle, Other, Raised, Refused), most=1 << 17)

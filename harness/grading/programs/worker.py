@@ -27,10 +27,9 @@ import numpy as np
 from ...devices.child import Channel, attach, serve
 from ...devices.confine import confine, limit, python_folders
 from ...errors import LaunchMistake
-from .data import CODEC, MOST_PRINTED, MOST_TOLD, NetHandle, Other, Raised, Refused
+from .data import CODEC, MOST_ITEMS, MOST_PRINTED, MOST_TOLD, NetHandle, Other, Raised, Refused
 
 MEMORY = 1 << 30  # bytes of address space; with a driver, bytes of memory beyond what its libraries use
-MOST_ITEMS = 1 << 20  # in a function's result
 
 
 class OutOfTime(BaseException):
@@ -213,8 +212,10 @@ class Worker:
 
 def plain(value, count: Iterable[int]):
     """A function's result as plain data; Other for what cannot be sent. count: counts items."""
-    if value is None or isinstance(value, bool | str):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return value if len(value) <= MOST_PRINTED else Other.of(value)
     if isinstance(value, int):
         return int(value) if abs(value) < 1 << 63 else Other.of(value)
     if isinstance(value, float):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import struct
 from collections import Counter
 from dataclasses import dataclass
 
@@ -125,6 +126,41 @@ def altered(old: bytes, new: bytes, value) -> bytes:
 def test_bytes_that_are_no_value_are_refused(data):
     with pytest.raises(Damaged):
         CODEC.loads(data)
+
+
+def message(text: bytes, *buffers: bytes) -> bytes:
+    parts = text, *buffers
+    return b"".join([struct.pack(f"={len(parts) + 1}Q", len(parts), *map(len, parts)), *parts])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        message(b"[" + b"[]," * 2000 + b"[]]"),
+        message(b"[" * 101 + b"]" * 101),
+        message(b'["]]]]]",' + b"[" * 100 + b"]" * 101),
+        message(b'"' + b"x" * 40_000 + b'"'),
+        message(b"9" * 5000),
+        message(b"[0]", *[b""] * 1001),
+        struct.pack("=Q", 1 << 40) + bytes(800),
+        message(b'{"dict":[[%d,0]]}' % (1 << 61)),
+        message(b'{"dict":[[NaN,0]]}'),
+        message(b'{"dict":[[{"tuple":[1]},0]]}'),
+        message(b'{"set":[1.5]}'),
+        message(b'[{"bytes":0},{"bytes":0}]', b"ab"),
+        message(b'{"array":["<f4",[1],0,""]}', b"abcde"),
+        message(b'{"array":["|V0",[1000000000000],0,""]}', b""),
+    ],
+    ids=range(14),
+)
+def test_a_message_that_would_take_long_to_read_is_refused(data):
+    with pytest.raises(Damaged):
+        Codec((), most=1000).loads(data)
+
+
+def test_a_message_within_its_limits():
+    value = {"[[[": list(range(800)), "b\\": [True, None, 2.5, b"xyz"], 7: {"a", 3}}
+    assert Codec((), most=1000).loads(Codec(()).dumps(value)) == value
 
 
 def test_damaged_bytes_raise_nothing_else():
