@@ -22,7 +22,13 @@ def maybe_undefined(body, registers) -> set[str]:
 def read_first(body, registers) -> set[str]:
     """Registers that some path reads before they are assigned."""
     number = {name: 1 << i for i, name in enumerate(registers)}
-    blocks, uses = basic_blocks(body), [_uses(item, number) for item in body]
+    found = read_before(body, [_uses(item, number) for item in body])
+    return {name for name, bit in number.items() if found & bit}
+
+
+def read_before(body, uses: list[tuple[int, int]]) -> int:
+    """What some path reads before it is assigned, as bits. uses: of each item, what it reads and what it always assigns."""
+    blocks = basic_blocks(body)
 
     def assigned_behind(block: int, state: int) -> int:
         for _, assigned in uses[block : blocks[block][0]]:
@@ -34,7 +40,7 @@ def read_first(body, registers) -> set[str]:
         for read, assigned in uses[block : blocks[block][0]]:
             found |= read & ~state
             state |= assigned
-    return {name for name, bit in number.items() if found & bit}
+    return found
 
 
 def _uses(item, number) -> tuple[int, int]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from functools import cache
+from itertools import islice
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -17,6 +19,7 @@ from .targets import target
 _HUGE, _HUGE_QUICK = 16_000, 64_000
 #: lines of LLVM below which a device function is inlined; the second includes the functions inlined into it
 _SHORT, _WITH_CALLS = 200, 2_000
+_BRIEF = 60  # instructions of a function of the runtime that is inlined
 _FUNCTION = re.compile(r'internal \S+ @"([^"]+\.function)"')
 _CALL = re.compile(r'\bcall \S+ @"([^"]+\.function)"')
 _RESUME = re.compile(r'^(define [^@\n]*@\S+\.resume"?\(ptr )', re.MULTILINE)
@@ -32,7 +35,7 @@ def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
     memory (puzzle 09).
 
     At level 0 an object takes a sixth of the time to make and runs up to four times as long. The runtime gets
-    as few passes, but good code for each function. Coroutines are split before they are simplified, which
+    as few passes, but good code for each function, and short ones inlined. Coroutines are split before they are simplified, which
     takes three quarters of the time for equally good code; `own_frames` improves it.
     """
     _initialise()
@@ -57,6 +60,8 @@ def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
         if own_frames:
             module = llvm.parse_assembly(_with_own_frames(module))
     machine, builder = _prepared(module, level, speed, vectors, recipe.target)
+    if recipe.runtime:
+        _inline(module, builder, (f for f in module.functions if _is_brief(f)))
     if inlined or not plain and not vectors and (coroutines or own_frames):
         _simplify_each(module, builder, _short(functions))
     else:
@@ -106,14 +111,27 @@ def _simplify_each(module, builder, short: set[str]) -> None:
     for function in module.functions:
         if function.name in short:
             simplify.run(function, builder)
-        if function.name in short or function.name.endswith(".lanes"):
-            function.add_function_attribute("alwaysinline")
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    passes.run(module, builder)
+    wanted = (f for f in module.functions if f.name in short or f.name.endswith(".lanes"))
+    _inline(module, builder, wanted)
     for function in module.functions:
         if not function.is_declaration:
             simplify.run(function, builder)
+
+
+def _inline(module, builder, functions: Iterable) -> None:
+    """Inlines these functions wherever they are called."""
+    for function in functions:
+        function.add_function_attribute("alwaysinline")
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.run(module, builder)
+
+
+def _is_brief(function) -> bool:
+    """Whether it is a function of the runtime alone, of a few instructions."""
+    if function.is_declaration or function.linkage != llvm.Linkage.internal:
+        return False
+    return sum(1 for block in function.blocks for _ in islice(block.instructions, _BRIEF + 1)) <= _BRIEF
 
 
 def _short(functions: list[str]) -> set[str]:

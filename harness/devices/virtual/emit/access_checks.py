@@ -10,6 +10,7 @@ from ..ptx.ir import Sink, Variable
 from ..ptx.types import llvm_type
 from ..runtime.abi import (
     INFO_ATOMIC,
+    INFO_FINAL,
     INFO_SEEN,
     INFO_SHARED,
     INFO_VALUE,
@@ -43,7 +44,7 @@ def _access(e, ins, mods, array, info, unread, address, given):
         slow, site = e.fresh_label("slow"), e.sites.of(ins)
         race, done = e.fresh_label("race"), e.fresh_label("checked")
         reads, nbytes, own = "set" in mods, info & 255, False  # own: to this thread
-        if root is not None and nbytes >= 4:
+        if root is not None and (nbytes >= 4 or root.space == "local"):
             own = root.space == "local"
             _check_in_root(e, root, address, info, reads and unread == 0, reads, slow, race, done, site)
             slow_check(e, slow, done if own else race, [(address, 0, site)], info, unread)
@@ -140,7 +141,7 @@ def _check_in_root(
     done: str,
     site: str,
 ) -> None:
-    """An access to a shared or local array made of whole granules. whole: all that is read must be set."""
+    """An access to a local array, or to whole granules of a shared one. whole: all that is read must be set."""
     nbytes = info & 255
     offset = _offset_in(e, root, address, info, site)
     base, aligned = e.variables.symbol(root.name, window=bool(info & INFO_SHARED)), e.fresh_label("aligned")
@@ -150,8 +151,13 @@ def _check_in_root(
     first = e.op("lshr exact i64", base, 2) if base[0] == "%" else str(int(base) // 4)
     index = e.op("add i64", first, e.op("lshr i64", offset, 2))
     shared = bool(info & INFO_SHARED)
+    if nbytes < 4:
+        _check_bytes(e, index, offset, info, 0, reads, shared, slow, root.name)
+        e.line(f"br label %{done}")
+        return
     if root.space != "local" and whole and not info & (INFO_WRITE | epochs.LOOKED_AT) and e.state.alone:
         unsure = e.fresh_label("unsure")
+        epochs.touch(e, info)
         e.branch(epochs.only_read(e, address, nbytes, shared), done, unsure, likely=True)
         e.label(unsure)
     if reads:
@@ -193,25 +199,48 @@ def _check_anywhere(
         state = e.op(f"and {t}", state, _each(need | WRITE, granules))
         e.branch(e.op(f"icmp eq {t}", state, _each(need, granules)), done, writable, likely=True)
         e.label(writable)
-    state = check_shadow(e, index, granules, need, shared, slow, shadow_tag(e, ""))
-    if info & INFO_WRITE and not info & INFO_ATOMIC:
-        if nbytes < 4:
-            e.state.call("rt_written", address, str(info), site=site)
-        else:
+    if nbytes < 4 and not info & INFO_ATOMIC:
+        _check_bytes(e, index, address, info, needed(info), reads, shared, slow)
+    else:
+        state = check_shadow(e, index, granules, need, shared, slow, shadow_tag(e, ""))
+        if info & INFO_WRITE and not info & INFO_ATOMIC:
             _mark_written(e, index, granules, INIT, shared, state)
     seen = reads and not unread
     if shared:
         epochs.skip_known(e, address, info, shared, True, seen, race, done)
         return
     other = e.fresh_label("other")
-    if e.function.entry:
+    if e.function.entry and nbytes >= 4 and not info & INFO_FINAL:
         epochs.skip_known(e, address, info, shared, False, seen, other, done)
         e.label(other)
         e.branch(_is_local(e, address), done, race)
-    else:  # it often gets references to its callers' variables
+    else:  # functions often get references to their callers' variables
         e.branch(_is_local(e, address), done, other)
         e.label(other)
         epochs.skip_known(e, address, info, shared, False, seen, race, done)
+
+
+def _check_bytes(
+    e, index: str, address: str, info: int, need: int, reads: bool, shared: bool, slow: str, array: str = ""
+) -> None:
+    """An access to one or two bytes: go to `slow` unless their granule has all bits of `need`, and what is read is set, and
+    record what is written. Until all of a granule is, the upper half of its state says which bytes are."""
+    where, tag = shadow_at(e, index, shared), shadow_tag(e, array)
+    state = e.emit(f"load i8, ptr {where}, align 1{tag}")
+    shift = e.cast("trunc", "i64", e.op("and i64", address, 3), "i8")
+    bits = e.op("shl i8", ((1 << (info & 255)) - 1) << 4, shift)
+    good = e.op("icmp eq i8", e.op("and i8", state, need), need)
+    if reads:
+        all_ = e.op("icmp ne i8", e.op("and i8", state, INIT), 0)
+        these = e.op("icmp eq i8", e.op("and i8", state, bits), bits)
+        good = e.op("and i1", good, e.op("or i1", all_, these))
+    ready = e.fresh_label("ready")
+    e.branch(good, ready, slow, likely=True)
+    e.label(ready)
+    if info & INFO_WRITE:
+        new = e.op("or i8", state, bits)
+        whole = e.emit(f"select i1 {e.op('icmp uge i8', new, 15 << 4)}, i8 {INIT}, i8 0")
+        e.line(f"store i8 {e.op('or i8', new, whole)}, ptr {where}, align 1{tag}")
 
 
 def _each(bits: int, granules: int) -> int:

@@ -18,7 +18,7 @@ from ..runtime.abi import (
 )
 
 #: accesses that the runtime always examines
-LOOKED_AT = INFO_ATOMIC | INFO_VOLATILE | INFO_FINAL
+LOOKED_AT = INFO_ATOMIC | INFO_VOLATILE
 
 
 def only_read(e, address: str, nbytes: int, shared: bool) -> str:
@@ -42,6 +42,7 @@ def skip_known(
     if info & LOOKED_AT:
         e.line(f"br label %{race}")
         return
+    touch(e, info)
     words, epochs = _Words(e, address, nbytes, shared), e.state.epochs()
     own, new = epochs[0], race if nbytes < 4 else e.fresh_label("new")
     if writes:
@@ -77,6 +78,12 @@ def skip_known(
     e.branch(words.whole(e.op(f"and {words.bits}", same, words.compare("eq", left, "0"))), joins, race)
     e.label(joins)
     words.store(words.splat(str(bits)), done, words.found)
+
+
+def touch(e, info: int) -> None:
+    """Take note of an access after which the thread may end before the others' next barrier, which then does not order it."""
+    if info & INFO_FINAL:
+        e.state.store("Extra", "touched", e.state.load("Env", "bar"))
 
 
 def _oldest(e, address: str, in_shared: bool) -> str:

@@ -5,20 +5,23 @@
     st.param.f32 [param0], %f1;   ->    mov.b32 %param0.0, %f1;
     ld.param.f32 %f2, [param0];         mov.b32 %f2, %param0.0;
 
-A variable is one if all that is done with its address is to add constants, and to load and store the same elements. So a
-closure becomes registers first, and then what it has the addresses of. A register that is read before it is assigned is what
-an element is that was never written.
+A variable is one if all that is done with its address is to add constants, and to load and store the same elements, or to keep
+it in an element of such a variable that never holds anything else: what is loaded from there is that address. A register that
+is read before it is assigned is what an element is that was never written.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from ..analyse.assigned import maybe_undefined
+from ..analyse.assigned import maybe_undefined, read_before
 from ..ptx.ir import Address, Function, Immediate, Instruction, Operand, Register, Symbol, operand
 from ..ptx.types import BITS, is_signed
 
 _MOST_ROUNDS = 8
+_ADDRESS = 8  # bytes
+Place = tuple[str, int]  # a variable, and how far behind its start
 
 
 def run(function: Function) -> None:
@@ -29,10 +32,13 @@ def run(function: Function) -> None:
 
 
 class _Round:
-    def __init__(self, function: Function):
-        self.function, self.body = function, function.body
+    """without: variables whose elements may hold anything."""
+
+    def __init__(self, function: Function, without: frozenset[str] = frozenset()):
+        self.function, self.body, self.without = function, function.body, without
         self.own = {name for name, v in function.variables.items() if v.space in ("local", "param")}
-        self.exact: dict[str, tuple[str, int]] = {}  # register -> the variable, and how far behind its start
+        self.exact: dict[str, Place] = {}  # register -> the place whose address it is
+        self.held: dict[Place, Place] = {}  # element -> the place whose address it always holds
         # of each variable: the offsets of its elements -> how many bytes are stored, and loaded, there
         self.elements: dict[str, dict[int, tuple[set[int], set[int]]]] = {name: {} for name in self.own}
 
@@ -43,6 +49,8 @@ class _Round:
             if isinstance(ins, Instruction):
                 self._look(ins)
         chosen = {name for name in self.own if self._is_apart(name)}
+        if wrong := {name for name, _ in self.held} - chosen:
+            return _Round(self.function, self.without | wrong).run()
         if not chosen:
             return False
         body = []
@@ -68,16 +76,56 @@ class _Round:
         single = {name: found[0] for name, found in writers.items() if len(found) == 1 and name not in early}
         more = True
         while more:
-            more = False
+            more, self.held = False, self._holders()
             for name, ins in single.items():
                 place = None if name in self.exact else self._computed(ins)
                 if place:
                     self.exact[name], more = place, True
 
-    def _computed(self, ins: Instruction) -> tuple[str, int] | None:
+    def _holders(self) -> dict[Place, Place]:
+        """Elements that hold one and the same address, whenever they are stored to, and are stored to before they are loaded."""
+        held: dict[Place, set] = {}
+        for ins, place in self._accesses():
+            for k, value in enumerate(ins.operands[1].parts if ins.op.memory == "store" else ()):
+                whole = ins.op.nbytes == _ADDRESS and place[0] not in self.without
+                at = place[0], place[1] + k * ins.op.nbytes
+                held.setdefault(at, set()).add(self._place(value) if whole else None)
+        found = {
+            at: next(iter(places)) for at, places in held.items() if len(places) == 1 and None not in places
+        }
+        return (
+            {at: place for at, place in found.items() if at not in self._loaded_before(found)}
+            if found
+            else found
+        )
+
+    def _loaded_before(self, elements: dict[Place, Place]) -> set[Place]:
+        """Those of these elements that some path loads before it stores to them."""
+        number, uses = (
+            {at: 1 << i for i, at in enumerate(elements)},
+            dict.fromkeys(range(len(self.body)), (0, 0)),
+        )
+        positions = {item: i for i, item in enumerate(self.body)}
+        for ins, (name, offset) in self._accesses():
+            count = ins.op.vector
+            bits = sum(number.get((name, offset + k * ins.op.nbytes), 0) for k in range(count))
+            uses[positions[ins]] = (bits, 0) if ins.op.memory == "load" else (0, bits)
+        found = read_before(self.body, list(uses.values()))
+        return {at for at, bit in number.items() if found & bit}
+
+    def _accesses(self) -> Iterator[tuple[Instruction, Place]]:
+        """Loads and stores of variables, and where."""
+        for ins in self.body:
+            if isinstance(ins, Instruction) and (place := self._access(ins)):
+                yield ins, place
+
+    def _computed(self, ins: Instruction) -> Place | None:
         """The address that an instruction computes, if that is certain."""
-        if ins.pred or ins.op.memory:
+        if ins.pred:
             return None
+        if ins.op.memory:
+            single = ins.op.memory == "load" and ins.op.vector == 1 and ins.op.nbytes == _ADDRESS
+            return self.held.get(self._access(ins)) if single else None
         if ins.op.is_move or ins.base == "cvta" and ins.op.space == "local":
             return self._place(ins.operands[1])
         if ins.op.formula == "a+b" and ins.op.type in ("u64", "s64", "b64"):
@@ -86,12 +134,12 @@ class _Round:
                 return place[0], place[1] + by.value
         return None
 
-    def _place(self, given: Operand) -> tuple[str, int] | None:
+    def _place(self, given: Operand) -> Place | None:
         if isinstance(given, Symbol) and given.name in self.own:
             return given.name, given.offset
         return self.exact.get(given) if isinstance(given, Register) else None
 
-    def _access(self, ins: Instruction) -> tuple[str, int] | None:
+    def _access(self, ins: Instruction) -> Place | None:
         """The variable that a load or a store accesses, and where."""
         op = ins.op
         if op.memory not in ("load", "store") or op.ordering or ins.pred or ins.used != -1:
@@ -108,10 +156,14 @@ class _Round:
             name, offset = place
             size = ins.op.nbytes
             values = ins.operands[0 if ins.op.memory == "load" else 1].parts
+            keeps = self._keeps(ins, place)
             for i in range(len(values)):
-                stored, loaded = self.elements[name].setdefault(offset + i * size, (set(), set()))
+                at = name, offset + i * size
+                stored, loaded = self.elements[name].setdefault(at[1], (set(), set()))
                 (loaded if ins.op.memory == "load" else stored).add(size)
-            others: list[Operand] = list(values)
+                if at in self.held and not keeps:  # nobody knows where else its address gets
+                    self.own.discard(self.held[at][0])
+            others: list[Operand] = [] if keeps else list(values)
         elif ins.writes and next(iter(ins.writes)) in self.exact:
             return
         else:
@@ -120,6 +172,11 @@ class _Round:
             for name in o.names:
                 spoiled = name if name in self.own else self.exact.get(name, ("", 0))[0]
                 self.own.discard(spoiled)
+
+    def _keeps(self, ins: Instruction, place: Place) -> bool:
+        """Whether it only moves an address that is known."""
+        known = place in self.held and ins.op.vector == 1 and ins.op.nbytes == _ADDRESS
+        return known and (ins.op.memory == "store" or ins.operands[0] in self.exact)
 
     def _is_apart(self, name: str) -> bool:
         """Whether its elements are in it, and none is a part of others."""
@@ -146,6 +203,8 @@ class _Round:
     def _rewritten(self, ins: Instruction, chosen: set[str]) -> list[Instruction]:
         place = self._access(ins)
         if place and place[0] in chosen:
+            if self._keeps(ins, place) and self.held[place][0] in chosen:
+                return []
             return self._moves(ins, *place)
         written = next(iter(ins.writes), "")
         if written in self.exact and self.exact[written][0] in chosen:

@@ -60,14 +60,14 @@ def _unroll_one(function: Function) -> bool:
 
 
 def _is_simple(body, blocks: Blocks, loop: Loop) -> bool:
-    """Whether it lies together, begins with its header and has no barrier."""
+    """Whether it lies together, begins with its header and has no barrier of the block."""
     start, end = min(loop.blocks), max(blocks[b][0] for b in loop.blocks)
     if loop.header != start or not isinstance(body[start], Label):
         return False
     if any(start <= b < end and b not in loop.blocks for b in blocks):
         return False
     ops = (i.op for i in body[start:end] if isinstance(i, Instruction))
-    return not any(op.collective or op.flow not in ("", "branch") for op in ops)
+    return not any(op.collective == "block" or op.flow not in ("", "branch") for op in ops)
 
 
 def _starts_anew(body, blocks: Blocks, loop: Loop, known: Counted) -> bool:

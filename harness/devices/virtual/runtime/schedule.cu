@@ -592,6 +592,17 @@ EXPORT void rt_block(Env* env) {
         if (env->cells) next_round(env, 1);
 }
 
+// Nothing is written yet in a shared array of a block.
+static __device__ __forceinline__ void empty_shared(Env* env, u64 address, u64 bytes) {
+    u64 *at = (u64*)(env->arena + (address & ~7ull)), *end = (u64*)(env->arena + address + bytes);
+    while (at < end) *at++ = POISON;
+    if (!launch_of(env)->check_sync) return;
+    unsigned char *shadow = shadow_of(env, address), *last = shadow + (bytes >> 2);
+    for (; shadow + 8 <= last; shadow += 8) *(u64*)shadow = (READ | WRITE) * 0x0101010101010101ull;
+    for (; shadow < last; shadow++) *shadow = READ | WRITE;
+    if (bytes & 3) *last = PARTIAL | INIT | 1 << (bytes & 3) << 4;
+}
+
 // Put the next block into a slot. Returns 0 when there is none.
 static __device__ int next_block(Env* env) {
     Launch* launch = launch_of(env);
@@ -628,25 +639,13 @@ static __device__ int next_block(Env* env) {
     for (u32 k = 0; k < 16; k += 2) *(u64*)&env->arrived[k] = 0;
     if (env->tables) start_counting(env);
     if (env->cells) start_block(env);
-    u64* shared = (u64*)(env->arena + env->shared_base + SHARED_START);
-    unsigned char* shadow = shadow_of(env, env->shared_base + SHARED_START);
-    if (launch->check_sync)  // nothing is written yet in this block's shared memory
-        for (u32 k = 0; k < (launch->shared_bytes + 3) / 4; k++) {
-            u64* eight = (u64*)(shadow + k);
-            if (!(k & 7) && k + 8 <= launch->shared_bytes / 4 && !(*eight & PARTIAL * 0x0101010101010101ull)) {
-                *eight &= (READ | WRITE) * 0x0101010101010101ull;
-                k += 7;
-                continue;
-            }
-            u32 bytes = shadow[k] >> 4;
-            if (!(shadow[k] & PARTIAL)) shadow[k] &= READ | WRITE;
-            else shadow[k] = shadow[k] & 15 | (bytes < 4 ? 2 : bytes < 8 ? 4 : 8) << 4;
-        }
     if (env->unset) unset_all(env, env->shared_base + SHARED_START, (launch->shared_bytes + 3) & ~3ull);
     Extent* extents = (Extent*)launch->extents;
-    for (u32 k = 0; k < launch->extent_count; k++)
-        if (extents[k].padding) set_padding(env, env->shared_base + extents[k].offset, extents[k].padding);
-    for (u64* end = shared + (launch->shared_bytes + 7) / 8; shared < end; shared++) *shared = POISON;
+    for (u32 k = 0; k < launch->extent_count; k++) {
+        u64 address = env->shared_base + extents[k].offset;
+        if (!extents[k].written) empty_shared(env, address, extents[k].bytes);
+        if (extents[k].padding) set_padding(env, address, extents[k].padding);
+    }
     return 1;
 }
 

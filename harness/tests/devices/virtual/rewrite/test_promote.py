@@ -19,6 +19,7 @@ HEAD = """
     .reg .b64 %rd<9>;
     .reg .pred %p<3>;
 """
+ITSELF = "mov.u64 %rd1, depot; st.f32 [depot+4], %f1; add.u64 %rd2, %rd1, 4; st.u64 [depot+8], %rd2;"
 
 
 def promoted(body: str):
@@ -47,6 +48,10 @@ def promoted(body: str):
             "mov.u64 %rd1, depot; st.local.u64 [closure], %rd1; ld.local.u64 %rd2, [closure]; st.u32 [%rd2], 7;",
             "mov.b32 %depot.0, 7;",
         ),
+        (  # a temporary that holds the address of its own part
+            f"{ITSELF} ld.u64 %rd4, [depot+8]; ld.f32 %f2, [%rd4]; ld.u64 %rd5, [%rd1+8]; st.f32 [%rd5], %f3;",
+            "mov.b32 %depot.4, %f1;\nmov.b32 %f2, %depot.4;\nmov.b32 %depot.4, %f3;",
+        ),
     ],
 )
 def test_promoted(before, after):
@@ -66,6 +71,13 @@ def test_promoted(before, after):
         "st.volatile.local.u32 [depot], 7;",
         "mov.u64 %rd1, depot; @%p1 mov.u64 %rd1, closure; st.u32 [%rd1], 7;",  # one of two
         "@%p1 bra $L_1; mov.u64 %rd1, depot; $L_1: st.u32 [%rd1], 7;",  # an address that may not be set
+        f"@%p1 bra $L_1; {ITSELF} $L_1: ld.u64 %rd4, [depot+8]; st.u32 [%rd4], 7;",  # likewise
+        f"{ITSELF} @%p1 st.u64 [depot+8], %rd1; ld.u64 %rd4, [depot+8]; st.u32 [%rd4], 7;",  # one of two
+        f"{ITSELF} st.u64 [depot+8], %rd6; ld.u64 %rd4, [depot+8]; st.u32 [%rd4], 7;",  # this, or anything
+        f"{ITSELF} ld.u64 %rd4, [depot+8]; @%p1 mov.u64 %rd4, %rd6; st.u32 [%rd4], 7;",  # likewise
+        f"{ITSELF} ld.u64 %rd4, [depot+8]; st.global.u64 [%rd6], %rd4;",  # others may have it
+        f"{ITSELF} ld.v2.u64 {{%rd4, %rd5}}, [depot]; st.global.u64 [%rd6], %rd5;",
+        f"{ITSELF} ld.u32 %r1, [depot+8]; st.u32 [depot+12], %r1;",  # a part of an address
     ],
 )
 def test_what_needs_memory_keeps_it(body):

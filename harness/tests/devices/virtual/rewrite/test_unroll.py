@@ -116,6 +116,12 @@ def test_branches_within_the_loop():
         ret;""")
 
 
+def test_collectives_of_a_warp():
+    shuffle = "shfl.sync.bfly.b32 %r5, %r6, 1, 31, -1;"
+    done, function = unrolled(LOOP.format(body=f"{STORE} {shuffle}", after=""))
+    assert done and printed(function).count("shfl.sync") == 2 and "$L_1:" not in printed(function)
+
+
 def test_an_unset_register_that_is_computed_with_is_still_read():
     _, function = unrolled(LOOP.format(body=f"{STORE} add.s32 %r5, %r6, %r3;", after=""))
     assert printed(function).count("%r6, ") == 2
