@@ -27,12 +27,13 @@ from functools import cached_property
 
 from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label, Operand, Special
+from . import row_steps
 from .anchors import anchors, wanted_in_full
 from .dataflow import dominators, live, reached
 from .inactive import Parting, Waiting, kept
 from .liftable import Refused, look, needs_all
 from .pointers import Origin, Origins
-from .rows import find_several, knows_rows, rows_pay
+from .rows import ROW, find_several, knows_rows, rows_pay
 from .strides import COUNTERS, LINEAR, Strides
 from .uniformity import sums
 from .warps import IN_REGISTER, WARP, Warps
@@ -64,7 +65,8 @@ class Lanes:
     exact sum of a scalar and a vector (see anchors), numbered. anchored: register -> its anchors. roots:
     register -> the array it points into. dies: whether lanes may leave the kernel before others; thinned: the
     starts of blocks in which some may have left. rows: how many run side by side; several: registers,
-    including special ones, that may differ from row to row. exchanges: a warp's collectives, with the b and c
+    including special ones, that may differ from row to row; linear: those that are linear over rows; steps: special
+    registers that are, and how far apart. exchanges: a warp's collectives, with the b and c
     of shuffles. of_groups: instructions whose results depend on the group, see `Warps.result`.
     """
 
@@ -81,6 +83,8 @@ class Lanes:
     thinned: set[int] = field(default_factory=set)
     rows: int = 1
     several: set[str] = field(default_factory=set)
+    steps: dict[str, int] = field(default_factory=dict)
+    linear: set[str] = field(default_factory=set)
     exchanges: dict[Instruction, tuple[int, int]] = field(default_factory=dict)
     of_groups: dict[Instruction, int] = field(default_factory=dict)
 
@@ -156,6 +160,10 @@ class _Analysis:
         if anchored is None:
             raise Refused
         found.anchors, found.anchored = anchored
+        if found.rows > 1:
+            found.steps = {ROW: 1}
+            in_full = found.merged | full
+            found.linear = row_steps.find(found, self.function.regs, self.strides.writing, in_full)
         return found
 
     def _follow_warps(self) -> None:

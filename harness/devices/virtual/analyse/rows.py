@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .lanes import Lanes
 
 ROWS = 4  # the number of multiply-adds that a processor has in flight
-_ROW = "%tid.y"
+ROW = "%tid.y"
 
 
 def knows_rows(body) -> bool:
@@ -23,7 +23,7 @@ def knows_rows(body) -> bool:
     names = {name for i in found for name in i.reads}
     waiting = [i for i in found if i.op.collective]
     counted = any(i.op.has_result for i in waiting)
-    return bool(waiting) and not counted and _ROW in names and "%laneid" not in names
+    return bool(waiting) and not counted and ROW in names and "%laneid" not in names
 
 
 def rows_pay(lanes: Lanes, body, blocks: Blocks, loops: list[Loop]) -> bool:
@@ -48,7 +48,7 @@ def find_several(lanes: Lanes, body, blocks: Blocks, writing: list[Instruction])
     only some of the lanes. writing: the instructions that write registers.
     """
     found = lanes.several
-    found |= {_ROW, *lanes.merged}
+    found |= {ROW, *lanes.merged}
     spans = [(r.start, r.end) for r in lanes.regions] + [(b, blocks[b][0]) for b in lanes.thinned]
     masked = (i for start, end in spans for i in body[start:end] if isinstance(i, Instruction))
     loads = {i for i in masked if i.op.memory == "load" and any(map(lanes.varies, i.writes))}

@@ -6,6 +6,8 @@ program always passes; otherwise the runtime decides exactly, lane by lane.
 
 from __future__ import annotations
 
+from functools import reduce
+
 from ...analyse.lanes import Lanes
 from ...analyse.pointers import Origin
 from ...ptx.ir import Instruction
@@ -23,15 +25,20 @@ class Checks:
         """Whether no lane leaves the array or is misaligned; an i1. Without checks, if all lanes take part:
         whether the addresses are exact."""
         e, size = self.e, ins.op.width
+        ends, found = self.text.ends(start)
         if not (self.checked or self.values.mask and place.rest or ins.pred):
-            return e.op("icmp ult i64", e.op("add i64", start, 1 << 55), 1 << 56)
+            inside = [e.op("icmp ult i64", e.op("add i64", end, 1 << 55), 1 << 56) for end in ends]
+            return reduce(lambda a, b: e.op("and i1", a, b), inside)
         if place.stride and place.stride % size:
             return "false"
         begin, bound = self._limits(ins, place, span)
-        at = e.op("sub i64", start, begin)
-        if size > 1:
-            at = e.emit(f"call i64 @llvm.fshr.i64(i64 {at}, i64 {at}, i64 {size.bit_length() - 1})")
-        return e.op("icmp ult i64", at, bound)
+        for end in ends:  # of an even number of rows: where both are aligned, all are
+            at = e.op("sub i64", end, begin)
+            if size > 1:
+                at = e.emit(f"call i64 @llvm.fshr.i64(i64 {at}, i64 {at}, i64 {size.bit_length() - 1})")
+            inside = e.op("icmp ult i64", at, bound)
+            found = inside if found == "true" else e.op("and i1", found, inside)
+        return found
 
     def _limits(self, ins: Instruction, place: Place, span: int) -> tuple[str, str]:
         """Of the address of the first lane, what is taken off it, and the bound of how many accesses, aligned, may lie

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from ...analyse.lanes import Lanes
 from ...analyse.strides import linear
 from ...ptx.ir import Instruction, Register
@@ -126,13 +128,14 @@ class Pairs:
         if ins not in self.lanes.anchors:  # its result is merged
             return None
         low, high = (self._extreme(how, rest, given[0]) for how in ("smin", "smax"))
-        wide = e.cast(extend, "i32", first, "i64")
+        wide, ends = e.text.extended(extend, first)
         bounds = (-(1 << 31), (1 << 31) - 1) if signed else (0, (1 << 32) - 1)
-        good = e.op(
-            "and i1",
-            e.op("icmp sge i64", e.op("add i64", wide, low), bounds[0]),
-            e.op("icmp sle i64", e.op("add i64", wide, high), bounds[1]),
-        )
+        inside = [
+            e.op(f"icmp {order} i64", e.op("add i64", end, more), bound)
+            for end in ends
+            for order, more, bound in (("sge", low, bounds[0]), ("sle", high, bounds[1]))
+        ]
+        good = reduce(lambda a, b: e.op("and i1", a, b), inside)
         found = wide, self._cast("sext", rest, "i32", "i64")
         if by:
             found = self._computed("mul", [found, (by, "")], "i64")

@@ -20,6 +20,7 @@ from ..state import State
 from ..threads import Threads
 from ..values import POISON, Values, across_blocks
 from .lift import LaneText, Unliftable
+from .rows import Steps, beside
 
 _EXTREMES = "smin", "smax"
 Pair = tuple[str, str]  # (scalar, vector); "": nothing
@@ -33,6 +34,7 @@ class LaneValues(Values):
         super().__init__(text, threads, special)
         self.lanes, self.mask, self.merging = lanes, "", False
         self._first = False  # whether registers are read for the first lane alone
+        self._steps: dict[Special, tuple[str, str]] = {}  # special registers that are linear over rows
         self._widened: set[str] = set()  # where vectors of 32-bit numbers as 64 bits are kept
         self.writes: Counter[str] = Counter()  # how many instructions write a register
         self.anchors = ""  # the table of what anchors keep, see `exact`
@@ -82,15 +84,25 @@ class LaneValues(Values):
         text.several |= {ROW, f"{ROW}.p"}
 
     def slot(self, register: str) -> str:
-        if register in self.lanes.several:
+        if register in self.lanes.linear and register not in self._slots:
+            self._place_step(register, llvm_type(self.types[register]))
+        elif register in self.lanes.several - self.lanes.linear:
             self.text.several.add(f'%"{register}"')
         return super().slot(register)
 
     def _place(self, key: str, type_: str, start: str) -> None:
+        register, _, part = key.rpartition(":")
         self._slots[key] = f'%"{key}"'
-        if key.rpartition(":")[0] in self.lanes.several:
+        if register in self.lanes.linear:
+            if part == "u":
+                self._place_step(key, type_)
+        elif register in self.lanes.several:
             self.text.several.add(self._slots[key])
         self.text.first(f'%"{key}" = alloca {type_}', f'store {type_} {start}, ptr %"{key}"')
+
+    def _place_step(self, key: str, type_: str) -> None:
+        slot = beside(f'%"{key}"')
+        self.text.first(f"{slot} = alloca {type_}", f"store {type_} 0, ptr {slot}")
 
     def keeps(self, register: str) -> bool:
         """Whether a vector lives across blocks."""
@@ -103,15 +115,21 @@ class LaneValues(Values):
             elif is_vector:
                 value = self.text.vector(f"load {self.text.type(t)}, ptr {self._slots[key]}")
                 self._recall_extremes(key, value)
+            elif key.rpartition(":")[0] in self.lanes.linear:
+                value = self.text.kept(t, self._slots[key])
             else:
                 value = self.text.emit(f"load {t}, ptr {self._slots[key]}")
             self.text.know(key, value)
         return self.text.knows(key)
 
     def _store(self, key: str, t: str, value: str) -> None:
-        self._fits(key.rpartition(":")[0], value)
+        register, _, part = key.rpartition(":")
+        self._fits(register, value, part == "u")
         self.text.know(key, value)
-        if key in self._slots:
+        if register in self.lanes.linear and part == "u":
+            if key in self._slots:
+                self.text.keep(t, value, self._slots[key])
+        elif key in self._slots:
             self.text.line(f"store {t} {value or 'zeroinitializer'}, ptr {self._slots[key]}")
             self._keep_extremes(key, value)
 
@@ -137,9 +155,11 @@ class LaneValues(Values):
         slots = {how: self._slots.get(f"{register}:{how}", "") for how in _EXTREMES}
         return slots if part == "v" and all(slots.values()) else {}
 
-    def _fits(self, register: str, value: str) -> None:
-        """Errors: Unliftable, for values of several rows that have but one place."""
-        if value in self.text.several and register not in self.lanes.several:
+    def _fits(self, register: str, value: str, scalar: bool = True) -> None:
+        """Errors: Unliftable, for values of several rows that have but one place, or that are not linear as expected."""
+        several, linear = self.lanes.several, self.lanes.linear
+        fits = scalar and value in self.text.linear if register in linear else register in several
+        if value in self.text.several and not fits:
             raise Unliftable(register)
 
     def bits(self) -> str:
@@ -167,12 +187,25 @@ class LaneValues(Values):
             first, t = self.special.read(given)
             return self.convert(self._sum(first, self.text.row(32, 1), t), t, llvm_type(ptx_type))
         if isinstance(given, Special) and given in self.lanes.several:
-            return self.convert(*self.of_rows.read(given), llvm_type(ptx_type))
+            return self.convert(*self._of_rows(given), llvm_type(ptx_type))
         return super().value(given, ptx_type)
+
+    def _of_rows(self, given: Special) -> tuple[str, str]:
+        if given not in self.lanes.steps:
+            return self.of_rows.read(given)
+        if given not in self._steps:
+            first, t = self.special.read(given)
+            self._steps[given] = self.text.progression(Steps(t, first, str(self.lanes.steps[given]))), t
+        return self._steps[given]
 
     def read(self, register: str) -> str:
         if self.lanes.strides.get(register, 0) == 0:
-            return super().read(register)
+            if register not in self.lanes.linear:
+                return super().read(register)
+            if not self.text.knows(register):
+                t = llvm_type(self.types[register])
+                self.text.know(register, self.text.kept(t, self.slot(register)))
+            return self.text.knows(register)
         if self._first:
             return self._of_first(register)
         key = f"{register}:full"
@@ -205,8 +238,15 @@ class LaneValues(Values):
             return
         if self.lanes.strides.get(register, 0) == 0:
             assert value not in self.text.vectors, f"{register} is not uniform"
+            if register not in self.lanes.linear:
+                self._fits(register, value)
+                return super().set(register, value, ptx_type)
+            value = self.converted(register, value, ptx_type)
             self._fits(register, value)
-            return super().set(register, value, ptx_type)
+            self.text.know(register, value)
+            if register in self._slots:
+                self.text.keep(llvm_type(self.types[register]), value, self._slots[register])
+            return None
         self.set_full(register, self.converted(register, value, ptx_type))
 
     def set_full(self, register: str, value: str) -> None:
@@ -311,6 +351,7 @@ class LaneValues(Values):
     def anchor_of(self, first: str) -> str:
         """The number of the anchor that a scalar names; 0: none."""
         text = self.text
+        first = text.first_of(first)  # a mark stands for all rows
         number = text.op("lshr i64", text.op("add i64", first, 1 << 55), 56)
         known = text.op("icmp ule i64", number, len(self.lanes.anchors))
         return text.emit(f"select i1 {known}, i64 {number}, i64 0")
