@@ -232,17 +232,27 @@ class ConfinedModule(CompiledFile):
             self.device.memory = memory
             self._compile()
 
-    def _build(self, quick: bool, tracking: bool, lanes: int, when: str = "now") -> Built | None:
-        checks, memory = self.device.checks, self.device.memory
-        return build(*self.request, checks, memory, self._fixed, quick, tracking, lanes=lanes, when=when)
+    def _build(
+        self, quick: bool, tracking: bool, lanes: int, when: str = "now", fixed: tuple = ()
+    ) -> Built | None:
+        how = self.device.checks, self.device.memory, fixed or self._fixed, quick, tracking
+        return build(*self.request, *how, lanes=lanes, when=when)
 
     def better(self, *how: object) -> Built | None:
         """Another build of the same file, requested by the process during a launch. how: quick, tracking,
-        single threads; only if it is cached; or made beside the launch."""
-        given = [option is True for option in (*how, *[False] * 5)][:5]
-        quick, tracking, single, cached, beside = given
+        single threads; only if it is cached; or made beside the launch; (the kernel, _, the shape of blocks) it is for."""
+        *given, wanted = (*how, *[False] * 6)[:6]
+        quick, tracking, single, cached, beside = (option is True for option in given)
         when = "cached" if cached else "beside" if beside else "now"
-        return self._build(quick, tracking, int(single), when)
+        return self._build(quick, tracking, int(single), when, self._only_for(wanted))
+
+    def _only_for(self, wanted: object) -> tuple:
+        """What a build is fixed to that is for one shape of blocks; () if it is for any."""
+        match wanted:
+            case str() as kernel, _, (int(), int(), int()) as block if kernel in self.lowered.kernels:
+                values = (None,) * len(self.lowered.kernels[kernel].params)
+                return kernel, self._fixed[1] if self._fixed else values, block
+        return ()
 
 
 class ConfinedKernel:

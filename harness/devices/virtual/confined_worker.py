@@ -41,8 +41,8 @@ class Handles:
     def open(self, number: int, checks: str) -> None:
         self.devices[number] = device = VirtualGPU(checks)
         # the parent builds: the compilers run in another process, and this one cannot reach the cache
-        device.build = lambda *_, quick, tracking, lanes, target, when: self.channel.ask(
-            "build", (quick, tracking, lanes == 1, when == "cached", when == "beside")
+        device.build = lambda *given, quick, tracking, lanes, target, when: self.channel.ask(
+            "build", (quick, tracking, lanes == 1, when == "cached", when == "beside", given[-1])
         )
 
     def close(self, number: int) -> None:

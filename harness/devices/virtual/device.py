@@ -9,6 +9,7 @@ import math
 import re
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from ...errors import CompileError, DeviceError
 from ..launching import CompiledFile, constant_bytes, variable_array
 from ..nvrtc.compiler import Ptx
 from ..nvrtc.symbols import demangle
+from .analyse.rows import Block, are_block
 from .array import Array
 from .compile.build import Built, build, build_ahead, build_ptx
 from .compile.link import Executable
@@ -43,6 +45,7 @@ OPTIMISING = 40e-6  # seconds that optimising takes, per byte of quickly compile
 SCOUTING = (
     5e-6  # seconds of launches with full checks, per byte of code, after which lanes are compiled beside them
 )
+OF_BLOCKS = 10e-6  # of others, after which a kernel is compiled for the shape of their blocks
 LOOKING = 0.02  # seconds of launches between two looks whether that has been done
 
 
@@ -235,6 +238,11 @@ class Module(CompiledFile):
         self.doubted: set[str] = set()  # kernels that lanes were not sure about: single threads run them
         self.recorded: set[str] = set()  # kernels that may race: their launches record every access
         self.unguarded: set[str] = set()  # kernels that store to more than their code tells, see run/guard
+        # by kernel and shape of blocks: seconds that launches took, and after how many it is looked for; versions for these
+        # blocks, None where they would gain nothing
+        self.spent: Counter[tuple] = Counter()
+        self._looks_for: Counter[tuple] = Counter()
+        self.of_blocks: dict[tuple, Module | None] = {}
         self.device, self.source, self.name, self.request = device, source, name, request
         self.compiled = built.compiled
         for kernel in built.lowered.kernels.values():
@@ -255,6 +263,7 @@ class Module(CompiledFile):
 
     def _load(self, built: Built) -> None:
         self._single: Module | None = None
+        self.of_blocks = {}
         self.lowered, self.nbytes = built.lowered, len(built.code)
         names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
         names += [name for k in self.lowered.kernels.values() for name in k.starts]
@@ -266,18 +275,44 @@ class Module(CompiledFile):
     @property
     def times_launches(self) -> bool:
         """Whether the code may be replaced by better code."""
-        return self.quick or self.device.races and not self.scouted
+        if self.device.races:
+            return self.quick or not self.scouted
+        return self.quick or any(k.coroutine and k.lanes > 1 for k in self.lowered.kernels.values())
 
-    def optimise_when_due(self) -> None:
+    def optimise_when_due(self, kernel: str = "", block: Block = (0, 0, 0)) -> None:
         """Optimises once launches have taken as long as optimising will, so that the total is at most twice
         the optimum; with full checks, uses lanes as soon as they have been compiled: by an earlier process, or beside
-        launches."""
+        launches; without, versions for blocks of this shape likewise."""
         if self.seconds > OPTIMISING * self.nbytes:
             self.optimise()
         if self.device.races and not (self.quick or self.scouted) and self.seconds >= self._looks:
             due = SCOUTING * self.nbytes
             self._looks = max(due, self.seconds + LOOKING)
             self.scout("beside" if self.seconds >= due else "cached")
+        if (
+            not (self.quick or self.device.races)
+            and self.spent[kernel, block] >= self._looks_for[kernel, block]
+        ):
+            due, spent = OF_BLOCKS * self.nbytes, self.spent[kernel, block]
+            self._looks_for[kernel, block] = max(due, spent + LOOKING)
+            self.for_blocks(kernel, block, "beside" if spent >= due else "cached")
+
+    def for_blocks(self, kernel: str, block: Block, when: str = "now") -> None:
+        """From now on: blocks of this shape run as one, if they can be lanes side by side. when: as of `scout`."""
+        info, key = self.lowered.kernels.get(kernel), (kernel, block)
+        lanes = info and info.coroutine and info.lanes > 1
+        if key in self.of_blocks or not (lanes and are_block(block, info.lanes)):
+            return
+        made = copy.copy(self)
+        made.fixed = kernel, self.fixed[1] if self.fixed else (None,) * len(info.params), block
+        self.of_blocks[key] = None
+        with contextlib.suppress(CompileError, DeviceError):
+            built = made._built_again(self.device.first_lanes, when)
+            if built is None:
+                del self.of_blocks[key]
+            elif built.lowered.kernels[kernel].block:
+                made._load(built)
+                self.of_blocks[key] = made
 
     def scout(self, when: str = "now") -> None:
         """Sets `scouted`. From now on, with full checks: where threads can run as lanes, these find out whether anything may be wrong. The
@@ -327,7 +362,7 @@ class Module(CompiledFile):
             return device.build(*self.request, device.checks, device.arena.size, self.fixed, when=when, **how)
         if when == "cached":
             return None
-        return build_ptx(self.compiled, self.name, device.checks, device.arena.size, **how)
+        return build_ptx(self.compiled, self.name, device.checks, device.arena.size, self.fixed, **how)
 
     # -- module variables -----------------------------------------------------------------------------
 

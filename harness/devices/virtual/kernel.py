@@ -32,11 +32,11 @@ def kernel_called(name: str, compiled: Ptx, lowered: Lowered) -> str:
     return symbol
 
 
-def fixed_to(symbol: str, args, block) -> tuple[str, tuple[int | None, ...], int]:
-    """What a kernel is compiled for: its PTX name, the values of its integer parameters, how many threads are in a row
-    of a block. block: 0 for any."""
+def fixed_to(symbol: str, args, block) -> tuple[str, tuple[int | None, ...], tuple[int, ...]]:
+    """What a kernel is compiled for: its PTX name, the values of its integer parameters, the shape of blocks. block: 0 for
+    any."""
     values = tuple(int(a) if isinstance(a, np.integer) else None for a in args)
-    return symbol, values, triple(block, "block")[0] if block else 0
+    return symbol, values, triple(block, "block") if block else ()
 
 
 class Kernel:
@@ -48,7 +48,7 @@ class Kernel:
         self.max_dynamic_shared_size_bytes = LIMITS.shared_per_block - self.info.shared_static
         self.pack = Packer(self)
         self._plans: dict[tuple, Plan] = {}
-        self._single: Kernel | None = None  # see for_blocks
+        self._versions: dict[Module, Kernel] = {}  # see for_blocks
 
     def plan(self, grid, block, shared_mem: int) -> Plan:
         """The plan for launches with the device's current settings. Errors: LaunchError."""
@@ -65,20 +65,28 @@ class Kernel:
         return found
 
     def for_blocks(self, block, exact: bool = False) -> Kernel:
-        """The kernel, or its version for single threads if blocks of this shape, or its checks, need that.
+        """The kernel, or its version for blocks of this shape, or for single threads if these blocks, or its checks, need that.
 
         exact: not for a launch that only finds out whether anything may be wrong.
         """
         info, module = self.info, self.module
+        if not exact and (made := module.of_blocks.get((self._symbol, block))):
+            return self._in(made)
         if info.scouts:
             exact = exact or bool(module.device.keep_steps) or info.name in module.doubted
-        if info.fits(block) and not (info.scouts and exact):
+        if info.fits(block) and not (exact and (info.scouts or info.block)):
             return self
-        module = self.module.of_single_threads()
-        if self._single is None or self._single.module is not module:
-            self._single = Kernel(module, self._symbol, self.name)
-        self._single.max_dynamic_shared_size_bytes = self.max_dynamic_shared_size_bytes
-        return self._single
+        return self._in(module.of_single_threads())
+
+    def _in(self, module: Module) -> Kernel:
+        """The kernel in another version of its module."""
+        if module is self.module:
+            return self
+        if module not in self._versions:
+            self._versions[module] = Kernel(module, self._symbol, self.name)
+        found = self._versions[module]
+        found.max_dynamic_shared_size_bytes = self.max_dynamic_shared_size_bytes
+        return found
 
     def request(self, grid, block, args, shared_mem: int) -> bytes:
         """The parameters of a launch in a graph. Errors: LaunchError."""
@@ -113,13 +121,15 @@ class Kernel:
             device.settle()
             if not module.times_launches:
                 return Execution(self, grid, block, args, shared_mem).go()
-            module.optimise_when_due()
+            module.optimise_when_due(self._symbol, block)
             started, spent = time.perf_counter(), time.process_time()
             try:
                 return Execution(self, grid, block, args, shared_mem).go()
             finally:
                 # on a busy machine most of the wall time is spent elsewhere
-                module.seconds += min(time.perf_counter() - started, time.process_time() - spent)
+                seconds = min(time.perf_counter() - started, time.process_time() - spent)
+                module.seconds += seconds
+                module.spent[self._symbol, block] += seconds
 
     def variants(
         self,

@@ -61,7 +61,7 @@ class Plan:
         together, one_row = info.together, block[0] == self.threads >= info.together
         # left-over threads run one by one; code for warps relies on rows of whole ones
         in_a_row = 1 < info.lanes < WARP and one_row and not info.coroutine
-        in_row = together if block[0] % together == 0 or in_a_row else 1
+        in_row = together if info.block or block[0] % together == 0 or in_a_row else 1
         self.rows = info.rows if block[0] % together == 0 and block[1] % info.rows == 0 else 1
         self.coarsening = in_row * self.rows
         by_groups = info.coroutine or info.lanes > 1

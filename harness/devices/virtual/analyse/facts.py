@@ -18,7 +18,7 @@ from .lanes import Lanes, lanes
 from .leaving import Ways
 from .pointers import Origins, Values, rooted
 from .private_arrays import private, short_loops
-from .rows import ROWS
+from .rows import ROWS, Block, are_block
 from .uniformity import Coarsening, coarsening
 from .unused import unused_results
 from .waits import Waits
@@ -29,7 +29,7 @@ _HALF = WARP // 2
 
 class ModuleFacts:
     """interleaved, threads: as in `Waits`. width: how many threads run as lanes of a vector. masks, keeping: see
-    `targets.Target`. row: how many threads are in a row of each block; 0: any number."""
+    `targets.Target`. block: the shape of blocks, if it is known."""
 
     def __init__(
         self,
@@ -39,11 +39,12 @@ class ModuleFacts:
         width: int = 1,
         masks: str = "i1",
         keeping: str = "",
-        row: int = 0,
+        block: Block | tuple[()] = (),
     ):
         self.width, self.masks, self.keeping = width, masks, keeping
         # two vectors side by side hide the latency of products; with fewer registers, they are kept in memory
-        self.by_warps = width == _HALF and masks == "i1" and row > 0 and row % WARP == 0
+        self.by_warps = width == _HALF and masks == "i1" and bool(block) and block[0] % WARP == 0
+        self.block = block
         self.module, self.graph = module, CallGraph(module)
         self.barriers = Barriers(self.graph)
         self.waits = Waits(self.graph, interleaved, threads)
@@ -88,6 +89,7 @@ class Facts:
         self.coarsening: Coarsening | None = None  # of neighbouring threads, if they do not run as lanes
         self.lanes = False  # whether they run as vector lanes
         self.rows = 1  # how many rows of lanes run side by side
+        self.block: Block | tuple[()] = ()  # the rows are a whole one of this shape
 
     def settle(self, accesses: bool, held: bool, coarsened: bool) -> None:
         """Compute now whatever depends on the code before later passes, or would take longer after they have
@@ -110,9 +112,26 @@ class Facts:
                 return
             if self.width > 1 and self.find_lanes():
                 self.lanes = True
-                self.rows = ROWS if self.find_lanes(ROWS) else 1
+                self._find_block()
+                if not self.block:
+                    self.rows = ROWS if self.find_lanes(ROWS) else 1
             else:
                 self.coarsening = coarsening(self.function, waits.may_wait(name))
+
+    def _find_block(self) -> None:
+        """Whether a block, if its shape is known, can run as one: where blocks do not wait for each other either."""
+        block, waits, name = self.known.block, self.known.waits, self.function.name
+        if (
+            block
+            and waits.may_wait(name)
+            and not waits.meets(name)
+            and (rows := are_block(block, self.width))
+        ):
+            self.block = block
+            if self.find_lanes(rows):
+                self.rows = rows
+            else:
+                self.block = ()
 
     @property
     def may_scout(self) -> bool:
@@ -127,7 +146,10 @@ class Facts:
     def find_lanes(self, rows: int = 1, of: Function | None = None) -> Lanes | None:
         """How threads run as lanes, for the current code, or for that of another version of the function, whose
         addresses are in the same registers."""
-        return lanes(of or self.function, self._origins, rows, self.width, self.known.waits.interleaved)
+        block = self.block if rows > 1 else ()
+        return lanes(
+            of or self.function, self._origins, rows, self.width, self.known.waits.interleaved, block
+        )
 
     @cached_property
     def width(self) -> int:

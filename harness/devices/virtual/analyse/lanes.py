@@ -33,7 +33,7 @@ from .dataflow import dominators, live, reached
 from .inactive import Parting, Waiting, kept
 from .liftable import Refused, look, needs_all
 from .pointers import Origin, Origins
-from .rows import ROW, find_several, knows_rows, rows_pay
+from .rows import Block, find_several, firsts, knows_rows, rows_pay, steps
 from .strides import COUNTERS, LINEAR, Strides
 from .uniformity import sums
 from .warps import IN_REGISTER, WARP, Warps
@@ -65,8 +65,9 @@ class Lanes:
     exact sum of a scalar and a vector (see anchors), numbered. anchored: register -> its anchors. roots:
     register -> the array it points into. dies: whether lanes may leave the kernel before others; thinned: the
     starts of blocks in which some may have left. rows: how many run side by side; several: registers,
-    including special ones, that may differ from row to row; linear: those that are linear over rows; steps: special
-    registers that are, and how far apart. exchanges: a warp's collectives, with the b and c
+    including special ones, that may differ from row to row; block: the rows are a whole one
+    of this shape; firsts: of it, see `rows.firsts`; linear: registers that are linear over rows; steps: special registers that
+    are, and how far apart. exchanges: a warp's collectives, with the b and c
     of shuffles. of_groups: instructions whose results depend on the group, see `Warps.result`.
     """
 
@@ -83,6 +84,8 @@ class Lanes:
     thinned: set[int] = field(default_factory=set)
     rows: int = 1
     several: set[str] = field(default_factory=set)
+    block: Block | tuple[()] = ()
+    firsts: dict[str, tuple[int, ...]] = field(default_factory=dict)
     steps: dict[str, int] = field(default_factory=dict)
     linear: set[str] = field(default_factory=set)
     exchanges: dict[Instruction, tuple[int, int]] = field(default_factory=dict)
@@ -99,23 +102,30 @@ class Lanes:
 
 
 def lanes(
-    function: Function, origins: dict[str, Origins], rows: int = 1, width: int = 0, registers: bool = False
+    function: Function,
+    origins: dict[str, Origins],
+    rows: int = 1,
+    width: int = 0,
+    registers: bool = False,
+    block: Block | tuple[()] = (),
 ) -> Lanes | None:
     """None if threads must run one by one, or this many rows gain nothing. origins: `pointers.Values.found`.
-    width: how many lanes; if they are a whole warp, they may exchange values. registers: as in `Warps`.
+    width: how many lanes; if they are a whole warp, they may exchange values. registers: as in `Warps`. block: the rows are
+    all of a block of this shape.
     """
+    found = Lanes({}, rows=rows, block=block, firsts=firsts(block, width) if block else {})
     try:
-        return _Analysis(function, origins, rows, width, registers).lanes()
+        return _Analysis(found, function, origins, width, registers).lanes()
     except Refused:
         return None
 
 
 class _Analysis:
     def __init__(
-        self, function: Function, origins: dict[str, Origins], rows: int, width: int, registers: bool
+        self, found: Lanes, function: Function, origins: dict[str, Origins], width: int, registers: bool
     ):
         self.function, self.body = function, function.body
-        self.found, self.strides = Lanes({}, rows=rows), Strides(function)
+        self.found, self.strides = found, Strides(function)
         self.waits = any(isinstance(i, Instruction) and i.op.collective for i in self.body)
         self.blocks = basic_blocks(self.body, function.tables)
         if len(self.blocks) > _MOST_BLOCKS:
@@ -124,8 +134,8 @@ class _Analysis:
         self.warps = Warps(function, self.blocks, registers, width) if registers or width == WARP else None
         look(self.found, function, origins, self.warps if width == WARP else None)
         self.loops = find_loops(self.blocks)
-        adds = rows * sums(self.body, self.blocks, self.loops)
-        if adds > _MOST_SUMS or rows > 1 and not knows_rows(self.body):
+        adds = found.rows * sums(self.body, self.blocks, self.loops)
+        if adds > _MOST_SUMS or found.rows > 1 and not knows_rows(self.body, bool(found.block)):
             raise Refused
         self.endless: set[int] = set()
         self.leaving = {b for b, (end, _) in self.blocks.items() if self._only_returns(b, end)}
@@ -161,7 +171,7 @@ class _Analysis:
             raise Refused
         found.anchors, found.anchored = anchored
         if found.rows > 1:
-            found.steps = {ROW: 1}
+            found.steps = steps(found)
             in_full = found.merged | full
             found.linear = row_steps.find(found, self.function.regs, self.strides.writing, in_full)
         return found

@@ -1,8 +1,12 @@
-"""Rows of lanes that run side by side: where that is possible and worthwhile, and what differs from row to
-row."""
+"""Rows of lanes that run side by side: where that is possible and worthwhile, and what differs from row to row.
+
+They are adjacent in y; or, in a kernel for blocks of a known shape, they are the whole block, and nobody waits for others.
+"""
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import prod
 from typing import TYPE_CHECKING
 
 from ..ptx.cfg import Blocks, Loop
@@ -14,16 +18,45 @@ if TYPE_CHECKING:
     from .lanes import Lanes
 
 ROWS = 4  # the number of multiply-adds that a processor has in flight
-ROW = "%tid.y"
+MOST = 16  # of a whole block: with more, sums would not all be in registers
+_ROW = "%tid.y"
+Block = tuple[int, int, int]
 
 
-def knows_rows(body) -> bool:
-    """Whether threads wait and know their rows, and nothing depends on lane numbers or counts threads."""
+def are_block(block: Block, width: int) -> int:
+    """How many rows of lanes are a whole block of this shape; 0: too many, or lanes of a row would differ in y."""
+    rows, more = divmod(prod(block), width)
+    return rows if block[0] % width == 0 and not more and rows <= MOST else 0
+
+
+def firsts(block: Block, width: int) -> dict[str, tuple[int, ...]]:
+    """Special registers that differ between the rows that are a block -> their values in the first lane of each."""
+    x, y, z = block
+    first = range(0, x * y * z, width)
+    found = {
+        "%tid.x": [i % x for i in first],
+        "%tid.y": [i // x % y for i in first],
+        "%tid.z": [i // x // y for i in first],
+    }
+    return {name: tuple(values) for name, values in found.items() if len(set(values)) > 1}
+
+
+def steps(lanes: Lanes) -> dict[str, int]:
+    """Special registers that are linear over rows -> how far apart rows are."""
+    if not lanes.block:
+        return {_ROW: 1}
+    apart = {name: {b - a for a, b in pairwise(values)} for name, values in lanes.firsts.items()}
+    return {name: by.pop() for name, by in apart.items() if len(by) == 1}
+
+
+def knows_rows(body, whole: bool) -> bool:
+    """Whether threads wait and know their rows, and nothing depends on lane numbers; unless rows are a whole block, nor counts
+    threads."""
     found = [i for i in body if isinstance(i, Instruction)]
     names = {name for i in found for name in i.reads}
     waiting = [i for i in found if i.op.collective]
-    counted = any(i.op.has_result for i in waiting)
-    return bool(waiting) and not counted and ROW in names and "%laneid" not in names
+    apart = whole or _ROW in names and not any(i.op.has_result for i in waiting)
+    return bool(waiting) and apart and "%laneid" not in names
 
 
 def rows_pay(lanes: Lanes, body, blocks: Blocks, loops: list[Loop]) -> bool:
@@ -48,7 +81,7 @@ def find_several(lanes: Lanes, body, blocks: Blocks, writing: list[Instruction])
     only some of the lanes. writing: the instructions that write registers.
     """
     found = lanes.several
-    found |= {ROW, *lanes.merged}
+    found |= {*(lanes.firsts or (_ROW,)), *lanes.merged}
     spans = [(r.start, r.end) for r in lanes.regions] + [(b, blocks[b][0]) for b in lanes.thinned]
     masked = (i for start, end in spans for i in body[start:end] if isinstance(i, Instruction))
     loads = {i for i in masked if i.op.memory == "load" and any(map(lanes.varies, i.writes))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from math import prod
 
 from ...nvrtc.compiler import Ptx
 from ..analyse.padding import Padding, Pointed
@@ -53,15 +54,18 @@ class KernelInfo:
     pointed: tuple[
         Pointed, ...
     ] = ()  # structs with padding that its arguments point to, as full checks know them
+    block: tuple[int, ...] = ()  # the only shape of blocks that lanes can run, each of them as one
     coarsening: int = 1  # else: threads that may run coarsened, if rows are a multiple of this
 
     @property
     def together(self) -> int:
         """The number of neighbouring threads that run together, as lanes or coarsened."""
-        return max(self.coarsening, self.lanes)
+        return prod(self.block) if self.block else max(self.coarsening, self.lanes)
 
     def fits(self, block: tuple[int, int, int]) -> bool:
         """Whether the code can run blocks of this shape; otherwise threads run one by one."""
+        if self.block:
+            return block == self.block
         return not (self.coroutine or self.scouts) or self.lanes == 1 or block[0] % self.lanes == 0
 
     @property

@@ -82,13 +82,13 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     surfaces.run(module)
     for rewrite in recipe.rewrites:
         rewrite(module)
-    processor, row = target(recipe.target), 0
+    processor, block = target(recipe.target), ()
     if fixed:
-        kernel, values, row = fixed
+        kernel, values, block = fixed
         specialise.run(module, kernel, values)
     width = _width(recipe)
     facts = ModuleFacts(
-        module, Check.RACES in recipe, not recipe.runtime, width, processor.masks, processor.keeping, row
+        module, Check.RACES in recipe, not recipe.runtime, width, processor.masks, processor.keeping, block
     )
     turns.run(facts.waits)
     inline.run(facts.waits)

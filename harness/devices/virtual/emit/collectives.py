@@ -30,7 +30,7 @@ def emit(e, ins) -> None:
     ]
     wait(e, "warp", name, ins, args, e.value(named["m"], "u32"))
     if op.has_result:
-        _results(e, named["d"], ins.roles[0].type)
+        _results(e, named["d"], ins.roles[0].type, e.state.load("Thread", "result0"))
 
 
 @statement("activemask.b32")
@@ -50,6 +50,10 @@ def _barrier(e, ins) -> None:
         e.label(other)
         e.control.fault(ins)
         e.label(known)
+    if e.control.alone:
+        if op.has_result:
+            _results(e, named["d"], op.type, e.values.vote(predicate, op.operation))
+        return
     count = _wide(e, named["b"], "u32") if "b" in named else "0"
     if op.operation == "arrive":
         e.state.call("rt_arrive", number, count, site=e.sites.of(ins))
@@ -59,17 +63,16 @@ def _barrier(e, ins) -> None:
         name = f"barrier_{op.operation}" if op.has_result else "barrier_count"
         wait(e, "barrier", name, ins, [count, e.values.votes(predicate, op.operation)], number)
         if op.has_result:
-            _results(e, named["d"], op.type)
+            _results(e, named["d"], op.type, e.state.load("Thread", "result0"))
 
 
 def _wide(e, operand: str, ptx_type: str) -> str:
     return e.resize(e.value(operand, ptx_type), llvm_type(ptx_type), "i64")
 
 
-def _results(e, targets: Operand, ptx_type: str) -> None:
-    """result0 -> the first target; result1 -> a predicate target after `|`."""
+def _results(e, targets: Operand, ptx_type: str, value: str) -> None:
+    """A value, as an i64 -> the first target; result1 -> a predicate target after `|`."""
     first, *second = targets.parts
-    value = e.state.load("Thread", "result0")
     if BITS[ptx_type] < 64:
         value = e.cast("trunc", "i64", value, llvm_type(ptx_type))
     e.set(first, value, ptx_type)

@@ -18,6 +18,7 @@ class Control:
 
     def __init__(self, e, coroutine: bool):
         self.e, self.coroutine = e, coroutine
+        self.alone = False  # nobody waits for others: the whole block runs as one
         self._exit = "return"  # the target of a `ret`
         self._loops: dict[str, int] = {}
 

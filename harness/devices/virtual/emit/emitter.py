@@ -49,6 +49,7 @@ class Emitter:
         self.variables = Variables(function, module, text, self.state, values, DEAD)
         self.sites = Sites(function, module, site)
         self.control = Control(self, coroutine)
+        self.control.alone = bool(lanes and lanes.block)
         self.arrays = Arrays()
         self.line, self.fresh, self.emit, self.once = text.line, text.fresh, text.emit, text.once
         self.op, self.cast, self.resize = text.op, text.cast, text.resize

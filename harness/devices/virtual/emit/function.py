@@ -59,6 +59,9 @@ def _kernel(f: Function, unit: Unit) -> str:
         info.coarsening = found.factor
     elif unit.facts.of(f).lanes and (several := _lanes(f, unit, site, coroutine)):
         info.lanes = unit.facts.of(f).width
+        if unit.facts.of(f).block and (whole := _lanes(f, unit, site, False, unit.facts.of(f).rows)):
+            info.block, info.coroutine = unit.facts.of(f).block, False
+            return whole + blocks.of_lanes(f.name, info.together, alone=False)
         if (rows := unit.facts.of(f).rows) > 1 and (more := _lanes(f, unit, site, coroutine, rows)):
             several, info.rows = several + more, rows
     info.scouts = info.lanes > 1 and unit.waits.interleaved

@@ -311,7 +311,7 @@ class Accesses:
         stride, narrow = self.lanes.strides.get(base, 0), BITS[self.values.types[base]] == 32
         start, rest = self.values.pair(operand(base), "u32" if narrow else "u64")
         if narrow:
-            start = self.text.once(f"sext i32 {start} to i64")
+            start = self.text.extended("sext", start)[0]
             if stride is not None:
                 rest = self.text.row(64, stride) if stride else ""
             else:

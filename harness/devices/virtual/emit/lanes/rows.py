@@ -14,7 +14,7 @@ first row and how far apart rows are, until something else than sums is computed
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -96,6 +96,13 @@ class RowText(Text):
         self.linear[name] = steps
         return name
 
+    def at_rows(self, t: str, values: Sequence[int]) -> str:
+        """A name for a number in each row."""
+        name = self.fresh()
+        self.first(*(f"{_of_row(name, row)} = add {t} 0, {value}" for row, value in enumerate(values)))
+        self.several.add(name)
+        return name
+
     def ends(self, value: str) -> tuple[list[str], str]:
         """The values between which those of all rows are, if a condition (an i1) holds: of the first and the last row, where that
         is known."""
@@ -113,7 +120,7 @@ class RowText(Text):
     def extended(self, extend: str, value: str) -> tuple[str, list[str]]:
         """(32-bit numbers as 64 bits, those that must be in range for all of them to be right)"""
         if value not in self.linear:
-            wide = self.emit(f"{extend} i32 {value} to i64")
+            wide = self.once(f"{extend} i32 {value} to i64")
             return wide, [wide]
         _, first, by = self.linear[value]
         first, by = super().assign(f"{extend} i32 {first} to i64"), super().assign(f"sext i32 {by} to i64")

@@ -34,7 +34,7 @@ class LaneValues(Values):
         super().__init__(text, threads, special)
         self.lanes, self.mask, self.merging = lanes, "", False
         self._first = False  # whether registers are read for the first lane alone
-        self._steps: dict[Special, tuple[str, str]] = {}  # special registers that are linear over rows
+        self._firsts: dict[Special, tuple[str, str]] = {}  # special registers that differ between rows
         self._widened: set[str] = set()  # where vectors of 32-bit numbers as 64 bits are kept
         self.writes: Counter[str] = Counter()  # how many instructions write a register
         self.anchors = ""  # the table of what anchors keep, see `exact`
@@ -74,9 +74,10 @@ class LaneValues(Values):
     def _find_rows(self) -> None:
         text, nbytes = self.text, abi.DTYPES["Thread"].itemsize
         with text.at_entry():
-            width = text.cast(
-                "zext", "i32", self.special.state.load("Launch", "block_x", invariant=True), "i64"
-            )
+            width = str(text.width)
+            if not self.lanes.block:
+                width = self.special.state.load("Launch", "block_x", invariant=True)
+                width = text.cast("zext", "i32", width, "i64")
             row = text.op("mul i64", width, nbytes)
             for n in range(text.rows):
                 text.line(f"{ROW}.{n} = add i64 {self.threads.address}, {text.op('mul i64', row, n)}")
@@ -179,24 +180,46 @@ class LaneValues(Values):
         bits = text.bits(text.op("and i1", predicate, alive))
         return text.cast("zext", "i32", text.emit(f"call i32 @llvm.ctpop.i32(i32 {bits})"), "i64")
 
+    def vote(self, predicate: str, operation: str) -> str:
+        """The result of a barrier with a predicate where these lanes are the whole block, as an i64."""
+        text, found = self.text, self.votes(predicate, operation)
+        if operation == "popc":
+            return (
+                text.joined("add i64", found)
+                if found in text.several
+                else text.op("mul i64", found, text.rows)
+            )
+        found = text.joined(f"{operation} i64", found)
+        return (
+            found if operation == "and" else text.cast("zext", "i1", text.op("icmp ne i64", found, 0), "i64")
+        )
+
     # -- as one value ---------------------------------------------------------------------------------------
 
     def value(self, given: str, ptx_type: str) -> str:
         given = operand(given)
-        if isinstance(given, Special) and self.lanes.stride(given) and not self._first:
-            first, t = self.special.read(given)
-            return self.convert(self._sum(first, self.text.row(32, 1), t), t, llvm_type(ptx_type))
-        if isinstance(given, Special) and given in self.lanes.several:
-            return self.convert(*self._of_rows(given), llvm_type(ptx_type))
-        return super().value(given, ptx_type)
+        if not isinstance(given, Special):
+            return super().value(given, ptx_type)
+        first, t = self._of_first_lane(given)
+        if self.lanes.stride(given) and not self._first:
+            first = self._sum(first, self.text.row(32, 1), t)
+        return self.convert(first, t, llvm_type(ptx_type))
 
-    def _of_rows(self, given: Special) -> tuple[str, str]:
-        if given not in self.lanes.steps:
-            return self.of_rows.read(given)
-        if given not in self._steps:
-            first, t = self.special.read(given)
-            self._steps[given] = self.text.progression(Steps(t, first, str(self.lanes.steps[given]))), t
-        return self._steps[given]
+    def _of_first_lane(self, given: Special) -> tuple[str, str]:
+        """A special register's value in the first lane of each row, and its LLVM type."""
+        lanes, text = self.lanes, self.text
+        if given not in lanes.several:
+            return self.special.read(given)
+        if given not in self._firsts:
+            values = lanes.firsts.get(given)
+            if given in lanes.steps:
+                first, t = (str(values[0]), "i32") if values else self.special.read(given)
+                self._firsts[given] = text.progression(Steps(t, first, str(lanes.steps[given]))), t
+            elif values:
+                self._firsts[given] = text.at_rows("i32", values), "i32"
+            else:
+                self._firsts[given] = self.of_rows.read(given)
+        return self._firsts[given]
 
     def read(self, register: str) -> str:
         if self.lanes.strides.get(register, 0) == 0:
@@ -272,7 +295,7 @@ class LaneValues(Values):
         """An integer operand of 32 or 64 bits."""
         t, bits = llvm_type(type_), BITS[type_]
         if isinstance(given, Special) and self.lanes.stride(given):
-            return self.special.read(given)[0], self.text.row(32, 1)
+            return self._of_first_lane(given)[0], self.text.row(32, 1)
         stride = self.lanes.stride(given)
         if stride == 0:
             return self.value(given, type_), ""

@@ -1,0 +1,142 @@
+"""Blocks of a known shape that run as one, so that nobody waits: the same bits as one thread at a time, the same faults."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from harness.errors import KernelFault
+from harness.tests.devices.virtual.emit.lanes.bodies import BUILDS, opened
+from harness.tests.devices.virtual.emit.lanes.test_barriers import BODIES as WAITING
+from harness.tests.devices.virtual.emit.lanes.test_barriers import NO_ROWS, WORK, WRONG
+from harness.tests.devices.virtual.launches import K, line_of
+
+THREADS, DYNAMIC, N = 32, 512, 61
+I = """int u = threadIdx.x, v = threadIdx.y, w = threadIdx.z, t = (w * blockDim.y + v) * blockDim.x + u, T = 32, i = blockIdx.x * T + t;
+    __shared__ float s[64];"""
+#: of `(const float* a, const int* j, float* out, int n)`: 256 elements each; two blocks of 32
+BODIES = {name: body for name, body in WAITING.items() if name not in NO_ROWS or name == "votes"} | {
+    "x, y and z": f"{I} s[u + v * 7 % 32 + w] = 0; __syncthreads(); s[t] = u * 100 + v * 10 + w; __syncthreads(); out[i] = s[31 - t] + s[u] + s[4 * v] + s[w];",
+    "products": f"{I} s[t] = x[v * (n - 60) + u] + x[u * n % 64 + w * v]; __syncthreads(); out[i] = x[v * v + u] + x[(blockDim.y - v) * (n - 55)] + s[(v ^ 1) + u];",
+    "sums that wrap": f"""{I} s[t] = x[t]; unsigned k = (unsigned)v * 0x40000000u + (unsigned)u; int q = v * (n << 24) + u; __syncthreads();
+        out[i] = s[k & 31] + x[(unsigned)(v * 0x55555555u + u) >> 25]; const float* p = x + (long long)q; p -= (long long)v * (n << 24);
+        if ((long long)q == (long long)v * (n << 24) + u) out[i] += *p;""",
+    "unsigned sums": f"""{I} s[t] = x[t]; unsigned q = (unsigned)(v - 2) * 16u + u, m = (3u - v) * 40u + u; size_t r = (unsigned)(v * 16 - 5 + u); __syncthreads();
+        out[i] = s[t ^ 1] + (v >= 2 ? x[q] : 0) + x[(long long)(m & 127u)] + (r < 200 ? x[r] : 1);""",
+    "a pointer that moves": f"{I} s[t] = 1; __syncthreads(); const float* p = x + v * 3; float f = 0;\n#pragma unroll 1\nfor (int k = 0; k < n - 55; k++) {{ f += p[u]; p += v + n % 2; }} out[i] = f + (p - x) + s[t];",
+    "either, for all rows": f"{I} s[t] = t; __syncthreads(); int k = n > 5 ? v * 7 : u, m = n > 500 ? v : k; if (n & 1) k += v; else k = 4 * u; out[i] = x[k] + x[m + u] + s[(v > 2 ? v : 2) * 3];",
+    "bytes": f"{I} s[t] = 0; const unsigned char* b = (const unsigned char*)j; __syncthreads(); unsigned r = 0; for (int k = 0; k < 5; k++) r = r * 3 + b[v * 7 + u + k] + b[v * (n - 50) + k]; out[i] = r % 1000 + s[t];",
+    "rows leave": f"{I} s[t] = t; if (v == 1) return; if (u == 1 && v > 1) return; __syncthreads(); out[i] = x[v * 9 + u]; if (i > 40) return; __syncthreads(); out[i] += s[t]; if (v & 1) return; __syncthreads(); out[i] += s[t ^ 1];",
+    "counts of rows": f"{I} int c = __syncthreads_count(x[i] > x[i + 1]); if (u == 1) return; out[i] = c + 100 * __syncthreads_or(v == 3 && n == 61) + 200 * __syncthreads_and(v >= 0) + 400 * __syncthreads_and(v > 0) + 1000 * __syncthreads_count(v & 1);",
+}
+SHAPES = {4: [(4, 8), (8, 4), (32, 1), (8, 2, 2)], 8: [(8, 4), (16, 2), (8, 1, 4)], 16: [(16, 2), (32, 1)]}
+
+
+@cache
+def module(width: int, optimised: bool, which: tuple[str, ...]):
+    texts = (
+        f"{K}k{m}(const float* x, const int* j, float* out, int n) {{ {WORK} {BODIES[name]} }}"
+        for m, name in enumerate(which)
+    )
+    return opened(width, optimised=optimised).compile("\n".join(texts))
+
+
+def launched(width: int, optimised: bool, which: tuple[str, ...], name: str, block: tuple[int, ...]) -> bytes:
+    dev, rng, made = (
+        opened(width, optimised=optimised),
+        np.random.default_rng(1),
+        module(width, optimised, which),
+    )
+    kernel = made.get_function(f"k{which.index(name)}")
+    x = dev.array(rng.standard_normal(256).astype(np.float32), name="x")
+    j, out = (
+        dev.array(rng.integers(0, 256, 256, np.int32), name="j"),
+        dev.array(np.zeros(256, np.float32), name="out"),
+    )
+    if width > 1:
+        block = (*block, 1)[:3]
+        made.for_blocks(kernel.info.name, block)
+        assert kernel.for_blocks(block).info.block == block, name
+    kernel(2, block, (x, j, out, np.int32(N)), shared_mem=DYNAMIC)
+    return out.get().tobytes()
+
+
+#: some bodies with each width; every night, each with every width and shape
+SOME = [(width, tuple(BODIES)[n::9], SHAPES[width][:1]) for n, width in enumerate((4, 8, 16))]
+ALL = [pytest.param(width, tuple(BODIES), shapes, marks=pytest.mark.soak) for width, shapes in SHAPES.items()]
+
+
+@BUILDS
+@pytest.mark.parametrize(("width", "which", "shapes"), SOME + ALL)
+def test_whole_blocks_give_the_bits_of_one_thread_at_a_time(width, which, shapes, optimised):
+    for name in which:
+        for block in (b for b in shapes if len(b) < 3 or name not in WAITING):
+            found, alone = (
+                launched(width, optimised, which, name, block),
+                launched(1, False, which, name, block),
+            )
+            assert found == alone and any(found), (name, block)
+
+
+@cache
+def fault(name: str, width: int) -> tuple:
+    body = WRONG[name].replace("FAULT", "0")
+    source = f"{K}k(const float* x, const int* j, float* out, int n) {{ {WORK}\n{body}\n}}"
+    dev = opened(width)
+    kernel = (made := dev.compile(source)).get_function("k")
+    x, j = (dev.array(np.arange(256).astype(t), name=n) for t, n in ((np.float32, "x"), (np.int32, "j")))
+    out = dev.array(np.zeros(256, np.float32), name="out", axes="i")
+    if width > 1:
+        made.for_blocks("k", (8, 4, 1))
+        assert kernel.for_blocks((8, 4, 1)).info.block
+    with pytest.raises(KernelFault) as caught:
+        kernel(2, (8, 4), (x, j, out, np.int32(N)), shared_mem=DYNAMIC)
+    assert caught.value.line == line_of(source, "0")
+    return caught.value.kind, caught.value.thread, caught.value.block, caught.value.array, caught.value.index
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("name", WRONG)
+def test_a_fault_in_a_whole_block_names_the_same(name):
+    assert fault(name, 4) == fault(name, 1)
+
+
+def test_blocks_that_cannot_run_as_one_and_those_of_another_shape_run_as_before():
+    dev = opened(4)
+    source = f"{K}k(int* out, int n) {{ if (threadIdx.y < n) __syncthreads(); atomicAdd(out, 1); }}"
+    source += f"{K}m(int* out, int n) {{ __shared__ int s[64]; int t = threadIdx.y * blockDim.x + threadIdx.x; s[t] = t; __syncthreads(); out[t] = s[t ^ 1]; }}"
+    made, out = dev.compile(source), dev.array(np.zeros(64, np.int32), name="out")
+    made.for_blocks("k", (8, 4, 1))
+    made.for_blocks("m", (6, 4, 1))
+    made.for_blocks("m", (8, 32, 1))
+    assert not any(made.of_blocks.values())
+    made.get_function("k")(1, (8, 4), (out, np.int32(9)))
+    assert out.get()[0] == 32
+    fixed = made.get_function("m").fixed((out, np.int32(3)), (8, 4))
+    for block in ((8, 4), (8, 8), (3, 2)):
+        fixed(1, block, (out, np.int32(3)))
+        threads = block[0] * block[1]
+        assert (out.get()[:threads] == np.arange(threads) ^ 1).all()
+
+
+def test_a_kernel_is_compiled_for_the_blocks_that_its_launches_have_long_had():
+    dev = opened(4)
+    source = (
+        "__constant__ int add; "
+        + K
+        + "k(float* out) { __shared__ float s[32]; int t = threadIdx.y * 8 + threadIdx.x; float f = 0; "
+    )
+    source += "s[t] = t;\n#pragma unroll 1\nfor (int k = 0; k < 3; k++) { __syncthreads(); f += s[t ^ 1]; } out[t] = f + add; }"
+    made, out = dev.compile(source), dev.array(np.zeros(32, np.float32), name="out")
+    kernel = made.get_function("k")
+    made.set_constant("add", np.int32(7))
+    kernel(1, (8, 4), (out,))
+    before = out.get()
+    assert not made.of_blocks
+    made.spent["k", (8, 4, 1)] = 9.0
+    while not made.of_blocks:
+        kernel(1, (8, 4), (out,))
+    assert kernel.for_blocks((8, 4, 1)).info.block and not kernel.for_blocks((4, 8, 1)).info.block
+    assert (out.get() == before).all() and before[0] == 10
