@@ -249,6 +249,10 @@ def _notebooks() -> Item:
     if absent:
         text = f"{', '.join(absent)} not installed"
         return Item("notebooks", "missing", text, "pip install -e '.[notebooks]'")
+    from jupyter_client.kernelspec import find_kernel_specs
+
+    if "backwarp" not in find_kernel_specs():
+        return Item("notebooks", "missing", "their kernel is not installed", "python -m harness.jupyterlab")
     return Item("notebooks", "ok", "jupyterlab and its dependencies")
 
 

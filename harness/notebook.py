@@ -2,8 +2,9 @@
 
 %%kernel ID [--save [--force]]          grades the cell's code; --save also writes it into your file, unless that one
                                         passes and the cell does not (--force: even then)
-%kernel_from ID [--solution]            puts your file (or a solved puzzle's solution) into the next cell
-%predict ID [NUMBER]                    compares my_guess with what a run of the course's kernel shows
+%kernel_from ID [--solution | --stub]   puts your file (or a solved puzzle's solution, or the stub) into the next cell
+%predict ID [NUMBER]                    compares my_guess with what a run of the course's kernel shows; the second
+                                        wrong guess is told the answer
 %explore ID     %picture ID [--kind NAME] [--thread 1,0]     %profile ID     %counters ID     %hint ID
 %%cuda [KERNEL] --block 32 --arg ...    runs any kernel, as `backwarp run` does
 
@@ -15,18 +16,19 @@ from __future__ import annotations
 
 import argparse
 import atexit
-import io
 import re
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
-from IPython.display import Image, display
+from IPython.display import display
 
 from .course import walkthrough
-from .course.checkout import Course, open_course, read_source, source_hash
+from .course.cells import in_cell, in_file, is_stub
+from .course.checkout import Course, open_course, read_source, seed_of, source_hash
 from .course.declare import Puzzle
 from .course.progress import Progress
 from .course.stubs import stub_text
@@ -38,8 +40,10 @@ from .report.html import as_html, recorder
 from .report.overview import debrief
 from .report.pictures import explore
 from .report.pictures.kinds import save_picture, verdict_picture
-from .report.shown import WIDTH, Page, Shown, png, report, told
+from .report.shown import WIDTH, Page, Picture, Shown, png, report, told
 from .report.text import verdict_lines
+
+GUESSES = 2  # wrong ones, before the answer is told
 
 
 def options(line: str, *flags: str, optional: str = "", **values: str) -> argparse.Namespace:
@@ -83,11 +87,6 @@ def text_of(path: Path) -> str:
         return ""
 
 
-def is_stub(puzzle: Puzzle, text: str) -> bool:
-    """Is a text still the untouched stub? The stub of a bug hunt has code from the start."""
-    return not puzzle.repair and text.split() == stub_text(puzzle).split()
-
-
 @magics_class
 class CourseMagics(Magics):
     """See the module docstring."""
@@ -97,6 +96,8 @@ class CourseMagics(Magics):
         self.course = course or open_course()
         self.progress = Progress(self.course.root)
         self.process = GradingProcess()
+        self.guesses: dict[tuple[str, int], set[float]] = {}  # the wrong ones
+        self.unstarted = ("", 0)  # of which puzzle that was said last, and in which cell
         atexit.register(self.process.end)
 
     def load(self, text: str) -> Puzzle:
@@ -110,25 +111,38 @@ class CourseMagics(Magics):
         """Where the last graded cell of a puzzle is kept."""
         return self.course.root / ".backwarp" / "notebook" / puzzle.id / puzzle.file
 
+    def keep_cell(self, path: Path, text: str) -> None:
+        """A blank line takes the place of the magic's, so that lines are numbered as in the cell."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"\n{text}", encoding="utf-8")
+
     def newest(self, puzzle: Puzzle) -> Path:
-        """The last cell that was graded, or the student's file, whichever is newer."""
+        """The last cell that was graded, or the student's file if that is newer and another text."""
         cell, own = self.cell_path(puzzle), puzzle.stub_path
-        if cell.exists() and (not own.exists() or cell.stat().st_mtime >= own.stat().st_mtime):
-            return cell
-        return own
+        if not cell.exists():
+            return own
+        same = text_of(cell) == f"\n{text_of(own)}"
+        return cell if same or not own.exists() or cell.stat().st_mtime >= own.stat().st_mtime else own
+
+    def not_started(self, puzzle: Puzzle) -> Shown | None:
+        """Says so, once in a cell."""
+        before, self.unstarted = self.unstarted, (puzzle.id, self.shell.execution_count)
+        if self.unstarted == before:
+            return None
+        says = f"{puzzle.id} is not started yet: here you will see what its threads do, and what it costs."
+        return Shown(told([says]))
 
     @cell_magic
     def kernel(self, line: str, cell: str) -> Shown | None:
         """%%kernel ID [--save [--force]]: grades the cell."""
         chosen = options(line, "save", "force")
         puzzle = self.load(chosen.id)
+        cell = in_file(puzzle, cell)
         if is_stub(puzzle, cell):
             return self.not_begun(puzzle, line)
         path = self.cell_path(puzzle)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        before = text_of(path)
-        path.write_text(cell, encoding="utf-8")
-        verdict = self.graded(puzzle, path, "this cell")
+        before = text_of(path)[1:]
+        verdict = self.graded(puzzle, cell, "this cell")
         more = []
         if chosen.save and (said := self.save(puzzle, cell, before, verdict, chosen.force)):
             more.append(said)
@@ -141,21 +155,24 @@ class CourseMagics(Magics):
             return shown
         place = display(shown, display_id=True)
         if picture:
-            display(png(picture[0]))
+            display(Picture(png(picture[0]), picture[1]))
         if searched and (found := self.process.repair(puzzle, path, verdict)):
             verdict.repair = found
             place.update(report(verdict, more))
         self.progress.keep_repair(verdict)
         return None
 
-    def graded(self, puzzle: Puzzle, path: Path, called: str) -> Verdict:
-        """The verdict on a file, in the notebook's words, and counted as an attempt."""
+    def graded(self, puzzle: Puzzle, text: str, called: str) -> Verdict:
+        """The verdict on a text, in the notebook's words, and counted as an attempt at the file with this text."""
+        path = self.cell_path(puzzle)
+        self.keep_cell(path, text)
+        self.process.seed = seed_of(text)
         verdict = self.process.grade(puzzle, path)
         verdict.file = called
         for verb, magic in (("hint", "%hint"), ("profile", "%profile")):
             verdict.next = verdict.next.replace(f"backwarp {verb}", magic)
         verdict.next = re.sub(r"`?backwarp grade \d+`?", "run the cell again", verdict.next)
-        self.progress.record(verdict)
+        self.progress.record(replace(verdict, source_hash=source_hash(text)))
         return verdict
 
     def not_begun(self, puzzle: Puzzle, line: str) -> Shown:
@@ -164,8 +181,8 @@ class CourseMagics(Magics):
         if not own.strip() or is_stub(puzzle, own):
             says = f"{puzzle.id} is not started yet: write your code at the TODOs of this cell, and run it (Shift+Enter)."
             return Shown(told([says]))
-        self.shell.set_next_input(f"%%kernel {line}\n{own}", replace=True)
-        verdict = self.graded(puzzle, puzzle.stub_path, f"puzzles/{puzzle.id}/{puzzle.file}")
+        self.shell.set_next_input(f"%%kernel {line}\n{in_cell(puzzle, own)}", replace=True)
+        verdict = self.graded(puzzle, own, f"puzzles/{puzzle.id}/{puzzle.file}")
         says = f"This cell was the stub. It now has your file, puzzles/{puzzle.id}/{puzzle.file}:"
         return Shown([*told([says]), *verdict_lines(verdict, WIDTH)])
 
@@ -194,7 +211,7 @@ class CourseMagics(Magics):
     @line_magic
     def kernel_from(self, line: str) -> None:
         """%kernel_from ID: the text of your file, as a cell to edit."""
-        chosen = options(line, "solution")
+        chosen = options(line, "solution", "stub")
         puzzle = self.load(chosen.id)
         path = puzzle.stub_path
         try:
@@ -202,12 +219,12 @@ class CourseMagics(Magics):
                 path = puzzle.solution_path
                 if not self.progress.entry(puzzle.id).solved:
                     raise UsageError(f"{puzzle.id} is not solved yet")
-            text = path.read_text(encoding="utf-8")
+            text = stub_text(puzzle) if chosen.stub else path.read_text(encoding="utf-8")
         except BackwarpError as error:
             raise UsageError(str(error)) from None
         except (OSError, ValueError) as error:
             raise UsageError(f"{path.name} cannot be read: {error}") from None
-        self.shell.set_next_input(f"%%kernel {puzzle.number}\n{text}")
+        self.shell.set_next_input(f"%%kernel {puzzle.number}\n{in_cell(puzzle, text)}")
 
     @line_magic
     def hint(self, line: str) -> Shown:
@@ -234,7 +251,7 @@ class CourseMagics(Magics):
         )
 
     @line_magic
-    def profile(self, line: str) -> Shown:
+    def profile(self, line: str) -> Shown | None:
         """%profile ID: counters, line by line."""
         chosen = options(line, "solution", case="")
         puzzle = self.load(chosen.id)
@@ -244,7 +261,7 @@ class CourseMagics(Magics):
         try:
             path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
             if not chosen.solution and is_stub(puzzle, text_of(path)):
-                return Shown(told([f"{puzzle.id} is not started yet: here you will see what it costs."]))
+                return self.not_started(puzzle)
             found = profile_file(puzzle, path, chosen.case)
         except BackwarpError as error:
             raise UsageError(str(error)) from None
@@ -275,7 +292,7 @@ class CourseMagics(Magics):
         return {k.kernel: {n: v for n, v in k.counters.items() if v and n != "lines"} for k in found.kernels}
 
     @line_magic
-    def picture(self, line: str) -> Image:
+    def picture(self, line: str) -> Picture:
         """%picture ID [--kind NAME] [--moving]: as `backwarp picture`; moving: a GIF."""
         chosen = options(line, "solution", "moving", kind="", thread="", block="", kernel="", case="")
         puzzle = self.load(chosen.id)
@@ -288,7 +305,7 @@ class CourseMagics(Magics):
             )
         except BackwarpError as error:
             raise UsageError(str(error)) from None
-        return Image(target.read_bytes(), format=target.suffix[1:])
+        return Picture(target.read_bytes(), f"{puzzle.id}: what its threads touch", target.suffix[1:])
 
     @line_magic
     def explore(self, line: str) -> None:
@@ -303,9 +320,7 @@ class CourseMagics(Magics):
             path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
             source = read_source(path, path.name)
             if not chosen.solution and is_stub(puzzle, source):
-                shown = Shown(
-                    told([f"{puzzle.id} is not started yet: here you will see what its threads do."])
-                )
+                shown = self.not_started(puzzle)
             else:
                 lines = not chosen.solution
                 html = explore.explore(puzzle, source, chosen.kernel, chosen.case, show_lines=lines)
@@ -314,17 +329,19 @@ class CourseMagics(Magics):
             shown = Shown(told([f"The kernel must run to be seen: {str(error).splitlines()[0]}"]))
         except BackwarpError as error:
             shown = Shown(told([str(error)]))
-        display(shown)
+        if shown:
+            display(shown)
 
     @line_magic
     def predict(self, line: str) -> Shown:
-        """%predict ID [NUMBER]: the variable my_guess against a run of the course's kernel."""
+        """%predict ID [NUMBER]: the variable my_guess against a run of the course's kernel. part6: not about a puzzle."""
         chosen = options(line, optional="number")
-        puzzle = self.load(chosen.id)
-        known = walkthrough.predictions(self.course.root, puzzle.number)
+        puzzle = None if chosen.id.startswith("part") else self.load(chosen.id)
+        asked_in = puzzle.number if puzzle else chosen.id
+        known = walkthrough.predictions(self.course.root, asked_in)
         number = int(chosen.number or 1) if (chosen.number or "1").isdecimal() else 0
         if not 1 <= number <= len(known):
-            raise UsageError(f"{puzzle.id} has {len(known)} predictions")
+            raise UsageError(f"{puzzle.id if puzzle else asked_in} has {len(known)} predictions")
         guess = self.shell.user_ns.get("my_guess", ...)
         if guess is ... or guess is None:
             return Shown(told(["Put your guess in place of the dots, and run the cell again."]))
@@ -332,12 +349,16 @@ class CourseMagics(Magics):
             right, says = predictions.judge(puzzle, known[number - 1], guess)
         except BackwarpError as error:
             raise UsageError(str(error)) from None
+        wrong = self.guesses.setdefault((asked_in, number), set())
+        if not right and len(wrong | {float(guess)}) < GUESSES:
+            wrong.add(float(guess))
+            return Shown(told([f"It is not {float(guess):,g}. Guess once more: then the answer is shown."]))
         return Shown([[(says[0], "bold green" if right else "bold")], *told(says[1:])])
 
     @cell_magic
     def cuda(self, line: str, cell: str) -> Shown:
         """%%cuda [KERNEL] [--grid N] [--block N] [--arg NAME=VALUE]...: any kernel, with all checks."""
-        from .report.run import show_run
+        from .report.run import print_run
         from .run import Asked, run_file
 
         parser = UsageParser(add_help=False)
@@ -347,19 +368,15 @@ class CourseMagics(Magics):
             parser.add_argument(f"--{name}", default=(1,), type=sizes)
         chosen = parsed(parser, line)
         path = self.course.root / ".backwarp" / "notebook" / "cell.cu"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(cell, encoding="utf-8")
-        shown = io.StringIO()
+        self.keep_cell(path, cell)
         try:
             asked = Asked(path, chosen.kernel, chosen.grid, chosen.block, tuple(chosen.arg), count=False)
-            show_run(run_file(asked, self.process.device), shown)
+            console = recorder(WIDTH)
+            print_run(console, run_file(asked, self.process.device), WIDTH)  # times differ from run to run
         except BackwarpError as error:
             raise UsageError(str(error)) from None
-        first, *rest = shown.getvalue().splitlines()
-        head = re.sub(
-            r"<<<(.*?), (.*?)>>>.*", r"   grid of \1, blocks of \2", first
-        )  # times differ from run to run
-        return Shown([[(head, "bold")], *([(line, "")] for line in rest)])
+        text = console.export_text(clear=False)
+        return Page(as_html(console), text)
 
 
 def load_ipython_extension(shell) -> None:

@@ -8,7 +8,8 @@ cells:
     explore   the sliders over a run of the course's kernel; its text are further options, such as --case NAME
     kernel    the cell that the reader fills in, and the pictures and counters of what they wrote
 
-The answer to a prediction stays in this file: the notebook has only the question.
+The answer to a prediction stays in this file: the notebook has only the question. One outside of a puzzle has a number as
+its answer.
 """
 
 from __future__ import annotations
@@ -78,13 +79,18 @@ def prediction(text: str) -> Prediction:
         raise CourseError(f"a prediction is malformed ({error}): {text}") from None
 
 
-def predictions(root: Path, puzzle: str) -> list[Prediction]:
-    """A puzzle's predictions, by its number, in order."""
+def part_of(path: Path) -> str:
+    """What `%predict` calls the predictions of a notebook that belong to no puzzle: `part6`."""
+    return f"part{int(path.stem[:2])}"
+
+
+def predictions(root: Path, asked_in: str) -> list[Prediction]:
+    """The predictions of a puzzle, by its number, or of the rest of a notebook, in order."""
     return [
         prediction(block.text)
         for path in sources(root)
         for block in blocks(path.read_text(encoding="utf-8"))
-        if (block.kind, block.puzzle) == ("predict", puzzle)
+        if block.kind == "predict" and (block.puzzle or part_of(path)) == asked_in
     ]
 
 

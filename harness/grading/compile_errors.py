@@ -63,8 +63,9 @@ def decimal(message: str) -> str:
     return re.sub(r"0x([0-9a-f]+)(?= bytes\b|,? max\b| max\b)", lambda m: str(int(m[1], 16)), message)
 
 
-def with_warnings(lines: list[str], warnings: Sequence, source: str) -> list[str]:
-    """The explanation of a failure, with the compiler's warnings inserted after its first line."""
+def with_warnings(lines: list[str], warnings: Sequence, source: str, faulted: bool = False) -> list[str]:
+    """The explanation of a failure, with the compiler's warnings inserted after what happened: its first line, and with a
+    fault the sentence after that."""
     found = list(
         {(w.line, w.message): w for w in reversed(warnings) if w.severity == "warning" and w.line}.values()
     )[::-1]
@@ -76,6 +77,7 @@ def with_warnings(lines: list[str], warnings: Sequence, source: str) -> list[str
         told += source_line(w.line, nth_line(source, w.line), w.column)[: 2 if len(found) == 1 else 1]
         told += filter(None, [advice(w)])
     place = next((i for i, line in enumerate(lines) if i and not line.startswith("    ")), len(lines))
+    place = min(place + faulted, len(lines))
     if found and not any(cause in found[0].message for cause in CAUSES):
         place = len(lines)
     return lines[:place] + told + lines[place:]

@@ -210,7 +210,7 @@ def on_device(
             if verdict.diagnosis == "race":
                 verdict.timeline = race_timeline.timeline(*again)
         if verdict.status == FAILED:
-            verdict.lines = compile_errors.with_warnings(verdict.lines, told, source)
+            verdict.lines = compile_errors.with_warnings(verdict.lines, told, source, bool(verdict.fault))
         return verdict
 
 

@@ -20,11 +20,17 @@ from .export import telling_anywhere, unrevealing
 
 MARK = ".buildinfo"  # Sphinx leaves it in its output
 STYLE = "course.css"
-#: lines of 100 columns fit; notebook outputs keep their own colours, which assume a white page
-RULES = """
-.content { width: 54em; max-width: 100vw; }
-.highlight pre, .literal-block-wrapper pre { font-size: 0.8em; }
-.cell_output { background: white; color: black; overflow-x: auto; padding: 0.3em 0.5em; }
+_DARK = "filter: invert(0.93) hue-rotate(180deg);"
+#: lines of 100 columns fit; what is drawn for a white page becomes dark with the page, its hues stay
+RULES = f"""
+.content {{ width: 54em; max-width: 100vw; }}
+.highlight pre, .literal-block-wrapper pre {{ font-size: 0.8em; }}
+.cell_output {{ overflow-x: auto; padding: 0.3em 0.5em; }}
+.math {{ overflow-x: auto; margin: 1em 0; }}
+body[data-theme="dark"] .content img, body[data-theme="dark"] .backwarp-drawn {{ {_DARK} }}
+@media (prefers-color-scheme: dark) {{
+  body[data-theme="auto"] .content img, body[data-theme="auto"] .backwarp-drawn {{ {_DARK} }}
+}}
 """
 CONFIG = {
     "project": "Backwarp",

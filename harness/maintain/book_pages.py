@@ -112,6 +112,18 @@ def contents(chapters: dict[str, list[str]]) -> Iterator[str]:
         yield "\n".join(["```{toctree}", ":hidden:", f":caption: {heading}", "", *pages, "```"])
 
 
+def with_formulas(text: str) -> str:
+    """Formulas between lines of $$ become MathML, which browsers show without a script."""
+    from docutils.utils.math.latex2mathml import tex2mathml
+
+    block = '<math display="block"'
+
+    def formula(found: re.Match) -> str:
+        return f'<div class="math">\n{tex2mathml(found[1].strip()).replace("<math", block, 1)}\n</div>'
+
+    return re.sub(r"^\$\$\n(.*?)^\$\$$", formula, text, flags=re.M | re.S)
+
+
 def notebook(text: str | bytes, pages: dict[str, str]) -> str:
     """A notebook with links to lessons, and CUDA cells highlighted."""
     content = json.loads(text)
@@ -121,7 +133,7 @@ def notebook(text: str | bytes, pages: dict[str, str]) -> str:
             source = re.sub(r"\]\(\.\./puzzles/(\d\d_\w+)/(?:README\.md)?\)", r"](../lessons/\1.md)", source)
             source = re.sub(r"\]\(\.\./puzzles/(\w+)/([^)]+)\)", r"](../lessons/\1/\2)", source)
             source = source.replace("](../.github/", "](../about/")
-            source = in_colour(linked(source, pages, "../lessons/"))
+            source = with_formulas(in_colour(linked(source, pages, "../lessons/")))
         cell["source"] = source
     content["metadata"]["language_info"] = {"name": "python", "pygments_lexer": "course"}
     return json.dumps(content)

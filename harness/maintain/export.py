@@ -119,7 +119,8 @@ def answered(course: Course, text: str) -> str:
     """The text of a notebook, with the answers to its predictions filled in."""
     for block in walkthrough.blocks(text):
         if block.kind == "predict":
-            asked, puzzle = walkthrough.prediction(block.text), course.load(block.puzzle)
+            asked = walkthrough.prediction(block.text)
+            puzzle = course.load(block.puzzle) if block.puzzle else None
             fields = replace(asked, answer=repr(answer(puzzle, asked)))
             written = "\n".join(f"{name}: {value}" for name, value in asdict(fields).items() if value)
             text = text.replace(block.text, written)

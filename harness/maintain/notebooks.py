@@ -20,6 +20,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from ..course import walkthrough
+from ..course.cells import in_cell
 from ..course.checkout import Course, open_course
 from ..course.stubs import stub_text
 
@@ -28,9 +29,12 @@ SECONDS = 300  # for one cell
 PACKAGE = Path(__file__).resolve().parents[2]
 BRANCH = "main"
 SETUP = """\
+# Run this cell first, and again after a restart of the kernel: it brings %%kernel, %predict and the others.
 import importlib.util, pathlib, subprocess, sys
 
 if importlib.util.find_spec("harness") is None:  # install the checkout this notebook is in
+    if not pathlib.Path("../pyproject.toml").is_file():
+        sys.exit("This notebook stands alone: it needs the folder of the course around it. Upload that, and open it there.")
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "-e", ".."], check=True)
     sys.path.append(str(pathlib.Path("..").resolve()))  # this process started without it
     importlib.invalidate_caches()
@@ -39,11 +43,12 @@ CLONE = """\
 import os, pathlib, subprocess
 
 if not pathlib.Path("../puzzles").is_dir():  # opened alone, as Colab does
-    subprocess.run(["git", "clone", "-q", "--depth", "1", "{address}", "course"], check=True)
+    if not pathlib.Path("course").is_dir():
+        subprocess.run(["git", "clone", "-q", "--depth", "1", "{address}", "course"], check=True)
     os.chdir("course/notebooks")
 """
 METADATA = {
-    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "kernelspec": {"display_name": "Backwarp", "language": "python", "name": "backwarp"},
     "language_info": {"name": "python"},
 }
 
@@ -76,20 +81,32 @@ def made(course: Course, source: Path, where: str = "") -> nbformat.NotebookNode
         cells.append(cell)
 
     for block in walkthrough.blocks(source.read_text(encoding="utf-8")):
-        for kind, text in cells_of(course, block):
-            if not cells:
-                text = "\n\n".join(filter(None, (text, badges(where, source.stem))))
+        for kind, text in cells_of(course, block, walkthrough.part_of(source)):
+            after = ""
+            if not cells:  # the first section belongs to the cells after the set-up
+                text, heading, after = text.partition("\n\n## ")
+                text, after = (
+                    "\n\n".join(filter(None, (text, badges(where, source.stem)))),
+                    heading[2:] + after,
+                )
             new = new_markdown_cell if kind == "text" else new_code_cell
             add(new(text), f"p{block.puzzle}-{kind}" if block.puzzle else kind)
             if len(cells) == 1:
                 add(new_code_cell((CLONE.format(address=where) if where else "") + SETUP), "setup")
+            if after:
+                add(new_markdown_cell(after), kind)
     add(new_markdown_cell(onward(course.root, source)), "next")
     return new_notebook(cells=cells, metadata=METADATA)
 
 
-def cells_of(course: Course, block: walkthrough.Block) -> Iterator[tuple[str, str]]:
-    """(kind, source) of the cells for a block."""
+def cells_of(course: Course, block: walkthrough.Block, part: str) -> Iterator[tuple[str, str]]:
+    """(kind, source) of the cells for a block. part: what the notebook's own predictions are called."""
     text = block.text
+    if block.kind == "predict":
+        asked_in = block.puzzle or part
+        which = walkthrough.predictions(course.root, asked_in).index(walkthrough.prediction(text)) + 1
+        yield "predict", f"my_guess = ...\n%predict {asked_in}{f' {which}' if which > 1 else ''}"
+        return
     if not block.puzzle:
         if found := re.search(r"^\{puzzles (\d)\}$", text, re.MULTILINE):
             text = text.replace(found[0], table(course, int(found[1])))
@@ -102,23 +119,14 @@ def cells_of(course: Course, block: walkthrough.Block) -> Iterator[tuple[str, st
         if block.opens:
             text = f"## {number} {puzzle.title}\n\n[The whole lesson]({folder}/README.md)\n\n{text}"
         yield "text", text
-    elif block.kind == "predict":
-        which = number_of(course, block)
-        yield "predict", f"my_guess = ...\n%predict {number}{f' {which}' if which > 1 else ''}"
     elif block.kind == "explore":
         yield "explore", " ".join(f"%explore {number} --solution {text}".split())
     elif block.kind == "kernel":
-        yield "kernel", f"%%kernel {number} --save\n{stub_text(puzzle).rstrip()}"
+        yield "kernel", f"%%kernel {number} --save\n{in_cell(puzzle, stub_text(puzzle)).rstrip()}"
         if not puzzle.program:
             yield "look", f"%explore {number}\n%profile {number}"
     else:
         yield "cell", text
-
-
-def number_of(course: Course, block: walkthrough.Block) -> int:
-    """The number of a prediction among its puzzle's."""
-    known = walkthrough.predictions(course.root, block.puzzle)
-    return known.index(walkthrough.prediction(block.text)) + 1
 
 
 def table(course: Course, part: int) -> str:

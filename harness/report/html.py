@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from rich.console import Console
+from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from ..course.declare import PARTS, Puzzle
@@ -18,7 +19,15 @@ from .text import Line, verdict_lines
 
 WIDTH = 88  # columns
 PRE = '<pre style="font-family:monospace;line-height:1.35;white-space:pre-wrap;margin:0">{code}</pre>'
-ON_WHITE = {"cyan": "#00688b", "yellow": "#8a6d00", "green": "#1a7f37", "red": "#b3261e"}
+#: as dark as they can be on black and as light as they can be on white: a page does not know where it is shown
+_COLOURS = [(0, 0, 0), (212, 59, 52), (35, 136, 60), (147, 114, 11)]
+_COLOURS += [(61, 115, 214), (169, 79, 192), (13, 128, 160), (118, 118, 118)]
+THEME = TerminalTheme((236, 236, 236), (0, 0, 0), _COLOURS, _COLOURS)  # dim text is in their middle
+#: what is drawn for a white page becomes dark where a notebook is: in JupyterLab, VS Code and Colab
+DARKENS = """<style>
+body[data-jp-theme-light="false"] .backwarp-drawn, body.vscode-dark .backwarp-drawn, html[theme="dark"] .backwarp-drawn
+{ filter: invert(0.93) hue-rotate(180deg); }
+</style>"""
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222 }
 body { max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
@@ -42,21 +51,15 @@ def recorder(width: int = WIDTH) -> Console:
 
 def as_html(console: Console) -> str:
     """Everything printed to the console, with its colours."""
-    return console.export_html(inline_styles=True, code_format=PRE)
+    return console.export_html(inline_styles=True, code_format=PRE, theme=THEME)
 
 
 def lines_html(lines: Sequence[Line]) -> str:
-    """Lines of a report, in colours that are readable on white."""
+    """Lines of a report, in colours that are readable on white and on black."""
     console = recorder()
     for line in lines:
-        console.print(Text.assemble(*((text, on_white(style)) for text, style in line)), soft_wrap=True)
+        console.print(Text.assemble(*line), soft_wrap=True)
     return as_html(console)
-
-
-def on_white(style: str) -> str:
-    for name, colour in ON_WHITE.items():
-        style = style.replace(name, colour)
-    return style
 
 
 def page(verdicts: Sequence[Verdict], puzzles: Sequence[Puzzle], when: str) -> str:

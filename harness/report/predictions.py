@@ -59,10 +59,13 @@ class Facts(Mapping):
         return len({**self.run.counters, **self.own})
 
 
-def answer(puzzle: Puzzle, asked: Prediction) -> float:
-    """The number to be guessed; in a student's course the number itself is stored. Errors: CourseError."""
+def answer(puzzle: Puzzle | None, asked: Prediction) -> float:
+    """The number to be guessed; in a student's course, and where no puzzle is asked about, the number itself is stored.
+    Errors: CourseError."""
     with suppress(ValueError):
         return float(asked.answer)
+    if puzzle is None:
+        raise CourseError(f"the answer to a question about no puzzle is a number, and not {asked.answer!r}")
     if puzzle.program:
         return float(eval(asked.answer, of_training()))
     kernel = puzzle.kernel(asked.kernel) if asked.kernel else puzzle.kernels[0]
@@ -83,7 +86,7 @@ def of_training() -> dict[str, object]:
     return {"parameters": sum(map(prod, PARAMETERS.values())), "images": digits().train_images}
 
 
-def judge(puzzle: Puzzle, asked: Prediction, guess: object) -> tuple[bool, list[str]]:
+def judge(puzzle: Puzzle | None, asked: Prediction, guess: object) -> tuple[bool, list[str]]:
     """(is it right?, the message). Errors: CourseError if the guess is not a number."""
     try:
         number = float(guess)  # type: ignore[arg-type]
@@ -91,6 +94,6 @@ def judge(puzzle: Puzzle, asked: Prediction, guess: object) -> tuple[bool, list[
         raise CourseError(f"my_guess must be a number; it is {guess!r}") from None
     found = answer(puzzle, asked)
     right = number == found if found == int(found) else abs(number - found) <= CLOSE * abs(found)
-    where = f", found in a run of the course's kernel{f' in {asked.case}' if asked.case else ''}"
+    where = f", found in a run of the course's kernel in {asked.case}" if asked.case else ""
     says = f"Yes, {found:,g}" if right else f"It is {found:,g}, not {number:,g}"
-    return right, [f"{says}{'' if puzzle.program else where}.", *([asked.why] if asked.why else [])]
+    return right, [f"{says}{where}.", *([asked.why] if asked.why else [])]

@@ -24,7 +24,12 @@ def show_run(run: Run, stream: TextIO | None = None) -> None:
     stream = stream or sys.stdout
     colour, width = wants_colour(stream), terminal_width(stream)
     how = {"highlight": False, "force_terminal": colour, "no_color": not colour}
-    console = Console(file=stream, width=width, force_jupyter=False, **how)
+    clock = f"{run.device}, {seconds(run.seconds)}"
+    print_run(Console(file=stream, width=width, force_jupyter=False, **how), run, width, clock)
+
+
+def print_run(console: Console, run: Run, width: int, clock: str = "") -> None:
+    """Prints the report. clock: on which device, and how long it took."""
 
     def say(text: str) -> None:
         for line in body_lines(text, width):
@@ -36,12 +41,9 @@ def show_run(run: Run, stream: TextIO | None = None) -> None:
             say(line)
         return
     mark, style = ("x", "bold red") if run.fault else ("ok", "bold green")
-    shape = f"<<<{_triple(run.grid)}, {_triple(run.block)}>>>"
-    head = Text.assemble(
-        (f"{mark} ", style),
-        (printable(run.kernel), "bold"),
-        f"{shape}   {run.device}, {seconds(run.seconds)}",
-    )
+    grid, block = _triple(run.grid), _triple(run.block)
+    shape = f"<<<{grid}, {block}>>>   {clock}" if clock else f"   grid of {grid}, blocks of {block}"
+    head = Text.assemble((f"{mark} ", style), (printable(run.kernel), "bold"), shape)
     console.print(head, soft_wrap=True)
     if run.fault:
         for line in fault_values.insert(sentences.fault(run.fault, run.source), run.fault, run.values):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import io
 from collections.abc import Iterable
-
-from IPython.display import Image
+from html import escape
 
 from ..grading.verdict import Verdict
-from .html import lines_html
+from .html import DARKENS, lines_html
 from .text import body_lines, verdict_lines
 
 WIDTH = 96  # columns
@@ -39,15 +39,30 @@ class Page(Shown):
         return self.html
 
 
+class Picture:
+    """A picture, with a text that describes it; dark where its surroundings are."""
+
+    def __init__(self, data: bytes, says: str, format: str = "png"):
+        self.data, self.says, self.format = data, says, format
+
+    def __repr__(self) -> str:
+        return f"<picture: {self.says}>"
+
+    def _repr_html_(self) -> str:
+        code = base64.b64encode(self.data).decode()
+        source = f"data:image/{self.format};base64,{code}"
+        return f'{DARKENS}<img class="backwarp-drawn" style="max-width:100%" alt="{escape(self.says)}" src="{source}">'
+
+
 def report(verdict: Verdict, more: Iterable[str] = ()) -> Shown:
     """A verdict, and paragraphs below it."""
     return Shown([*verdict_lines(verdict, WIDTH), *told(more)], verdict=verdict)
 
 
-def png(figure) -> Image:
+def png(figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
-    return Image(buffer.getvalue())
+    return buffer.getvalue()
 
 
 def told(paragraphs: Iterable[str]) -> list:

@@ -189,11 +189,12 @@ def seconds(time: float) -> str:
 
 
 def body_lines(text: str, width: int) -> list[Line]:
-    """A sentence, wrapped, or a source line, left as it is."""
+    """A sentence, wrapped, or a source line, left as it is; its number is pale, its code is not."""
     text = printable(text)
     if is_source(text):
-        style = "bold red" if text.lstrip(" |").strip("~") == "^" else "dim"
-        return [[("  " + text, style)]]
+        number, bar, code = text.partition("|")
+        style = "bold red" if code.strip(" ~") == "^" else "bold"
+        return [[("  " + number + bar, "dim"), (code, style)]]
     return [[("  " + part, "")] for part in wrap(text, width - 2)]
 
 

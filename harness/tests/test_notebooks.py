@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -13,10 +14,13 @@ import pytest
 from IPython import get_ipython
 from IPython.core.error import UsageError
 from IPython.testing.globalipapp import start_ipython
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import KernelManager
 
 import harness
 from harness.course import walkthrough
-from harness.course.checkout import Course
+from harness.course.cells import in_cell
+from harness.course.checkout import Course, source_hash
 from harness.course.stubs import solution_lines, stub_text
 from harness.jupyterlab import install
 from harness.maintain.notebooks import address, copy_course, executed, made
@@ -96,7 +100,8 @@ def test_every_prediction_has_an_answer():
     for path in SOURCES:
         for block in walkthrough.blocks(path.read_text(encoding="utf-8")):
             if block.kind == "predict":
-                found = predictions.answer(course.load(block.puzzle), walkthrough.prediction(block.text))
+                puzzle = course.load(block.puzzle) if block.puzzle else None
+                found = predictions.answer(puzzle, walkthrough.prediction(block.text))
                 assert np.isfinite(found), block.text
 
 
@@ -113,11 +118,33 @@ def test_badges_come_from_the_address_of_the_repository(tmp_path):
 
 
 def test_what_colours_cells_is_put_where_jupyterlab_looks(tmp_path):
-    folder = install(tmp_path)
+    folder = install(tmp_path) / "labextensions/backwarp"
     assert folder == tmp_path / "share/jupyter/labextensions/backwarp"
     described = json.loads((folder / "package.json").read_text(encoding="utf-8"))
     script = folder / described["jupyterlab"]["_build"]["load"]
     assert f"_JUPYTERLAB ??= {{}}).{described['name']} = {{" in script.read_text(encoding="utf-8")
+
+
+def test_a_kernel_knows_the_magics_from_its_start(tmp_path):
+    """A restart needs no cell to be run again."""
+    install(tmp_path)
+    specs = KernelSpecManager(kernel_dirs=[str(tmp_path / "share/jupyter/kernels")])
+    names = {nbformat.read(path, 4).metadata.kernelspec.name for path in NOTEBOOKS}
+    assert names == {"backwarp"}
+    manager = KernelManager(kernel_name="backwarp", kernel_spec_manager=specs)
+    manager.start_kernel(cwd=str(ROOT / "notebooks"), env=os.environ | {"PYTHONPATH": str(ROOT)})
+    client = manager.client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=60)
+        said = []
+        client.execute_interactive(
+            "%predict 01", timeout=60, output_hook=lambda message: said.append(str(message["content"]))
+        )
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert "Put your guess in place of the dots" in "".join(said)
 
 
 def test_the_first_cell_installs_the_checkout_where_it_is_missing(monkeypatch, tmp_path):
@@ -128,6 +155,7 @@ def test_the_first_cell_installs_the_checkout_where_it_is_missing(monkeypatch, t
     assert magic == "%load_ext harness.notebook"
     (tmp_path / "notebooks").mkdir()
     monkeypatch.chdir(tmp_path / "notebooks")
+    (tmp_path / "pyproject.toml").touch()
     commands = []
     monkeypatch.setattr("subprocess.run", lambda command, check: commands.append(command))
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -137,6 +165,28 @@ def test_the_first_cell_installs_the_checkout_where_it_is_missing(monkeypatch, t
     exec(code, {})
     assert commands == [[sys.executable, "-m", "pip", "install", "-q", "-e", ".."]]
     assert str(tmp_path) in sys.path
+    (tmp_path / "pyproject.toml").unlink()
+    with pytest.raises(SystemExit, match="the folder of the course around it"):
+        exec(code, {})
+
+
+def test_a_notebook_opened_alone_fetches_the_course_once(monkeypatch, tmp_path):
+    code = made(Course(ROOT), SOURCES[0], "https://example.org/course").cells[1].source
+    monkeypatch.chdir(tmp_path)
+    commands = []
+
+    def run(command, check):
+        commands.append(command)
+        (tmp_path / "course/notebooks").mkdir(parents=True)
+        (tmp_path / "course/puzzles").mkdir()
+
+    monkeypatch.setattr("subprocess.run", run)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    for _ in range(2):  # a restart begins in the first folder again
+        monkeypatch.chdir(tmp_path)
+        exec(code.rpartition("\n")[0], {})
+        assert Path.cwd() == tmp_path / "course/notebooks"
+    assert commands == [["git", "clone", "-q", "--depth", "1", "https://example.org/course", "course"]]
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +216,9 @@ def test_a_cell_is_graded_and_saved(magics, capsys):
     own = magics.course.root / "puzzles" / "01_twice" / "kernel.cu"
     magics.kernel("01", SOLUTION.replace("2 *", "3 *"))
     shown = capsys.readouterr().out
-    assert "x 01_twice" in shown and "Next: %hint 01" in shown and "Image object" in shown
+    assert (
+        "x 01_twice" in shown and "Next: %hint 01" in shown and "<picture: which elements are wrong>" in shown
+    )
     assert "One change in line" in shown  # the whole report is shown again
     assert "is to this: 3" in repr(magics.hint("01"))
     assert own.read_text() == STUB
@@ -224,6 +276,10 @@ why: because
 ```
 ## After
 More.
+```predict
+answer: 7
+why: days
+```
 """
 
 
@@ -231,12 +287,16 @@ def test_a_guess_is_compared_with_a_run(magics):
     folder = magics.course.root / "notebooks" / "source"
     folder.mkdir(parents=True)
     (folder / "01_part.md").write_text(PREDICTED)
-    said = {}
-    for guess in (..., 4, 5):
+    said = []
+    for guess in (..., 4, 5, 5.0, 6):
         magics.shell.user_ns["my_guess"] = guess
-        said[guess] = repr(magics.predict("01"))
-    assert "in place of the dots" in said[...] and "because" not in said[...]
-    assert "Yes, 4, found" in said[4] and "because" in said[4] and "It is 4, not 5" in said[5]
+        said.append(repr(magics.predict("01")))
+    assert "in place of the dots" in said[0] and "because" not in said[0]
+    assert "Yes, 4." in said[1] and "because" in said[1]
+    assert all("It is not 5. Guess once more" in text and "because" not in text for text in said[2:4])
+    assert "It is 4, not 6" in said[4] and "because" in said[4]
+    magics.shell.user_ns["my_guess"] = 7
+    assert repr(magics.predict("part1")) == "Yes, 7.\n  days"  # about no puzzle
     magics.shell.user_ns["my_guess"] = "many"
     for line, says in (("01", "must be a number"), ("01 2", "1 predictions")):
         with pytest.raises(UsageError, match=says):
@@ -271,6 +331,30 @@ def test_hints_counters_and_pictures(magics):
     assert magics.shell.rl_next_input == f"%%kernel 01\n{STUB}"
 
 
+def test_lines_are_numbered_as_in_the_cell_and_commands_are_the_notebooks(magics):
+    stub, own = stub_text(magics.course.load("01")), own_file(magics)
+    stub = f"// Check: backwarp grade 01    Stuck: backwarp hint 01\n{stub}"
+    (magics.course.root / "solutions/01_twice/kernel.cu").write_text(f"{stub.splitlines()[0]}\n{SOLUTION}")
+    puzzle = magics.course.load("01")
+    cell = in_cell(puzzle, SOLUTION_WITH_CHECK := f"{stub.splitlines()[0]}\n{SOLUTION}")
+    assert "%hint 01" in cell and "backwarp" not in cell
+    broken = cell.replace("2 *", "2 * what *")
+    line = next(i for i, text in enumerate(f"%%kernel 01\n{broken}".splitlines(), 1) if "what" in text)
+    assert f"kernel.cu:{line}: error" in repr(magics.kernel("01 --save", broken))
+    passed = magics.kernel("01 --save", cell)
+    assert passed.verdict.passed and own.read_text() == SOLUTION_WITH_CHECK
+    assert magics.progress.entry("01_twice").solved["hash"] == source_hash(SOLUTION_WITH_CHECK)
+    magics.kernel_from("01 --stub")
+    assert "%hint 01" in magics.shell.rl_next_input and "TODO" in magics.shell.rl_next_input
+
+
+def test_that_nothing_is_begun_is_said_once_in_a_cell(magics, monkeypatch):
+    assert "not started yet" in html_of(monkeypatch, magics.explore, "01")
+    assert magics.profile("01") is None
+    monkeypatch.setattr(magics.shell, "execution_count", magics.shell.execution_count + 1)
+    assert "not started yet" in repr(magics.profile("01"))
+
+
 def html_of(monkeypatch, magic, line) -> str:
     """What a magic displays, as HTML."""
     shown = []
@@ -288,6 +372,10 @@ def test_a_run_is_shown_with_its_lines_and_the_solutions_without(magics, monkeyp
     course = html_of(monkeypatch, magics.explore, "01 --solution")
     assert "threadIdx" not in course and '"steps":{"0.0":[[0,0,0,1,0],[0,1,1,1,0]]}' in course
     magics.kernel("01", SOLUTION.replace("x[threadIdx.x]", "x[threadIdx.x + 99]"))
+    seen = html_of(monkeypatch, magics.explore, "01")
+    assert "Thread 0 of block 0 ends in line 5, at x[n=99]" in seen and '"steps":{"0.0":[]' not in seen
+    assert magics.picture("01").data.startswith(b"\x89PNG")
+    magics.kernel("01", SOLUTION.replace("y[", "while (true); y["))
     assert "must run to be seen" in html_of(monkeypatch, magics.explore, "01")
     assert "no case small enough to show by that name" in html_of(
         monkeypatch, magics.explore, "01 --case huge"

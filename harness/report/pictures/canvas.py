@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from harness.course.declare import Array, Case, Kernel, Launch, Puzzle
-from harness.errors import CourseError
+from harness.errors import CourseError, KernelFault
 
+from .counted import CountedRun, counted_run, ended
 from .probe import Access, Probe, count
 
 # blue and orange: distinguishable by colour-blind readers and, because one is darker, in grey
 COLOURS = {"read": "#a6d8f5", "write": "#e69f00", "": "#ffffff"}
-IDLE, INK, FAINT = "#dddddd", "#222222", "#555555"
+IDLE, INK, FAINT, WRONG = "#dddddd", "#222222", "#555555", "#b3261e"
 # all lengths in pixels
 WIDTH, DPI = 800, 100
 LEFT, GAP = 46, 46  # left of the first array and between arrays, where the names of rows go
@@ -25,6 +26,7 @@ LARGEST, SMALLEST = 50, 4  # sides of a cell
 MOST_VALUES = 64  # arrays up to this many elements show the values in their cells
 LONGEST_VALUE = 4  # letters
 READABLE = 34  # the side of a cell with room for text
+WARP = 32
 MOST_THREADS = 32  # up to this many threads are drawn one by one
 
 
@@ -38,20 +40,22 @@ def access_picture(
     values: Mapping[str, np.ndarray],
     writers: Sequence[Sequence[bool]],
     launch: Launch = Launch(1, 1),
+    fault: KernelFault | None = None,
 ) -> Figure:
     """All arrays of a kernel, with the elements that one thread (or, with thread=None, one block) reads and
     writes.
 
     accesses: the thread's accesses. values: array name -> the numbers or texts in the cells: what the kernel
     read and what it wrote itself. writers: for every block, for every thread: does it write anything? launch:
-    if it is two-dimensional, blocks and threads are named by x and y.
+    if it is two-dimensional, blocks and threads are named by x and y. fault: what ended a thread early.
     """
     dims = puzzle.full_dims(case)
     kinds = {(a.array, a.index): a.kind for a in sorted(accesses, key=lambda a: a.kind)}
     shapes = {p.name: p.shape(dims) for p in kernel.passed}  # constants are the same for all threads
     busy, total = sum(map(sum, writers)), sum(map(len, writers))
     strip = total <= MOST_THREADS
-    top = 160 if strip else 75
+    first = 50 + LINE * bool(fault)  # the last line of text
+    top = first + (110 if strip else 25)
     cell, places, bottom = arrange(kernel, shapes, top)
     if strip:
         cell = min(cell, (WIDTH - LEFT) / (total + 0.5 * len(writers)))
@@ -65,8 +69,10 @@ def access_picture(
     pen.text(LEFT, 24, f"{kernel.name}: {this}", "title")
     note = of_case(case.name, f"{total} threads run, {busy} of them write something", ": ")
     pen.text(LEFT, 50, note, "label", FAINT)
+    if fault:
+        pen.text(LEFT, first, ended(fault, launch), "label", WRONG)
     if strip:
-        draw_threads(pen, writers, block, thread, 100, launch)
+        draw_threads(pen, writers, block, thread, first + 50, launch)
     for p in kernel.passed:
         draw_array(pen, kernel, p, shapes[p.name], places[p.name], kinds, values.get(p.name))
     draw_legend(pen, bottom + 25, strip, thread is None, small)
@@ -284,7 +290,7 @@ def draw(
     """The access picture of a kernel in a case, from runs of `source`. block, thread: flat, or "x,y"; thread
     "all": the whole block, and each cell shows which thread or threads touch it.
 
-    Errors: CompileError, KernelFault, CourseError if there is no such thread.
+    Errors: CompileError, KernelFault that ends all threads, CourseError if there is no such thread.
     """
     from harness.devices import confined_device
 
@@ -297,11 +303,23 @@ def draw(
         threads = range(count(probe.launch.block)) if thread is None else [thread]
         writers = probe.writers()
         found = {t: list(probe.accesses(block, t)) for t in threads}
+        if probe.fault:  # what has no effect any more is seen only in the requests
+            requests = counted_run(puzzle, case.name, kernel, source)
+            found = {t: list(touched_by(requests, kernel, block, t)) for t in threads}
         values = {**probe.inputs, **probe.results()}
     accesses = [a for of_thread in found.values() for a in of_thread]
     if thread is None:
         values = {name: who_touches(name, array.shape, found) for name, array in values.items()}
-    return access_picture(puzzle, case, kernel, accesses, block, thread, values, writers, probe.launch)
+    how = (block, thread, values, writers, probe.launch, probe.fault)
+    return access_picture(puzzle, case, kernel, accesses, *how)
+
+
+def touched_by(run: CountedRun, kernel: Kernel, block: int, thread: int) -> Iterator[Access]:
+    """Every element that a thread reads or writes in a counted run."""
+    for p in kernel.passed:
+        for request, elements in run.touching(p.name, block=block, warp=thread // WARP):
+            if (at := int(elements[thread % WARP])) >= 0:
+                yield Access(p.name, at, "read" if request.kind == "load" else "write")
 
 
 def flat(number: int | str, extent: int | tuple[int, ...], what: str) -> int:

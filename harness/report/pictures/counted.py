@@ -13,21 +13,23 @@ from harness.course.declare import Kernel, Launch, Puzzle
 from harness.course.inputs import make_inputs
 from harness.devices import confined_device
 from harness.devices.virtual.explain.metrics import Request
-from harness.errors import CourseError
+from harness.errors import CourseError, KernelFault
 from harness.grading.runs import scalar
+from harness.grading.sentences import ENDS, WORDS
 
 MOST_REQUESTS = 100_000
 
 
 @dataclass
 class CountedRun:
-    """The requests of one launch, and the data for finding the elements they touch."""
+    """The requests of one launch, and the data for finding the elements they touch. fault: what ended threads early."""
 
     requests: list[Request]
     arrays: dict[str, tuple[int, tuple[int, ...]]]  # name -> device address, shape
     values: Mapping[str, np.ndarray] = field(default_factory=dict)  # of the arrays, after the launch
     launch: Launch = Launch(1, 1)
     counters: Mapping[str, int] = field(default_factory=dict)
+    fault: KernelFault | None = None
 
     def touching(self, name: str, **wanted) -> list[tuple[Request, np.ndarray]]:
         """The requests to an array, in order, each with its lanes' elements (-1: none). wanted: fields of
@@ -46,7 +48,8 @@ class CountedRun:
 
 
 def counted_run(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> CountedRun:
-    """Runs a kernel once, counted. Errors: CourseError if it touches no memory; CompileError, KernelFault."""
+    """Runs a kernel once, counted. Errors: CourseError if it touches no memory; CompileError; KernelFault if it ends all
+    threads."""
     case = next(c for c in puzzle.cases if c.name == case_name)
     dims, inputs = puzzle.full_dims(case), make_inputs(puzzle, case, kernel)
     with confined_device("cpu", checks="count") as device:
@@ -54,21 +57,36 @@ def counted_run(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> 
         device.keep_requests = MOST_REQUESTS
         function = device.compile(source, include_dirs=puzzle.include_dirs).get_function(kernel.name)
         arrays = {
-            p.name: device.array(inputs[p.name])
+            p.name: device.array(inputs[p.name], name=p.name, axes=p.letters)
             if p.is_input
-            else device.empty(p.shape(dims), np.dtype(p.dtype))
+            else device.empty(p.shape(dims), np.dtype(p.dtype), name=p.name, axes=p.letters)
             for p in kernel.passed
         }
         for p in kernel.constants:
             function.module.set_constant(p.name, inputs[p.name])
         launch = kernel.launch(dims, tunables(source))
         args = tuple(arrays[p.name] if p.name in arrays else scalar(p, dims) for p in kernel.params)
-        done = function(launch.grid, launch.block, args, shared_mem=launch.shared_mem)
+        fault = None
+        try:
+            done = function(launch.grid, launch.block, args, shared_mem=launch.shared_mem)
+        except KernelFault as found:
+            if found.kind not in ENDS or not found.launch:
+                raise
+            done, fault = found.launch, found
         if not done.requests:
             raise CourseError(f"{kernel.name} touches no memory: there is nothing to draw")
         places = {n: (a.pointer, a.shape) for n, a in arrays.items()}
         values = {n: a.get() for n, a in arrays.items()}
-        return CountedRun(done.requests, places, values, launch, done.counters)
+        return CountedRun(done.requests, places, values, launch, done.counters, fault)
+
+
+def ended(fault: KernelFault, launch: Launch) -> str:
+    """Which thread a fault ended, and where."""
+    sizes = zip((launch.block, launch.grid), (fault.thread or (0, 0, 0), fault.block or (0, 0, 0)))
+    thread, block = (f"({x},{y})" if isinstance(n, tuple) else str(x) for n, (x, y, _) in sizes)
+    element = f", at {fault.array}[{fault.index}]" if fault.index else ""
+    others = f", as {fault.count - 1} more do" if fault.count > 1 else ""
+    return f"thread {thread} of block {block} ends in line {fault.line}{element}, {WORDS[fault.kind]}{others}"
 
 
 def with_mistake(puzzle: Puzzle, name: str) -> str:

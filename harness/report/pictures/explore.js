@@ -72,6 +72,9 @@
     root.textContent = "";
     root.dataset.lmSuppressShortcuts = "true";  // JupyterLab would take the arrow keys for itself
     root.addEventListener("keydown", event => event.stopPropagation());
+    root.classList.add("backwarp-drawn");
+    root.style.background = "#fff";
+    root.style.color = "#222";
     root.style.font = "14px/1.4 system-ui, sans-serif";
     const at = {view: 0, block: 0, warp: 0, thread: -1, time: 0};
     const bar = make(root, "div", "", "display:flex;flex-wrap:wrap;gap:.3em 1.2em;align-items:center");
@@ -174,6 +177,7 @@
       says.textContent = line.textContent = "";
       if (!now) {
         make(says, "div", "The threads of this warp touch no memory.");
+        if (v.fault) make(says, "div", v.fault, "color:#b3261e");
         return;
       }
       const touched = lanesOf(now, v), distinct = new Set([...touched.values()].flat()).size;
@@ -187,6 +191,7 @@
           : own.map(e => element(v.arrays[now[2]], e)).join(", "));
         make(says, "div", own ? `${who} ${DOES[now[1]]} ${what}.` : `${who} takes no part in this step.`);
       }
+      if (v.fault) make(says, "div", v.fault, "color:#b3261e");
       if (v.cut && at.time === list.length - 1) make(says, "div", "What came later is not shown.");
       if (now[0]) line.textContent = `${now[0]} | ${v.lines[now[0]] ?? ""}`;
     }

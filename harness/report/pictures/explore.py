@@ -16,7 +16,8 @@ import numpy as np
 from ...course.declare import Case, Kernel, Puzzle
 from ...devices.virtual.explain.metrics import SECTOR, Request
 from ...errors import CourseError, KernelFault
-from .counted import CountedRun, counted_run
+from ..html import DARKENS
+from .counted import CountedRun, counted_run, ended
 
 SMALL = 700  # most elements, over all arrays, of a case that can be shown
 MOST_REQUESTS = 600  # of a run; later ones are left out
@@ -27,7 +28,7 @@ SHARED = -1  # takes the place of an array number
 STILL = (
     "Run this cell to move through the run: block, warp, thread and time are sliders (they need JavaScript)."
 )
-PAGE = """<div class="backwarp-run" id="{name}" style="background:#fff;color:#222;padding:.6em;max-width:52em">
+PAGE = """{darkens}<div class="backwarp-run" id="{name}" style="padding:.6em;max-width:52em">
 <p style="margin:0">{still}</p></div>
 <script>{script}</script>"""
 
@@ -58,7 +59,10 @@ def explore(puzzle: Puzzle, source: str, kernel: str = "", case: str = "", show_
     code = (re.sub(r"(^|  )//.*", "", line).strip() for line in script.splitlines())
     script = "\n".join(filter(None, code))
     return PAGE.format(
-        name=name, still=STILL, script=script.replace("RUN_NAME", name).replace("RUN_VIEWS", text)
+        name=name,
+        still=STILL,
+        darkens=DARKENS,
+        script=script.replace("RUN_NAME", name).replace("RUN_VIEWS", text),
     )
 
 
@@ -98,6 +102,7 @@ def view(puzzle: Puzzle, source: str, kernel: Kernel, case: Case, show_lines: bo
         "lanes": [json.loads(text) for text in patterns],
         "steps": steps,
         "lines": {n: lines[n - 1].strip() for n in shown if n <= len(lines)},
+        "fault": f"T{ended(found.fault, found.launch)[1:]}." if found.fault else "",
         "cut": len(found.requests) > MOST_REQUESTS,
     }
 

@@ -17,8 +17,9 @@ from harness.course.cuda_text import read
 from harness.course.cuda_values import tunables
 from harness.course.declare import Case, Kernel, Launch, Puzzle
 from harness.course.inputs import make_inputs
-from harness.errors import CourseError
+from harness.errors import CourseError, KernelFault
 from harness.grading.compare import same_bits
+from harness.grading.sentences import ENDS
 
 
 @dataclass(frozen=True)
@@ -109,11 +110,22 @@ class Runner:
 class Probe(Runner):
     """A kernel of a puzzle, ready to run with one thread isolated.
 
-    Blocks and threads are numbered row by row, x first; grids and blocks have at most two dimensions.
+    Blocks and threads are numbered row by row, x first; grids and blocks have at most two dimensions. A fault that
+    ends only its thread is kept in `fault`; the others run on.
     """
+
+    fault: KernelFault | None = None
 
     def text(self, source: str) -> str:
         return isolated(source, self.kernel.name)
+
+    def start(self, arrays: dict, *more) -> None:
+        try:
+            super().start(arrays, *more)
+        except KernelFault as fault:
+            if fault.kind not in ENDS:
+                raise
+            self.fault = self.fault or fault
 
     def run_isolated(self, block: int, thread: int, inputs: dict[str, np.ndarray]) -> Outputs:
         """The outputs if the chosen thread sees `inputs`. Unwritten elements are poison."""

@@ -226,6 +226,18 @@ def test_a_slip_is_told_with_its_remedy(before, after, says, runtime):
     assert says in first[1] and len(lines) <= 10, lines
 
 
+def test_a_warning_takes_no_place_from_what_a_fault_says():
+    warning = Diagnostic("warning", "expression has no effect", "kernel.cu", 1, 5, "    __syncthreads;")
+    fault = [
+        "Race reported",
+        "    2 | a[0] = 1;",
+        "      | ^",
+        "Thread 1 writes a[0], and this thread reads it.",
+    ]
+    told = with_warnings(fault, [warning], "    __syncthreads;", faulted=True)
+    assert told[3] == fault[3] and told[4].startswith("The compiler warns")
+
+
 def test_a_warning_comes_once_and_with_its_remedy():
     line = "    y = x[b, c, d];"
     warning = Diagnostic("warning", "expression has no effect", "kernel.cu", 1, 11, line)

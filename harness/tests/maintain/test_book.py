@@ -120,7 +120,11 @@ def small(tmp_path_factory):
         "text": ["  sum += A[row * K + k] * B[k * N + col];\n"],
     }
     cells = [
-        {"cell_type": "markdown", "metadata": {}, "source": "# Products\n\nSee puzzle 26."},
+        {
+            "cell_type": "markdown",
+            "metadata": {},
+            "source": "# Products\n\nSee puzzle 26.\n\n$$\nC = \\sum_k A_k\n$$\n",
+        },
         {**given, "source": "%%kernel 02\n__global__ void k() {}"},
         {**given, "source": "1 + 1", "outputs": [shown, {**shown, "text": ["two\n"]}]},
     ]
@@ -170,6 +174,8 @@ def test_what_the_pages_show(site, small):
     notebook = (site / "notebooks" / "01_products.html").read_text()
     assert 'href="../lessons/26_gemm_tiled.html"' in notebook and "two\n" in notebook
     assert re.search(r'<span class="kt">void</span>', notebook)
+    assert re.search(r'<math [^>]*display="block"', notebook) and "$$" not in notebook
+    assert 'body[data-theme="dark"] .content img' in (site / "_static" / "course.css").read_text()
     assert "threadidx" in (site / "searchindex.js").read_text().lower()
     for text in pages_of(site).values():
         plain = squeezed(html.unescape(re.sub(r"<[^>]*>", "", text)))

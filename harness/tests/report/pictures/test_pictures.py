@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgba
 
 from harness.course.checkout import open_course
 from harness.course.cuda_values import tunables
@@ -15,6 +16,7 @@ from harness.devices import open_device
 from harness.errors import CourseError
 from harness.report.pictures import impulse, timeline
 from harness.report.pictures.canvas import (
+    COLOURS,
     access_picture,
     coordinates,
     draw,
@@ -120,6 +122,20 @@ def test_a_wrong_kernel_is_drawn_with_its_own_numbers():
     assert (
         {f"{70 + i}" for i in range(10) if i != 2} <= set(cells) and "72" not in cells and "nan" not in cells
     )
+
+
+def test_a_kernel_that_faults_is_drawn_up_to_the_fault():
+    """What a thread reads before it ends has no effect any more, and is found all the same."""
+    puzzle = COURSE.load("02")
+    source = puzzle.solution_path.read_text(encoding="utf-8")
+    assert "k < K" in source
+    figure = draw(puzzle, source.replace("k < K", "k <= K"), puzzle.cases[0], puzzle.kernels[0])
+    texts = [t.get_text() for t in figure.axes[0].texts]
+    (said,) = [text for text in texts if "ends in line" in text]
+    assert said.endswith("at B[k=4,n=0], an access outside an array, as 5 more do")
+    patches = figure.axes[0].patches
+    read = [p for p in patches if p.get_linewidth() == 2.0 and p.get_facecolor() == to_rgba(COLOURS["read"])]
+    assert len(read) == 8  # a row of A, a column of B
 
 
 def test_constants_are_no_part_of_a_picture():
