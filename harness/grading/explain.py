@@ -17,22 +17,17 @@ from ..errors import KernelFault, LaunchError
 from . import sentences
 from .causes import dependences, formulas, integers, naming, not_finite, orders, shares, summed
 from .causes.accesses import name_in_file
-from .causes.along_an_axis import right_along
 from .causes.array_steps import SHAPE
-from .causes.bare import bare_elements
 from .causes.block_slips import same_slot, stores_meet, takes_what_changes
 from .causes.budget import Budget, Spent
 from .causes.collectives import kept_away
-from .causes.lane_slips import LANE_0
 from .causes.launch_axes import DO_THE_SAME
 from .causes.limits import ends_there
 from .causes.misuses import DEPENDS, LAUNCH_PASSES
-from .causes.narrow_slips import stores_a_comparison
 from .causes.only_store import only_store
 from .causes.remainders import OTHER_SIZE
-from .causes.row_room import rows_too_long
+from .causes.stores import stores_a_comparison
 from .causes.text_causes import causes
-from .causes.tile_slips import TURNED
 from .causes.too_few import NO_THREAD
 from .causes.unset import left_in_a_loop, read_unset, too_few_threads, written_twice, zeros_left_out
 from .compare import error_map
@@ -83,7 +78,6 @@ def explain(
         verdict.fault = asdict(shown.error)
         reasons = sentences.returned_early(shown.error, shown.kernel, source)
         reasons += read_unset(shown.error, shown.kernel, source)
-        reasons += rows_too_long(shown.error, shown.kernel, source)
         reasons += kept_away(shown.error, shown.kernel.name, source)
         reasons += clashes(shown.error, shown.kernel, source) + of_text()
         short = reasons and shown.error.kind == "uninitialised-read"  # where it strays matters less than why
@@ -124,16 +118,10 @@ def explain(
         if claim.hint > 1:
             verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
         if claim.name in [m.name for m in puzzle.mistakes]:
-            beside = NO_THREAD, TURNED
-            verdict.causes += [t for t in of_text(explained=True) if any(says in t for says in beside)]
+            verdict.causes += [t for t in of_text(explained=True) if NO_THREAD in t]
             verdict.suspicions = verdict.causes[1:]
             return lines + verdict.causes
-    elif says := shown.kind == "wrong" and (
-        integers.explain(shown.kernel, seen)
-        or bare_elements(shown.kernel, seen)
-        or added(True)
-        or right_along(seen)
-    ):
+    elif says := shown.kind == "wrong" and (integers.explain(shown.kernel, seen) or added(True)):
         if not_finite.ARISES in says:
             lines = [line for line in lines if not line.startswith(("nan is", "inf is"))]
         verdict.causes = [says]
@@ -165,7 +153,7 @@ def decisive(says: list[str], kind: str, raced: str = "") -> list[str]:
     """The sentences that come before everything, as the rest follows from them. kind: of the fault or verdict; raced: the
     array of a race, where a wrong step is why threads meet."""
     of_all = LAUNCH_PASSES, OTHER_SIZE
-    ends = of_all if kind in sentences.ENDS else (*of_all, DO_THE_SAME, NO_THREAD, LANE_0)
+    ends = of_all if kind in sentences.ENDS else (*of_all, DO_THE_SAME, NO_THREAD)
     of_values = (DEPENDS,) * (kind in ("wrong", "unwritten"))
     of_steps = (f" in {raced}{SHAPE}",) * bool(raced)
     return [text for text in says if any(mark in text for mark in ends + of_values + of_steps)]

@@ -7,7 +7,7 @@ from ...course.cuda_pieces import Piece, remembered
 from ...course.cuda_text import CudaText, read
 from ...course.declare import Kernel
 from .array_steps import by_name
-from .lane_slips import test_names
+from .collectives import test_names
 from .noting import begins_in, index_of, named, pointer_values
 from .stores import is_stored
 

@@ -3,14 +3,17 @@ called."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from ...course.cuda_pieces import Piece
 from ...course.cuda_text import CudaText, read
 from ...errors import KernelFault
+from .expression_values import computed
 from .findings import shown
-from .lane_slips import WARPS, conjuncts, holds, test_names
+from .noting import value_of
 
+WARPS = 2  # examined
 SHOWN = 50  # characters of a condition
 
 
@@ -80,3 +83,35 @@ def unknown(part: Piece) -> bool:
 def in_short(test: Piece) -> str:
     text = shown(test)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+def conjuncts(test: Piece) -> Iterator[Piece]:
+    inside = (test.part("value") if test.kind == "condition_clause" else test).bare
+    if inside.kind == "binary_expression" and inside.part("operator").code == "&&":
+        yield from conjuncts(inside.part("left"))
+        yield from conjuncts(inside.part("right"))
+    else:
+        yield inside
+
+
+def holds(test: Piece, thread: int) -> bool:
+    """Whether a condition holds for a thread; if that cannot be known, yes."""
+    known = defaultdict(
+        lambda: None, {"threadIdx.x": thread, "threadIdx.y": 0, "blockIdx.x": 0, "blockDim.x": 32 * WARPS}
+    )
+    if test.kind == "unary_expression" and test.code.startswith("!"):
+        inner = computed(test.part("argument"), known)
+        return inner is None or not inner
+    worth = computed(test, known)
+    return worth is None or bool(worth)
+
+
+def test_names(test: Piece) -> set[str]:
+    """The names in a condition and in the values of its variables."""
+    names, pending = set(), [test]
+    while pending:
+        for p in pending.pop().all("identifier"):
+            if p.code not in names:
+                names.add(p.code)
+                pending += [v] if (v := value_of(p.file, p.code, p.start)) else []
+    return names

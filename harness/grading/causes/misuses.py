@@ -24,7 +24,6 @@ from ..compare import either
 from ..differences import with_parameters_of
 from .array_steps import other_rows, wrong_steps
 from .block_slips import block_slips
-from .change_slips import change_slips
 from .counted_axes import steps_of_other_axes
 from .digits import mixed_digits
 from .expression_values import computed
@@ -36,9 +35,7 @@ from .noting import value_of
 from .outside_axis import varies
 from .remainders import dropped_remainders, masks, other_sizes
 from .rows_columns import Rows
-from .tile_slips import turned_tiles
 from .too_few import split_grids, too_few_in_a_block, too_few_threads
-from .walks import wrong_walks
 
 TRIED = 8  # values of the names of an expression
 DEPENDS = ", which the result depends on"
@@ -61,7 +58,6 @@ def misuses(
     dims = [puzzle.full_dims(c) for c in puzzle.cases if not c.stress and kernel in puzzle.kernels_of(c)]
     found += list(wrong_steps(kernel, own, dims)) or steps_of_other_axes(kernel, own, dims)
     found += other_rows(kernel, own, dims)
-    found += wrong_walks(kernel, own, dims)
     found += wrong_guards(kernel, own, dims)
     found += [slip for function in reached(file, kernel.name) for slip in mixed_digits(function)]
     solution = right = None
@@ -69,7 +65,6 @@ def misuses(
         solution = read(puzzle.solution_path.read_text(encoding="utf-8"))
         solution = with_parameters_of(file, solution, kernel.name)
         right = solution.function(kernel.name)
-    found += turned_tiles(own, right)
     mine, stub = Use(file, kernel.name), Use(read(stub_text(puzzle)), kernel.name)
     t = tunables(source)
     launches = [kernel.launch(dict(d), t) for d in failed]
@@ -83,7 +78,6 @@ def misuses(
     found += other_sizes(kernel, own, failed, dims)
     found += masks(kernel, own, failed)
     if right:
-        found += change_slips(kernel, own, right)
         found += dropped_remainders(kernel, own, right, failed, dims, t)
         found += block_slips(kernel, own, right, list(zip(failed, launches, strict=True)))
     if solution:

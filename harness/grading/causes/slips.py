@@ -13,11 +13,11 @@ from ...course.cuda_text import read
 from ...course.cuda_tree import LOOPS
 from ...course.cuda_types import FLOAT, INTEGER, kind_of, of_type
 from .findings import Slip, reached, shown, sign_of
-from .lane_slips import added_by_all, lane_for_a_distance, stored_by_others
-from .loop_slips import BODIES, COMPARISONS, LOOP_DETECTORS
-from .narrow_slips import passed_as_an_integer, stored_as_an_integer
 from .noting import index_of
 from .turn_slips import TURN_DETECTORS, uses
+
+COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
+BODIES = {"if_statement": "consequence", **dict.fromkeys(LOOPS, "body")}
 
 
 def slips(source: str, kernel: str) -> list[Slip]:
@@ -376,13 +376,7 @@ def is_taken_for_a_float(use: Piece) -> bool:
 
 
 DETECTORS = (
-    *LOOP_DETECTORS,
     *TURN_DETECTORS,
-    stored_by_others,
-    added_by_all,
-    lane_for_a_distance,
-    stored_as_an_integer,
-    passed_as_an_integer,
     keeps_another_place,
     assigns_in_condition,
     ends_at_once,

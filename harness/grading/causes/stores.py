@@ -4,7 +4,11 @@ that are called with a pointer into it."""
 from __future__ import annotations
 
 from ...course.cuda_pieces import Piece, Variable, last_name
-from ...course.cuda_text import CudaText
+from ...course.cuda_text import CudaText, read
+from ...course.declare import Kernel
+from .array_steps import by_name
+from .findings import shown, sign_of
+from .noting import value_of
 
 _SAME = ("parenthesized_expression", "cast_expression", "binary_expression", "conditional_expression")
 _CASTS = ("reinterpret_cast", "static_cast", "const_cast")
@@ -118,3 +122,24 @@ def may_be_referred_to(file: CudaText, access: Piece) -> bool:
     if function:
         return i >= len(function.parameters) or is_reference(function.parameters[i])
     return file.variable_at(called, access.start) is not None
+
+
+def stores_a_comparison(kernel: Kernel, source: str) -> str:
+    """`y[i] = g[i] * x[i] > 0;`: what is stored in an output is 0 or 1. "" if there is no such store."""
+    own = read(source).function(kernel.name)
+    outputs = {p.name for p in kernel.outputs}
+    arrays = {name for name, a in by_name(kernel, own).items() if a.name in outputs} if own else ()
+    for e in own.body.all("assignment_expression") if own else ():
+        left, value = e.part("left"), e.part("right")
+        if (
+            left.kind != "subscript_expression"
+            or left.indexed.code not in arrays
+            or e.part("operator").code != "="
+        ):
+            continue
+        if value.kind == "identifier":
+            value = value_of(own.file, value.code, e.start) or value
+        value = value.bare
+        if sign_of(value) in ("<", ">", "<=", ">=", "==", "!=", "&&", "||"):
+            return f"Line {e.line} stores 0 or 1 in {left.indexed.code}: whether {shown(value)} holds."
+    return ""
