@@ -28,6 +28,7 @@ from .causes.only_store import only_store
 from .causes.remainders import OTHER_SIZE
 from .causes.stores import stores_a_comparison
 from .causes.text_causes import causes
+from .causes.tile_slips import TURNED
 from .causes.too_few import NO_THREAD
 from .causes.unset import left_in_a_loop, read_unset, too_few_threads, written_twice, zeros_left_out
 from .compare import error_map
@@ -118,7 +119,8 @@ def explain(
         if claim.hint > 1:
             verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
         if claim.name in [m.name for m in puzzle.mistakes]:
-            verdict.causes += [t for t in of_text(explained=True) if NO_THREAD in t]
+            beside = NO_THREAD, TURNED
+            verdict.causes += [t for t in of_text(explained=True) if any(says in t for says in beside)]
             verdict.suspicions = verdict.causes[1:]
             return lines + verdict.causes
     elif says := shown.kind == "wrong" and (integers.explain(shown.kernel, seen) or added(True)):

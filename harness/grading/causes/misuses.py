@@ -35,6 +35,7 @@ from .noting import value_of
 from .outside_axis import varies
 from .remainders import dropped_remainders, masks, other_sizes
 from .rows_columns import Rows
+from .tile_slips import turned_tiles
 from .too_few import split_grids, too_few_in_a_block, too_few_threads
 
 TRIED = 8  # values of the names of an expression
@@ -65,6 +66,7 @@ def misuses(
         solution = read(puzzle.solution_path.read_text(encoding="utf-8"))
         solution = with_parameters_of(file, solution, kernel.name)
         right = solution.function(kernel.name)
+    found += turned_tiles(own, right)
     mine, stub = Use(file, kernel.name), Use(read(stub_text(puzzle)), kernel.name)
     t = tunables(source)
     launches = [kernel.launch(dict(d), t) for d in failed]

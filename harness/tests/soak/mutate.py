@@ -37,6 +37,15 @@ def mutate_cuda(text: str, rng: Random) -> str:
     return _changed(text, rng, _CUDA)
 
 
+def one_change(text: str, rng: Random) -> str:
+    """The text with one small change, as a slip of the hand makes it."""
+    for _ in range(200):
+        new = rng.choice(_SLIPS)(text, rng)
+        if new is not None and new != text:
+            return new
+    return text
+
+
 def mutate_ptx(text: str, rng: Random) -> str:
     """The same for PTX. What describes the source to a debugger is left alone."""
     code, mark, rest = text.partition("\n\t.section")
@@ -167,6 +176,8 @@ _CUDA = (
     _place,
     _condition,
 )
+
+_SLIPS = (*(_operator, _number, _name) * 2, _place, _condition, _lines(_delete, _statement))
 
 
 # -- PTX --------------------------------------------------------------------------------------------------
