@@ -13,9 +13,11 @@ from .array import Array
 from .explain import barriers, heap
 from .explain.faults import Diagnosis
 from .explain.unset import unset_outputs
+from .run import orders
+from .run.orders import Order
 from .run.printf import Output
 from .run.trace import Steps
-from .run.workers import opposite_order
+from .run.workers import block_order, opposite_order
 from .runtime import abi
 
 if TYPE_CHECKING:
@@ -36,23 +38,18 @@ class Execution:
         self.device.parameters[: len(packed)] = packed
 
     def go(self) -> Launch:
-        """Run. If threads observe other threads' work in memory, run in the opposite order as well: which
-        thread takes a lock first may decide whether a race shows. If something unset was read, run once more,
-        with code that follows such values; if there may be a race, with records of all accesses.
+        """Run, in several orders if threads observe other threads' work in memory: see `orders`. If something unset was
+        read, run once more, with code that follows such values; if there may be a race, with records of all accesses.
         """
         if self.plan.plain:
             return self._launch()
         device = self.device
         self._guard()
-        both = device.races and device.both_orders and bool(self.kernel.info.turns)
+        several = device.races and device.both_orders and bool(self.kernel.info.turns)
         unsure = self.epochs or device.unset_reads and not self.module.tracking
-        before = self.snapshot() if both or unsure else []
+        before = self.snapshot() if several or unsure else []
         try:
-            result = self._launch()
-            if both:
-                self.arena.restore(before)
-                result = self._launch(opposite=True)
-            return result
+            return self._in_several_orders(before) if several else self._launch()
         except _Suspect as found:
             self.arena.restore(before)
             name = self.kernel.info.name
@@ -84,13 +81,27 @@ class Execution:
                     given[at : at + 8] = argument.address
         return None
 
+    def _in_several_orders(self, before: list) -> Launch:
+        """The last one's result. Errors: KernelFault."""
+        device = self.device
+        self._launch(orders.AHEAD)
+        for order in (*orders.between(device.schedule, device.turns, self._work), orders.IN_STEP):
+            self.arena.restore(before)
+            result = self._launch(order)
+        return result
+
     def snapshot(self) -> list:
         """A copy of everything the launch may change."""
         heap = self.device.heap
         return self.arena.snapshot(heap.parts(self.module.lowered.heap) if heap else ())
 
-    def _launch(self, opposite: bool = False) -> Launch:
-        launch, plan = self.set_up(opposite), self.plan
+    def _work(self) -> int:
+        """How much the last launch did, in steps of threads."""
+        launch = self.device.launch
+        return self.plan.blocks * self.plan.threads + launch.now - launch.tag + launch.turns + launch.granted
+
+    def _launch(self, order: Order = Order()) -> Launch:
+        launch, plan = self.set_up(order), self.plan
         with self.device.output as output:
             self.workers.run(plan, launch)
         self.device.events = launch.now
@@ -101,7 +112,7 @@ class Execution:
             raise _Suspect(launch.suspect or unsure)
         return self._result(launch, output)
 
-    def set_up(self, opposite: bool = False) -> abi.Launch:
+    def set_up(self, order: Order = Order()) -> abi.Launch:
         """The device's launch record, filled in for this launch."""
         device, plan, launch = self.device, self.plan, self.device.launch
         ctypes.pointer(launch)[0] = plan.launch
@@ -114,11 +125,19 @@ class Execution:
             self.arena.clear(device.workspace.start, device.workspace.nbytes)
         if self.module.lowered.heap:
             device.heap.settle()
-        if opposite:
+        if not order.steps:
+            launch.chance = 0
+        if order.reversed:
             launch.order = plan.reversed.ctypes.data
             launch.block_multiplier, launch.block_offset = opposite_order(
                 launch.blocks, launch.block_multiplier, launch.block_offset
             )
+        elif order.seed and launch.chance:
+            self.shuffled = plan.shuffled(order.seed)  # keeps it alive
+            launch.order = self.shuffled.ctypes.data
+            launch.block_multiplier, launch.block_offset = block_order(launch.blocks, order.seed)
+            launch.chance, launch.erratic = order.seed, 1
+            launch.after, launch.before, launch.anything = order.after, order.before, order.anything
         if self.arena.pool:
             self._start_racecheck(launch)
         if device.tally:
@@ -174,7 +193,7 @@ class Execution:
         if self.device.tally:
             result.counters = self.device.tally.result()
             result.requests = self.device.tally.requests()
-        if launch.turns:
+        if launch.turns and launch.chance:
             result.turns = self.kernel.info.turns
         if self.arena.pool:
             self.arena.pool.end(launch)

@@ -99,6 +99,10 @@ class Plan:
             frames_size=device.workers.frames_size(self.slots),
         )
 
+    def shuffled(self, seed: int) -> np.ndarray:
+        """A random order of the threads of a block."""
+        return np.random.default_rng(seed).permutation(self.order)
+
     def _slots(self, device, info: KernelInfo) -> int:
         workers = device.workers
         resident = workers.slots * workers.count

@@ -3,7 +3,8 @@
 Volatile and atomic accesses never race, so an update made of two of them, a load and a store, is lost only if
 another thread runs in between. In unoptimised code a thread therefore pauses after every volatile or atomic
 load, after the first guess of a compare-and-swap, and after every atomic whose result is used. It does not
-pause within CUDA's own headers: one call of them is a single step of the student's code.
+pause within CUDA's own headers: one call of them is a single step of the student's code. In random orders
+(`run/orders`) it also stops at other places between two such accesses.
 """
 
 from __future__ import annotations
@@ -37,6 +38,23 @@ def turns(function: Function, hands_over: Callable[[str], bool], pointers: Point
         if ins.op.memory == "atomic" or ins.op.flow == "call" and _returns(ins, hands_over)
     }
     return found | (results - unused_results(function) if results else set())
+
+
+def pauses(function: Function, shows: Callable[[str], bool]) -> set[int]:
+    """Positions after which others may see something new. shows(name): whether a call of a header's function makes an
+    access that orders threads."""
+    return {
+        i
+        for i, ins in enumerate(function.body)
+        if isinstance(ins, Instruction)
+        and not ins.at.trusted
+        and (
+            ins.op.memory in ("atomic", "reduction")
+            or ins.op.ordering
+            or ins.op.flow == "call"
+            and shows(ins.called[1])
+        )
+    }
 
 
 def _is_ordered_load(op: Op) -> bool:

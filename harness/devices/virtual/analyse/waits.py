@@ -12,7 +12,7 @@ from ..ptx.callgraph import CallGraph, called, defined, has_loop, spinning_loops
 from ..ptx.ir import Instruction
 from .cooperative_groups import grid_waits
 from .pointers import Pointers
-from .turns import own_reads, reads_order, turns
+from .turns import own_reads, pauses, reads_order, turns
 
 _MOST_EXPANDED = 20_000  # instructions of a function that is expanded only to let others intervene
 
@@ -82,6 +82,17 @@ class Waits:
             found = turns(function, self._hands_over, self.pointers) if function.body else ()
             self._turns[name] = frozenset(function.body[p] for p in found)
         return self._turns[name]
+
+    def pauses(self, name: str) -> set[Instruction]:
+        """Instructions after which threads pause in some orders."""
+        function = self.graph.functions[name]
+        return {function.body[p] for p in pauses(function, self._shows)}
+
+    def _shows(self, name: str) -> bool:
+        """Whether a function that does not pause itself makes an access that others see."""
+        if name not in self.graph.functions or self.takes_turns(name):
+            return False
+        return self.graph.any(name, lambda op: bool(op.ordering) or op.memory in ("atomic", "reduction"))
 
     def turn_lines(self, name: str) -> tuple[int, ...]:
         """Lines of the file at which a kernel lets others intervene."""

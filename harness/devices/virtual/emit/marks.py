@@ -87,10 +87,27 @@ def _check_assigned(e, ins, mods, *flags: str):
 @statement("turn")
 def _turn(e, ins, mods):
     """Let others run between what this thread has read and its use."""
+    _let_run(e, "rt_turn")
+
+
+@statement("pause{.(<space>|generic|param)}")
+def _pause(e, ins, mods, where="0"):
+    """where: what is read next: an address, or the parameter that holds it."""
+    if mods == ["param"]:
+        pointer = e.variables.parameter(where)
+        where = pointer and e.emit(f"load i64, ptr {pointer}, align 8")
+    elif mods:
+        where = e.variables.address(where, mods[0])
+        if mods == ["shared"]:
+            where = e.op("add i64", where, e.state.load("Env", "shared_base"))
+    _let_run(e, "rt_pause", where or "0")
+
+
+def _let_run(e, runtime: str, *values: str) -> None:
     if not e.control.coroutine:
         return
     turn, go_on = e.fresh_label("turn"), e.fresh_label("alone")
-    waits = e.state.call("rt_turn", site=0)
+    waits = e.state.call(runtime, *values, site=0)
     e.branch(e.op("icmp ne i32", waits, 0), turn, go_on)
     e.label(turn)
     e.control.suspend()

@@ -11,7 +11,7 @@ runtime.if %p1, %rd1, f, 2; one where a predicate holds, with a result, or `_`
 locate %rd1, %f1, k;        a register gets a number for this place, where something is to be said of %f1 of k
 check.assigned %p1, %p2;    what reads unset values is suspected unless all of these hold
 check.bounds.global 4, [a]; an access stays in memory that it may use: see bounds; check.access, hold, apart: see accesses
-turn;                       others may come between
+turn;                       others may come between; pause: in some orders only; pause.space [a]: before a read of [a]
 suspend;                    others run
 slice %r1, 1000;            the watchdog grants at most this many steps, or ends the thread
 @%p1 bra.skip $skip.1;      a branch that the program does not have; bra.likely: one that is nearly always taken

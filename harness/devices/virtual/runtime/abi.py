@@ -58,6 +58,7 @@ FEW_LOOKS = (
     2  # threads that look first at memory for whose change many wait; in each further round twice as many
 )
 PATIENCE = 1 << 6  # rounds after which a thread looks anyway
+PATIENT = 1  # of a thread that waits for memory to change: it has not looked in vain
 TURNS = 1 << 14  # each of this many first loads is followed by a turn; then every second one, and so on
 COUNT_SLICE = 63  # when counting: then the other lanes of the warp catch up
 MAX_DEPTH = 1024  # nesting depth of recursive device functions
@@ -193,7 +194,7 @@ def llvm_field(struct: str, field: str) -> str:
 
 
 _FOR_CUDA = """
-    MAX_RECORDS STOP_AFTER SLICE SPIN_SLICE GIVEN_UP SHARERS TURNS TURN_SLICE FEW_LOOKS PATIENCE
+    MAX_RECORDS STOP_AFTER SLICE SPIN_SLICE GIVEN_UP SHARERS TURNS TURN_SLICE FEW_LOOKS PATIENCE PATIENT
     CACHE_LINE MAX_THREADS MAX_COPIES MAX_DEPTH STACK_BYTES READ WRITE INIT PARTIAL INFO_WRITE
     INFO_ATOMIC INFO_SHARED INFO_VOLATILE INFO_VALUE ORIGIN_KIND ORIGIN_SITE INFO_RELEASE INFO_ACQUIRE
     INFO_FINAL INFO_BLIND INFO_SEEN SCOPE_SHIFT SYMMETRIC_LANES SYMMETRIC_WARPS SYMMETRIC_BLOCKS STOP_AFTER_RACES
@@ -268,6 +269,7 @@ FUNCTIONS = {
         ("rt_mbarrier", "i64", f"{_CHECK} i64 i64 i64"),
         ("rt_meet", "i32", _CHECK),
         ("rt_outside", "i32", f"{_CHECK} i64 i64"),
+        ("rt_pause", "i32", f"{_CHECK} i64"),
         ("rt_printf", "i32", f"{_CHECK} i64 i64"),
         ("rt_race", "i32", f"{_CHECK} i64 i64 i64"),
         ("rt_slice", "i32", f"{_CHECK} i64 i64"),

@@ -197,6 +197,7 @@ static __device__ void look(Env* env, Thread* t, u32 site, u64 address, u32 size
 // The cases that rt_race does not decide itself.
 static __device__ __noinline__ int race_otherwise(Env* env, Thread* thread, u32 site, u64 address, u32 info, u64 value) {
     if (info & INFO_ATOMIC && env->blind) info |= INFO_BLIND;
+    launch_of(env)->shown += info & STRONG && info & INFO_WRITE;
     if (env->final) info |= INFO_FINAL;
     u32 kind = info & (255 | STRONG | INFO_FINAL | INFO_WRITE);
     if (kind == (4 | INFO_ATOMIC | INFO_WRITE) && !launch_of(env)->ordered && updated_quickly(env, thread, site & KEY_SITE, address, info)) return 0;

@@ -35,7 +35,7 @@ static __device__ int is_held(Thread* t) { return t->arg0 && t->arg0--; }
 static __device__ int await_change(Env* env, Thread* t, u32 site) {
     Extra* e = extra_of(env, t->linear);
     if (!e->in_vain || e->polls || (e->in_vain == 2 && e->waited_site != site)) return 0;
-    t->wait = WAIT_CHANGE;
+    t->wait = WAIT_CHANGE; t->mask = 0;
     t->op = e->watched_size; t->arg1 = e->watched; t->arg2 = e->seen;
     e->patience = e->patience < PATIENCE ? 2 * e->patience + 1 : PATIENCE;
     t->arg0 = e->patience;
@@ -53,7 +53,7 @@ static __device__ int looks_in_vain(Env* env, Thread* t, u32 site) {
 // Whether a thread waits in this round for memory to change.
 static __device__ int keeps_waiting(Env* env, Thread* t) {
     Launch* launch = launch_of(env);
-    if (env->idle) return 0;
+    if (env->idle && (!launch->erratic || launch->passed++ == launch->idles || launch->idles > PATIENCE)) return 0;
     if (launch->looks && value_at(t->arg1, t->op) != t->arg2) {
         launch->looks--;
         return 0;
@@ -70,6 +70,8 @@ static __device__ void next_round(Env* env, u32 slots) {
         env[s].idle = !moved;
         env[s].moved = 0;
     }
+    launch->idles = moved ? 0 : launch->idles + 1;
+    launch->passed = 0;
     launch->looks = launch->most_looks;
     if (launch->most_looks < 1u << 20) launch->most_looks *= 2;
 }
@@ -86,6 +88,7 @@ EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
         thread->dead = DEAD_FAULT;
         return 0;
     }
+    launch->granted += next;
     thread->wait = WAIT_READY;
     if (waits && env->cells && await_change(env, thread, site)) next = 1;
     u64 steps = called || env->tables ? next : env->granted;
@@ -105,20 +108,58 @@ EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
 
 // ---- turns --------------------------------------------------------------------------------------------------
 
+// The next random bits; 0: nobody pauses here, as mostly after many such places.
+static __device__ u64 draw(Launch* launch) {
+    u32 seldom = 64 - __clzll(launch->turns++ / TURNS);
+    if (!launch->chance) return 0;
+    launch->chance = launch->chance * 6364136223846793005ull + 1442695040888963407ull;
+    return launch->chance >> 40 & ((1u << seldom) - 1) ? 0 : launch->chance;
+}
+
+// In an erratic order, a thread may stop here, with a chance of so many eighths, until a word at a host address has changed,
+// or nobody else goes on. Returns whether it does.
+static __device__ int stop_at_random(Launch* launch, Thread* t, u32 eighths, u64 where) {
+    u64 random = draw(launch);
+    if (!random || random >> 61 >= eighths) return 0;
+    t->wait = WAIT_CHANGE; t->mask = PATIENT;
+    t->op = 4; t->arg1 = where; t->arg2 = value_at(where, 4);
+    t->arg0 = PATIENCE;
+    return 1;
+}
+
 // A thread has read what others may change without a race. This is where the unluckiest schedule matters: the thread
 // continues only after others have intervened, usually in the next round of its block, so that threads in lockstep
 // meet, and sometimes many rounds later, so that others do. Returns whether it has to wait, which it rarely does after
 // many such reads.
 EXPORT int rt_turn(Env* env, Thread* thread, u32 site) {
     Launch* launch = launch_of(env);
-    if (!launch->chance) return 0;
-    u32 seldom = 64 - __clzll(launch->turns++ / TURNS);
-    u64 random = launch->chance = launch->chance * 6364136223846793005ull + 1442695040888963407ull;
-    if (random >> 40 & ((1u << seldom) - 1)) return 0;
+    if (launch->erratic) return stop_at_random(launch, thread, launch->after, (u64)&launch->shown);
+    u64 random = draw(launch);
+    if (!random) return 0;
     u32 most = __clz((u32)(random >> 8) | 1 << 24);  // 0 to 7
     thread->wait = WAIT_TURN;
     thread->arg0 = (random >> 58) & ((1u << most) - 1) >> 1;
     return 1;
+}
+
+// Whether what a thread is about to read is as it has seen it before, or nobody else has written it.
+static __device__ int is_old(Env* env, Thread* t, u64 address) {
+    Extra* e = extra_of(env, t->linear);
+    if (e->watched == env->arena + address && value_at(e->watched, e->watched_size) == e->seen) return 1;
+    Cell* c = cell_of(env, address);
+    Cold* cold = cold_of(env, address);
+    return c->tag != tag_of(env, address) || !c->more || !cold->writer || cold->writer_place == place_of(env, t);
+}
+
+// A thread begins, or has changed what others may read (address = 0), or is about to read what they may change. Only in an
+// erratic order may it stop here as well.
+EXPORT int rt_pause(Env* env, Thread* thread, u32 site, u64 address) {
+    Launch* launch = launch_of(env);
+    if (!launch->erratic) return 0;
+    if (!address) return stop_at_random(launch, thread, launch->after, (u64)&launch->shown);
+    if (address >= env->arena_size || is_local(env, address)) return 0;
+    u64 where = launch->anything ? (u64)&launch->shown : env->arena + (address & ~3ull);
+    return (launch->anything || is_old(env, thread, address)) && stop_at_random(launch, thread, launch->before, where);
 }
 
 EXPORT int rt_enter(Env* env, Thread* thread, u32 site) {
@@ -547,7 +588,7 @@ static __device__ int advance(Env* env) {
             env->moved = progress = 1;
         } else if (t->wait == WAIT_CHANGE) {
             if (!keeps_waiting(env, t)) {
-                env->moved |= !env->idle;
+                env->moved |= !env->idle || t->mask == PATIENT;  // not if it looks once more in vain
                 call_resume(t->handle);
             }
             progress = 1;

@@ -211,9 +211,15 @@ struct Launch {
     u32 nodes, nodes_left;  // room for records in the pool
     u64 hazards, places; // host addresses of tables at the start of the pool
     u32 looks, most_looks;  // looks at memory that has changed, in this round: those left, and how many at first
-    u64 turns;           // loads after which a thread let others run, so far
+    u64 granted;         // steps in loops, so far
+    u64 turns;           // places at which a thread could let others run, so far
     u64 ticks;           // what clocks show
-    u64 chance;          // random bits, for who waits how long
+    u64 chance;          // random bits, for who waits how long; 0: nobody does
+    u32 erratic;         // 1: threads pause at random, where others can see what they do, or they what others do
+    u32 after, before;   // how often, in eighths: after an access; before one that reads
+    u32 anything;        // 1: who is about to look waits until anything has been shown; 0: until what it looks at changes
+    u32 shown;           // writes of what others may read without a race, so far
+    u32 idles, passed;   // rounds in a row in which threads only waited for memory to change; how many did in this one, so far
     u64 steps, steps_end;  // host addresses: where the next Step goes, if there is room
     u64 batch;           // host address of the Batch of which it is one
     u64 block_function, start_function;  // host addresses, as in Env
