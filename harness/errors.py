@@ -103,7 +103,7 @@ class KernelFault(BackwarpError):
 
     kind: "out-of-bounds", "misaligned", "uninitialised-read", "race", "barrier-divergence",
     "shuffle-mask", "timeout", "assert", "invalid-address", "invalid-free", "invalid-texture", "stale-texel",
-    "read-only", "stack-overflow".
+    "read-only", "stack-overflow", "order-dependent".
     headline: NVIDIA's own wording. explanation: one plain sentence.
     array, index, shape: the element, as `array[b=0,c=2,h=7,w=0]`, and the shape of its array. other: the
     second side of a race or of a divergent barrier.

@@ -95,6 +95,7 @@ class Asked:
     seed: int = 0
     seconds: float = 60.0
     count: bool = True
+    once: bool = False  # in one order of threads only
 
 
 def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
@@ -120,7 +121,7 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
         compiled = dict(name=asked.file.name, include_dirs=(folder,), name_expressions=expressions)
         compiled["options"] = (host_code.PARTED, *(f"-D{macro}" for macro in asked.macros))
         with opener(kind, checks="full", seed=asked.seed) as device:
-            done.device = device.name
+            done.device, device.several_orders = device.name, not asked.once
             try:
                 module = device.compile(source, **compiled)
             except CompileError as error:

@@ -99,6 +99,11 @@ class Sizes(click.ParamType):
     "--count/--no-count", default=True, help="Whether to count memory accesses and operations per line."
 )
 @click.option(
+    "--once",
+    is_flag=True,
+    help="Run in one order of threads only, also where they read what others change; do not compare results.",
+)
+@click.option(
     "--save",
     "folder",
     metavar="DIR",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -235,3 +236,14 @@ def test_headers_that_are_refused_and_headers_in_other_alphabets(tmp_path):
     assert "a.cuh:2" in " ".join(run_file(asked, "cpu").errors)
     (tmp_path / "a.cuh").write_bytes(b"// caf\xe9\n__device__ void f() {}\n")
     assert run_file(asked, "cpu").fault is None
+
+
+def test_a_result_that_depends_on_the_order_of_threads(tmp_path):
+    file = tmp_path / "sum.cu"
+    file.write_text("""__global__ void sum(volatile int* y) {
+    *y = *y + 1;
+}""")
+    asked = Asked(file, block=(32,), arguments=("zeros:1",), count=False)
+    fault = run_file(asked, "cpu").fault
+    assert (fault.kind, fault.line, fault.array, fault.index) == ("order-dependent", 2, "y", "0")
+    assert run_file(replace(asked, once=True), "cpu").fault is None

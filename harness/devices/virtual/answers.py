@@ -21,6 +21,8 @@ DEVICE_SETTINGS = (
     "step_budget",
     "sample_blocks",
     "turns",
+    "several_orders",
+    "agree",
     "keep_requests",
     "keep_steps",
 )

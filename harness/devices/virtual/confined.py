@@ -38,7 +38,7 @@ class ConfinedGPU:
         self.checks, self.schedule, self.quick = checks, seed, False
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
         self.sample_blocks = self.keep_requests = self.keep_steps = 0
-        self.turns = True
+        self.turns = self.several_orders = self.agree = True
         cores = available_cores()
         self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
         self.reason = VirtualGPU.reason

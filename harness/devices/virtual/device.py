@@ -73,8 +73,10 @@ class VirtualGPU:
         self.sample_blocks = 0  # how many blocks of a launch run, spread over the grid; 0: all, as on a GPU
         # with full checks: other threads intervene between a thread's read of shared data and its next step
         self.turns = True
-        # with full checks: threads that observe others' work run in the opposite order as well
-        self.both_orders = True
+        # with full checks: threads that observe others' work run in several orders, see run/orders
+        self.several_orders = True
+        # after which arrays must agree, see explain/agreement
+        self.agree = True
         self.keep_requests = 0  # for a counted launch: how many requests are listed in launch.requests
         self.keep_steps = 0  # for a launch with full checks: how many steps are listed in launch.steps
         self.events = 0  # the number of synchronisations so far: racecheck's time
@@ -161,7 +163,9 @@ class VirtualGPU:
         nbytes = math.prod(map(int, shape)) * dtype.itemsize
 
         def owner(start: int) -> Owner:
-            return Owner(name, start, nbytes, "global", tuple(shape), dtype.itemsize, axes, readonly)
+            return Owner(
+                name, start, nbytes, "global", tuple(shape), dtype.itemsize, axes, readonly, dtype=dtype.str
+            )
 
         made = self.arena.allocate(owner, nbytes, not readonly, written)
         if not readonly:

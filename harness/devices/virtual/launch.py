@@ -11,6 +11,7 @@ import numpy as np
 from ..launching import Launch
 from .array import Array
 from .explain import barriers, heap
+from .explain.agreement import MOST_STEPS, Agreement
 from .explain.faults import Diagnosis
 from .explain.unset import unset_outputs
 from .run import orders
@@ -45,7 +46,7 @@ class Execution:
             return self._launch()
         device = self.device
         self._guard()
-        several = device.races and device.both_orders and bool(self.kernel.info.turns)
+        several = device.races and device.several_orders and bool(self.kernel.info.turns)
         unsure = self.epochs or device.unset_reads and not self.module.tracking
         before = self.snapshot() if several or unsure else []
         try:
@@ -82,13 +83,33 @@ class Execution:
         return None
 
     def _in_several_orders(self, before: list) -> Launch:
-        """The last one's result. Errors: KernelFault."""
+        """The last one's result. Errors: KernelFault, also if the arrays do not agree."""
         device = self.device
         self._launch(orders.AHEAD)
+        agreement = Agreement(self) if device.agree and not device.keep_steps else None
         for order in (*orders.between(device.schedule, device.turns, self._work), orders.IN_STEP):
             self.arena.restore(before)
             result = self._launch(order)
+            if agreement:
+                agreement.see(order)
+        if agreement and agreement.found:
+            after = self.snapshot()
+            found = agreement.report(lambda order: self._traced(order, before))
+            self.arena.restore(after)
+            if found and found.severity == "error":
+                found.launch = result
+                raise found
+            result.notes += [found] if found else []
         return result
+
+    def _traced(self, order: Order, before: list) -> np.ndarray:
+        """The rows of the steps of an order."""
+        self.arena.restore(before)
+        self.device.keep_steps = MOST_STEPS
+        try:
+            return self._launch(order).steps.rows
+        finally:
+            self.device.keep_steps = 0
 
     def snapshot(self) -> list:
         """A copy of everything the launch may change."""

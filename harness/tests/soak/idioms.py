@@ -687,7 +687,7 @@ class Bench:
 
     def __init__(self):
         self.device = device.VirtualGPU("full")
-        self.device.quick, self.device.time_limit = True, 3.0
+        self.device.quick, self.device.agree, self.device.time_limit = True, False, 3.0
         self.memory = self.device.array(np.zeros(WORDS, np.int32), name="m")
         self.found: dict[tuple[str, bool], Counter] = {}
         self.missed: list[Idiom] = []

@@ -64,7 +64,7 @@ class Bench:
 
     def __init__(self):
         self.device = device.VirtualGPU("full")
-        self.device.quick, self.device.both_orders = True, False
+        self.device.quick, self.device.several_orders = True, False
         self.device.time_limit = 3.0
         self.memory = self.device.array(np.zeros(BYTES, np.uint8), name="g")
         self.counts, self.files = Counter(), 0

@@ -59,6 +59,7 @@ class Owner:
     axes: str = ""
     readonly: bool = False
     remark: str = ""  # for messages
+    dtype: str = ""  # NumPy's name of its elements, where that is known
 
     def contains(self, address: int) -> bool:
         return self.start <= address < self.start + self.nbytes
@@ -271,6 +272,10 @@ class Arena:
             (o, self.bytes[o.start : o.start + o.nbytes].copy(), self.shadow[_granules(o)].copy())
             for o in (*arrays, *heap)
         ]
+
+    def arrays(self) -> list[Owner]:
+        """Those that a kernel may write to."""
+        return [o for o in self._owners if o.dtype and not o.readonly]
 
     def restore(self, snapshot) -> None:
         for owner, values, shadow in snapshot:

@@ -211,8 +211,8 @@ EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u6
 // rt_race where fences order threads, or steps are traced.
 static __device__ __noinline__ int race_carefully(Env* env, Thread* t, u32 site, u64 address, u64 info, u64 value) {
     if (!env->cells || is_local(env, address)) return 0;
-    u32 shared = address >= env->arena_size / 2 ? INFO_SHARED : 0, blind = info & INFO_ATOMIC && env->blind ? INFO_BLIND : 0;
-    u64 known = info & INFO_VALUE ? value : 0;
+    u32 size = info & 255, shared = address >= env->arena_size / 2 ? INFO_SHARED : 0, blind = info & INFO_ATOMIC && env->blind ? INFO_BLIND : 0;
+    u64 known = info & INFO_VALUE ? value : info & STRONG && size <= 8 ? value_at(env->arena + address, size) : 0;
     note_step(env, STEP_ACCESS, site, t->linear, address, (u32)info | shared | blind, known, 0);
     if (is_quiet(env, site, address, (u32)info)) return 0;
     if (launch_of(env)->ordered) return race_otherwise(env, t, site, address, (u32)info, value);

@@ -77,8 +77,9 @@ def kernels():
 @pytest.fixture
 def dev():
     dev = device()
+    dev.agree = False
     yield dev
-    dev.schedule, dev.turns = 0, True
+    dev.schedule, dev.turns, dev.agree = 0, True, True
 
 
 def total(dev, kernels, name: str, grid: int, block: int) -> float:

@@ -68,7 +68,7 @@ CASES = {
             __threadfence_block();
             n = 0;  // FIRST
         }""",
-        "race n, race n, race g*, race g*, race n",
+        "race n, race g*, race g*, race n",
     ),
     "what nobody wrote decides who reaches a barrier": (
         """if (s[t] > t) __syncthreads();  // FIRST

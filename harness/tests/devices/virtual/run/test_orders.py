@@ -54,8 +54,9 @@ def kernels():
 @pytest.fixture
 def dev():
     dev = device()
+    dev.agree = False
     yield dev
-    dev.schedule = 0
+    dev.schedule, dev.agree = 0, True
 
 
 def run(dev, kernels, name: str, blocks: int) -> None:
