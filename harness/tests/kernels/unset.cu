@@ -18,6 +18,7 @@ struct Bits { unsigned a : 3, b : 7, c : 22; };
 struct Empty {};
 struct Near { float distance; bool inside; };  // its last 3 bytes are padding
 struct Nested { Near near; char c; Near more[2]; short s; Empty e; Bits bits; };
+struct Tail { double d; char c; };
 union Either { double d; Near near; char c; };
 
 __device__ float4 some(float x, int n) { float4 v; v.x = x; if (n > 4) v.y = x; return v; }
@@ -44,6 +45,7 @@ KERNEL right_padding_in_an_array(Padded* out, const float* in, int n) {
 
 __device__ __noinline__ Near nearest(float x) { Near v; v.distance = x; v.inside = x > 1; return v; }
 __device__ Near at_once(float x) { return Near{x, x > 1}; }
+__device__ __noinline__ Tail passed_on(Tail v) { return v; }
 __device__ __noinline__ void put(Near v, Near* to) { *to = v; }
 
 KERNEL right_tail_in_an_array(Near* out, const float* in, int n) {
@@ -115,6 +117,13 @@ KERNEL wrong_inner_field_in_an_array(Nested* out, const float* in, int n) {
     for (int i = 0; i < 2; i++) v.more[i].distance = i;
     v.more[0].inside = false;
     if (threadIdx.x < 16) out[threadIdx.x] = v;  // wrong_inner_field_in_an_array
+}
+
+KERNEL wrong_tail_in_an_array(Tail* out, const float* in, int n) {
+    Tail v;
+    v.d = n;
+    if (n > 4) v.c = 1;
+    out[threadIdx.x] = passed_on(v);
 }
 
 KERNEL wrong_bit_field_in_an_array(Bits* out, const float* in, int n) {

@@ -384,6 +384,12 @@ extern "C" __global__ void barrier_for_more_threads(const float* a, float* b, in
   asm volatile("bar.sync 1, 64;");  // FAULT barrier_for_more_threads
 }
 
+extern "C" __global__ void past_a_local_array_of_bytes(const float* a, float* b, int n) {
+  char c[6];
+  for (int i = 0; i < 6; i++) c[i] = n + i;
+  b[threadIdx.x % 6] = c[threadIdx.x == 3 ? n - 4 : 5];  // FAULT past_a_local_array_of_bytes
+}
+
 extern "C" __global__ void barrier_of_another_number(const float* a, float* b, int n) {
   if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;");  // FAULT barrier_of_another_number
   else asm volatile("bar.sync 2, 64;");  // OTHER barrier_of_another_number

@@ -214,15 +214,27 @@ class _Following(UnsetBits):
             elif target in self.followed:
                 kind = "s" if is_signed(ins.op.type) else "b"
                 self.put(f"ld.param.{kind}{8 * nbytes}", f"{target}.unset", f"[{name}.unset+{at}]")
-                self.put("ld.param.b64", f"{target}.from", f"[{name}.from+{at // 4 * 8}]")
+                origin = self._origin_of_granule(name, at)
+                if nbytes == 8:
+                    low = self.make("b32", "ld.param.b32", f"[{name}.unset+{at}]")
+                    other = self._origin_of_granule(name, at + 4)
+                    origin = self.make("b64", "selp.b64", origin, other, self.any_bit(low, "b32"))
+                self.put("mov.b64", f"{target}.from", origin)
 
     def _store_parameter(self, ins: Instruction) -> None:
         nbytes, name = ins.op.nbytes, ins.address.base
         for i, source in enumerate(ins.operands[1].parts if name in self.params else ()):
             at = ins.address.offset + i * nbytes
             self.put(f"st.param.b{8 * nbytes}", f"[{name}.unset+{at}]", self.unset(source))
-            if source in self.followed:
-                self.put("st.param.b64", f"[{name}.from+{at // 4 * 8}]", self.origin(source))
+            origin = self.origin(source) if source in self.followed else ""
+            if origin and nbytes < 4:  # another byte of the granule may be the unset one
+                old = self._origin_of_granule(name, at)
+                origin = self.make("b64", "selp.b64", origin, old, self.is_unset(source))
+            for granule in range(at // 4, (at + nbytes + 3) // 4 if origin else 0):
+                self.put("st.param.b64", f"[{name}.from+{8 * granule}]", origin)
+
+    def _origin_of_granule(self, name: str, at: int) -> str:
+        return self.make("b64", "ld.param.b64", f"[{name}.from+{at // 4 * 8}]")
 
     def _call(self, ins: Instruction) -> None:
         """Every argument and every result is accompanied by its unset bits."""

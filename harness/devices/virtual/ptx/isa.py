@@ -266,8 +266,8 @@ TABLE = """
 9.7.13 Synchronisation and communication
   (bar|barrier){.cta}.!sync{.aligned}                      a:u32{, b:u32}               block
   (bar|barrier){.cta}.!arrive{.aligned}                    a:u32, b:u32                 block
-  (bar|barrier){.cta}.red{.aligned}.!popc.u32              d, a{, b}, c:pred            block
-  (bar|barrier){.cta}.red{.aligned}.!(and|or).pred         d, a:u32{, b:u32}, c         block
+  (bar|barrier){.cta}.red.!popc{.aligned}.u32              d, a{, b}, c:pred            block
+  (bar|barrier){.cta}.red.!(and|or){.aligned}.pred         d, a:u32{, b:u32}, c         block
   bar.!warp.sync                                           m:b32                        warp
   membar.(cta|gl|sys)                                                                   waits orders
   fence{.(sc|acq_rel|acquire|release)}.<scope>                                          waits orders

@@ -191,6 +191,7 @@ EXPORT u64 rt_local(Env* env, Thread* thread, u32 site, u64 bytes, u64 align, u6
     for (; at + 8 <= last; at += 8) *(u64*)at = POISON;
     if (at < last) *(u32*)at = (u32)POISON;
     allow(env, address, end, READ | WRITE);  // and not INIT
+    if (bytes & 3) *shadow_of(env, end - 4) = PARTIAL | INIT | (1 << (bytes & 3)) << 4;
     if (env->unset) unset_all(env, address, end - address);
     if (padding) set_padding(env, address, padding);
     return address;

@@ -85,6 +85,10 @@ ZOO = {
         headline="Invalid __global__ write of size 1 bytes", thread=(10, 0, 0), array="bytes", index="10",
         shape="10", args="bytes",
     ),
+    "past_a_local_array_of_bytes": Case(
+        "This reads c[6], just past its end; c has 6 elements.",
+        thread=(3, 0, 0), array="c", index="6", shape="6", flavours=FULL, block=6,
+    ),
     "word_over_the_end_of_bytes": Case(
         "This writes 4 bytes from bytes[8] to bytes[11]; bytes has 10 elements.",
         array="bytes", index="10", shape="10", args="bytes",

@@ -57,6 +57,7 @@ WRONG = {
     "wrong_field_in_an_array": ("v", "1", "This reads v[1], which was never written."),
     "wrong_field_as_floats": ("v", "0", "This reads v[0], which was never written."),
     "wrong_inner_field_in_an_array": ("v", None, ""),
+    "wrong_tail_in_an_array": ("v", None, ""),
     "wrong_bit_field_in_an_array": ("v", None, ""),
     "wrong_product": ("a", "1", "It goes into out[0], which line {other} stores."),
     "wrong_tile": ("a", "255", "It goes into out[16], which line {other} stores."),

@@ -83,7 +83,7 @@ def test_every_spelling_that_computes_has_one_row():
         ("bra.uni", dict(flow="branch", ends_block=True, leaves=False)),
         ("trap", dict(flow="trap", ends_block=True, leaves=True)),
         ("call.uni", dict(flow="call", ends_block=False)),
-        ("barrier.cta.red.aligned.popc.u32", dict(collective="block", has_result=True)),
+        ("barrier.cta.red.popc.aligned.u32", dict(collective="block", has_result=True)),
         ("bar.warp.sync", dict(collective="warp", has_result=False)),
         ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", dict(collective="matrix", counts="tensor")),
         ("madc.hi.cc.u64", dict(takes_carry=True, leaves_carry=True, counts="integer")),
