@@ -140,8 +140,8 @@ def run(program: Program, dev, module) -> str:
         launch = module.get_function(program.name)(*program.launch[:2], (out, *given), program.launch[2])
     except KernelFault as fault:
         return "" if (program.verb, program.words) == ("faults", fault.kind) else str(fault)
-    if launch.notes:
-        return str(launch.notes[0])
+    if told := [n for n in launch.notes if n.kind != "cooperative-launch"]:
+        return str(told[0])
     if program.verb:
         return (
             ""

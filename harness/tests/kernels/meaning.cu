@@ -635,7 +635,8 @@ TEST(aligned) {  // so that | is +
   u[i] = x;
   v[i] = i;
   for (int j = 0; j < 64; j++) mine[j] = 7 * x;
-  w[i % 3] = c[i % 3] = 0;
+  c[i % 3] = 0;
+  if (i < 3) w[i] = 0;
   __syncthreads();
   r = *(int*)((unsigned long long)opaque(u) | (i ^ 1) * 4) + *(int*)((unsigned long long)opaque(v) | (i ^ 3) * 4);
   r += *(int*)((unsigned long long)opaque(mine) | i * 4) + w[i % 3] + c[i % 3];
