@@ -276,12 +276,9 @@ class Module(CompiledFile):
         rank = {line: i for i, line in enumerate(sorted(set(lines)))}
         self.site_lines = np.array([rank[line] for line in lines], np.uint32)
 
-    @property
-    def times_launches(self) -> bool:
+    def times_launches(self, kernel: str, block: Block) -> bool:
         """Whether the code may be replaced by better code."""
-        if self.device.races:
-            return self.quick or not self.scouted
-        return self.quick or any(k.coroutine and k.lanes > 1 for k in self.lowered.kernels.values())
+        return self.quick or not (self.scouted if self.device.races else (kernel, block) in self.of_blocks)
 
     def optimise_when_due(self, kernel: str = "", block: Block = (0, 0, 0)) -> None:
         """Optimises once launches have taken as long as optimising will, so that the total is at most twice
@@ -304,12 +301,12 @@ class Module(CompiledFile):
     def for_blocks(self, kernel: str, block: Block, when: str = "now") -> None:
         """From now on: blocks of this shape run as one, if they can be lanes side by side. when: as of `scout`."""
         info, key = self.lowered.kernels.get(kernel), (kernel, block)
-        lanes = info and info.coroutine and info.lanes > 1
-        if key in self.of_blocks or not (lanes and are_block(block, info.lanes)):
+        if info is None or key in self.of_blocks:
             return
-        made = copy.copy(self)
+        self.of_blocks[key], made = None, copy.copy(self)
+        if not (info.coroutine and info.lanes > 1 and are_block(block, info.lanes)):
+            return
         made.fixed = kernel, self.fixed[1] if self.fixed else (None,) * len(info.params), block
-        self.of_blocks[key] = None
         with contextlib.suppress(CompileError, DeviceError):
             built = made._built_again(self.device.first_lanes, when)
             if built is None:

@@ -119,7 +119,7 @@ class Kernel:
             return device.recording.add(LaunchNode(self, grid, block, args, shared_mem))
         with device.launching:
             device.settle()
-            if not module.times_launches:
+            if not module.times_launches(self._symbol, block):
                 return Execution(self, grid, block, args, shared_mem).go()
             module.optimise_when_due(self._symbol, block)
             started, spent = time.perf_counter(), time.process_time()
