@@ -11,15 +11,17 @@ import os
 import queue
 import re
 import select
+import signal
 import subprocess
 import sys
 import termios
 import threading
 import time
 import tty
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from watchfiles import watch
@@ -127,12 +129,13 @@ class Watcher:
         self.seen = ""  # hash of what was graded last
         self.busy = False
         self.headline, self.fresh = "", False  # fresh: nothing is written below the verdict
+        self.resized, self.page_again = False, lambda: None
 
     # -- events ---------------------------------------------------------------------------------------
 
     def run(self) -> int:
         self.grader.start()
-        with keyboard(self.events, self.stop) as has_keys:
+        with keyboard(self.events, self.stop) as has_keys, when_resized(self):
             self.has_keys = has_keys
             try:
                 self.move_to(self.puzzle)
@@ -149,6 +152,9 @@ class Watcher:
 
     def next_event(self) -> tuple:
         while True:
+            if self.resized:
+                self.resized = False
+                return ("resize",)
             with contextlib.suppress(queue.Empty):
                 return self.events.get(
                     timeout=0.5
@@ -167,6 +173,8 @@ class Watcher:
         elif kind == "output":
             self.write(what[0].rstrip())
             self.foot()
+        elif kind == "resize" and self.fresh and sys.stdout.isatty():
+            self.page_again()
         return True
 
     def look(self) -> None:
@@ -302,35 +310,35 @@ class Watcher:
         clock = f"{time.strftime('%H:%M:%S')}, {seconds:.2f} s after the save"
         self.headline = f"{course_bar(len(solved), len(ids))}   {clock}"
         verdict.next = "" if verdict.passed else verdict.next
-        self.draw(verdict)
-        if verdict.kind == "untouched":
-            self.write(f"  Watching puzzles/{puzzle.id}/{puzzle.file}; the lesson is README.md beside it.")
-        if verdict.passed:
-            self.solved(puzzle, first=not before, left=[i for i in ids if i not in solved])
-        self.write("")
-        self.foot()
-        self.fresh = True
+        self.page(puzzle, verdict, not before, [i for i in ids if i not in solved])
 
-    def draw(self, verdict: Verdict) -> None:
-        """Writes the report on an empty screen."""
+    def page(self, puzzle: Puzzle, verdict: Verdict, first: bool = False, left: Sequence[str] = ()) -> None:
+        """Writes the report on an empty screen. first, left: see `solved`."""
+        self.page_again = partial(self.page, puzzle, verdict, first, left)
         if sys.stdout.isatty():
             sys.stdout.write("\x1b[2J\x1b[3J\x1b[H")
         self.write(self.headline)
         self.write("")
         show_verdict(verdict)
+        if verdict.kind == "untouched":
+            self.write(f"  Watching puzzles/{puzzle.id}/{puzzle.file}; the lesson is README.md beside it.")
+        if verdict.passed:
+            self.solved(puzzle, first, left)
+        self.write("")
+        self.foot()
+        self.fresh = True
 
     def tell_repair(self, puzzle: Puzzle, verdict: Verdict) -> None:
         """Shows the repair found after the verdict, if that verdict is still on the screen."""
         if puzzle.id == self.puzzle.id and verdict.source_hash in self.seen:
             self.progress.keep_repair(verdict)
             if self.fresh and sys.stdout.isatty():
-                self.draw(verdict)
-                self.write("")
+                self.page(puzzle, verdict)
             else:
                 show(repair_lines(verdict, terminal_width(sys.stdout)))
-            self.foot()
+                self.foot()
 
-    def solved(self, puzzle: Puzzle, first: bool, left: list[str]) -> None:
+    def solved(self, puzzle: Puzzle, first: bool, left: Sequence[str]) -> None:
         """Shows what the puzzle was good for and, the first time, what comes next. The file is still watched,
         since many keep experimenting."""
         show_text(debrief(puzzle))
@@ -338,6 +346,25 @@ class Watcher:
             show_text(["Every puzzle is solved."])
         elif first:
             show_text([f"Next: read puzzles/{following(puzzle.id, left)}/README.md and press n."])
+
+
+@contextmanager
+def when_resized(watcher: Watcher) -> Iterator[None]:
+    """Tells the watcher that the terminal has another size; it looks at that between events, since a signal may come
+    while it holds the queue's lock."""
+
+    def note(*_) -> None:
+        watcher.resized = True
+
+    try:
+        before = signal.signal(signal.SIGWINCH, note)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGWINCH, before)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import click
 
 from ..errors import CourseError
 from ..report.pictures import kinds
-from .group import DEVICE, SEED, STATUS, cli, say, solution_instead, the_course, the_file
+from .group import DEVICE, SEED, STATUS, cli, current, say, solution_instead, the_course, the_file
 
 if TYPE_CHECKING:
     from ..course.declare import Puzzle
@@ -28,12 +28,12 @@ def list_puzzles() -> None:
 
 
 @cli.command()
-@click.argument("puzzle_id", metavar="ID")
+@click.argument("puzzle_id", metavar="[ID]", required=False)
 @click.argument("number", type=click.IntRange(min=1), required=False)
-def hint(puzzle_id: str, number: int | None) -> None:
-    """Show the next hint for a puzzle, or hint NUMBER."""
+def hint(puzzle_id: str | None, number: int | None) -> None:
+    """Show the next hint for a puzzle, by default the one you are at, or hint NUMBER."""
     course, progress = the_course()
-    puzzle = course.load(puzzle_id)
+    puzzle = course.load(puzzle_id or current(course, progress))
     if number is None and hint_of_repair(puzzle, progress):
         return
     total = len(puzzle.hints)

@@ -17,6 +17,7 @@ from .group import (
     SEED,
     STATUS,
     cli,
+    current,
     file_instead,
     present,
     say,
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
 @click.option("--all", "everything", is_flag=True, help="Every puzzle.")
 @solution_instead("Grade")
 @file_instead("Grade")
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="With --file: if it passes, it becomes your file; the one before is kept beside it.",
+)
 @DEVICE
 @SEED
 @click.option(
@@ -51,10 +57,12 @@ if TYPE_CHECKING:
     help="Look for one change that fixes a wrong kernel, for at most 10 seconds of processor time. Default: yes, for one ID.",
 )
 @click.pass_context
-def grade(context, ids, everything, solution, path, device, seed, json_path, html_path, repair) -> None:
+def grade(context, ids, everything, solution, path, keep, device, seed, json_path, html_path, repair) -> None:
     """Grade your kernels: puzzle ID (09, 9 or a part of the name), several, or --all."""
     if path is not None and (solution or everything or len(ids) != 1):
         raise click.UsageError("--file goes with exactly one ID, and not with --solution or --all")
+    if keep and path is None:
+        raise click.UsageError("--keep goes with --file")
     if everything and ids:
         raise click.UsageError("--all grades every puzzle; leave the IDs out")
     course, progress = the_course()
@@ -76,6 +84,11 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
             os.path.realpath(source) == os.path.realpath(puzzle.stub_path),
             progress.entry(puzzle.id).solved,
         )
+        if keep and verdict.passed and not own:
+            from ..course.reset import make_own
+
+            verdict.notes.append(make_own(puzzle, source))
+            own = True
         if own:
             progress.record(verdict)
         if own and verdict.passed:
@@ -126,10 +139,7 @@ def chosen_ids(course: Course, progress: Progress, ids: tuple[str, ...], everyth
         return [i for i in course.ids() if is_installed(course.load(i))]
     if ids:
         return list(dict.fromkeys(course.resolve(i) for i in ids))
-    upcoming = progress.next_of(course.ids())
-    if upcoming is None:
-        raise CourseError("every puzzle is solved; name the one to grade, or use --all")
-    return [upcoming]
+    return [current(course, progress)]
 
 
 def is_installed(puzzle: Puzzle) -> bool:

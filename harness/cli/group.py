@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import CourseError
+
 if TYPE_CHECKING:
     from ..course.checkout import Course
     from ..course.declare import Puzzle
@@ -56,6 +58,14 @@ def the_course() -> tuple[Course, Progress]:
 
     course = open_course()
     return course, Progress(course.root, lambda line: say(f"note: {line}", err=True))
+
+
+def current(course: Course, progress: Progress) -> str:
+    """The next puzzle. Errors: CourseError if there is none."""
+    upcoming = progress.next_of(course.ids())
+    if upcoming is None:
+        raise CourseError("every puzzle is solved: name one")
+    return upcoming
 
 
 def present(verdict: Verdict, brief: bool = False) -> None:

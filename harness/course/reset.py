@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -24,13 +26,31 @@ def restore_stub(puzzle: Puzzle) -> str:
             raise CourseError(f"{shown} is a folder; move it away first")
         if path.is_file() and path.read_bytes() == text.encode():
             return f"{shown} is the stub already."
-        backup = keep(path)
         new = path.with_name(f".{path.name}.{os.getpid()}.new")
-        new.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(new, path)
+        with removed_unless_whole(new):
+            new.write_text(text, encoding="utf-8", newline="\n")
+            backup = keep(path)
+            os.replace(new, path)
     except OSError as e:
         raise CourseError(f"{shown} cannot be restored: {e.strerror or e}") from None
     return f"{shown} is the stub again{f'; your file is kept as {backup.name}' if backup else ''}."
+
+
+def make_own(puzzle: Puzzle, source: Path) -> str:
+    """Makes another file the student's; returns a sentence about what was done. Errors: CourseError."""
+    path = puzzle.stub_path
+    shown = f"puzzles/{puzzle.id}/{puzzle.file}"
+    try:
+        text = source.read_bytes()
+        pristine = not path.exists() or path.read_bytes() in (text, stub_text(puzzle).encode())
+        new = path.with_name(f".{path.name}.{os.getpid()}.new")
+        with removed_unless_whole(new):
+            new.write_bytes(text)
+            backup = None if pristine else keep(path)
+            os.replace(new, path)
+    except OSError as e:
+        raise CourseError(f"{shown} cannot be written: {e.strerror or e}") from None
+    return f"it is {shown} now{f'; before: {backup.name}' if backup else ''}."
 
 
 def keep(path: Path) -> Path | None:
@@ -40,7 +60,19 @@ def keep(path: Path) -> Path | None:
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     names = (f"{path.name}.bak-{stamp}{f'-{n}' if n > 1 else ''}" for n in range(1, 1000))
     backup = next(path.with_name(name) for name in names if not path.with_name(name).exists())
-    if path.exists():
+    if not path.exists():
+        return None  # a dangling link
+    with removed_unless_whole(backup):
         shutil.copy2(path, backup)
-        return backup
-    return None  # a dangling link
+    return backup
+
+
+@contextmanager
+def removed_unless_whole(path: Path) -> Iterator[None]:
+    """Removes a file that could not be written to its end, on a full disk for example."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            path.unlink()
+        raise

@@ -1,7 +1,7 @@
 """The Python part of training: forward and backward from puzzle 37, learning rate and update from puzzle 38.
 
-As with the kernels, it is the student's file if that version passed, else the solution. A student's file runs
-in its own process.
+As with the kernels, it is the student's file if that version passed, else the solution; in a course without solutions,
+plain steps in place of puzzle 38. A student's file runs in its own process.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from .choices import YOURS, chosen_source, nothing_instead
 from .requests import REQUESTS
 
 STEP, TRAINING = "37", "38"
+PLAIN = "plain steps in place of"  # takes the place of YOURS and SOLUTION
+RATE = 0.05  # of plain steps
 SECONDS = 120.0  # for one call of a student's function, including its launches
 
 
@@ -30,10 +32,6 @@ class Part:
     whose: str
     note: str
     functions: Mapping[str, Callable]
-
-    @property
-    def origin(self) -> str:
-        return f"{self.number} {self.whose}"
 
 
 class LeNetProgram:
@@ -67,13 +65,36 @@ def choose_program(
             try:
                 source, whose, note = chosen_source(puzzle, entries.get(puzzle.id), mine)
             except NoSolution as e:
-                raise nothing_instead([str(e)]) from None
+                if number != TRAINING:
+                    raise nothing_instead([str(e)]) from None
+                parts.append(Part(number, PLAIN, str(e), {"learning_rate": constant, "update": plain}))
+                continue
             if whose == YOURS:
                 functions = apart(puzzle, source, processes.enter_context(Program(REQUESTS)))
             else:
                 functions = here(puzzle, source)
             parts.append(Part(number, whose, note, functions))
         return LeNetProgram(tuple(parts), processes.pop_all())
+
+
+def constant(step: int, steps: int) -> float:
+    """The learning rate, before puzzle 38 is solved."""
+    return RATE
+
+
+def plain(net, rate: float) -> None:
+    """A step against the gradient, without momentum or weight decay."""
+    for name in net.parameters:
+        gradient = net[f"grad_{name}"]
+        net.launch(
+            "sgd_step",
+            net[name],
+            net[f"velocity_{name}"],
+            gradient,
+            learning_rate=rate,
+            momentum=0.0,
+            weight_decay=0.0,
+        )
 
 
 def here(puzzle: Puzzle, source: str) -> dict[str, Callable]:

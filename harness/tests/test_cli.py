@@ -157,6 +157,19 @@ def test_the_solution_and_another_file_do_not_count_as_yours(course, backwarp, t
     assert status == 2 and "none.cu does not exist" in " ".join(out.split())
 
 
+def test_another_file_that_passes_can_be_kept(course, backwarp, tmp_path):
+    other, own = tmp_path / "other.cu", course / "puzzles" / "01_twice" / "kernel.cu"
+    other.write_text(STUB)
+    assert backwarp("grade", "1", "--file", other, "--keep")[0] == 1 and own.read_text() == STUB
+    other.write_text(SOLUTION)
+    status, out, _ = backwarp("grade", "1", "--file", other, "--keep")
+    assert status == 0 and own.read_text() == SOLUTION and not backups(course)
+    assert "it is puzzles/01_twice/kernel.cu now." in out and "1 of 2" in backwarp()[1]
+    other.write_text(SOLUTION + "// again")
+    assert "now; before: kernel.cu.bak-" in backwarp("grade", "1", "--file", other, "--keep")[1]
+    assert own.read_text() == SOLUTION + "// again" and len(backups(course)) == 1
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -170,7 +183,7 @@ def test_the_solution_and_another_file_do_not_count_as_yours(course, backwarp, t
         ("grade", "33"),
         ("hint", "33"),
         ("hint", "1", "3"),
-        ("hint",),
+        ("grade", "1", "--keep"),
         ("nonsense",),
         ("--nonsense",),
     ],
@@ -208,6 +221,13 @@ def test_each_call_shows_the_next_hint_and_the_last_is_repeated(backwarp):
     assert "first hint" in backwarp("hint", "1", "1")[1]
 
 
+def test_hints_are_by_default_about_the_puzzle_you_are_at(course, backwarp):
+    assert "01_twice, hint 1" in backwarp("hint")[1]
+    solve(course, "01_twice")
+    backwarp("grade", "1")
+    assert "02_again, hint 1" in backwarp("hint")[1]
+
+
 def backups(course):
     return sorted(p.name for p in (course / "puzzles" / "01_twice").glob("kernel.cu.bak-*"))
 
@@ -233,6 +253,22 @@ def test_reset_works_where_the_file_was_deleted_or_is_not_text(course, backwarp)
     kernel.mkdir()
     status, _, err = backwarp("reset", "1")
     assert status == 2 and "is a folder" in err
+
+
+def test_reset_on_a_full_disk_leaves_the_file_and_no_empty_backup(course, backwarp, monkeypatch):
+    """The disk is full as soon as a byte of the copy is written."""
+    kernel = course / "puzzles" / "01_twice" / "kernel.cu"
+    kernel.write_text("mine")
+
+    def full(source, target):
+        Path(target).touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shutil.copy2", full)
+    status, out, err = backwarp("reset", "1")
+    assert status == 2 and "cannot be restored: No space left on device" in " ".join(err.split())
+    assert kernel.read_text() == "mine" and not backups(course)
+    assert not [p.name for p in kernel.parent.iterdir() if p.name.endswith(".new")]
 
 
 def test_check_tells_an_author_what_is_wrong_with_a_puzzle(course, backwarp, monkeypatch):

@@ -28,7 +28,7 @@ from harness.course.progress import Progress
 from harness.grading.verdict import Verdict
 from harness.report.overview import debrief
 from harness.tests.test_cli import DECLARATION, SOLUTION, STUB
-from harness.watch import Watcher, course_bar, footer, is_remote
+from harness.watch import Watcher, course_bar, footer, is_remote, when_resized
 
 PATIENCE = 120  # seconds, on the busiest machine
 LESSON = "# Twice\n\nText.\n\n## What to look at next\n\nOthers double\nby adding.\n\nMore.\n"
@@ -310,6 +310,32 @@ def test_a_repair_is_shown_with_its_verdict_or_below_what_was_shown_since(
     before = len(out.getvalue())
     shown()
     assert out.getvalue()[before:].splitlines() == says
+
+
+def test_a_report_is_wrapped_again_when_the_terminal_has_another_size(course, tmp_path, monkeypatch):
+    out = io.StringIO()
+    out.isatty = lambda: True
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setenv("NO_COLOR", "1")
+    watcher = Watcher(Course(course), Progress(tmp_path), "01")
+    watcher.seen, watcher.has_keys = "hash", False
+    verdict = Verdict("01_twice", "kernel.cu", kind="wrong", lines=["a word " * 12], source_hash="hash")
+
+    def longest(columns):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        with when_resized(watcher):
+            os.kill(os.getpid(), signal.SIGWINCH)
+        watcher.handle(*watcher.next_event())
+        return max(len(line) for line in out.getvalue().split("\x1b[H")[-1].splitlines() if "word" in line)
+
+    watcher.handle("verdict", watcher.puzzle, verdict, 0.1)
+    assert longest(100) > 80 and longest(60) <= 60
+    watcher.handle("output", "a hint")  # what is below it would be lost
+    before = len(out.getvalue())
+    with when_resized(watcher):
+        os.kill(os.getpid(), signal.SIGWINCH)
+    watcher.handle(*watcher.next_event())
+    assert len(out.getvalue()) == before
 
 
 def test_a_watch_that_breaks_is_followed_by_looking(course, tmp_path, monkeypatch):

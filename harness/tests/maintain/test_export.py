@@ -23,6 +23,7 @@ from harness.errors import CourseError, NoSolution
 from harness.grading.grade import Options, grade_file
 from harness.lenet import checks
 from harness.lenet.choices import ROLES
+from harness.lenet.program import choose_program
 from harness.maintain import export as exporting
 from harness.maintain.export import export, of_students, telling_lines, unrevealing
 from harness.measure.kernel_calls import KernelCalls
@@ -285,3 +286,11 @@ def test_lenet_runs_on_ones_own_kernels(students, monkeypatch):
         solved = {"when": "2026-01-01", "device": "cpu", "hash": source_hash(text)}
         progress.update(own.id, lambda entry, solved=solved: setattr(entry, "solved", solved))
     assert grade_file(puzzle, puzzle.stub_path, Options("cpu")).passed
+    solved = {"when": "2026-01-01", "device": "cpu", "hash": source_hash(puzzle.stub_path.read_text())}
+    progress.update(puzzle.id, lambda entry: setattr(entry, "solved", solved))
+    with choose_program(students, progress.all()) as program:  # before puzzle 38 is solved
+        assert [f"{part.whose} {part.number}" for part in program.parts] == [
+            "yours 37",
+            "plain steps in place of 38",
+        ]
+        assert {"forward", "backward", "update", "learning_rate"} <= set(program.functions)
