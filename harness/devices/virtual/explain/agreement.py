@@ -153,7 +153,8 @@ def compared(a: np.ndarray, b: np.ndarray) -> int:
 
 @dataclass(frozen=True)
 class Look:
-    """An access that finds other values in two orders. decides: it is an update, and so says who is first."""
+    """An access that finds other values in two orders. decides: it is an update, or a guess at what one will find, and so
+    says who is first."""
 
     at: int
     site: int
@@ -166,16 +167,22 @@ class Look:
 
 
 def earliest(first: np.ndarray, other: np.ndarray, slots: int) -> Look | None:
-    """The access that finds something else, first in the first order. slots: where the memory of running blocks begins."""
+    """The access that finds something else, first in the first order. slots: where the memory of running blocks begins.
+
+    A look is a guess if the same thread later updates what it has looked at, and sees what it finds then.
+    """
     ones, others = (_by_thread(rows, slots) for rows in (first, other))
     found = []
     for who, mine in ones.items():
-        for a, b in zip(mine, others.get(who, ())):
+        for i, (a, b) in enumerate(zip(mine, others.get(who, ()))):
             if a.what == b.what and a.value == b.value:
                 continue
             if a.what == b.what and a.reads:
-                values = a.value, b.value
-                found.append(Look(a.at, *a.what, *who, a.size, values, a.updates or b.updates))
+                later = (*mine[i + 1 :], *others[who][i + 1 :])
+                guess = any(step.what[1] == a.what[1] and step.reads and step.updates for step in later)
+                found.append(
+                    Look(a.at, *a.what, *who, a.size, (a.value, b.value), guess or a.updates or b.updates)
+                )
             break
     return min(found, key=lambda look: look.at, default=None)
 

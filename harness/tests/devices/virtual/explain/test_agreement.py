@@ -21,6 +21,11 @@ FAULTS = {
 NOTES = {
     "who_is_first": ("if (atomicCAS(&first, 0, 1) == 0) *y = t;", "decides"),
     "places": ("y[atomicAdd(&first, 1)] = x[t] + t;", "the same values are in other places"),
+    "a_list": (
+        "int seen, old = *(volatile int*)&first; do { seen = old; y[t] = seen; __threadfence();"
+        " old = atomicCAS(&first, seen, t + 1); } while (old != seen);",
+        "decides",
+    ),
     "rounding": (
         "while (atomicCAS(&first, 0, 1)) {} __threadfence(); *y += 0.1f * t; __threadfence(); atomicExch(&first, 0);",
         "added in another order",
