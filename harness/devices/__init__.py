@@ -13,6 +13,8 @@ def open_device(kind: str = "auto", checks: str = "full", seed: int = 0, confine
     checks: "full" | "memory" | "count" | "draft" | "none", for the virtual GPU. seed: determines the order of
     warps and blocks.
     confined: the virtual GPU runs kernels in a process without files, network or other processes.
+    With full checks, kernels whose threads read what others change run in several orders of threads, and the
+    arrays must agree: see virtual/explain/agreement, and `several_orders` and `agree` of the device.
     `device.reason` says which was chosen and why. Errors: DeviceError, which says what to install.
     """
     if kind not in KINDS:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from .kernel import Kernel
 
 
+BYTES_A_STEP = 1 << 12  # of memory that is copied while a thread makes a step
+
+
 class Execution:
     """One launch: checks what CUDA would check, sets up the state, runs, and reads the faults."""
 
@@ -84,10 +87,13 @@ class Execution:
 
     def _in_several_orders(self, before: list) -> Launch:
         """The last one's result. Errors: KernelFault, also if the arrays do not agree."""
-        device = self.device
+        device, memory = self.device, sum(len(values) for _, values, _ in before)
         self._launch(orders.AHEAD)
         agreement = Agreement(self) if device.agree and not device.keep_steps else None
-        for order in (*orders.between(device.schedule, device.turns, self._work), orders.IN_STEP):
+        for order in (
+            *orders.between(device.schedule, device.turns, lambda: self._work(memory)),
+            orders.IN_STEP,
+        ):
             self.arena.restore(before)
             result = self._launch(order)
             if agreement:
@@ -116,10 +122,11 @@ class Execution:
         heap = self.device.heap
         return self.arena.snapshot(heap.parts(self.module.lowered.heap) if heap else ())
 
-    def _work(self) -> int:
-        """How much the last launch did, in steps of threads."""
+    def _work(self, memory: int) -> int:
+        """How much the last launch did, in steps of threads; that much memory is restored after it."""
         launch = self.device.launch
-        return self.plan.blocks * self.plan.threads + launch.now - launch.tag + launch.turns + launch.granted
+        steps = self.plan.blocks * self.plan.threads + launch.now - launch.tag + launch.turns + launch.granted
+        return steps + memory // BYTES_A_STEP
 
     def _launch(self, order: Order = Order()) -> Launch:
         launch, plan = self.set_up(order), self.plan

@@ -16,7 +16,7 @@ Nothing is said where no access tells the difference: the kernel reads a clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,22 +53,22 @@ class Agreement:
 
     def __init__(self, run):
         self.run, self.found = run, None
-        self.first = list(self._arrays())
+        self.first = [(owner, self._bytes(owner).copy()) for owner in run.arena.arrays()]
 
     def see(self, order: Order) -> None:
         """Another order has run."""
-        for (owner, first), (_, now) in zip(self.first, self._arrays(), strict=True):
-            if first.tobytes() == now.tobytes():
+        for owner, first in self.first:
+            now = self._bytes(owner)
+            if np.array_equal(first, now):
                 continue
-            how = compared(first, now)
+            one, other = first.view(owner.dtype), now.copy().view(owner.dtype)
+            how = compared(one, other)
             if self.found is None or how > self.found.how:
-                at = int(np.flatnonzero(_bits(first) != _bits(now))[0])
-                self.found = Difference(how, owner, order, at, (first[at].item(), now[at].item()))
+                at = int(np.flatnonzero(_bits(one) != _bits(other))[0])
+                self.found = Difference(how, owner, order, at, (one[at].item(), other[at].item()))
 
-    def _arrays(self) -> Iterator[tuple[Owner, np.ndarray]]:
-        for owner in self.run.arena.arrays():
-            data = self.run.arena.bytes[owner.start : owner.start + owner.nbytes].copy()
-            yield owner, data.view(owner.dtype)
+    def _bytes(self, owner: Owner) -> np.ndarray:
+        return self.run.arena.bytes[owner.start : owner.start + owner.nbytes]
 
     def report(self, again: Callable[[Order], object]) -> KernelFault | None:
         """What there is to say. again(order): the rows of the steps of an order, which runs once more."""
