@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from . import arrays, run_headers, run_textures
+from .course.checkout import read_source, require_no_link_out
 from .course.cuda_pieces import Function, Variable
 from .course.cuda_text import read
 from .devices.launching import Launch, triple
@@ -106,7 +107,8 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
     """
     if opener is None:
         from .devices import confined_device as opener
-    source = _text(asked.file)
+    require_no_link_out(asked.file)
+    source = read_source(asked.file)
     done = Run(
         asked.kernel, triple(asked.grid, "grid"), triple(asked.block, "block"), asked.file.name, source
     )
@@ -198,15 +200,6 @@ def _start(asked: Asked, module, made: dict, handles: dict, done: Run) -> Launch
 
 
 # ---- the file ------------------------------------------------------------------------------------------
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise CourseError(f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise CourseError(f"{path} is not UTF-8 text") from None
 
 
 def _only(kernels: tuple[str, ...], source: str) -> str:

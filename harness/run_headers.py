@@ -9,6 +9,7 @@ only host code needs it.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from .course.checkout import read_bytes
+from .course.checkout import project_of, read_bytes
 from .devices.nvrtc import host_code, includes
 from .devices.nvrtc.compiler import ABSENT, ABSENT_ASKED, HEADER_SUFFIXES, is_here
 from .errors import CompileError, CourseError, Diagnostic
@@ -70,7 +71,7 @@ def gather(source: str, file: Path, folders: Sequence[Path], into: Path) -> Gath
                 missing.append((name, include))
                 new[include.line, include.column] = include, ABSENT if include.directive else ABSENT_ASKED
                 continue
-            known = _called(path, include.name, home, given)
+            known = _called(path, home, given)
             new[include.line, include.column] = include, f'"{known}"'
             if name == file.name:
                 done.own[f'"{known}"'] = f'"{include.name}"'
@@ -138,11 +139,10 @@ class _Project:
     what no link leads out of."""
 
     def __init__(self, home: Path):
-        repository = next((folder for folder in (home, *home.parents) if (folder / ".git").exists()), None)
+        self.root = project_of(home)
         users = (Path.home(), *Path.home().parents)
         below = [folder for folder in (home, *home.parents)[: _ABOVE + 1] if folder not in users]
-        self.root = repository or home
-        self.top = repository or (below[-1] if below else home)
+        self.top = self.root if (self.root / ".git").exists() or not below else below[-1]
         self.found: dict[str, str] = {}
 
     def beside(self, name: str, folders: Sequence[Path]) -> Path | None:
@@ -197,14 +197,11 @@ class _Project:
         return found
 
 
-def _called(found: Path, name: str, home: Path, folders: Sequence[Path]) -> str:
+def _called(found: Path, home: Path, folders: Sequence[Path]) -> str:
     """The name of a header in the common folder."""
-    for folder in (home, *folders):
-        if found.is_relative_to(folder):
-            return found.relative_to(folder).as_posix()
-    return Path(
-        *("up" if part == ".." else part for part in Path(os.path.relpath(found, home)).parts)
-    ).as_posix()
+    folder = next((f for f in (home, *folders) if found.is_relative_to(f)), home)
+    parts = ("up" if part == ".." else part for part in Path(os.path.relpath(found, folder)).parts)
+    return re.sub(r"[^\w./ +@=,~-]", "_", "/".join(parts))
 
 
 def _renamed(text: str, new: dict[tuple[int, int], tuple[includes.Include, str]]) -> str:

@@ -56,13 +56,25 @@ if TYPE_CHECKING:
     default=True,
     help="Look for one change that fixes a wrong kernel, for at most 10 seconds of processor time. Default: yes, for one ID.",
 )
+@click.option(
+    "--within",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="The file of --file is another's, from this folder: no link in it is followed, and kernels must be confined.",
+)
 @click.pass_context
-def grade(context, ids, everything, solution, path, keep, device, seed, json_path, html_path, repair) -> None:
+def grade(
+    context, ids, everything, solution, path, keep, device, seed, json_path, html_path, repair, within
+) -> None:
     """Grade your kernels: puzzle ID (09, 9 or a part of the name), several, or --all."""
     if path is not None and (solution or everything or len(ids) != 1):
         raise click.UsageError("--file goes with exactly one ID, and not with --solution or --all")
     if keep and path is None:
         raise click.UsageError("--keep goes with --file")
+    if within is not None and (
+        path is None or not Path(os.path.abspath(path)).is_relative_to(os.path.abspath(within))
+    ):
+        raise click.UsageError("--within goes with --file, and names a folder above that file")
     if everything and ids:
         raise click.UsageError("--all grades every puzzle; leave the IDs out")
     course, progress = the_course()
@@ -77,9 +89,9 @@ def grade(context, ids, everything, solution, path, keep, device, seed, json_pat
             raise CourseError(f"{target} cannot be written: there is no folder {Path(target).parent}")
     verdicts = []
     for puzzle in map(course.load, chosen):
-        source = the_file(puzzle, path, solution)
+        source = path if within else the_file(puzzle, path, solution)
         with Ticker() as tell:
-            verdict = grade_file(puzzle, source, Options(device, seed, tell))
+            verdict = grade_file(puzzle, source, Options(device, seed, tell, within=within))
         own, before = (
             os.path.realpath(source) == os.path.realpath(puzzle.stub_path),
             progress.entry(puzzle.id).solved,
@@ -96,7 +108,7 @@ def grade(context, ids, everything, solution, path, keep, device, seed, json_pat
             verdict.next = f"read puzzles/{upcoming}/README.md" if upcoming else ""
         verdicts.append(verdict)
         context.meta[STATUS] = max(v.exit_status for v in verdicts)
-        searched = repair and len(chosen) == 1 and verdict.is_repairable and not puzzle.program
+        searched = repair and not within and len(chosen) == 1 and verdict.is_repairable and not puzzle.program
         look = partial(look_for_repair, puzzle, source, verdict, progress)
         if json_path == "-":
             if searched:

@@ -41,9 +41,13 @@ def file_instead(verb: str):
 
 
 def the_file(puzzle: Puzzle, path: Path | None, solution: bool) -> Path:
-    """The file to use: --file, the solution, or the student's."""
+    """The file to use: --file, the solution, or the student's. Errors: CourseError for a link out of its project."""
     if path is not None and solution:
         raise click.UsageError("--file and --solution exclude each other")
+    if path is not None:
+        from ..course.checkout import require_no_link_out
+
+        require_no_link_out(path)
     return path or (puzzle.solution_path if solution else puzzle.stub_path)
 
 

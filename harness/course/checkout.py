@@ -190,6 +190,20 @@ def read_source(path: Path, name: str = "", within: Path | None = None) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def project_of(folder: Path) -> Path:
+    """The repository that a folder is in, or the folder itself."""
+    folder = Path(os.path.abspath(folder))
+    above = (f for f in (folder, *folder.parents) if os.path.exists(f / ".git") and not os.path.islink(f))
+    return next(above, folder)
+
+
+def require_no_link_out(path: Path) -> None:
+    """CourseError if a file that was named is a link, or behind one, that leads out of its project."""
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(os.path.realpath(project_of(path.parent))):
+        raise CourseError(f"{path} is a link out of its project, to {real}: name that file itself")
+
+
 def read_bytes(path: Path, name: str, within: Path | None = None, most: int = MAX_SOURCE) -> bytes:
     """The contents of a regular file, no larger than `most`. Errors: CourseError."""
     try:

@@ -50,7 +50,7 @@ _JOINED, _MOST_ROUNDS = re.compile(r"&&|\|\|"), 8  # what stands in no template'
 
 _SECONDS_OF_ALL = 10.0  # the same for a file with all its headers
 _SECONDS = 2.0  # seconds of processor time per text; the longest real file takes a tenth of one
-_CHUNK = 1 << 16  # bytes passed to the parser at a time
+_CHUNK = 1 << 10  # bytes passed to the parser at a time, and copied for the text of a node
 _MOST_NODES, _DEEPEST = (
     50_000,
     250,

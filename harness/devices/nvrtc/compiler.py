@@ -41,6 +41,8 @@ _UNROLLED = "-D_CCCL_META_UNROLL_LIMIT=10"
 HEADER_SUFFIXES = (".cuh", ".h", ".hpp", ".inl", ".cu", ".hh", ".hxx", ".inc")
 # `{.x = 1}`, which nvcc has in C++17 too, as g++ does
 _DESIGNATOR = re.compile(r"[{,]\s*\.[A-Za-z_]\w*\s*(?:=|\{)")
+# of a file: the compiler takes -DM=N.cu for an option, and writes f(3).cu(3) in its messages
+_PLAIN_NAME = re.compile(r"(?!-)[\w .,+=@~#'-]+")
 _CUB = "cub/cub.cuh"
 _LONGEST = 8 << 20  # characters of PTX
 _FORMAT = "6"  # of the cache entries
@@ -194,6 +196,8 @@ def gather(
     Errors: CompileError for an include, an expression or an option that is refused; DeviceError.
     """
     from . import host_code  # only the process that reads the file needs it
+
+    name = name if _PLAIN_NAME.fullmatch(name) else "kernel.cu"
 
     if wrong := next((e for e in name_expressions if not e.isprintable()), None):
         raise CompileError(f"{wrong!r} is not the name of a kernel")

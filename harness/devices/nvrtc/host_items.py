@@ -91,11 +91,16 @@ class Macros:
     def calls(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Where macros of `called` and `braces` are called at the beginning of a line, and what stands for them."""
         names = "|".join(map(re.escape, sorted({*self.called, *self.braces})))
+        last = 0
         for match in re.finditer(rf"^[ \t]*({names})\b[ \t]*(\()?", text, re.MULTILINE) if names else ():
-            end = _closing(text, match.end() - 1) if match[2] else match.end()
+            if match.start() < last:
+                continue
+            last = _closing(text, match.end() - 1) if match[2] else match.end()
+            if not last:
+                break
             stand_in = self.braces.get(match[1], "")
-            if end and (stand_in or match[2] and not _DEVICE.search(text, match.start(), end)):
-                yield match.start(), end, stand_in
+            if stand_in or match[2] and not _DEVICE.search(text, match.start(), last):
+                yield match.start(), last, stand_in
 
 
 def _balance(value: str) -> str:
@@ -216,7 +221,7 @@ def items(root: Node, text: str, skipped: set[int], macros: Macros) -> list[Item
         last = 0 if outer is root else outer.start_byte
         for n in outer.children:
             body = n.child_by_field_name("body")
-            if n.id in skipped or n.text == b";":
+            if n.id in skipped or n.type == ";" or n.end_byte == n.start_byte + 1:
                 pass
             elif n.type in _INSIDE:
                 stack.append(n)

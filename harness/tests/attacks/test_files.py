@@ -80,6 +80,30 @@ def test_one_of_ones_own_may_lead_anywhere_but_in_a_circle(folder, capsys):
 
 
 @pytest.mark.skipif(not confine.supported().complete, reason="this system has no Landlock or no seccomp")
+@pytest.mark.parametrize(
+    "name", ["-DM=N.cu", "kernel.cu(3): error: x.cu", "two\nlines.cu", "\udcff.cu", "a b'c.cu"]
+)
+def test_a_right_file_passes_whatever_its_name(name, tmp_path):
+    (tmp_path / name).write_text(RIGHT)
+    assert grade_file(PUZZLE, tmp_path / name, Options("cpu")).passed
+
+
+def test_a_named_file_is_no_link_out_of_its_project(folder, capsys):
+    def said(*words) -> str:
+        with pytest.raises(SystemExit) as done:
+            cli.main(list(map(str, words)))
+        return f"{done.value.code} {''.join(capsys.readouterr())}"
+
+    (folder / "ann" / "link.cu").symlink_to("kernel.cu")
+    bob, inside = folder / "bob" / "kernel.cu", folder / "ann" / "link.cu"
+    for words in (("grade", "01", "--file"), ("run",)):
+        text = said(*words, bob)
+        assert text.startswith("2") and "is a link out of its project" in text and "12345" not in text
+    assert said("grade", "01", "--file", inside).startswith("0")
+    assert "is a link, or lies behind one" in said("grade", "01", "--file", inside, "--within", folder)
+    assert "--within goes with --file" in said("grade", "01", "--file", inside, "--within", folder / "bob")
+
+
 def test_no_process_serves_two_of_them(folder):
     """Neither the compiling nor the running process: one that has been taken over would see the next file."""
     assert grade_file(PUZZLE, folder / "ann" / "kernel.cu", Options("cpu", within=folder)).passed
