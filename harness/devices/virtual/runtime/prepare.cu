@@ -5,9 +5,10 @@ static __device__ void unmark(Env* env, u64 address, u64 bytes) {
     for (u64 i = 0; i < (bytes + 3) >> 2; i++) shadow[i] = 0;
 }
 
-// As Arena.mark does it, for memory that may be written.
+// As Arena.mark does it, for memory that may be written. An array that begins within a granule has all of that.
 static __device__ void mark(Env* env, u64 address, u64 bytes, u32 written) {
     unsigned char* shadow = shadow_of(env, address);
+    bytes += address & 3;
     u64 whole = bytes >> 2;
     u32 rest = bytes & 3;
     for (u64 i = 0; i < whole; i++) shadow[i] = READ | WRITE | (written ? INIT : 0);

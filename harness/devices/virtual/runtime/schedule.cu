@@ -639,6 +639,7 @@ static __device__ __forceinline__ void empty_shared(Env* env, u64 address, u64 b
     u64 *at = (u64*)(env->arena + (address & ~7ull)), *end = (u64*)(env->arena + address + bytes);
     while (at < end) *at++ = POISON;
     if (!launch_of(env)->check_sync) return;
+    bytes += address & 3;
     unsigned char *shadow = shadow_of(env, address), *last = shadow + (bytes >> 2);
     for (; shadow + 8 <= last; shadow += 8) *(u64*)shadow = (READ | WRITE) * 0x0101010101010101ull;
     for (; shadow < last; shadow++) *shadow = READ | WRITE;

@@ -40,6 +40,11 @@ BODIES = {
         "__shared__ T s[64]; if (t != 9) s[t] = 7; __syncthreads(); if (s[63 - t]) out[t] = 21;",
         "uninitialised-read",
     ),
+    "shared arrays of odd lengths": (
+        "__shared__ char a[5]; __shared__ T b[7]; __shared__ char c[3], d[1]; if (t < 5) a[t] = 1; if (t < 7) b[t] = 9;"
+        " if (t < 3) c[t] = t; if (t == 0) d[0] = 10; __syncthreads(); out[t] = a[t % 5] + b[6 - t % 7] + c[1] + d[0];",
+        "",
+    ),
     "of an array": ("x[t] = 20; x[t] += 1; out[t] = x[t];", ""),
     "of an array, not set": ("if (t != 9) x[t] = 20; if (x[t]) out[t] = 21;", "uninitialised-read"),
     "of an array, the neighbour's": ("x[t] = 20; if (t == 5) out[t] = x[t - 1];", "race"),
