@@ -3,11 +3,12 @@
 
 Measures multiply-adds per second on one core and on all, with "memory" and "full" checks and compiled for the
 launch's sizes (as kernels that run for seconds are, with memory checks), and how much longer "full" takes
-than "memory": for three kernels, for LeNet's and those of parts 3 and 4, and for samples of other kinds. In
+than "memory", with inputs that are read-only, as the grader's, and with ordinary arrays: for three kernels, for
+LeNet's and those of parts 3 and 4, and for samples of other kinds. In
 the same run it measures the same loops in C (-O3 -march=native) if there is a C compiler, and PyTorch's
 operator if PyTorch is installed, both on one core. Each figure is the best of several launches, with the
-variants alternating; single-core figures are processor time, so that other load hardly matters. Inputs are
-read-only, like the grader's. --target avx2: the code that a machine without AVX-512 would run, also for C.
+variants alternating; single-core figures are processor time, so that other load hardly matters. --target avx2: the code
+that a machine without AVX-512 would run, also for C. --ratios: what `bench_ratios` measures, compared with an earlier run.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -28,12 +30,15 @@ from pathlib import Path
 import click
 import numpy as np
 
+from ..devices.virtual.compile.targets import target as processor
 from ..devices.virtual.device import VirtualGPU
 from ..devices.virtual.run.workers import available_cores
 from . import course_workloads, workloads
+from .bench_ratios import PARTS, reasons, worse
 from .workloads import REGISTERS, SAMPLES, TILED, Workload, product, sample, weight_gradient
 
 REPEAT = 7
+RATIOS = Path(__file__).with_name("bench_virtual.json")
 
 WORKLOADS = {
     "naive weight gradient": weight_gradient,
@@ -49,15 +54,15 @@ WORKLOADS = {
 class OnVirtualGPU:
     """One workload on one device; `run()` gives the (wall, processor) seconds of its launches."""
 
-    def __init__(self, work: Workload, checks: str, cores: int, target: str = ""):
+    def __init__(self, work: Workload, checks: str, cores: int, target: str = "", readonly: bool = True):
         """checks: the device's checks, or "sizes": "memory", with the kernels compiled for the launch's
-        sizes."""
+        sizes. readonly: the inputs are."""
         device = VirtualGPU("memory" if checks == "sizes" else checks, cores=cores)
         device.time_limit, device.target = 120, target
         module, job = device.compile(work.source, include_dirs=work.include_dirs), work.job
         if checks == "full":
             module.scout()  # as after launches that took as long as compiling for lanes
-        self.arrays = {name: device.array(x, name=name, readonly=True) for name, x in job.inputs.items()}
+        self.arrays = {name: device.array(x, name=name, readonly=readonly) for name, x in job.inputs.items()}
         self.arrays |= {name: device.empty(x.shape, x.dtype, name=name) for name, x in job.outputs.items()}
         self.arrays |= {name: device.array(before, name=name) for name, (before, _) in job.state.items()}
         for name in work.constants:
@@ -144,6 +149,7 @@ def compile_c(target: str = "") -> ctypes.CDLL | None:
             compiler,
             "-O3",
             "-march=native",
+            f"-DLANES={8 if target == 'avx2' or processor().masks != 'i1' else 16}",
             *["-mno-avx512f"] * (target == "avx2"),
             "-shared",
             "-fPIC",
@@ -164,6 +170,7 @@ def measure(work: Workload, cores: int, library: ctypes.CDLL | None, target: str
         for checks in ("memory", "full")
         for count in (1, cores)
     }
+    runners["writable", 1] = OnVirtualGPU(work, "full", 1, target, readonly=False)
     if work.multiply_adds:
         runners |= {("sizes", count): OnVirtualGPU(work, "sizes", count, target) for count in (1, cores)}
     if library and work.function:
@@ -183,6 +190,7 @@ def measure(work: Workload, cores: int, library: ctypes.CDLL | None, target: str
         "memory_seconds": used["memory", 1],
         "full_seconds": used["full", 1],
         "full_over_memory_time": used["full", 1] / used["memory", 1],
+        "writable_over_memory_time": used["writable", 1] / used["memory", 1],
         "speed_up": wall["memory", 1] / wall["memory", cores],
     }
     if work.multiply_adds:
@@ -210,7 +218,7 @@ def agree(name: str, results: list[dict[str, np.ndarray]]) -> None:
 
 def lines(row: dict, naive: float | None) -> list[str]:
     """A row as text. naive: the rate of the naive gradient's loops in C."""
-    longer = f"{row['full_over_memory_time']:5.1f}x the time of memory"
+    longer = f"{row['full_over_memory_time']:5.1f}x the time of memory, {row['writable_over_memory_time']:.1f}x on own arrays"
     if "memory" not in row:
         memory, full = 1e3 * row["memory_seconds"], 1e3 * row["full_seconds"]
         return [
@@ -248,6 +256,22 @@ def others(row: dict) -> list[str]:
     return [f"  of the time with memory checks: {text}"] if text else []
 
 
+def compare(parts: Iterable[str], target: str, kept: Path, keep: bool) -> None:
+    """Measures and prints these parts of `bench_ratios`. SystemExit if any ratio is much worse than the one that was kept."""
+    library, found, before = compile_c(target), {}, json.loads(kept.read_text())
+    on = partial(OnVirtualGPU, target=target, readonly=False)
+    for part in parts:
+        for name, ratio in PARTS[part](on, library):
+            found[name] = round(ratio, 3)
+            print(f"{ratio:8.2f}  {name}", flush=True)
+    if "puzzles" in parts:
+        print("\nnot as lanes with full checks:", *reasons(), sep="\n  ")
+    if keep:
+        kept.write_text(json.dumps(before | found, indent=1) + "\n")
+    elif lines := worse(found, before):
+        raise SystemExit("\n".join(["worse than before:", *lines]))
+
+
 @click.command()
 @click.option(
     "--only", multiple=True, type=click.Choice(list(WORKLOADS)), help="Measure this; may be repeated."
@@ -256,9 +280,23 @@ def others(row: dict) -> list[str]:
 @click.option(
     "--json", "to", metavar="FILE|-", help="Write the figures as JSON to FILE, or to standard output."
 )
-def main(only: tuple[str, ...], target: str, to: str | None) -> None:
+@click.option(
+    "--ratios",
+    multiple=True,
+    type=click.Choice(["all", *PARTS]),
+    help="Measure these instead; may be repeated.",
+)
+@click.option(
+    "--against", type=click.Path(exists=True), default=RATIOS, help="Ratios that are to be no worse."
+)
+@click.option("--keep", is_flag=True, help="Write the ratios there.")
+def main(
+    only: tuple[str, ...], target: str, to: str | None, ratios: tuple[str, ...], against: str, keep: bool
+) -> None:
     """Measure the virtual GPU on this machine."""
     cores = available_cores()
+    if ratios:
+        return compare(PARTS if "all" in ratios else ratios, target, Path(against), keep)
     library, rows = compile_c(target), []
     if to != "-":
         print(f"10^9 multiply-adds per second, best of {REPEAT}; {cores} cores")

@@ -119,7 +119,7 @@ class Operation:
     multiply-adds."""
 
     arguments: str
-    torch: Callable[[object, Mapping, Mapping], dict]
+    torch: Callable[[object, Mapping, Mapping], dict] | None
     multiply_adds: str = ""
 
 
@@ -240,9 +240,32 @@ TABLE = (
 )
 
 
+#: kernels of the other puzzles, whose full checks are compared with memory checks alone; their sizes where they have these
+OTHERS = (
+    *(("01", "vector_add"), ("02", "matmul"), ("05", "softmax_cross_entropy_forward"), ("11", "sgd_step")),
+    *(("13", "conv2d_forward"), ("13", "conv2d_backward_input"), ("13", "conv2d_backward_weights")),
+    *(("14", "conv2d_forward"), ("14", "conv2d_backward_weights"), ("15", "conv_nd_forward")),
+    *(("16", "conv_transpose2d_forward"), ("17", "avg_pool2d_forward"), ("17", "avg_pool2d_backward")),
+    *(
+        ("18", "nchw_to_nhwc"),
+        ("29", "col2im"),
+        ("35", "conv2d_backward_weights_tf32"),
+        ("35", "matmul_half"),
+    ),
+    *(("39", "conv2d_forward_float"), ("39", "conv2d_forward_tf32")),
+)
+SMALL = GENERAL | dict(n=ELEMENTS["n"], M=128, N=128, K=128, C=6, F=5, classes=10, D=6, T=3, groups=2)
+
+
+def other(number: str, kernel: str) -> Workload:
+    """A kernel of another puzzle."""
+    dims = dict(open_course().load(number).bench)
+    return workload(number, kernel, "", {name: n for name, n in SMALL.items() if name in dims})
+
+
 def workload(number: str, kernels: str, operation: str, sizes: Mapping[str, int]) -> Workload:
-    """The solution's kernels on random arrays."""
-    puzzle, op = open_course().load(number), OPERATIONS[operation]
+    """The solution's kernels on random arrays. operation: "" where nothing else computes the same."""
+    puzzle, op = open_course().load(number), OPERATIONS.get(operation, Operation("", None))
     source = puzzle.solution_path.read_text(encoding="utf-8")
     base = dict(puzzle.bench) or dict(puzzle.cases[0].dims)
     case = Case("bench", {**base, **sizes})

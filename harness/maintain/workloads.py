@@ -88,6 +88,21 @@ matmul(const float* a, const float* b, float* c, int n) {
 """
 
 C = """
+int lanes = LANES;
+float peak(long n) {  // 12 sums, as many as hide the latency of a multiply-add
+    typedef float vector __attribute__((vector_size(LANES * 4)));
+    vector sum[12], x, y;
+    for (int j = 0; j < LANES; j++) {
+        x[j] = 0.999f;
+        y[j] = 0.001f;
+        for (int k = 0; k < 12; k++) sum[k][j] = k;
+    }
+    for (long i = 0; i < n; i++)
+        for (int k = 0; k < 12; k++) sum[k] = sum[k] * x + y;
+    float all = 0;
+    for (int k = 0; k < 12; k++) all += sum[k][k % LANES];
+    return all;
+}
 void weights(const float* grad_output, const float* input, float* grad_weights,
              int batch, int C, int H, int W, int K, int F) {
     int P = H - F + 1, Q = W - F + 1;
