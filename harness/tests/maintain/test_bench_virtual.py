@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from harness.maintain import bench_virtual, course_workloads
+from harness.maintain import bench_ratios, bench_virtual, course_workloads
 
 
 @pytest.mark.sampled(2)
@@ -32,6 +32,27 @@ def test_figures_of_one_round(compiler, monkeypatch):
         assert compiler == "any" or "c" not in row
     if compiler == "any" and (c := report["rows"][1].get("c_seconds")):
         assert report["rows"][1]["c_over_memory_time"] == c / report["rows"][1]["memory_seconds"]
+
+
+def test_ratios_that_become_worse():
+    before = {"a": 2.0, "b": 1.0, "c": 4.0}
+    found = {"a": 2.3, "b": 1.3, "d": 9.0}
+    assert bench_ratios.worse(found, before) == ["b: 1.30, before 1.00"]
+
+
+def test_ratios_of_one_round(monkeypatch, tmp_path):
+    kept = tmp_path / "kept.json"
+    kept.write_text("{}")
+    monkeypatch.setattr(bench_ratios, "ROUNDS", 1)
+    monkeypatch.setattr(bench_ratios, "LOCALS", bench_ratios.LOCALS[:2])
+    options = ["--ratios", "locals", "--against", str(kept)]
+    done = CliRunner().invoke(bench_virtual.main, [*options, "--keep"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(kept.read_text())
+    assert len(found) == 2 and all(ratio > 0 for ratio in found.values())
+    kept.write_text(json.dumps(dict.fromkeys(found, 1e-6)))
+    done = CliRunner().invoke(bench_virtual.main, options)
+    assert done.exit_code == 1 and "worse than before" in done.output
 
 
 def test_a_result_that_differs_is_no_comparison():

@@ -14,7 +14,7 @@ from .barriers import Barriers
 from .cas_loops import guesses
 from .cooperative_groups import grid_waits
 from .intervals import Intervals
-from .lanes import Lanes, lanes
+from .lanes import Lanes, lanes, refusal
 from .leaving import Ways
 from .pointers import Origins, Values, rooted
 from .private_arrays import private, short_loops
@@ -50,6 +50,7 @@ class ModuleFacts:
         self.waits = Waits(self.graph, interleaved, threads)
         self._facts: dict[str, Facts] = {}
         self.segments: list = []  # counted code: see instrument/segments
+        self.refused: dict[str, str] = {}  # kernel -> why its threads do not run as lanes, with full checks
         self.shared = {f.name: self._shared(f.name) for f in defined(module) if f.entry}
 
     def of(self, function: Function) -> Facts:
@@ -137,11 +138,24 @@ class Facts:
     def may_scout(self) -> bool:
         """Whether lanes can find out, with full checks, whether anything may be wrong: where only barriers of the block and
         collectives of whole warps order threads, and every launch does the same whatever their order."""
+        return self.width > 1 and not self.cannot_scout
+
+    @property
+    def cannot_scout(self) -> str:
+        """Why lanes cannot find that out."""
         waits, name, known = self.known.waits, self.function.name, self.known
-        if self.width == 1 or known.barriers.ordered(name) or waits.takes_turns(name) or waits.meets(name):
-            return False
-        found = (i.op for i in self.function.body if isinstance(i, Instruction))
-        return not any(op.asynchronous or op.collective == "matrix" or op.texture for op in found)
+        if known.barriers.ordered(name) or waits.takes_turns(name) or waits.meets(name) or waits.spins(name):
+            return "threads that observe or wait for one another in memory"
+        found = (i for i in self.function.body if isinstance(i, Instruction))
+        alone = (i.opcode for i in found if i.op.asynchronous or i.op.collective == "matrix" or i.op.texture)
+        return next(alone, "")
+
+    @property
+    def refusal(self) -> str:
+        """Why threads do not run as lanes."""
+        return self.cannot_scout or refusal(
+            self.function, self._origins, self.width, self.known.waits.interleaved
+        )
 
     def find_lanes(self, rows: int = 1, of: Function | None = None) -> Lanes | None:
         """How threads run as lanes, for the current code, or for that of another version of the function, whose

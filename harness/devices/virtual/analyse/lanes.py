@@ -101,6 +101,15 @@ class Lanes:
         return self.strides.get(given, 0)
 
 
+def refusal(function: Function, origins: dict[str, Origins], width: int, registers: bool) -> str:
+    """Why `lanes` finds none."""
+    try:
+        _Analysis(Lanes({}), function, origins, width, registers).lanes()
+    except Refused as error:
+        return str(error) or "where lanes part and meet again"
+    return "rows"
+
+
 def lanes(
     function: Function,
     origins: dict[str, Origins],
@@ -135,6 +144,8 @@ class _Analysis:
         look(self.found, function, origins, self.warps if width == WARP else None)
         self.loops = find_loops(self.blocks)
         adds = found.rows * sums(self.body, self.blocks, self.loops)
+        if adds > _MOST_SUMS and found.rows == 1:
+            raise Refused(f"{adds} sums, more than there are registers for vectors")
         if adds > _MOST_SUMS or found.rows > 1 and not knows_rows(self.body, bool(found.block)):
             raise Refused
         self.endless: set[int] = set()
@@ -275,7 +286,7 @@ class _Analysis:
         """The region, after checking that its loops are entered at their headers."""
         inside = (i for i in self.body[start:end] if isinstance(i, Instruction))
         if any(i.op.collective or i.op.asynchronous and not i.op.memory for i in inside):
-            raise Refused
+            raise Refused("a barrier or collective where some threads may not be")
         inside = sorted(b for b in self.blocks if start <= b < end)
         if not inside:
             return Region(start, end, (), ())

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Refused(Exception):
-    """The kernel cannot run as vector lanes."""
+    """The kernel cannot run as vector lanes, and why."""
 
 
 def look(found: Lanes, function: Function, origins: dict[str, Origins], warps: Warps | None) -> None:
@@ -34,23 +34,25 @@ class _Look:
 
     def run(self) -> None:
         if not holds_bounds(p.size for p in self.function.params):
-            raise Refused
+            raise Refused("many parameters")
         if any(v.space == "local" for v in self.function.variables.values()):
-            raise Refused
+            raise Refused(
+                "a local variable that stays in memory: one with a computed index, or whose address is kept"
+            )
         for ins in (i for i in self.function.body if isinstance(i, Instruction)):
             op = ins.op
             if ins.base in MARKS:
                 continue
             alone = op.takes_carry or op.leaves_carry or op.own or op.geometry or op.orders
             if op.flow not in ("", "branch", "return") or alone or op.is_fence:
-                raise Refused
+                raise Refused(_told(ins))
             if op.collective and not is_for_all(ins):
                 known = self.warps.exchange(ins) if self.warps else None
                 if known is None:
-                    raise Refused
+                    raise Refused(_told(ins))
                 self.found.exchanges[ins] = known
             if not all(_is_known(name) for o in ins.operands for name in o.registers):
-                raise Refused
+                raise Refused(_told(ins))
             if op.asynchronous:
                 self._copy(ins)
             elif op.memory or op.address is not None:
@@ -77,7 +79,7 @@ class _Look:
             or op.ordering
             or op.space not in ("global", "const", "generic", "shared")
         ):
-            raise Refused
+            raise Refused(_told(ins))
         self._root(ins.address.base)
 
     def _root(self, base: Operand) -> None:
@@ -86,12 +88,16 @@ class _Look:
             return
         found = self.origins.get(base, frozenset()) if type(base) is Register else frozenset()
         if len(found) != 1:
-            raise Refused
+            raise Refused(f"an address of one of several arrays, {base}")
         (origin,) = found
         whole = any(p.name == origin.name and p.size == 8 for p in self.function.params)
         if not (origin.kind == "param" and origin.offset == 0 and whole or origin.kind == "symbol"):
             raise Refused
         self.found.roots[base] = origin
+
+
+def _told(ins: Instruction) -> str:
+    return f"{ins.opcode}, line {ins.at.line}"
 
 
 def needs_all(item: Instruction | Label) -> bool:

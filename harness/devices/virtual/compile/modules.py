@@ -46,6 +46,7 @@ class KernelInfo:
     lanes: int = 1
     # with full checks: lanes find out whether anything may be wrong; if so, single threads find out what
     scouts: bool = False
+    refused: str = ""  # why there are none
     # where in its parameters, as bytes, the addresses are of arrays that it may store to, and whether it may to the module's
     # variables; None: not known
     stored: tuple[int, ...] | None = None

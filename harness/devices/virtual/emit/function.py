@@ -104,6 +104,7 @@ def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
         ordered=barriers.ordered(f.name),
         finals=waits.interleaved and barriers.block_barriers(f.name),
         epochs=_shows_in_epochs(f, unit),
+        refused=unit.facts.refused.get(f.name, ""),
         stored=stored,
         stores_variables=variables,
         pointed=debuginfo.pointed(unit.ptx.debug, f.name),

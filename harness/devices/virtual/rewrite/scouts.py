@@ -15,7 +15,8 @@ from . import inline, promote, straighten, unroll
 
 def run(known: ModuleFacts) -> None:
     """In place."""
-    done = {f.name for f in known.emitted if f.entry and _try(f, known)}
+    known.refused = {f.name: why for f in known.emitted if f.entry and (why := _try(f, known))}
+    done = {f.name for f in known.emitted if f.entry} - known.refused.keys()
     if not done:
         return
     others = [f.name for f in known.emitted if f.entry and f.name not in done]
@@ -23,8 +24,8 @@ def run(known: ModuleFacts) -> None:
     known.emitted = [f for f in known.emitted if f.name in wanted]
 
 
-def _try(function: Function, known: ModuleFacts) -> bool:
-    """Whether its threads run as lanes."""
+def _try(function: Function, known: ModuleFacts) -> str:
+    """Lets its threads run as lanes; why not, where they cannot."""
     made = replace(
         function,
         regs=dict(function.regs),
@@ -32,19 +33,17 @@ def _try(function: Function, known: ModuleFacts) -> bool:
         body=list(function.body),
         tables=dict(function.tables),
     )
-    if (
-        known.waits.spins(function.name)
-        or not Facts(made, known).may_scout
-        or not inline.run_all(made, known.waits)
-    ):
-        return False
+    if why := Facts(made, known).cannot_scout:
+        return why
+    if not inline.run_all(made, known.waits):
+        return "calls that cannot be expanded"
     promote.run(made)
     made.body = [i for i in made.body if isinstance(i, Label) or i.base != "leave"]
     straighten.run(made)
     if unroll.run(made):
         promote.run(made)
     facts = Facts(made, known)
-    if not facts.may_scout or not facts.find_lanes():
-        return False
+    if facts.cannot_scout or not facts.find_lanes():
+        return facts.refusal
     vars(function).update(vars(made))
-    return True
+    return ""

@@ -9,6 +9,7 @@ import pytest
 
 from harness.devices.virtual.compile import build
 from harness.devices.virtual.compile.build import BESIDE
+from harness.devices.virtual.compile.targets import target
 from harness.tests.devices.virtual.launches import K, device
 from harness.tests.devices.virtual.scouting import (
     INDEX,
@@ -216,6 +217,21 @@ def test_lanes_are_compiled_beside_launches_and_used_at_once_when_they_are_known
     source = K + f"k(float* out) {{ {INDEX} out[i] = {1 + keeps}; }}"
     assert launched_as_lanes(source, 0.0, 50.0, 50.0, 100.0) == [False, False, False, True]
     assert launched_as_lanes(source, 0.0, 50.0) == [keeps, True]
+
+
+REFUSED = {
+    "for (; atomicExch(out, 0) > 5;); out[0] = 1;": "threads that observe or wait for one another in memory",
+    "float x[9]; for (int k = 0; k < 9; k++) x[k] = k; out[0] = x[threadIdx.x % 9];": "a local variable that stays in memory",
+    "if (out[threadIdx.x] > 1) __syncthreads(); out[1] = 1;": "a barrier or collective where some threads may not be",
+    "atomicAdd(out + 1, 2);": "atom.",
+}
+
+
+@pytest.mark.parametrize("body", REFUSED)
+def test_why_there_are_no_lanes(body):
+    module = device().compile(f"{K}k(float* out) {{ {body} }}")
+    built = module._built_again(target().lanes)
+    assert built.lowered.kernels["k"].refused.startswith(REFUSED[body]) and not built.code
 
 
 def test_that_a_kernel_has_no_lanes_is_remembered(monkeypatch):
