@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from ..ptx import special
 from ..ptx.ir import Function, Instruction, Label, Operand, Register, Symbol
+from ..ptx.types import BITS
 from ..runtime.abi import holds_bounds
 from .anchors import MARKS
 from .barriers import counts_threads
-from .pointers import Origin, Origins
+from .pointers import NUMBER, Origin, Origins
 from .strides import LINEAR
 from .warps import Warps
 
@@ -87,6 +88,10 @@ class _Look:
             self.found.roots[base] = Origin("symbol", base.name)
             return
         found = self.origins.get(base, frozenset()) if type(base) is Register else frozenset()
+        if (
+            BITS.get(self.function.regs.get(base, "")) == 32
+        ):  # an address in the shared window, of one that had 64 bits
+            found -= {NUMBER}
         if len(found) != 1:
             raise Refused(f"an address of one of several arrays, {base}")
         (origin,) = found

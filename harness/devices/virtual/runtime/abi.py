@@ -265,6 +265,7 @@ FUNCTIONS = {
         ("rt_local_free", "i32", f"{_CHECK} i64 i64"),
         ("rt_local_reset", "i32", _CHECK),
         ("rt_look", "i32", f"{_CHECK} i64 i64 i64 i64 i64"),
+        ("rt_look_copies", "i32", f"{_CHECK} i64 i64 i64 i64 i64"),
         ("rt_malloc", "i64", f"{_CHECK} i64"),
         ("rt_mbarrier", "i64", f"{_CHECK} i64 i64 i64"),
         ("rt_meet", "i32", _CHECK),

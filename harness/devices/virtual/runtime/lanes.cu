@@ -71,6 +71,30 @@ EXPORT int rt_look(Env* env, Thread* thread, u32 site, u64 places, u64 mask, u64
     return look_at_lanes<false>(env, thread, site, (u64*)places, (u32)mask, (u32)info, unread, (u32)count);
 }
 
+// cp.async of the lanes in a mask (see emit/lanes/copies.py). entry: host address of where each copies from (64 bits), and behind
+// them to (32 bits, in the window) and how many bytes are read (32 bits). A copy may arrive at once: nobody may use the place any
+// more when it is started. lands: it arrives now, at a wait. Returns 0 where something may be wrong.
+EXPORT int rt_look_copies(Env* env, Thread* thread, u32 site, u64 entry, u64 mask, u64 size, u64 width, u64 lands) {
+    u64* from = (u64*)entry;
+    u32 *to = (u32*)(entry + 8 * width), *bytes = (u32*)(entry + 12 * width), write = (u32)size | INFO_WRITE | INFO_SHARED;
+    for (u32 lane = 0; lane < width; lane++) {
+        if (!(mask >> lane & 1)) continue;
+        u64 start = to[lane];
+        if (lands) {
+            if (bytes[lane] & 3) suspect(env, thread, SUSPECT_LANES);
+            for (u32 k = 0; k < bytes[lane]; k += 4) {
+                u64 at = from[lane] + k, place = (u64)&at;
+                if ((*shadow_of(env, at) & (READ | WRITE | INIT)) == (READ | INIT)) continue;  // nobody may write it
+                if (!look_at_lanes<false>(env, thread + lane, site, (u64*)place, 1, 4 | INFO_SEEN, 0, 1)) return 0;
+            }
+        }
+        if (!look_at_lanes<true>(env, thread + lane, site, &start, 1, write, FULL, 1)) return 0;
+        unsigned char* shadow = shadow_of(env, env->shared_base + start);
+        for (u32 k = 0; k < size >> 2 && !lands; k++) shadow[k] &= READ | WRITE;
+    }
+    return !given_up(launch_of(env));
+}
+
 // The lanes of a warp, all of them, have met in a collective. As meet_lanes: nothing but that and barriers orders threads here.
 EXPORT int rt_meet(Env* env, Thread* warp, u32 site) {
     u32 now = tick(env);

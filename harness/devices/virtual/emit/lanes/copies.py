@@ -87,20 +87,20 @@ asked:
 wrong:
   ret i1 false
 put:
-  %count.p = getelementptr i8, ptr %extra, i64 {copies}
+{look}  %count.p = getelementptr i8, ptr %extra, i64 {copies}
   %first.p = getelementptr i8, ptr %extra, i64 {first_copy}
   %full.count = load i32, ptr %count.p
   %full = icmp eq i32 %full.count, {most}
   br i1 %full, label %drain, label %enter
 drain:
-  %oldest = load i32, ptr %first.p
+{doubt}  %oldest = load i32, ptr %first.p
   %oldest.wide = zext i32 %oldest to i64
   %groups = getelementptr i8, ptr %extra, i64 {copy_group}
   %oldest.p = getelementptr i32, ptr %groups, i64 %oldest.wide
   %oldest.group = load i32, ptr %oldest.p
   %limit.narrow = add i32 %oldest.group, 1
   %limit = zext i32 %limit.narrow to i64
-  call void @lanes.arrive.{width}(ptr %shared, ptr %arena, ptr %extra, ptr %queue, i64 %limit)
+  call void @lanes.arrive.{width}(i64 %env, i64 %thread, ptr %shared, ptr %arena, ptr %extra, ptr %queue, i64 %limit)
   br label %enter
 enter:
   %count = load i32, ptr %count.p
@@ -132,7 +132,7 @@ enter:
 }}
 """
 _ARRIVE = """
-define internal void @lanes.arrive.{width}(ptr %shared, ptr %arena, ptr %extra, ptr %queue, i64 %limit) noinline nounwind {{
+define internal void @lanes.arrive.{width}(i64 %env, i64 %thread, ptr %shared, ptr %arena, ptr %extra, ptr %queue, i64 %limit) noinline nounwind {{
 entry:
   %count.p = getelementptr i8, ptr %extra, i64 {copies}
   %first.p = getelementptr i8, ptr %extra, i64 {first_copy}
@@ -161,7 +161,7 @@ arrive:
   %e.from = getelementptr i8, ptr %queue, i64 %by
   %e.to = getelementptr i8, ptr %e.from, i64 {to}
   %e.bytes = getelementptr i8, ptr %e.from, i64 {bytes}
-  br label %lane
+{look}  br label %lane
 lane:
   %i = phi i64 [ 0, %arrive ], [ %i.next, %on ]
   %i.narrow = trunc i64 %i to i32
@@ -225,6 +225,25 @@ done:
 }}
 """
 
+# with full checks, of copies that are started and of those that arrive; more in flight than lanes have room for
+_LOOK = """\
+  %room.host = ptrtoint ptr %room to i64
+  %mask.wide = zext i32 %mask to i64
+  %looked = call i32 @rt_look_copies(i64 %env, i64 %thread, i32 %site, i64 %room.host, i64 %mask.wide, i64 {size}, i64 {width}, i64 0)
+  %sure = icmp ne i32 %looked, 0
+  br i1 %sure, label %begin, label %wrong
+begin:
+"""
+_LOOK_AGAIN = """\
+  %e.host = ptrtoint ptr %e.from to i64
+  %mask.wide = zext i32 %mask to i64
+  %size.wide = zext i32 %size to i64
+  %looked = call i32 @rt_look_copies(i64 %env, i64 %thread, i32 0, i64 %e.host, i64 %mask.wide, i64 %size.wide, i64 {width}, i64 1)
+"""
+_DOUBT = """\
+  %doubted = call i32 @rt_suspect(i64 %env, i64 %thread, i32 %site)
+"""
+
 
 class Copies:
     def __init__(self, accesses: Accesses, lanes: Lanes):
@@ -252,7 +271,8 @@ class Copies:
             enough = e.op("icmp sgt i64", limit, 0)
             limit = e.emit(f"select i1 {enough}, i64 {limit}, i64 0")
         self._needs_arrival()
-        e.line(f"call void @lanes.arrive.{self.text.width}({self._own()}, i64 {limit})")
+        who = f"i64 %env, i64 {e.threads.address}"
+        e.line(f"call void @lanes.arrive.{self.text.width}({who}, {self._own()}, i64 {limit})")
 
     def _start(self, ins: Instruction) -> None:
         """Checked now, all lanes at once; if that fails, by the runtime."""
@@ -318,7 +338,11 @@ class Copies:
 
     def _needs_arrival(self) -> None:
         width, helpers = self.text.width, self.e.module.helpers
-        helpers.setdefault(f"lanes.arrive.{width}", _ARRIVE.format(**self._known()))
+        look = ""
+        if self.accesses.looks:
+            self.e.module.declare("rt_look_copies")
+            look = _LOOK_AGAIN.format(width=width)
+        helpers.setdefault(f"lanes.arrive.{width}", _ARRIVE.format(look=look, **self._known()))
 
     def _starter(self, size: int) -> str:
         text, width, unit = self.text, self.text.width, self.e.module
@@ -336,8 +360,14 @@ class Copies:
                     f"  %{limit}.v = shufflevector {longs} %{limit}.0, {longs} poison, <{width} x i32> zeroinitializer",
                 )
             ]
+            look = doubt = ""
+            if self.accesses.looks:
+                unit.declare("rt_suspect")
+                look, doubt = _LOOK.format(size=size, width=width), _DOUBT
             unit.helpers[name] = _START.format(
                 name=name,
+                look=look,
+                doubt=doubt,
                 longs=longs,
                 words=text.type("i32"),
                 bools=bools,
