@@ -6,7 +6,6 @@ as text, by the kernel's parameter names.
 
 from __future__ import annotations
 
-import re
 import tempfile
 import time
 from collections.abc import Sequence
@@ -15,47 +14,25 @@ from pathlib import Path
 
 import numpy as np
 
-from . import arrays, run_headers, run_textures
+from . import arrays, run_arguments, run_headers, run_results, run_textures
 from .course.checkout import read_source, require_no_link_out
-from .course.cuda_pieces import Function, Variable
 from .course.cuda_text import read
 from .devices.launching import Launch, triple
 from .devices.nvrtc import host_code
 from .errors import CompileError, CourseError, KernelFault
 from .grading import compile_errors
 from .grading.causes import fault_values
+from .run_results import Expectation
 
-FILLS = ("zeros", "ones", "empty", "arange", "random")
-HOW = (
-    "NAME=zeros:1024, NAME=ones:3x5:float32, empty:, arange:, random:SHAPE[:DTYPE[:SEED]], NAME=file.npy, or a "
-    "number: NAME=3 or NAME=3:int64"
-)
-MOST_BYTES = 4 << 30  # of one array
-#: NumPy's types, and what C++ calls them
-_CALLED = """
-    f4: float
-    f8: double
-    f2: __half, half
-    i1: char, signed char, int8_t
-    ?: bool
-    u1: unsigned char, uchar, uint8_t
-    i2: short, short int, int16_t
-    u2: unsigned short, ushort, uint16_t
-    i4: int, int32_t, signed
-    u4: unsigned, unsigned int, uint, uint32_t
-    i8: long, long int, long long, long long int, int64_t, ptrdiff_t
-    u8: unsigned long, unsigned long int, unsigned long long, unsigned long long int, ulong
-    u8: uint64_t, size_t, uintptr_t
-"""
-_TYPES = {
-    name: dtype
-    for dtype, _, names in (line.strip().partition(": ") for line in _CALLED.strip().splitlines())
-    for name in names.split(", ")
-}
-_VECTOR = re.compile(r"(float|double|int|uint|short|ushort|char|uchar|longlong|ulonglong)([1-4])")
-_NUMBER = re.compile(
-    r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?0[xX][0-9a-fA-F]+|true|false|nan|[-+]?inf"
-)
+MOST_SHOWN = 1 << 20  # bytes of a __device__ variable
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a launch is given: arguments by parameter, in order, and the values of variables outside functions."""
+
+    arguments: dict[str, object]
+    constants: dict[str, np.ndarray]
 
 
 @dataclass
@@ -77,12 +54,13 @@ class Run:
     values: list[str] = field(default_factory=list)  # what is known about the values involved in the fault
     notes: list[str] = field(default_factory=list)
     counters: dict = field(default_factory=dict)
+    differences: list[str] = field(default_factory=list)  # from what was expected
     errors: list[str] = field(default_factory=list)  # why the file does not compile
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A launch as the user asks for it. kernel: "" for the file's only one, or `tile<16>`. arguments: see HOW."""
+    """A launch as the user asks for it. kernel: "" for the file's only one, or `tile<16>`. arguments: see run_arguments.HOW."""
 
     file: Path
     kernel: str = ""
@@ -90,6 +68,7 @@ class Asked:
     block: tuple[int, ...] = (1,)
     arguments: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
+    expected: tuple[str, ...] = ()  # see run_results.HOW
     macros: tuple[str, ...] = ()  # NAME or NAME=VALUE
     shared: int = 0
     folders: tuple[Path, ...] = ()
@@ -133,8 +112,11 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
                 return done
             done.notes = [*gathered.notes, *(w.message for w in module.warnings if w.severity == "note")]
             done.kernel = asked.kernel or _only(module.functions, source)
-            made = _arguments(asked, source, done.kernel, module.get_function(done.kernel).params)
-            _launch(asked, device, module, made, done)
+            wanted = run_arguments.Wanted(gathered.text, done.kernel, module.get_function(done.kernel).params)
+            constants = run_arguments.constants(asked.constants, gathered.text, module.variables)
+            made = Given(wanted.arguments(asked.arguments), constants)
+            expectations = _expectations(asked, module, made)
+            _launch(asked, device, module, made, done, gathered.text, expectations)
             if done.fault:
 
                 def again(noted: str) -> None:
@@ -160,8 +142,10 @@ def save(done: Run, folder: Path) -> None:
         raise CourseError(f"{folder} cannot be written: {error.strerror}") from None
 
 
-def _launch(asked: Asked, device, module, made: dict, done: Run) -> None:
-    handles = _placed(asked, device, module, made)
+def _launch(
+    asked: Asked, device, module, made: Given, done: Run, text: str, expectations: Sequence[Expectation]
+) -> None:
+    handles = _placed(asked, device, module, made) | _variables(module, made, text)
     before = {n: h.get() for n, h in handles.items()}
     began = time.monotonic()
     try:
@@ -170,32 +154,74 @@ def _launch(asked: Asked, device, module, made: dict, done: Run) -> None:
     except KernelFault as fault:
         done.fault, done.launch = fault, fault.launch
     done.seconds = time.monotonic() - began
-    if done.fault is None:
-        done.arrays = {n: h.get() for n, h in handles.items()}
-        done.changed = {n for n, now in done.arrays.items() if now.tobytes() != before[n].tobytes()}
+    if note := run_results.overflowing(done.source, done.kernel, made.arguments):
+        done.notes.append(note)
+    if done.fault:
+        return
+    done.arrays = {n: h.get() for n, h in handles.items()}
+    done.changed = {n for n, now in done.arrays.items() if now.tobytes() != before[n].tobytes()}
+    written = {n: getattr(h, "written", None) for n, h in handles.items()}
+    for n in done.changed:
+        if isinstance(made.arguments.get(n), arrays.Empty) and written[n] is not None:
+            done.notes += run_results.never_written(n, written[n])
+    for expectation in expectations:
+        n = expectation.name
+        done.differences += expectation.difference(made.arguments | before, done.arrays[n], written[n])
 
 
-def _count(asked: Asked, device, module, made: dict, done: Run) -> dict:
+def _count(asked: Asked, device, module, made: Given, done: Run) -> dict:
     return _start(asked, module, made, _placed(asked, device, module, made), done).counters
 
 
-def _placed(asked: Asked, device, module, made: dict) -> dict:
+def _expectations(asked: Asked, module, made: Given) -> list[Expectation]:
+    names = [n for n, value in made.arguments.items() if isinstance(value, np.ndarray)]
+    return [Expectation(text, [*names, *module.variables]) for text in asked.expected]
+
+
+def _placed(asked: Asked, device, module, made: Given) -> dict:
     """Copy the arrays to the device and set everything a launch needs."""
     device.time_limit = asked.seconds
-    _fill_constants(asked, module)
+    for n, values in made.constants.items():
+        module.set_constant(n, values)
     handles = {}
-    for n, value in made.items():
+    for n, value in made.arguments.items():
         if isinstance(value, run_textures.Image):
             handles[n] = value.on(device)
-        elif isinstance(value, arrays.Empty):
-            handles[n] = device.empty(value.shape, value.dtype, name=n)
+        elif isinstance(value, run_arguments.Pointers):
+            handles |= _pointers(device, n, value)
         elif isinstance(value, np.ndarray):
-            handles[n] = device.array(value, name=n)
+            handles[n] = _on(device, n, value)
     return handles
 
 
-def _start(asked: Asked, module, made: dict, handles: dict, done: Run) -> Launch:
-    passed = tuple(handles.get(n, value) for n, value in made.items())
+def _on(device, name: str, value: np.ndarray):
+    if isinstance(value, arrays.Empty):
+        return device.empty(value.shape, value.dtype, name=name)
+    return device.array(value, name=name)
+
+
+def _pointers(device, name: str, value: run_arguments.Pointers) -> dict:
+    """The arrays that an array of pointers points to, and that array."""
+    if device.kind != "cpu":
+        raise CourseError(f"--arg {name}: arrays of pointers are for the virtual GPU: --device cpu")
+    rows = {f"{name}[{i}]": _on(device, f"{name}[{i}]", a) for i, a in enumerate(value.of) if a is not None}
+    addresses = [rows[key].pointer if (key := f"{name}[{i}]") in rows else 0 for i in range(len(value.of))]
+    return rows | {name: device.array(np.array(addresses, np.uint64), name=name)}
+
+
+def _variables(module, made: Given, text: str) -> dict:
+    """The file's __device__ variables of a known type, as arrays."""
+    found = {}
+    for n, nbytes in module.variables.items():
+        kind = run_arguments.declared_type(text, n) if n.isidentifier() else ""
+        known = kind and n not in module.constants and n not in made.arguments and nbytes <= MOST_SHOWN
+        if known and nbytes % np.dtype(kind).itemsize == 0:
+            found[n] = module.get_global(n, kind)
+    return found
+
+
+def _start(asked: Asked, module, made: Given, handles: dict, done: Run) -> Launch:
+    passed = tuple(handles.get(n, value) for n, value in made.arguments.items())
     return module.get_function(done.kernel)(done.grid, done.block, passed, shared_mem=asked.shared)
 
 
@@ -211,156 +237,3 @@ def _only(kernels: tuple[str, ...], source: str) -> str:
     if templates:
         raise CourseError(f"say which instance of the template to run: {', '.join(templates)}")
     raise CourseError("the file has no kernel (a __global__ void function)")
-
-
-# ---- arguments -----------------------------------------------------------------------------------------
-
-
-def _arguments(asked: Asked, source: str, name: str, sizes: Sequence[int]) -> dict[str, object]:
-    """Parameter -> an array or a NumPy scalar, in the kernel's order."""
-    function = read(source).function(re.sub(r"<.*", "", name).split("::")[-1])
-    parameters = function.parameters if function and len(function.parameters) == len(sizes) else ()
-    names = [p.name or f"argument {i}" for i, p in enumerate(parameters, 1)]
-    names = names or [f"argument {i}" for i in range(1, len(sizes) + 1)]
-    given = _by_name(asked.arguments, names, name)
-    if missing := [n for n in names if n not in given]:
-        listed = ", ".join(
-            p.file.text[p.outer.start : p.outer.end] if p.outer else p.name for p in parameters
-        )
-        raise CourseError(f"{name}({listed}) needs --arg for {', '.join(missing)}: {HOW}")
-    types = _template_types(function, name)
-    kinds = [_type(p, types) if parameters else "" for p in parameters or names]
-    pointers = [p.pointer if parameters else None for p in parameters or names]
-    wanted = [run_textures.kind_of(p.type) if parameters else "" for p in parameters or names]
-    return {
-        n: run_textures.image(n, given[n], image, lambda text, n=n: _value(n, text, "f4", True, 8))
-        or _value(n, given[n], kind, pointer, size)
-        for n, kind, pointer, size, image in zip(names, kinds, pointers, sizes, wanted, strict=True)
-    }
-
-
-def _by_name(texts: Sequence[str], names: Sequence[str], kernel: str) -> dict[str, str]:
-    given: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            name, value = next((n for n in names if n not in given), ""), text
-        if name not in names:
-            raise CourseError(
-                f"{kernel} has no parameter {name or value}; it has {', '.join(names) or 'none'}"
-            )
-        if name in given:
-            raise CourseError(f"--arg {name} is given twice")
-        given[name] = value
-    return given
-
-
-def _template_types(function: Function | None, name: str) -> dict[str, str]:
-    if not function or "<" not in name:
-        return {}
-    values = [v.strip() for v in name[name.index("<") + 1 : name.rindex(">")].split(",")]
-    return dict(zip(function.templates, values, strict=False))
-
-
-def _type(parameter: Variable, templates: dict[str, str]) -> str:
-    """NumPy's name of a parameter's type, or of that of its elements; "" for another type."""
-    text = " ".join(w for w in re.findall(r"\w+", parameter.type) if w not in ("const", "volatile", "struct"))
-    text = templates.get(text, text)
-    if vector := _VECTOR.fullmatch(text):
-        text = vector[1].replace("longlong", "long long").replace("ulong", "unsigned long")
-    return _TYPES.get(text, "")
-
-
-def _value(name: str, text: str, kind: str, pointer: bool | None, size: int):
-    fill, colon, rest = text.partition(":")
-    if pointer is not False and colon and fill in FILLS:
-        return _filled(name, fill, rest, kind)
-    if text.endswith(".npy"):
-        return _loaded(name, text, pointer, size)
-    if _NUMBER.fullmatch(fill) and not pointer:
-        if not (kind or rest or pointer is None):
-            raise CourseError(
-                f"--arg {name}: its type is not known; write {fill}:float32 or the like, or a .npy file"
-            )
-        return _number(name, fill, _dtype(name, rest or kind).str[1:] if rest or kind else "", size)
-    what = "an array" if pointer else "a number"
-    raise CourseError(
-        f"--arg {name}={text}: {name} is {what if pointer is not None else 'an argument'}; write {HOW}"
-    )
-
-
-def _filled(name: str, fill: str, rest: str, kind: str) -> np.ndarray:
-    shape, _, dtype = rest.partition(":")
-    dtype, _, seed = dtype.partition(":")
-    if not re.fullmatch(r"[0-9]{1,20}(?:[x,][0-9]{1,20}){,31}", shape):
-        raise CourseError(f"--arg {name}: {shape or 'no shape'} is not a shape, such as 1024 or 2x3x7")
-    sizes = tuple(int(n) for n in re.split("[x,]", shape))
-    of = _dtype(name, dtype or kind)
-    if seed and not seed.isdecimal():
-        raise CourseError(f"--arg {name}: {seed} is not a seed")
-    if np.prod([float(n) for n in sizes]) * of.itemsize > MOST_BYTES:
-        raise CourseError(f"--arg {name}: more than {MOST_BYTES >> 30} GiB")
-    if fill == "empty":
-        return np.broadcast_to(np.zeros((), of), sizes).view(arrays.Empty)
-    if fill == "arange":
-        return np.arange(np.prod(sizes, dtype=np.int64)).astype(of).reshape(sizes)
-    if fill == "random":
-        random = np.random.default_rng(int(seed or 0))
-        if of.kind == "f":
-            return random.uniform(-1, 1, sizes).astype(of)
-        return random.integers(0 if of.kind in "bu" else -8, 2 if of.kind == "b" else 9, sizes).astype(of)
-    return np.full(sizes, fill == "ones", of)
-
-
-def _dtype(name: str, text: str) -> np.dtype:
-    try:
-        of = np.dtype(text or "unknown")
-    except TypeError:
-        of = None
-    if of is None or of.kind not in "biuf":
-        problem = f"{text} is not a type of numbers" if text else "the type of its elements is not known"
-        raise CourseError(f"--arg {name}: {problem}; write float32, int32 or the like")
-    return of
-
-
-def _loaded(name: str, path: str, pointer: bool | None, size: int):
-    try:
-        data = arrays.read(path)
-    except OSError as error:
-        raise CourseError(f"--arg {name}: {path} cannot be read: {error.strerror or error}") from None
-    except ValueError as error:
-        raise CourseError(f"--arg {name}: {path} is not a file of one NumPy array: {error}") from None
-    if data.nbytes > MOST_BYTES:
-        raise CourseError(f"--arg {name}: more than {MOST_BYTES >> 30} GiB")
-    if pointer is False or pointer is None and size != 8:  # a struct, or one number, by value
-        if data.nbytes != size:
-            raise CourseError(f"--arg {name}: {path} has {data.nbytes} bytes; {name} has {size}")
-        return np.frombuffer(data.tobytes(), np.dtype((np.void, size)))[0]
-    return data
-
-
-def _number(name: str, text: str, kind: str, size: int):
-    whole = bool(re.fullmatch(r"[-+]?(?:[\d_]+|0[xX][0-9a-fA-F]+)", text))
-    of = np.dtype(kind or (f"i{size}" if whole or size not in (2, 4, 8) else f"f{size}"))
-    if of.itemsize != size:
-        raise CourseError(f"--arg {name}: a parameter of {size} bytes, which {text} as {of.name} has not")
-    try:
-        words = {"true": 1, "false": 0}
-        value = words[text] if text in words else int(text, 0) if whole else float(text)
-        if of.kind in "iu" and value != int(value):
-            raise ValueError
-        return of.type(value if of.kind == "f" else int(value))
-    except (ValueError, OverflowError):
-        raise CourseError(f"--arg {name}: {text} is not a value of its type, {of.name}") from None
-
-
-def _fill_constants(asked: Asked, module) -> None:
-    for text in asked.constants:
-        name, _, value = text.partition("=")
-        if value.endswith(".npy"):
-            data = _loaded(name, value, True, 0)
-        elif value.partition(":")[0] in FILLS:
-            data = _filled(name, *value.partition(":")[::2], kind="")
-        else:
-            raise CourseError(f"--constant {text}: write NAME=zeros:16:float32, or NAME=file.npy")
-        module.set_constant(name, np.asarray(data))

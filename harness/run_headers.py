@@ -31,10 +31,12 @@ _MOST_FILES, _SECONDS = 50_000, 3.0  # looked at for a header that is in no usua
 
 @dataclass
 class Gathered:
-    """A file whose headers are in one folder. source: its text, without host code and with their new names.
+    """A file whose headers are in one folder. source: its text, without host code and with their new names; text: that
+    after those of its headers.
     own: what a message says -> what it is to say, for those names. absent: where headers are included that are nowhere; notes on it all."""
 
     source: str
+    text: str = ""
     notes: list[str] = field(default_factory=list)
     own: dict[str, str] = field(default_factory=dict)
     absent: list[Diagnostic] = field(default_factory=list)
@@ -91,6 +93,7 @@ def gather(source: str, file: Path, folders: Sequence[Path], into: Path) -> Gath
     *headers, source = texts.values()
     before = "".join(f"{text}\n" for text in headers)
     together, left_out = host_code.without(source, file.name, is_here, before)
+    done.text = together
     lines = iter(together.split("\n"))
     texts = {name: "\n".join(islice(lines, text.count("\n") + 1)) for name, text in texts.items()}
     done.absent = [_absent(name, i) for name, i in missing if ABSENT in texts[name].split("\n")[i.line - 1]]

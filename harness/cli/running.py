@@ -76,6 +76,7 @@ class Sizes(click.ParamType):
     multiple=True,
     metavar="NAME=VALUE",
     help="zeros:1024, ones:3x5:float32, empty:SHAPE, arange:SHAPE, random:SHAPE[:DTYPE[:SEED]], FILE.npy or a number; "
+    "null; '{3, 4}' or bytes:HEX for a struct; '[zeros:8; ones:8]' for an array of pointers; "
     "texture[,linear][,border]:ARRAY, surface:ARRAY.",
 )
 @click.option(
@@ -84,6 +85,13 @@ class Sizes(click.ParamType):
     multiple=True,
     metavar="NAME=VALUE",
     help="Fill a __constant__ or __device__ variable.",
+)
+@click.option(
+    "--expect",
+    "expected",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="What an array is to hold afterwards: FILE.npy, or an expression of the arguments, as y=a*x+y.",
 )
 @click.option("-D", "macros", multiple=True, metavar="NAME[=VALUE]", help="Define a macro.")
 @click.option("--shared", type=click.IntRange(0), default=0, help="Bytes of dynamic shared memory.")
@@ -117,7 +125,7 @@ def run(context, device, folder, as_json, **asked) -> None:
     from ..run import Asked, run_file, save
 
     done = run_file(Asked(**asked), device)
-    context.meta[STATUS] = int(bool(done.fault or done.errors))
+    context.meta[STATUS] = int(bool(done.fault or done.errors or done.differences))
     if folder:
         save(done, folder)
     from ..report.run import document, show_run

@@ -40,7 +40,7 @@ def print_run(console: Console, run: Run, width: int, clock: str = "") -> None:
         for line in run.errors:
             say(line)
         return
-    mark, style = ("x", "bold red") if run.fault else ("ok", "bold green")
+    mark, style = ("x", "bold red") if run.fault or run.differences else ("ok", "bold green")
     grid, block = _triple(run.grid), _triple(run.block)
     shape = f"<<<{grid}, {block}>>>   {clock}" if clock else f"   grid of {grid}, blocks of {block}"
     head = Text.assemble((f"{mark} ", style), (printable(run.kernel), "bold"), shape)
@@ -48,6 +48,8 @@ def print_run(console: Console, run: Run, width: int, clock: str = "") -> None:
     if run.fault:
         for line in fault_values.insert(sentences.fault(run.fault, run.source), run.fault, run.values):
             say(line)
+    for line in run.differences:
+        say(line)
     for name, array in run.arrays.items():
         say(f"{name}: {array_line(array, name in run.changed)}")
     if run.launch and run.launch.stdout:
@@ -99,6 +101,7 @@ def document(run: Run) -> dict:
         },
         "stdout": run.launch.stdout if run.launch else "",
         "notes": run.notes,
+        "differences": run.differences,
         "errors": run.errors,
         "fault": fault
         and {
