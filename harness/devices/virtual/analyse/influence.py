@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from functools import cached_property
 
-from ..ptx.cfg import Blocks, basic_blocks, find_loops
+from ..ptx.cfg import Blocks, Loop, basic_blocks, find_loops
 from ..ptx.ir import Address, Function, Instruction, Location
 from .dataflow import dominators, reached
 from .pointers import Likely
@@ -51,6 +51,16 @@ class Influence:
             ("block", f, self._flow[f].start_of(i)) in found
             or any((kind, f, name) in found for kind, name in _addressed(self.functions[f].body[i]))
             for f, i in places
+        )
+
+    def ends_loop(self, found: set, places: Iterable[Place]) -> bool:
+        """Whether it includes the condition of a loop around one of these places."""
+        return any(
+            ("register", f, self.functions[f].body[end].pred) in found
+            for f, i in places
+            for loop in self._flow[f].loops
+            if self._flow[f].start_of(i) in loop.blocks
+            for end in self._flow[f].ends(loop)
         )
 
     def is_awaited(self, places: Iterable[Place]) -> bool:
@@ -177,30 +187,13 @@ class Influence:
 
     @cached_property
     def _ends_of_waiting(self) -> list[Place]:
-        found = []
-        for name, flow in self._flow.items():
-            body = flow.body
-            for loop in find_loops(flow.blocks):
-                inside = [
-                    i
-                    for b in loop.blocks
-                    for i in range(b, flow.blocks[b][0])
-                    if isinstance(body[i], Instruction)
-                ]
-                if any(
-                    body[i].op.memory == "store" and body[i].op.space not in ("param", "local")
-                    for i in inside
-                ):
-                    continue
-                if any(body[i].op.collective for i in inside):
-                    continue
-                ends = (
-                    flow.blocks[b][0] - 1
-                    for b in loop.blocks
-                    if not loop.blocks.issuperset(flow.blocks[b][1])
-                )
-                found += [(name, i) for i in ends if isinstance(body[i], Instruction) and body[i].pred]
-        return found
+        return [
+            (name, i)
+            for name, flow in self._flow.items()
+            for loop in flow.loops
+            if flow.only_waits(loop)
+            for i in flow.ends(loop)
+        ]
 
 
 class _Flow:
@@ -217,6 +210,22 @@ class _Flow:
         self._after_all = dominators(
             _EXIT, before.__getitem__
         )  # the blocks that all ways from one to the end pass
+
+    @cached_property
+    def loops(self) -> list[Loop]:
+        return find_loops(self.blocks)
+
+    def ends(self, loop: Loop) -> list[int]:
+        """The branches that may leave a loop."""
+        ends = (self.blocks[b][0] - 1 for b in loop.blocks if not loop.blocks.issuperset(self.blocks[b][1]))
+        return [i for i in ends if isinstance(self.body[i], Instruction) and self.body[i].pred]
+
+    def only_waits(self, loop: Loop) -> bool:
+        """Whether it stores nothing that others see, and meets nobody."""
+        inside = (self.body[i] for b in loop.blocks for i in range(b, self.blocks[b][0]))
+        ops = [ins.op for ins in inside if isinstance(ins, Instruction)]
+        own = "param", "local"
+        return not any(op.collective or op.memory == "store" and op.space not in own for op in ops)
 
     def start_of(self, position: int) -> int:
         return self._starts[bisect_right(self._starts, position) - 1]

@@ -86,10 +86,10 @@ class _Causes:
         if f.kind == "race" and g.kind == "race":
             return f.array != g.array and self._orders(a, b) and not self._orders(b, a)
         if f.kind == "race":
-            return g.kind == "timeout" or self._decides(a, b)
+            return self._decides(a, b)
         if f.kind == _UNSET:
             own = _is_own(f)
-            return self._is_address(a, b) or not own and (g.kind == "timeout" or self._decides(a, b))
+            return self._is_address(a, b) or not own and self._decides(a, b)
         if f.kind in ENDS and g.kind == _UNSET:
             return not (_is_own(g) or self._is_address(b, a) or self._decides(b, a))
         if f.kind in ENDS:
@@ -102,7 +102,10 @@ class _Causes:
         return False
 
     def _is_first(self, a: int, b: int) -> bool:
-        """Whether race `a` is for something atomic whose value is used, and race `b` for mere data."""
+        """Whether race `a` is for something atomic whose value is used, and race `b` for mere data; or `b` an endless loop,
+        which is never why anything else happens."""
+        if self.found[b][1].kind == "timeout":
+            return self.found[a][1].kind != "timeout"
         return self._is_atomic(a) and self.found[b][1].kind == "race" and not self._is_atomic(b)
 
     def _is_atomic(self, a: int) -> bool:
@@ -148,7 +151,9 @@ class _Causes:
         sites = [int(record["site"])]
         if FAULTS[record["kind"]] == "barrier-divergence" and record["other_site"]:
             sites.append(int(record["other_site"]))
-        return self.influence.decides(self._read(a), (p for s in sites for p in self._places(s)))
+        places = [p for s in sites for p in self._places(s)]
+        decides = self.influence.ends_loop if self.found[b][1].kind == "timeout" else self.influence.decides
+        return decides(self._read(a), places)
 
     def _orders(self, a: int, b: int) -> bool:
         """Whether race `a` is for what should order the accesses of race `b`: a flag, a lock, a barrier in memory."""

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from ....course.cuda_text import read
 from ..analyse.paths import Paths, is_barrier
-from ..runtime.abi import SCOPE_SHIFT, SCOPES
+from ..runtime.abi import INFO_ATOMIC, INFO_VOLATILE, SCOPE_SHIFT, SCOPES
 from .elements import Elements
 from .handshakes import handshake
 from .wording import ONE_THREAD, triple
@@ -86,7 +86,7 @@ class Told:
     @cached_property
     def by_owner(self) -> bool:
         """Do several threads write one element, with no order defined by the program?"""
-        return not self.awaited and (
+        return not (self.awaited or self._of_one_block()) and (
             self._one_element(self.shown)
             or self.shown.both_write
             and (self.shown.of_blocks or self._in_one_stretch() or self._on_two_branches())
@@ -96,7 +96,7 @@ class Told:
     def awaited(self) -> bool:
         """Does one of the threads wait in a loop for what the other writes?"""
         race, influence = self.shown, self.diagnosis.influence
-        if set(race.accesses) != {"Read", "Write"}:
+        if set(race.accesses) != {"Read", "Write"} or self._of_one_block():
             return False
         return influence.is_awaited(self.places[race.accesses.index("Read")])
 
@@ -128,7 +128,7 @@ class Told:
             return (
                 f"{self.diagnosis.both(race.last, race.first)} both write {self._element()}{self._lines()}, the same value. That is"
                 f" benign on today's hardware, but CUDA does not promise it: {ordered}let one thread write each element, or"
-                " write it with an atomic, such as atomicExch()."
+                f" write it with an atomic, such as atomicExch(){self._as_int()}."
             )
         if self.awaited:
             read, written = (
@@ -186,8 +186,10 @@ class Told:
         )
 
     def _in_one_stretch(self) -> bool:
-        """Do two instructions write the element with no barrier on the path between them?"""
+        """Do two instructions write the element of an array with no barrier on the path between them?"""
         race, (first, last) = self.shown, self.places
+        if race.first.line != race.last.line and self.source.is_one(race.owner, race.last.line):
+            return False
         either = (
             self.paths.free(first, last) or race.lines[1] == race.lines[3] and self.paths.free(last, first)
         )
@@ -237,25 +239,38 @@ class Told:
             )
         if self.source.is_one(race.owner, race.last.line):
             remedy = (
-                "change it with an atomic, such as atomicAdd" if self.updates else "let one thread write it"
+                f"change it with an atomic, such as atomicAdd{self._as_int()}"
+                if self.updates
+                else "let one thread write it"
             )
             return (
                 f"There is one {race.owner.name} for the whole block: if each thread needs its own, it must not be __shared__; if "
                 f"all need the same, {remedy}."
             )
         if self.updates:
-            return "An element that several threads update needs atomicAdd or another atomic, or a single thread that does it for all."
+            return (
+                f"An element that several threads update needs atomicAdd or another atomic{self._as_int()}, or a single thread that does"
+                " it for all."
+            )
         if not race.of_blocks and self._in_one_stretch():
             lines = dict.fromkeys((race.first.line, race.last.line))
             written = [self.source.written(race, line) for line in lines]
             *more, last = dict.fromkeys(code for codes in written for code in codes) if all(written) else [""]
             named = f"{', '.join(more)} and {last}" if more else last
             where = "both lines" if len(lines) > 1 else "this line"
-            return f"Between two barriers, each element must belong to one thread: is the index right in {where}{f', {named}' * bool(named)}?"
+            says = f"Between two barriers, each element must belong to one thread: is the index right in {where}{f', {named}' * bool(named)}?"
+            if self._goes_round():
+                says += f" If the threads are in different iterations of the loop, put a {self._barrier()} between one and the next."
+            return says
         parts = "the thread's and the block's number" if race.of_blocks else "the thread's number"
         return (
             f"{ONE_THREAD} every part of {parts}, and does the guard keep out threads that have no element?"
         )
+
+    def _as_int(self) -> str:
+        """Atomics change 4 bytes or more."""
+        small = self.shown.owner is not None and self.shown.owner.itemsize < 4
+        return " (on an int: none changes so few bytes)" * small
 
     def _barrier(self) -> str:
         return "__syncwarp()" if self.shown.kind == "warp-race" else "__syncthreads()"
@@ -285,6 +300,8 @@ class Told:
                     "if it is meant to, store into another array: no barrier orders this block and the others"
                 )
             return f"if it is meant to, read into a variable first, then {self._barrier()}, then write"
+        if self._goes_round():
+            return f"{lanes}{missing}, neither from line {race.first.line} to line {race.last.line} nor from one iteration of the loop to the next"
         if first and last and not self.paths.free(first, last):
             if self.paths.free(last, first):
                 after = f"after the barrier in line {min(lines)}, " if (lines := self._between()) else ""
@@ -299,6 +316,10 @@ class Told:
                     " only what threads do that reach it"
                 )
         return f"{lanes}{missing} between them"
+
+    def _goes_round(self) -> bool:
+        """Is there no barrier between the two lines, nor on the way round a loop that contains both?"""
+        return self.paths.free(*self.places) and self.paths.free(*self.places[::-1])
 
     def _is_released(self) -> bool:
         """Does a plain store come after an atomic access to the same element, as when a lock is released?"""
@@ -323,14 +344,19 @@ class Told:
         }
 
     def _of_one_block(self) -> bool:
-        """Are both atomic, one of them with block scope?"""
+        """Are both atomic or volatile, one of them with block scope?"""
         extra = int(self.shown.record["extra"])
-        scopes = (SCOPES[info >> SCOPE_SHIFT & 3] for info in (extra, extra >> 32))
-        return self.shown.accesses == ("Atomic", "Atomic") and "cta" in scopes
+        sides = extra & 0xFFFFFFFF, extra >> 32
+        scopes = (SCOPES[info >> SCOPE_SHIFT & 3] for info in sides)
+        return all(info & (INFO_ATOMIC | INFO_VOLATILE) for info in sides) and "cta" in scopes
 
     @cached_property
     def handshake(self) -> str:
         """The fences that are missing around what tells the threads to go on."""
-        if "Atomic" in self.shown.accesses or not self.diagnosis.run.kernel.info.turns:
+        if (
+            "Atomic" in self.shown.accesses
+            and "Read" not in self.shown.accesses
+            or not self.diagnosis.run.kernel.info.turns
+        ):
             return ""
         return handshake(self.diagnosis.influence, self.shown, *self.places)

@@ -54,7 +54,7 @@ static __device__ __noinline__ void race(Env* env, Thread* thread, Visit* v, u32
     Launch* launch = launch_of(env);
     if (launch->silent || given_up(launch)) return;
     u32 other_access = (other_key & KEY_WRITE ? INFO_WRITE : 0) | (other_key & KEY_ATOMIC ? INFO_ATOMIC : 0) |
-                       (other_key >> KEY_SCOPE & 3) << SCOPE_SHIFT;
+                       (other_key & KEY_STRONG ? INFO_VOLATILE : 0) | (other_key >> KEY_SCOPE & 3) << SCOPE_SHIFT;
     u32 other = (place & 31) * 32 + __ffs(lanes) - 1;
     Side a = {v->info, v->site, env->block, thread->linear}, b = {other_access, other_key & KEY_SITE, place / 32, other};
     u32* lines = (u32*)launch->site_lines;

@@ -213,6 +213,24 @@ __device__ int flag; __device__ float total;
     int i = threadIdx.x + 64 * blockIdx.x;
     if (i < 127) out[i] += out[i + 1];
 }}
+{K}set_after(float* out) {{
+    __shared__ int any;
+    if (threadIdx.x == 0) any = 0;
+    if (threadIdx.x == 41) any = 1;
+}}
+{K}best(float* out) {{
+    __shared__ float s[64];
+    s[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    for (int n = 48; n > 0; n /= 2)
+        if (threadIdx.x < n && threadIdx.x + n < 64 && s[threadIdx.x + n] > s[threadIdx.x])
+            s[threadIdx.x] = out[threadIdx.x] + 1;
+}}
+{K}of_a_scope_of_volatile(float* out) {{
+    if (threadIdx.x) return;
+    if (blockIdx.x == 0) asm volatile("st.relaxed.cta.f32 [%0], %1;" :: "l"(out), "f"(1.0f));
+    else asm volatile("st.relaxed.cta.f32 [%0], %1;" :: "l"(out), "f"(2.0f));
+}}
 {K}released(float* out) {{
     __shared__ int lock;
     if (threadIdx.x == 0) lock = 0;
@@ -225,6 +243,7 @@ __device__ int flag; __device__ float total;
 """
 FENCES = "but no signal orders anything by itself: put a __threadfence()"
 ATOMIC = "An element that several threads update needs atomicAdd or another atomic, or a single thread that does it for all."
+ON_INT = ATOMIC.replace("another atomic", "another atomic (on an int: none changes so few bytes)")
 ONE = "for the whole block: if each thread needs its own, it must not be __shared__; if all need the same,"
 OWNER = (
     "Each element must belong to one thread: does its index use every part of the thread's number, and does the guard keep out "
@@ -242,10 +261,10 @@ NONE = "there is no __syncthreads() between them"
 @pytest.mark.parametrize(
     ("name", "says", "grid"),
     [
-        ("counted", f"both update s[0]. {ATOMIC}", 1),
+        ("counted", f"both update s[0]. {ON_INT}", 1),
         ("in_a_loop", ATOMIC, 1),
         ("through_a_pointer", f"both update s[1]. {ATOMIC}", 1),
-        ("in_a_function", f"both update s[0]. {ATOMIC}", 1),
+        ("in_a_function", f"both update s[0]. {ON_INT}", 1),
         ("by_blocks", f"of block (1,0,0) both update out[0]. {ATOMIC}", 2),
         ("renamed", f"both update out[0]. {ATOMIC}", 1),
         (
@@ -279,9 +298,16 @@ NONE = "there is no __syncthreads() between them"
             "if it is meant to, store into another array: no barrier orders this block and the others.",
             2,
         ),
+        ("set_after", f"and so does this thread; {NONE}.", 1),
+        (
+            "best",
+            "there is no __syncwarp(), neither from line 215 to line 216 nor from one iteration of the loop to the next.",
+            1,
+        ),
+        ("of_a_scope_of_volatile", "is safe only within its block.", 2),
         (
             "released",
-            "an atomic is safe only against other atomics: use one in line 211, too, such as atomicExch().",
+            "an atomic is safe only against other atomics: use one in line 229, too, such as atomicExch().",
             1,
         ),
         ("stored", f"Threads (0,0,0) and (1,0,0) both write out[0]. {OWNER}", 1),
