@@ -111,8 +111,9 @@ class KernelFault(BackwarpError):
     more: further faults of the same run, the first of each kind and line. follows: probably a consequence of the first
     of them.
     address: for a race on the virtual GPU, the word in device memory; no_barrier: a barrier could not order
-    this race; launch: the record of the launch, if there is one; node: the launch's number in its graph, if
-    it is in one.
+    this race; wait: what races is a copy, and the line where that is waited for; signal: one thread signals the
+    other, without fences; launch: the record of the launch, if there is one; node: the launch's number in its
+    graph, if it is in one.
     """
 
     kind: str
@@ -134,6 +135,7 @@ class KernelFault(BackwarpError):
 
     address = 0  # not fields: they mean something only in the process that launched
     no_barrier = False
+    wait, signal = 0, False
     launch = None
     node: ClassVar[int | None] = None
 

@@ -101,7 +101,7 @@ def from_fault(
             }
             for _, who, s in around(events, pair)
         ],
-        "missing": missing(pair, own, [s for *_, s in events], together, fault.no_barrier),
+        "missing": missing(pair, own, [s for *_, s in events], together, fault),
     }
 
 
@@ -119,21 +119,23 @@ def around(events: list, pair: tuple) -> list:
     return events[first : first + MOST_EVENTS]
 
 
-def missing(pair: tuple, own: list[list], events: list, together: bool, no_barrier: bool) -> dict[str, Any]:
+def missing(pair: tuple, own: list[list], events: list, together: bool, fault: KernelFault) -> dict[str, Any]:
     """The remedy that would order the two accesses.
 
     kind: "barrier", between line `after` and line `before` (`again`: when it is reached again, in the next
     iteration of a loop); "within", one line reads what another thread writes in it; "one thread", both change
     the element in the `lines`, where no barrier would order them; "blocks", which no barrier orders either.
-    updates: both threads read and write the element in these lines.
+    updates: both threads read and write the element in these lines. signal: one thread signals the other, without fences.
     """
     a, b = pair
     lines = sorted({a.line, b.line})
     done = {(s.thread, s.block, s.kind) for s in events if s.line in lines}
     updates = all((s.thread, s.block, kind) in done for s in pair for kind in ("read", "write"))
     if not together:
-        return {"kind": "blocks", "updates": updates}
-    if no_barrier:
+        return {"kind": "blocks", "updates": updates} | ({"signal": True} if fault.signal else {})
+    if fault.signal:
+        return {"kind": "signal", "signal": True}
+    if fault.no_barrier:
         return {"kind": "one thread", "lines": lines, "updates": updates}
     passes = [
         sum(s.site == racing.site and s.at <= racing.at for s in steps)
@@ -144,6 +146,9 @@ def missing(pair: tuple, own: list[list], events: list, together: bool, no_barri
         if {a.thread, b.thread} <= changing:
             return {"kind": "one thread", "lines": lines, "updates": updates}
         return {"kind": "within", "line": a.line}
+    if fault.wait:
+        used = next(s.line for s in pair if s.kind == "read")
+        return {"kind": "barrier", "after": fault.wait, "before": used, "again": used <= fault.wait}
     first, last = (a, b) if comes_first(a, b, own, passes) else (b, a)
     return {"kind": "barrier", "after": first.line, "before": last.line, "again": last.line <= first.line}
 

@@ -72,6 +72,11 @@ def closing(found: dict[str, Any]) -> str:
 def advice(found: dict[str, Any]) -> list[str]:
     """What would order the two accesses, in one or two lines."""
     missing = found["missing"]
+    if missing.get("signal"):
+        return [
+            "One thread signals the other: a __threadfence() belongs before the signal,",
+            "and another after it is seen.",
+        ]
     atomic = ", or an atomic" if missing.get("updates") else ""
     if missing["kind"] == "blocks":
         return [f"No barrier orders blocks: give each block its own elements{atomic}."]

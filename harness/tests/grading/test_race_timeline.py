@@ -95,6 +95,46 @@ def test_a_barrier_that_is_missing_at_the_end_of_a_loop(noting):
     assert found["begins"] == found["ends"] == opens
 
 
+def test_a_barrier_after_the_wait_for_a_copy(noting):
+    """Before the wait, it would be a race again."""
+    source = f"""#include <cuda_pipeline.h>
+{K}copied(float* out) {{
+    __shared__ float tile[64];
+    int t = threadIdx.x;
+    out[t] = t;
+    __pipeline_memcpy_async(&tile[t], &out[t], 4);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);  // WAIT
+    out[64 + t] = tile[63 - t];  // USE
+}}"""
+    fault, found = raced(noting, source)
+    wait, use = line_of(source, "WAIT"), line_of(source, "USE")
+    assert found["missing"] == {"kind": "barrier", "after": wait, "before": use, "again": False}
+    assert f"the wait for the copy (line {wait})" in fault.explanation
+    late = source.replace("    out[64", "    __syncthreads(); out[64")
+    function = noting.compile(late).get_function("copied")
+    assert not function(1, 64, (noting.empty((192,), name="out"),)).notes
+
+
+def test_fences_around_a_signal(noting):
+    source = f"""{K}signalled(float* out) {{
+    __shared__ int x, flag;
+    if (threadIdx.x == 0) flag = 0;
+    __syncthreads();
+    if (threadIdx.x == 0) {{
+        x = 1;
+        atomicExch(&flag, 1);
+    }}
+    if (threadIdx.x == 32) {{
+        while (!atomicAdd(&flag, 0)) {{}}
+        out[0] = x;
+    }}
+}}"""
+    fault, found = raced(noting, source)
+    assert found["missing"] == {"kind": "signal", "signal": True} and fault.array == "x"
+    assert "__threadfence()" in advice(found)[0]
+
+
 def test_what_no_barrier_orders(noting):
     source = f"{K}both(float* out) {{\n    out[threadIdx.x / 2] = threadIdx.x;\n}}"
     assert raced(noting, source)[1]["missing"] == {"kind": "one thread", "lines": [2], "updates": False}

@@ -86,6 +86,11 @@ class Paths:
     def line(self, place: tuple[str, int]) -> int:
         return self._bodies[place[0]][place[1]].at.line
 
+    def nearest(self, found: Iterable[tuple[str, int]], to: list[tuple[str, int]]) -> tuple[str, int] | None:
+        """The place in the code nearest to others, of those with a line."""
+        near = [(abs(i - j), (f, i)) for f, i in found for g, j in to if f == g and self.line((f, i))]
+        return min(near)[1] if near else None
+
     def having(self, wanted: Callable[[Instruction], bool]) -> list[tuple[str, int]]:
         """The places of such instructions, and of calls of functions that contain one."""
         own = [

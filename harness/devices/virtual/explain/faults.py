@@ -268,6 +268,7 @@ class Diagnosis:
     def _of_race(self, told: Told) -> KernelFault:
         fault = self._fault(told.shown.record, self._race(told))
         fault.address = self.address(told.shown.record)
+        fault.wait, fault.signal = told.wait if told.copied else 0, bool(told.handshake)
         fault.no_barrier = told.by_owner and not told.between_passes
         return fault
 

@@ -6,7 +6,6 @@ either side: directly before the flag is set, and directly after it is seen (PTX
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..analyse.influence import Influence
@@ -35,11 +34,11 @@ def _missing(influence: Influence, race: Race, done: Places, seen: Places) -> st
 
     functions = influence.likely.functions
     fences, barriers = Paths(functions, is_fence), Paths(functions, lambda ins: is_barrier(ins, False))
-    sets = _nearest(
-        barriers, [p for p in barriers.having(_sets) if barriers.free(done, [p], stopping=False)], done
+    sets = barriers.nearest(
+        [p for p in barriers.having(_sets) if barriers.free(done, [p], stopping=False)], done
     )
     sees = [p for p in barriers.having(_sees) if barriers.free([p], seen, stopping=False)]
-    sees = _nearest(barriers, [p for p in sees if _lets(influence, p, seen)], seen)
+    sees = barriers.nearest([p for p in sees if _lets(influence, p, seen)], seen)
     if not sets or not sees:
         return ""
     shared = race.owner is not None and race.owner.space == "shared"
@@ -75,9 +74,3 @@ def _lets(influence: Influence, place: tuple[str, int], seen: Places) -> bool:
     """Whether what is read there decides when, or whether, the access happens."""
     found = influence.of_values([place])
     return influence.is_awaited([place]) or influence.decides(found, seen)
-
-
-def _nearest(paths: Paths, found: Places, to: Iterable[tuple[str, int]]) -> tuple[str, int] | None:
-    """The place in the code nearest to others."""
-    near = [(abs(i - j), (f, i)) for f, i in found for g, j in to if f == g and paths.line((f, i))]
-    return min(near)[1] if near else None

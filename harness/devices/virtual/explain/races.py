@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from ....course.cuda_text import read
+from ....errors import Place
 from ..analyse.paths import Paths, is_barrier
 from ..runtime.abi import INFO_ATOMIC, INFO_VOLATILE, SCOPE_SHIFT, SCOPES
 from .elements import Elements
@@ -146,15 +147,33 @@ class Told:
             remedy = f"{says[0].upper()}{says[1:]}." if says else self._owner()
             return f"{self.diagnosis.both(race.last, race.first)} both {verb} {self._element()}{self._lines()}. {remedy}"
         who = self._who()
-        # a copy continues past barriers, until it is waited for
-        if self.diagnosis.is_copy(race.first) and first == "Write":
+        if self.copied:  # it continues past barriers, until it is waited for
+            mine = self.copied == race.last
+            started = "this thread" if mine else who
+            used = f"{who} {_VERBS[first]} it" if mine else f"this thread {_VERBS[last]} it"
+            wait = f" (line {self.wait})" * bool(self.wait)
             return (
-                f"A copy{self._line()} started by {who} fills {self._element()}; this thread {_VERBS[last]} it. Put a"
-                " __syncthreads() between the wait for the copy and this use, and another between this use and"
-                " the next copy."
+                f"A copy{f' (line {self.copied.line})' * bool(self._line())} started by {started} fills {self._element()}; {used}. Put a"
+                f" __syncthreads() between the wait for the copy{wait} and this use, and another between this use and the next copy."
             )
         both = "and so does this thread" if first == last else f"and this thread {_VERBS[last]} it"
         return f"{who[0].upper()}{who[1:]} {_VERBS[first]} {self._element()}{self._line()}, {both}; {self._why()}."
+
+    @cached_property
+    def copied(self) -> Place | None:
+        """The side that is a copy by cp.async, if the other one uses what it fills."""
+        sides = (self.shown.first, self.shown.last)
+        both = zip(sides, self.shown.accesses, strict=True)
+        found = [place for place, how in both if how == "Write" and self.diagnosis.is_copy(place)]
+        return found[0] if len(found) == 1 else None
+
+    @cached_property
+    def wait(self) -> int:
+        """The line of the wait for a copy before the other side uses it; 0 if there is none."""
+        used = self.places[0] if self.copied == self.shown.last else self.places[1]
+        waits = self.paths.having(lambda ins: ins.op.base == "cp" and ins.op.operation.startswith("wait"))
+        waits = [p for p in waits if self.paths.line(p) and self.paths.free([p], used, stopping=False)]
+        return self.paths.line(nearest) if (nearest := self.paths.nearest(waits, used)) else 0
 
     # -- who, what, where -----------------------------------------------------------------------------
 
