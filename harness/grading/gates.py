@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import floor
 
@@ -10,6 +10,7 @@ from ..course.cuda_values import Tunables
 from ..course.declare import Case, Gate, Kernel, Puzzle
 from ..devices.virtual.explain import metrics as c
 from ..errors import CourseError
+from . import costs
 from .quantities import quantity
 from .runs import Outcome, Pace, Setup, in_order, try_kernel
 from .sentences import source_line
@@ -147,6 +148,17 @@ def measured(
     return found
 
 
+def noted(m: Measure, puzzle: Puzzle, setup: Setup, t: Tunables, seed: int) -> list[c.Request]:
+    """The requests to memory of the launches that a measure counted; a device that no longer answers has none."""
+    kernels = map(puzzle.kernel, m.kernel.split(" and "))
+    pairs = [(replace(chosen_case(puzzle, k, m.case), dims=m.dims), k) for k in kernels]
+    setup.device.keep_requests = costs.MOST_REQUESTS
+    try:
+        return [r for outcome in count(puzzle, pairs, setup, t, seed) for r in outcome.requests]
+    finally:
+        setup.device.keep_requests = 0
+
+
 def weigh(gate: Gate, puzzle: Puzzle, case: Case, t: Tunables, counters: dict, times: int = 1) -> Measure:
     """A gate applied to the total cost of its kernels in a case. times: see `measured`."""
     what = quantity(gate.quantity)
@@ -197,8 +209,8 @@ def per_cent(share: float) -> str:
     return f"{min(100 * share, 100 if share == 1 else 99):.0f} %"
 
 
-def explain(m: Measure, source: str) -> list[str]:
-    """What costs most, where, and what to do about it."""
+def explain(m: Measure, source: str, requests: Sequence[c.Request] = ()) -> list[str]:
+    """What costs most, where, and what to do about it. requests: of the launches that were counted."""
     lines = [sentence(m)]
     if m.line:
         lines.append(f"Line {m.line} costs the most, {per_cent(m.line_share)} of {m.of}:")
@@ -208,4 +220,4 @@ def explain(m: Measure, source: str) -> list[str]:
             return [*lines, "printf takes its arguments from local memory: take it out."]
     if m.larger:
         lines.append(f"It passes with the sizes of {m.case} itself, but it has to pass with larger ones too.")
-    return [*lines, m.says]
+    return [*lines, costs.reason(m.quantity, m.line, source, requests, m.value - m.most) or m.says]

@@ -246,15 +246,16 @@ def through_gates(
             own = stop.outcome.case  # perhaps with larger sizes than the puzzle's
             cases = tuple(own if case.name == own.name else case for case in puzzle.cases)
             return conclude(replace(puzzle, cases=cases), source, [stop.outcome], [], verdict)
+        failed = [m for m in measures if not m.passed]
+        requests = gates.noted(failed[0], puzzle, setup, tunables(source), options.seed) if failed else []
     verdict.gates = [asdict(m) for m in measures]
-    failed = [m for m in measures if not m.passed]
     if not failed:
         return replace(verdict, lines=[gates.sentence(m) for m in measures if m.idea])
     first = failed[0]
     verdict = replace(
         verdict, status=FAILED, kind="slow", case=first.case, dims=first.dims, kernel=first.kernel
     )
-    verdict.lines = gates.explain(failed[0], source)
+    verdict.lines = gates.explain(failed[0], source, requests)
     if len(failed) > 1:
         verdict.lines.append(gates.sentence(failed[1]))
     verdict.hint, verdict.next = failed[0].hint, f"backwarp profile {puzzle.number}"

@@ -78,6 +78,7 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
     same_writes: list[KernelFault] = field(default_factory=list)  # several threads wrote one element
     counters: dict = field(default_factory=dict)
+    requests: list = field(default_factory=list)  # metrics.Request, where the device keeps them
 
     @property
     def timed_out(self) -> bool:
@@ -197,7 +198,7 @@ def run_once(trial: Trial, setup: Setup, schedule: int) -> LaunchResult | None:
         outcome.kind, outcome.error = "launch", e
         return None
     keep_output(outcome, done)
-    outcome.counters = done.counters or outcome.counters
+    outcome.counters, outcome.requests = done.counters or outcome.counters, done.requests
     outcome.same_writes += [n for n in done.notes if n.kind == "same-write"]
     told = [str(n) for n in done.notes if n.kind != "same-write"]
     outcome.notes += [note for note in told if note not in outcome.notes]
