@@ -90,7 +90,7 @@ def _few(line: int, here: list[Request]) -> str:
     lanes = np.mean([(r.addresses >= 0).sum() for r in here])
     if lanes >= _FEW:
         return ""
-    return f"In the {len(here):,} requests of line {line}, {lanes:.3g} of 32 lanes take part on average: the others skip it. Let all lanes of a warp go through the same steps, so that each step is one request for all of them."
+    return f"In the {len(here):,} requests of line {line}, {lanes:.3g} of 32 lanes take{'s' * bool(lanes == 1)} part on average: the others skip it. Let all lanes of a warp go through the same steps, so that each step is one request for all of them."
 
 
 def _small_tile(line: int, file: CudaText, here: list[Request], requests: Sequence[Request]) -> str:
