@@ -27,9 +27,13 @@ def reason(quantity: str, line: int, source: str, requests: Sequence[Request], e
     """
     if "shared" in quantity or "conflict" in quantity or "wavefront" in quantity:
         return _conflicts(line, read(source), requests, excess) if "conflict" in quantity else ""
-    if "global" not in quantity and not quantity.startswith(("bytes", "sectors", "wasted")):
+    if (
+        "busiest" in quantity
+        or "global" not in quantity
+        and not quantity.startswith(("bytes", "sectors", "wasted"))
+    ):
         return ""
-    far = [r for r in requests if r.space == "global"]
+    far = [r for r in requests if r.space == "global" and r.kind != "atomic"]
     here = [r for r in far if r.line == line]
     if not here:
         return ""
@@ -96,7 +100,12 @@ def _few(line: int, here: list[Request]) -> str:
 def _small_tile(line: int, file: CudaText, here: list[Request], requests: Sequence[Request]) -> str:
     """Elements that are read again and again although the block keeps them in shared memory."""
     loads = [np.unique(r.addresses[r.addresses >= 0]) for r in here if r.kind == "load"]
-    if not loads or not any(r.space == "shared" and r.kind == "store" for r in requests):
+    filled = sum(
+        (r.addresses >= 0).sum() * r.size for r in requests if r.space == "shared" and r.kind == "store"
+    )
+    if not loads or filled < sum(
+        (r.addresses >= 0).sum() * r.size for r in here
+    ):  # what is loaded goes elsewhere
         return ""
     every = np.concatenate(loads)
     times = len(every) / len(np.unique(every))
@@ -156,7 +165,8 @@ def _conflicts(line: int, file: CudaText, requests: Sequence[Request], excess: f
     a, b = _meeting(worst.addresses)
     fact = f"In line {line}, lanes {a} and {b} of a warp want different words of one bank, {abs(worst.addresses[b] - worst.addresses[a]) // _WORD} words apart"
     pad = min(best, key=lambda p: (best[p], p))
-    if now - best[pad] >= max(excess, 1):
+    least = sum(len({lane * r.size // 128 for lane in np.flatnonzero(r.addresses >= 0)}) for r in near)
+    if now - best[pad] >= min(max(excess, 1), (now - least) / 2):  # there may be more in another array
         return f"{fact}: with rows of {pitch + pad} words instead of {pitch} in {array}, {now - best[pad]:,} of the conflicts are gone."
     aligned = f" (its reads of {step} words at once need rows that are a multiple of {step} words long)" * (
         step > 1

@@ -220,4 +220,6 @@ def explain(m: Measure, source: str, requests: Sequence[c.Request] = ()) -> list
             return [*lines, "printf takes its arguments from local memory: take it out."]
     if m.larger:
         lines.append(f"It passes with the sizes of {m.case} itself, but it has to pass with larger ones too.")
-    return [*lines, costs.reason(m.quantity, m.line, source, requests, m.value - m.most) or m.says]
+    # a puzzle that is about conflicts does not give away the length of a row
+    known = not (m.idea and "conflict" in m.quantity)
+    return [*lines, known and costs.reason(m.quantity, m.line, source, requests, m.value - m.most) or m.says]

@@ -84,7 +84,7 @@ class FakeKernel:
         self.device.handles = named
         printed = self.device.kernels[self.declared.name](values, self.device)
         return SimpleNamespace(
-            stdout=printed or "", stdout_dropped=self.device.dropped, counters={}, notes=[]
+            stdout=printed or "", stdout_dropped=self.device.dropped, counters={}, notes=[], requests=[]
         )
 
 
