@@ -63,18 +63,23 @@ def _grid(image: Array, weight: Array, plan: Plan) -> Array:
     """grid[n,k,p] = sum over c,r of padded[n, c, p*stride + r*dilation] * weight[k,c,r]."""
     weight = _flat(plan.by_group(weight, axis=0), 2)
     grid = _flat(plan.by_group(np.zeros(plan.grid_shape), axis=1), 3)
-    for n, met in enumerate(plan.met(image)):
-        np.matmul(weight, met, out=grid[n])
+    for images, met in plan.met(image):
+        np.matmul(weight, met, out=grid[images])
     return grid.reshape(plan.grid_shape)
 
 
 def _image(grid: Array, weight: Array, plan: Plan) -> Array:
     """padded[n, c, p*stride + r*dilation] += grid[n,k,p] * weight[k,c,r] for every k,p,r; then cropped."""
-    grid = _flat(plan.by_group(grid, axis=1), 3)
+    grid = plan.by_group(grid, axis=1)
     weight = plan.by_group(weight, axis=0).swapaxes(1, 2)
     padded = plan.by_group(plan.padded(np.zeros(plan.image_shape)), axis=1)
-    for tap, window in plan.taps():
-        padded[window] += (weight[tap] @ grid).reshape(padded[window].shape)
+    if math.prod(plan.weight_shape[2:]) > math.prod(plan.grid_shape[2:]):  # fewer steps for a long filter
+        for position, window in plan.positions():
+            padded[window] += np.einsum("gck...,ngk->ngc...", weight, grid[position])
+    else:
+        grid = _flat(grid, 3)
+        for tap, window in plan.taps():
+            padded[window] += (weight[tap] @ grid).reshape(padded[window].shape)
     return plan.cropped(padded).reshape(plan.image_shape)
 
 
@@ -82,9 +87,40 @@ def _weights(grid: Array, image: Array, plan: Plan) -> Array:
     """weight[k,c,r] = sum over n,p of grid[n,k,p] * padded[n, c, p*stride + r*dilation]."""
     grid = _flat(plan.by_group(grid, axis=1), 3)
     weight = _flat(plan.by_group(np.zeros(plan.weight_shape), axis=0), 2)
-    for n, met in enumerate(plan.met(image)):
-        weight += grid[n] @ met.swapaxes(1, 2)
+    for images, met in plan.met(image):
+        weight += (grid[images] @ met.swapaxes(2, 3)).sum(axis=0)
     return weight.reshape(plan.weight_shape)
+
+
+def unfold(
+    input: ArrayLike, filter: Sequence[int], stride: PerDimension, padding: Padding, dilation: PerDimension
+) -> Array:
+    """The patches under the filter: (N, C * R * S, P * Q), a row per channel and tap, a column per position."""
+    input = _array(input)
+    plan = convolution_plan(input.shape, (1, input.shape[1], *filter), stride, padding, dilation, 1)
+    return np.concatenate([met[:, 0] for _, met in plan.met(input)])
+
+
+def fold(
+    columns: ArrayLike,
+    input_shape: Sequence[int],
+    filter: Sequence[int],
+    stride: PerDimension,
+    padding: Padding,
+    dilation: PerDimension,
+) -> Array:
+    """The adjoint of `unfold`: every entry is added to the element of the image that it was taken from."""
+    N, C = input_shape[:2]
+    plan = convolution_plan(tuple(input_shape), (1, C, *filter), stride, padding, dilation, 1)
+    columns = _array(columns).reshape(N, C, *filter, *plan.grid_shape[2:])
+    padded = plan.padded(np.zeros(plan.image_shape))
+    if math.prod(filter) > math.prod(plan.grid_shape[2:]):
+        for position, window in plan.positions():
+            padded[window] += columns[position]
+    else:
+        for (_, *tap), window in plan.taps():
+            padded[window] += columns[(slice(None), slice(None), *tap)]
+    return plan.cropped(padded)
 
 
 def _flat(array: Array, axes: int) -> Array:

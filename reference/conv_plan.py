@@ -20,6 +20,7 @@ Shape = tuple[int, ...]
 PerDimension = int | Sequence[int]
 Padding = int | Sequence[int | tuple[int, int]]
 
+AT_ONCE = 1 << 16  # elements of images whose patches are in memory at the same time
 AXES = {1: ("w",), 2: ("h", "w"), 3: ("d", "h", "w")}
 
 
@@ -46,9 +47,13 @@ class Plan:
         """
         return _taps(self.weight_shape[2:], self.grid_shape[2:], self.stride, self.dilation)
 
-    def met(self, image: Array) -> Iterator[Array]:
-        """For each image of the batch: the padded element that each channel and filter tap meets at each grid position,
-        (groups, C / groups * R * S, P * Q)."""
+    def positions(self) -> tuple[tuple[tuple, tuple], ...]:
+        """For each grid position: its index, and that of the image elements that its taps meet."""
+        return _taps(self.grid_shape[2:], self.weight_shape[2:], self.dilation, self.stride)
+
+    def met(self, image: Array) -> Iterator[tuple[slice, Array]]:
+        """For a few images of the batch at a time: which they are, and the padded element that each channel and filter tap
+        meets at each grid position, (images, groups, C / groups * R * S, P * Q)."""
         padded = self.by_group(self.padded(image), axis=1)
         dims = len(self.stride)
         reach = [spread * (taps - 1) + 1 for taps, spread in zip(self.weight_shape[2:], self.dilation)]
@@ -59,7 +64,10 @@ class Plan:
             0, 1, 2, *range(3 + dims, 3 + 2 * dims), *range(3, 3 + dims)
         )
         size = self.groups, math.prod(self.weight_shape[1:]), math.prod(self.grid_shape[2:])
-        return (each.reshape(size) for each in windows)
+        few = max(AT_ONCE // math.prod(size), 1)
+        for first in range(0, len(windows), few):
+            these = slice(first, first + few)
+            yield these, windows[these].reshape(-1, *size)
 
     def padded(self, image: Array) -> Array:
         """The padded image; the image itself if there is no padding."""

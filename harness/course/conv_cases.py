@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from .declare import Case, Int, Launch, Pick, Scalar, ceil_div
+from .declare import Int, Launch, Pick, Scalar, ceil_div
 
 Pair = tuple[int, int]
 
@@ -67,39 +67,6 @@ def own_sizes(pick: Pick, **more: int) -> dict[str, int]:
     return size(pick(257, 270), *sides, *steps) | more
 
 
-def stress_cases(**more: int) -> tuple[Case, ...]:
-    """Images, outputs and weights of more than 65,536 elements, and every size except the batch above 256.
-
-    A kernel that keeps an index in 8 or 16 bits fails one of them. Each has few products, even for a kernel
-    that tries every position of an image unnecessarily.
-    """
-    cases = {
-        "tall_images": (size(2, 1, 263, 3, 1, 3, 2), "more rows than a byte can count"),
-        "wide_images": (
-            size(129, 1, 3, 330, 1, 2, 3, threads=1),
-            "more pixels, and blocks, than 16 bits can count",
-        ),
-        "many_channels": (size(2, 261, 1, 1, 257, 1, 1, threads=96), "more weights than 16 bits can count"),
-        "filter_257x1": (size(1, 1, 259, 2, 2, 257, 1), "more taps in a column than a byte can count"),
-        "filter_1x257": (size(1, 2, 2, 259, 1, 1, 257), "more taps in a row than a byte can count"),
-    }
-    return stress(cases, more)
-
-
-def stress_cases_of_tiles(**more: int) -> tuple[Case, ...]:
-    """The same for kernels that compute tiles: only two sides of the matrices are long at a time."""
-    cases = {
-        "many_filters": (size(1, 2, 1, 261, 257, 1, 1), "an output of more elements than 16 bits can count"),
-        "tall_image": (size(1, 257, 259, 1, 2, 1, 1), "an input of more elements than 16 bits can count"),
-    }
-    return stress(cases, more) + stress_cases(**more)[2:]
-
-
-def stress(cases: Mapping[str, tuple[dict, str]], more: Mapping[str, int]) -> tuple[Case, ...]:
-    """name: (dims, note) -> the cases. more: further dims for all of them."""
-    return tuple(Case(name, {**dims, **more}, stress=True, note=note) for name, (dims, note) in cases.items())
-
-
 def shape(d: Mapping[str, int], *axes: str) -> tuple[int, ...]:
     return tuple(d[axis] for axis in axes)
 
@@ -131,16 +98,19 @@ def column_sizes(d: Mapping[str, int]) -> dict[str, int]:
 MATRIX = {"i": {"c": "C_in", "r": "R", "s": "S"}, "j": {"b": "batch", "p": "H_out", "q": "W_out"}}
 
 
-def one_tap_filters(d: Mapping[str, int]) -> np.ndarray:
-    """[rows, C_in, R, S]: filter i has a 1 at its i-th tap, so its output is row i of the column matrix."""
-    return np.eye(d["rows"]).reshape(-1, *shape(d, "C_in", "R", "S"))
-
-
 def as_columns(output: np.ndarray) -> np.ndarray:
-    """[batch, rows, H_out, W_out], the output of the one-tap filters, as the matrix [rows, width]."""
+    """Patches as of `conv.unfold` as the matrix [rows, width]."""
     return output.swapaxes(0, 1).reshape(output.shape[1], -1)
 
 
 def from_columns(columns: np.ndarray, d: Mapping[str, int]) -> np.ndarray:
-    """The matrix [rows, width] as [batch, rows, H_out, W_out]."""
-    return columns.reshape(shape(d, "rows", "batch", "H_out", "W_out")).swapaxes(0, 1)
+    """The matrix [rows, width] as patches."""
+    return columns.reshape(d["rows"], d["batch"], -1).swapaxes(0, 1)
+
+
+def unfolding(d: Mapping[str, int]) -> dict:
+    """The filter and its steps, as `conv.unfold` and `conv.fold` expect them."""
+    return {
+        "filter": shape(d, "R", "S"),
+        **{name: options(d)[name] for name in ("stride", "padding", "dilation")},
+    }

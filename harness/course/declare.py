@@ -59,7 +59,8 @@ class Kernel:
     magnitude(a, d): like reference, but the sum of |a*b| that rounding errors scale with; default: the
     reference applied to |inputs|, which is right for sums of products. constants: filled before each launch.
     flops(d): FLOP of the textbook formula, if shapes.flops does not know it. parts(a, d): if the result is
-    not a sum of products of inputs, the quantities that it is a sum of, by name.
+    not a sum of products of inputs, the quantities that it is a sum of, by name. short: axes that no case
+    makes longer than 16 bits can count, as that would take too long.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Kernel:
     constants: tuple[Array, ...] = ()
     flops: Callable[[dict[str, int]], int] | None = None
     parts: Callable[[dict[str, Any], dict[str, int]], dict[str, Any]] | None = None
+    short: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [p.name for p in (*self.params, *self.constants)]
@@ -115,7 +117,8 @@ class Case:
     names, if not all kernels take part.
     special: an infinity or NaN is right where the reference has the same; otherwise it is always wrong.
     stress: unrealistic sizes, for bugs that show only there; never measured or drawn in pictures. hidden: not
-    exported to students (`backwarp export`), like stress cases.
+    exported to students (`backwarp export`), like stress cases. once: run in one build and order only. scale: by
+    output, what its values are larger than usual.
     """
 
     name: str
@@ -128,6 +131,8 @@ class Case:
     special: bool = False
     stress: bool = False
     hidden: bool = False
+    once: bool = False
+    scale: Mapping[str, float] = field(default_factory=dict)
     draw: Callable[[Pick], dict[str, int]] | None = None
 
     def __post_init__(self) -> None:

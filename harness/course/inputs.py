@@ -7,6 +7,7 @@ Values are normal and all different, gradients included, so that no mistake hide
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,6 +42,9 @@ def make_array(p: Array, case: Case, dims: dict, rng: np.random.Generator, made:
     """One input array; `made` has the arrays declared before it, for values that depend on them."""
     shape = p.shape(dims)
     given = case.inputs.get(p.name, p.values)
+    if isinstance(given, Scaled):
+        own = replace(case, inputs={})
+        return given.of(make_array(p, own, dims, rng, made))
     if callable(given):
         given = given(rng, dict(made), dict(dims))
     if given is not None and not isinstance(given, str):
@@ -57,6 +61,16 @@ def make_array(p: Array, case: Case, dims: dict, rng: np.random.Generator, made:
             else whole(rng, shape, p.dtype)
         )
     raise CourseError(f"the array {p.name!r} has values={kind!r}, which is not known")
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """For `Case.inputs`: an array's own values, times a power of two."""
+
+    power: int
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        return (values * 2.0**self.power).astype(values.dtype)
 
 
 def exact(case: Case, p: Array, values: object, shape: tuple[int, ...]) -> np.ndarray:

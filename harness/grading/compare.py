@@ -135,7 +135,7 @@ def expected(case: Case, kernel: Kernel, p: Array, values: np.ndarray, magnitude
             raise CourseError(f"case {case.name}: sums up to {magnitude.max():.0f} are not exact in float32")
         return Expected(p, values, np.zeros(values.shape), magnitude)
     rtol = RTOL if kernel.rtol is None else kernel.rtol
-    atol = ATOL if kernel.atol is None else kernel.atol
+    atol = (ATOL if kernel.atol is None else kernel.atol) * case.scale.get(p.name, 1.0)
     tolerance = atol + rtol * magnitude
     if p.dtype == "float16":  # the result itself is rounded
         tolerance = tolerance + 2 * HALF * np.abs(values)

@@ -108,6 +108,9 @@ def explain(
     if shown.kind == "schedule":
         verdict.causes = list(shown.lines) or of_text()
         return lines + verdict.causes
+    if all(o.case.scale for o in outcomes if o.kernel is shown.kernel and o.kind):
+        verdict.causes = [sentences.other_values(shown.case), *of_text()]
+        return lines + verdict.causes
     seen = observed(shown, outcomes)
     seen.sort(key=lambda o: o.case is not shown.case)
     claim = naming.explain(puzzle, shown.kernel, seen, foresee, told)

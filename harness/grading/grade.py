@@ -30,6 +30,7 @@ from . import compile_errors, gates, race_timeline, sentences
 from .causes import fault_values, left_out, naming, written
 from .causes.wrong_kernels import WrongKernels
 from .compile_braces import wrong_line
+from .derived import whole
 from .explain import added_up, again, clearest, explain
 from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
 from .verdict import ERROR, FAILED, PASSED, RUNNABLE, SKIPPED, CaseResult, Verdict
@@ -88,7 +89,7 @@ def grade_file(
             require_confinement(verdict)
         source = checked_source(puzzle, path, verdict, options.within)
         verdict.seed = seed_of(source) if options.seed is None else options.seed
-        puzzle, options = puzzle.drawn(verdict.seed), replace(options, seed=verdict.seed)
+        puzzle, options = whole(puzzle, verdict.seed, tunables(source)), replace(options, seed=verdict.seed)
         if puzzle.program:
             from .programs.grade import judge_program
 
@@ -191,6 +192,8 @@ def on_device(
             return end(verdict, stop)
         outcomes = [trial.outcome for trial in trials]
         skipped = [(o.case, o.kernel) for o in outcomes[done:]]
+        ran = {o.case.name for o in outcomes}
+        puzzle = replace(puzzle, cases=tuple(c for c in puzzle.cases if not c.once or c.name in ran))
         tell = partial(added_up, puzzle, source, setup=setups[0], seed=options.seed)
         tell = tell if setups[0].device.kind == "cpu" and options.again else None
         verdict = conclude(
@@ -219,15 +222,17 @@ def run_all(
 ) -> tuple[list[Trial], int]:
     """Runs every kernel in every case, or in this many small ones, build after build until one fails: (trials, how many
     were completed). Errors: Stop, DeviceError."""
-    pace, done = Pace(options.patience), 0
+    pace, done, t = Pace(options.patience), 0, tunables(source)
     cases = in_order(puzzle)[:most]
     trials = [Trial(Outcome(c, k), pace) for c in cases for k in puzzle.kernels_of(c)]
+    trials = [x for x in trials if options.optimised or not x.outcome.case.once]
     for setup in setups:
         prepare(setup, puzzle, source, name)
-        done = run_cases(puzzle, setup, trials, tunables(source), options)
-        if done < len(trials) or any(trial.outcome.kind for trial in trials):
+        own = [x for x in trials if setup is setups[-1] or not x.outcome.case.once]
+        done = run_cases(puzzle, setup, own, t, options)
+        if done < len(own) or any(trial.outcome.kind for trial in own):
             break
-    return trials, done
+    return own, done
 
 
 def through_gates(

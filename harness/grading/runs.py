@@ -138,7 +138,7 @@ class Trial:
 
     def run(self, setup: Setup) -> None:
         """Run under every schedule of a setup, and judge all runs so far."""
-        for schedule in setup.schedules:
+        for schedule in setup.schedules[:1] if self.outcome.case.once else setup.schedules:
             if not self._run(setup, schedule):
                 return
         if any(run.mismatches for run in self.runs):

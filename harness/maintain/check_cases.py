@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from math import prod
 
 import numpy as np
 
@@ -13,21 +12,11 @@ from ..course.declare import Kernel, Puzzle
 from ..course.inputs import make_inputs
 from ..course.stubs import solution_lines, stub_text
 from ..grading.compare import expectations
+from ..grading.derived import whole
 from ..grading.runs import in_order
 
-#: sizes and arrays that stay small: the side of a square filter, one sum per channel, and arrays that would
-#: not fit or would need a block or warp per element
-SMALL = {"F", "bias", "grad_bias", "mean"}
-SMALL |= {
-    "21 grad_weights",
-    "22 partial",
-    "23 output",
-    "24 weights",
-    "33 grad_weights",
-    "33 R",
-    "33 S",
-    "33 C_group",
-}
+#: axes that cannot be long: sides of square filters, and what has to fit in shared or constant memory
+SMALL = {"F", "24 C_in", "24 C_out", "33 R", "33 S", "33 W", "33 C_group"}
 
 
 def tasks(puzzle: Puzzle) -> Iterator[str]:
@@ -110,16 +99,14 @@ def drawn(puzzle: Puzzle) -> Iterator[str]:
 
 
 def large(puzzle: Puzzle) -> Iterator[str]:
-    """Sizes are large enough to catch a kernel that keeps sizes in an `unsigned char` or indices in a
-    `short`."""
+    """Every axis has a case that is long enough to catch a kernel that keeps an index in a `short`, unless the kernel says
+    that this takes too long."""
     for kernel in puzzle.kernels:
         cases = sizes(puzzle, kernel)
-        lengths = {name for a in kernel.arrays for _, name in a.axes if isinstance(name, str)}
-        small = {name: "256" for name in lengths if max(d[name] for d in cases) <= 256}
-        small |= {a.name: "65,536" for a in kernel.arrays if max(prod(a.shape(d)) for d in cases) <= 1 << 16}
-        for name, most in small.items():
-            if not {name, f"{puzzle.number} {name}"} & SMALL:
-                yield f"in no case of {kernel.name} is {name} larger than {most}: a narrow integer would pass"
+        axes = {name for a in kernel.arrays for _, name in a.axes if isinstance(name, str)} - {*kernel.short}
+        for name in sorted(axes):
+            if max(d[name] for d in cases) < 1 << 15 and not {name, f"{puzzle.number} {name}"} & SMALL:
+                yield f"in no case of {kernel.name} is {name} larger than 32,767: an index in a short would pass"
 
 
 def spread(puzzle: Puzzle) -> Iterator[str]:
@@ -148,7 +135,8 @@ def references(puzzle: Puzzle) -> Iterator[str]:
 
 def sizes(puzzle: Puzzle, kernel: Kernel) -> list[dict[str, int]]:
     """The dims of every case of a kernel; for drawn cases, with a few seeds."""
-    drawn = [puzzle.drawn(seed) for seed in range(8)]
+    t = tunables(puzzle.solution_path.read_text(encoding="utf-8"))
+    drawn = [whole(puzzle, 0, t), *(puzzle.drawn(seed) for seed in range(1, 8))]
     return [
         p.full_dims(c)
         for p in drawn

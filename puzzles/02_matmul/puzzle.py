@@ -251,11 +251,6 @@ PUZZLE = Puzzle(
                 M=pick(11, 70), N=pick(11, 70), K=pick(3, 50), tx=pick(3, 20), ty=pick(2, 12)
             ),
         ),
-        Case("large_A", dict(M=257, N=2, K=261, **BLOCK), note="more than 65,536 elements in A", stress=True),
-        Case("large_B", dict(M=2, N=263, K=257, **BLOCK), note="more than 65,536 elements in B", stress=True),
-        Case(
-            "large_C", dict(M=259, N=257, K=2, tx=1, ty=1), note="more than 65,536 elements in C", stress=True
-        ),
     ),
     mistakes=MISTAKES,
     hints=(

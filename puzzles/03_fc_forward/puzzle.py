@@ -291,24 +291,6 @@ PUZZLE = Puzzle(
                 batch=pick(5, 40), n_in=pick(3, 50), n_out=pick(11, 60), tx=pick(3, 20), ty=pick(2, 12)
             ),
         ),
-        Case(
-            "large_input",
-            dict(batch=257, n_in=261, n_out=2),
-            note="more than 65,536 elements in input",
-            stress=True,
-        ),
-        Case(
-            "large_weights",
-            dict(batch=2, n_in=257, n_out=263),
-            note="more than 65,536 elements in weights",
-            stress=True,
-        ),
-        Case(
-            "large_output",
-            dict(batch=259, n_in=2, n_out=257, tx=1, ty=1),
-            note="more than 65,536 elements in output",
-            stress=True,
-        ),
     ),
     mistakes=MISTAKES,
     hints=(

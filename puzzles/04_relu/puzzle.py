@@ -351,9 +351,6 @@ PUZZLE = Puzzle(
             draw=lambda pick: dict(n=pick(300, 3000), threads=pick(5, 300)),
             note="sizes drawn from your file's text",
         ),
-        Case(
-            "blocks_of_one", dict(n=70_001, threads=1), note="more blocks than 16 bits can count", stress=True
-        ),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -544,15 +544,6 @@ PUZZLE = Puzzle(
             draw=lambda pick: dict(batch=pick(70, 300), classes=pick(3, 40), threads=pick(20, 90)),
             note="sizes drawn from your file's text",
         ),
-        Case(
-            "many_classes", dict(batch=2, classes=259), note="more classes than a byte can count", stress=True
-        ),
-        Case(
-            "great_many_samples",
-            dict(batch=65_541, classes=2, threads=1),
-            note="more samples, and blocks, than 16 bits can count",
-            stress=True,
-        ),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -481,24 +481,6 @@ PUZZLE = Puzzle(
                 threads=pick(20, 34),
             ),
         ),
-        Case(
-            "large_input",
-            dict(batch=257, n_in=261, n_out=2, tx=1, ty=1),
-            note="more than 65,536 elements in input",
-            stress=True,
-        ),
-        Case(
-            "large_weights",
-            dict(batch=2, n_in=257, n_out=263, tx=1, ty=1, threads=1),
-            note="more than 65,536 elements in weights",
-            stress=True,
-        ),
-        Case(
-            "large_output",
-            dict(batch=259, n_in=2, n_out=257, tx=1, ty=1, threads=1),
-            note="more than 65,536 elements in grad_output",
-            stress=True,
-        ),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -365,18 +365,6 @@ PUZZLE = Puzzle(
                 threads=pick(30, 90),
             ),
         ),
-        Case(
-            "large_image",
-            dict(batch=1, C_in=1, H=263, W=329, C_out=1, F=2, threads=1),
-            stress=True,
-            note="more pixels, and blocks, than 16 bits can count",
-        ),
-        Case(
-            "many_channels",
-            dict(batch=2, C_in=261, H=1, W=1, C_out=257, F=1, threads=96),
-            stress=True,
-            note="more weights than 16 bits can count",
-        ),
     ),
     mistakes=MISTAKES,
     hints=(

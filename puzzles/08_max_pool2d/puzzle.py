@@ -489,28 +489,6 @@ PUZZLE = Puzzle(
                 batch=pick(2, 5), C=pick(2, 7), H=pick(8, 16), W=pick(8, 16), threads=pick(30, 90)
             ),
         ),
-        Case(
-            "tall_image", dict(batch=2, C=1, H=519, W=3), note="more rows than a byte can count", stress=True
-        ),
-        Case(
-            "wide_image",
-            dict(batch=2, C=1, H=3, W=519),
-            note="more columns than a byte can count",
-            stress=True,
-        ),
-        Case(
-            "large_image",
-            dict(batch=1, C=1, H=515, W=131),
-            stress=True,
-            kernels=(FORWARD,),
-            note="more pixels than 16 bits can count",
-        ),
-        Case(
-            "many_planes",
-            dict(batch=259, C=257, H=2, W=2),
-            note="more planes than 16 bits can count",
-            stress=True,
-        ),
     ),
     mistakes=MISTAKES,
     hints=(

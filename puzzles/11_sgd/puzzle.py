@@ -263,12 +263,6 @@ PUZZLE = Puzzle(
             note="sizes drawn from your file's text",
             draw=lambda pick: dict(n=pick(300, 3000), threads=pick(5, 300), **factors(0.1, 0.9, 0.01)),
         ),
-        Case(
-            "blocks_of_one",
-            dict(n=70_001, threads=1, **factors(0.1, 0.9, 0.01)),
-            note="more blocks than 16 bits can count",
-            stress=True,
-        ),
         Case("many_blocks", dict(n=100_003, **factors(0.4, 0.7, 0.3)), note="782 blocks"),
     ),
     mistakes=MISTAKES,

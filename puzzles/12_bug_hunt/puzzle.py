@@ -263,26 +263,6 @@ PUZZLE = Puzzle(
                 batch=pick(2, 4), C=pick(65, 90), H=pick(2, 9), W=pick(2, 9), n=pick(300, 3000)
             ),
         ),
-        Case(
-            "wide_image",
-            dict(batch=2, C=1, H=3, W=519),
-            note="more columns than a byte can count",
-            stress=True,
-            kernels=(BIAS, POOL),
-        ),
-        Case(
-            "large_image",
-            dict(batch=1, C=1, H=515, W=131, n=65_601),
-            stress=True,
-            note="more pixels, and losses, than 16 bits can count",
-        ),
-        Case(
-            "many_planes",
-            dict(batch=259, C=257, H=2, W=2),
-            note="more planes than 16 bits can count",
-            stress=True,
-            kernels=(BIAS, POOL),
-        ),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -5,16 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.course import Case, Gradient, In, Int, Kernel, Mistake, Out, Puzzle, mistakes_in
-from harness.course.conv_cases import (
-    ints,
-    one_thread_each,
-    options,
-    output_sizes,
-    own_sizes,
-    shape,
-    size,
-    stress_cases,
-)
+from harness.course.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size
 from reference import conv
 
 FORWARD, INPUT, WEIGHTS, BIAS = (
@@ -352,7 +343,6 @@ PUZZLE = Puzzle(
             note="sizes drawn from your file's text",
             draw=lambda pick: own_sizes(pick, threads=pick(30, 90)),
         ),
-        *stress_cases(),
     ),
     mistakes=MISTAKES,
     hints=(

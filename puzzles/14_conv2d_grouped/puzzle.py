@@ -5,16 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.course import Case, Gradient, In, Kernel, Mistake, Out, Puzzle, mistakes_in
-from harness.course.conv_cases import (
-    ints,
-    one_thread_each,
-    options,
-    output_sizes,
-    own_sizes,
-    shape,
-    size,
-    stress_cases,
-)
+from harness.course.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size
 from reference import conv
 
 FORWARD, INPUT, WEIGHTS = "conv2d_forward", "conv2d_backward_input", "conv2d_backward_weights"
@@ -301,13 +292,6 @@ PUZZLE = Puzzle(
                 pick, C_in=2 * pick(1, 2), C_out=2 * pick(1, 3), groups=2, threads=pick(30, 90)
             ),
         ),
-        Case(
-            "many_groups",
-            size(2, 257, 2, 3, 514, 1, 2, groups=257),
-            note="more groups than a byte can count",
-            stress=True,
-        ),
-        *stress_cases(groups=1),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -323,37 +323,6 @@ PUZZLE = Puzzle(
             note="the usual 4 x 4, stride 2, padding 1: twice the size",
         ),
         Case("own_sizes", note="sizes drawn from your file's text", draw=own_sizes),
-        Case(
-            "many_groups",
-            size(2, 257, 2, 3, 514, 1, 2, groups=257),
-            note="more groups than a byte can count",
-            stress=True,
-        ),
-        Case("tall_images", size(2, 1, 261, 2, 1, 3, 2), note="more rows than a byte can count", stress=True),
-        Case(
-            "wide_images",
-            size(129, 1, 2, 261, 1, 1, 2, threads=1),
-            stress=True,
-            note="more pixels, and blocks, than 16 bits can count",
-        ),
-        Case(
-            "many_channels",
-            size(2, 261, 1, 1, 257, 1, 1, threads=96),
-            note="more weights than 16 bits can count",
-            stress=True,
-        ),
-        Case(
-            "filter_257x1",
-            size(1, 2, 2, 3, 1, 257, 1),
-            note="more taps in a column than a byte can count",
-            stress=True,
-        ),
-        Case(
-            "filter_1x257",
-            size(1, 1, 3, 2, 2, 1, 257),
-            note="more taps in a row than a byte can count",
-            stress=True,
-        ),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -302,18 +302,6 @@ PUZZLE = Puzzle(
                 threads=pick(20, 140),
             ),
         ),
-        Case(
-            "large_image",
-            dict(batch=1, C_out=2, H_out=263, W_out=259, threads=64),
-            stress=True,
-            note="more pixels than 16 bits can count",
-        ),
-        Case(
-            "many_channels",
-            dict(batch=2, C_out=257, H_out=1, W_out=131, threads=32),
-            stress=True,
-            note="more channels than a byte can count",
-        ),
         Case("counted", dict(batch=4, C_out=32, H_out=8, W_out=16), note="the case of the gates"),
     ),
     mistakes=MISTAKES,

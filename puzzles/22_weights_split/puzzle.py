@@ -32,7 +32,11 @@ def shares(d):
 def partials(a, d):
     """The sums of every part: [parts, C_out, C_in, F, F]."""
     shape = (d["C_out"], d["C_in"], d["F"], d["F"])
-    return np.stack([conv.backward_weights(a["grad_output"][i], a["input"][i], shape) for i in shares(d)])
+    found = np.zeros((d["parts"], *shape))
+    for part, i in enumerate(shares(d)):
+        if i.start < d["batch"]:
+            found[part] = conv.backward_weights(a["grad_output"][i], a["input"][i], shape)
+    return found
 
 
 ROW = "int c = row / F % C_in;\n    int k = row / (F * C_in);"
@@ -371,37 +375,6 @@ PUZZLE = Puzzle(
                 parts=pick(3, 7),
                 threads=32 * pick(1, 3),
             ),
-        ),
-        Case(
-            "large_image",
-            dict(batch=1, C_in=1, H=263, W=259, C_out=1, F=2),
-            stress=True,
-            note="more pixels than 16 bits can count",
-        ),
-        Case(
-            "many_filters",
-            dict(batch=2, C_in=2, H=1, W=1, C_out=257, F=1, parts=1, threads=32),
-            stress=True,
-            note="more filters than a byte can count",
-        ),
-        Case(
-            "many_channels",
-            dict(batch=300, C_in=257, H=1, W=1, C_out=2, F=1, parts=1, threads=32),
-            stress=True,
-            note="more channels than a byte can count",
-        ),
-        Case(
-            "many_weights",
-            dict(batch=2, C_in=261, H=1, W=1, C_out=257, F=1),
-            kernels=(ADD,),
-            stress=True,
-            note="more weights than 16 bits can count",
-        ),
-        Case(
-            "many_parts",
-            dict(batch=300, C_in=1, H=2, W=2, C_out=2, F=1, parts=259, threads=32),
-            stress=True,
-            note="more parts than a byte can count",
         ),
         Case(
             "counted",

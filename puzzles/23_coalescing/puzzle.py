@@ -278,27 +278,6 @@ PUZZLE = Puzzle(
             ),
         ),
         Case(
-            "great_many_patterns",
-            dict(patterns=65_601),
-            stress=True,
-            kernels=(PREDICT,),
-            note="more patterns than 16 bits can count",
-        ),
-        Case(
-            "large_input",
-            dict(batch=257, n_in=261, n_out=2, warps=2),
-            stress=True,
-            kernels=(FORWARD,),
-            note="more than 65,536 elements in input",
-        ),
-        Case(
-            "large_weights",
-            dict(batch=1, n_in=257, n_out=263),
-            stress=True,
-            kernels=(FORWARD,),
-            note="more than 65,536 elements in weights",
-        ),
-        Case(
             "fc_fw_lenet_84_10",
             dict(batch=4, n_in=84, n_out=10),
             note="LeNet's last layer",

@@ -200,7 +200,6 @@ PUZZLE = Puzzle(
             note="sizes drawn from your file's text",
             draw=lambda pick: dict(rows=pick(33, 90), columns=pick(33, 90)),
         ),
-        Case("large", dict(rows=263, columns=257), note="more elements than 16 bits can count", stress=True),
         Case("counted", dict(rows=64, columns=96), note="3 x 2 full tiles; this one is counted"),
     ),
     mistakes=MISTAKES,

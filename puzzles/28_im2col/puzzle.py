@@ -11,10 +11,9 @@ from harness.course.conv_cases import (
     column_case,
     column_ints,
     column_sizes,
-    one_tap_filters,
     one_thread_each,
-    options,
     own_sizes,
+    unfolding,
 )
 from reference import conv
 
@@ -22,7 +21,7 @@ KERNEL = "im2col"
 
 
 def columns(a, d):
-    return as_columns(conv.forward(a["input"], one_tap_filters(d), **options(d)))
+    return as_columns(conv.unfold(a["input"], **unfolding(d)))
 
 
 # ---- what wrong kernels compute ----------------------------------------------------------------------------
@@ -239,30 +238,6 @@ PUZZLE = Puzzle(
             "own_sizes",
             note="sizes drawn from your file's text",
             draw=lambda pick: own_sizes(pick, threads=pick(30, 90)),
-        ),
-        Case(
-            "large_image",
-            column_case(1, 1, 263, 259, 1, 2),
-            stress=True,
-            note="more pixels than 16 bits can count",
-        ),
-        Case(
-            "many_channels",
-            column_case(2, 261, 1, 2, 1, 1),
-            stress=True,
-            note="more channels than a byte can count",
-        ),
-        Case(
-            "filter_257x1",
-            column_case(1, 1, 259, 2, 257, 1),
-            stress=True,
-            note="more taps in a column than a byte can count",
-        ),
-        Case(
-            "filter_1x257",
-            column_case(1, 2, 2, 259, 1, 257),
-            stress=True,
-            note="more taps in a row than a byte can count",
         ),
         Case(
             "counted",

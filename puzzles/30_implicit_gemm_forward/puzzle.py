@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from harness.course.conv_cases import column_sizes, ints, options, own_sizes, size, stress_cases_of_tiles
+from harness.course.conv_cases import column_sizes, ints, options, own_sizes, size
 from harness.course.tile_limits import tile_limits
 from reference import conv
 
@@ -241,7 +241,6 @@ PUZZLE = Puzzle(
             note="sizes drawn from your file's text",
             draw=lambda pick: own_sizes(pick, C_out=pick(2, 20)),
         ),
-        *stress_cases_of_tiles(),
         Case(
             "counted",
             size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),

@@ -5,15 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.course import Case, Gate, Gradient, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from harness.course.conv_cases import (
-    ints,
-    options,
-    output_sizes,
-    own_sizes,
-    shape,
-    size,
-    stress_cases_of_tiles,
-)
+from harness.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
 from harness.course.tile_limits import tile_limits
 from reference import conv
 
@@ -317,7 +309,6 @@ PUZZLE = Puzzle(
             note="sizes drawn from your file's text",
             draw=lambda pick: own_sizes(pick, C_out=pick(2, 20)),
         ),
-        *stress_cases_of_tiles(),
         Case(
             "counted",
             size(1, 32, 16, 16, 16, 3, 3, stride=(2, 2), pad=(1, 1)),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from harness.course import (
@@ -19,15 +17,7 @@ from harness.course import (
     ceil_div,
     mistakes_in,
 )
-from harness.course.conv_cases import (
-    ints,
-    options,
-    output_sizes,
-    own_sizes,
-    shape,
-    size,
-    stress_cases_of_tiles,
-)
+from harness.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
 from harness.course.tile_limits import tile_limits
 from reference import conv
 
@@ -409,6 +399,13 @@ PUZZLE = Puzzle(
             kernels=(DEPTHWISE,),
         ),
         Case(
+            "large_image",
+            size(1, 1, 263, 259, 1, 2, 2, groups=1),
+            kernels=(DEPTHWISE,),
+            stress=True,
+            note="more pixels than 16 bits can count",
+        ),
+        Case(
             "own_sizes",
             note="sizes drawn from your file's text",
             kernels=(GROUPED,),
@@ -420,27 +417,6 @@ PUZZLE = Puzzle(
             kernels=(DEPTHWISE,),
             draw=lambda pick: own_sizes(pick, C_in=3, C_out=3 * pick(1, 3), groups=3),
         ),
-        Case(
-            "many_tiles",
-            size(1, 4129, 1, 2, 2, 1, 1, groups=1),
-            kernels=(GROUPED,),
-            stress=True,
-            note="more tiles of 16 channels than a byte can count",
-        ),
-        Case(
-            "many_groups",
-            size(2, 257, 2, 3, 514, 1, 2, groups=257),
-            stress=True,
-            note="more groups than a byte can count",
-        ),
-        Case(
-            "large_image",
-            size(1, 1, 263, 259, 1, 2, 2, groups=1),
-            kernels=(DEPTHWISE,),
-            stress=True,
-            note="more pixels than 16 bits can count",
-        ),
-        *(replace(case, kernels=(GROUPED,)) for case in stress_cases_of_tiles(groups=1)),
         Case(
             "counted",
             size(2, 16, 8, 8, 16, 3, 3, pad=(1, 1), groups=4),

@@ -383,32 +383,6 @@ PUZZLE = Puzzle(
             ),
         ),
         Case(
-            "tall_image",
-            dict(batch=1, C_in=257, H=259, W=1, C_out=2, F=1, M=257, N=2, K=261),
-            stress=True,
-            note="an input, and A, of more than 65,536 elements",
-        ),
-        Case(
-            "wide_image",
-            dict(batch=1, C_in=2, H=1, W=261, C_out=257, F=1, M=2, N=263, K=257),
-            stress=True,
-            note="a grad_output, and B, of more than 65,536 elements",
-        ),
-        Case(
-            "many_channels",
-            dict(batch=2, C_in=261, H=1, W=1, C_out=257, F=1),
-            kernels=(TF32,),
-            stress=True,
-            note="more weights than 16 bits can count",
-        ),
-        Case(
-            "large_C",
-            dict(M=259, N=257, K=2),
-            stress=True,
-            kernels=(HALF,),
-            note="more than 65,536 elements in C",
-        ),
-        Case(
             "counted",
             dict(batch=2, C_in=6, H=12, W=12, C_out=16, F=5, M=64, N=128, K=64),
             note="LeNet's second; 2 blocks of the product",

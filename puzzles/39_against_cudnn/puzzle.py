@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from harness.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
-from harness.course.conv_cases import column_sizes, ints, options, own_sizes, size, stress_cases_of_tiles
+from harness.course.conv_cases import column_sizes, ints, options, own_sizes, size
 from reference import conv
 
 FLOAT, TF32 = "conv2d_forward_float", "conv2d_forward_tf32"
@@ -33,7 +33,6 @@ def channels_last(a, d):
 
 WAIT = "wait_copies<STAGES - 2>();\n            __syncthreads();"
 COMMIT = "}\n        commit_copies();"
-FILTER_SLOT = "float* slot = &filters[to][row % BK][t / BK + i * FILTERS_APART];"
 PIXEL = "copy_async(&patches[to][first + y][lane + 32 * i], from + image[i], inside);"
 DOWN = "int down = c < C_in ? r * dilation_h : NOWHERE, right = s * dilation_w;"
 FIRST = "int s = first % S, r = first / S % R, c = first / (S * R);"
@@ -43,7 +42,6 @@ NUMBERS = """for (int i = 0; i < 8; i += 4) {
             }"""
 ADD = "sum[i][j] += p[i] * q[j];"
 PLACE = "(piece ^ row / 2 % PIECES)"
-COPIES_A = "copy4_async(slot, taps + i * APART * R * S * C_in, there, whole);"
 TAPS = "const float* taps = weights + ((top + first) * R * S + r * S + s) * C_in + 4 * four;"
 EXIST = "int exist = r < R ? min(C_in - 4 * four, 4) : 0;"
 LOAD_A = "ldmatrix_x4(a[m], &filters[step % STAGES][in_a + 16 * m * WORDS]);"
@@ -388,6 +386,7 @@ PUZZLE = Puzzle(
             ),
             launch=lambda d, t: Launch(grid(d, t), 32 * (t["BM"] // t["WM"]) * (t["BN"] // t["WN"])),
             reference=channels_last,
+            short=("R", "S"),
         ),
     ),
     dims=lambda d: {**column_sizes(d), **d},
@@ -416,6 +415,16 @@ PUZZLE = Puzzle(
             size(3, 5, 8, 7, 131, 3, 3, pad=(1, 1)),
             note="131 filters, 45 rows, 168 positions: 2 x 2 blocks",
         ),
+        *(
+            Case(
+                f"filter_{R}x{S}",
+                size(1, 1, R + 2, S + 1, 2, R, S),
+                kernels=(TF32,),
+                stress=True,
+                note="a long filter",
+            )
+            for R, S in ((257, 1), (1, 257))
+        ),
         Case(
             "own_sizes",
             note="sizes that belong to your file",
@@ -429,7 +438,6 @@ PUZZLE = Puzzle(
                 pad_w=pick(0, 1),
             ),
         ),
-        *stress_cases_of_tiles(),
         Case(
             "counted",
             size(2, 16, 8, 8, 128, 3, 3, pad=(1, 1)),

@@ -20,6 +20,7 @@ from ...course.declare import Case, Kernel, Puzzle
 from ...devices.child import Child
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
 from .. import gates, grade
+from ..derived import whole
 from ..runs import Setup, given
 from ..verdict import FAILED, PASSED, Verdict
 from . import alike, collectives, from_solution, texts
@@ -86,7 +87,7 @@ def repairs(
         return []
     if opener is None:
         from ...devices import confined_device as opener
-    puzzle = puzzle.drawn(verdict.seed)
+    puzzle = whole(puzzle, verdict.seed, tunables(source))
     written = written_out(source)
     search = Search(
         puzzle,

@@ -1,0 +1,294 @@
+"""Cases that follow from a declaration: every axis longer than 16 bits can count, and small and large values.
+
+A kernel that keeps an index in a short, or drops what is below 1e-5, is right in all cases of ordinary sizes
+and values. These run once, in the optimised build: what they show needs no check and no second order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, islice, product
+from math import gcd, prod
+
+import numpy as np
+
+from ..course.declare import Case, Kernel, Puzzle
+from ..course.inputs import Scaled, make_inputs
+from ..devices.launching import check_shape, triple
+from ..errors import BackwarpError
+from .compare import outputs_of, reference_arrays
+
+Dims = dict[str, int]
+
+#: lengths that an unsigned and a signed integer of 16 bits cannot count; multiples of 64
+LONG = 65_600, 32_832
+MOST_ELEMENTS = 1 << 20  # of the arrays of a case
+MOST_THREADS = 3 << 20  # of a launch, beyond which the shorter length is enough
+TRIED = 9  # an axis this long shows whether a case is possible
+FACTOR, OF_HALVES = 20, 5  # values are 2 to this power larger, or smaller; where there are arrays of float16
+SMALL = 4096  # elements
+DEGREES = 1, 2, 0  # in which an input is scaled; 2: a bias, which is added to products of two
+
+
+def whole(puzzle: Puzzle, seed: int, t: Mapping[str, int]) -> Puzzle:
+    """The puzzle as a file with this seed and these constants is graded: with the sizes it draws, and derived cases."""
+    drawn = puzzle.drawn(seed)
+    return replace(drawn, cases=(*drawn.cases, *long_cases(puzzle, t), *scaled_cases(puzzle)))
+
+
+def long_cases(puzzle: Puzzle, t: Mapping[str, int]) -> Iterator[Case]:
+    found: dict[tuple, list[str]] = {}
+    for kernel in puzzle.kernels:
+        for axis, dims in Axes(puzzle, kernel, t).long():
+            found.setdefault((axis, *sorted(dims.items())), []).append(kernel.name)
+    axes = [axis for axis, *_ in found]
+    for (axis, *dims), kernels in found.items():
+        name = f"long_{axis}" + f"_of_{kernels[0]}" * (axes.count(axis) > 1)
+        note = f"{axis} = {puzzle.full_dims(Case(axis, dict(dims)))[axis]:,}"
+        yield Case(name, dict(dims), note, kernels=tuple(kernels), stress=True, once=True)
+
+
+def scaled_cases(puzzle: Puzzle) -> Iterator[Case]:
+    groups: list[Scales] = []
+    for found in (scales for kernel in puzzle.kernels if (scales := scales_of(puzzle, kernel))):
+        if not any(group.joins(found) for group in groups):
+            groups.append(found)
+    for scales in groups:
+        own = f"_of_{scales.kernels[0]}" * (len(groups) > 1)
+        for size, power in (("small", -scales.power), ("large", scales.power)):
+            yield replace(
+                scales.base,
+                name=f"{size}_values{own}",
+                note=f"values about 2^{power}",
+                inputs={name: Scaled(power * degree) for name, degree in scales.inputs.items() if degree},
+                scale={name: 2.0 ** (power * degree) for name, degree in scales.outputs.items()},
+                kernels=tuple(scales.kernels),
+                once=True,
+                hidden=True,
+            )
+
+
+# -- long axes ---------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Axes:
+    """The axes of a kernel's arrays, and the cases in which they are long. t: the file's constants."""
+
+    puzzle: Puzzle
+    kernel: Kernel
+    t: Mapping[str, int]
+
+    @cached_property
+    def declared(self) -> list[Dims]:
+        cases = [c for c in self.puzzle.cases if self.kernel in self.puzzle.kernels_of(c)]
+        return [self.puzzle.full_dims(c) for c in cases]
+
+    @cached_property
+    def values(self) -> dict[str, list]:
+        """Every number that cases have, in all of them."""
+        names = dict.fromkeys(
+            n for c in self.puzzle.cases if self.kernel in self.puzzle.kernels_of(c) for n in c.dims
+        )
+        return {n: [d[n] for d in self.declared if n in d] for n in names}
+
+    @cached_property
+    def base(self) -> Dims:
+        """The least sizes that there may be; other numbers, such as factors, as in the first case."""
+        whole = {n: v for n, v in self.values.items() if isinstance(v[0], int)}
+        first = {n: v[0] for n, v in self.values.items()}
+        thin = first | {n: min(v) and gcd(*v) for n, v in whole.items()}
+        return thin if self.has_reference(thin) else first | {n: min(v) for n, v in whole.items()}
+
+    @cached_property
+    def blocks(self) -> tuple[Dims, Dims]:
+        """The smallest blocks of threads, with which there are the most, and the largest, with which the grid is least."""
+        shapes = {n: v for n, v in self.values.items() if n not in self.numbers and isinstance(v[0], int)}
+        return {n: gcd(*v) for n, v in shapes.items()}, {n: max(v) for n, v in shapes.items()}
+
+    @cached_property
+    def axes(self) -> dict[str, None]:
+        """Their names, with those that merged axes count through."""
+        arrays = [*self.kernel.arrays, *(a.apart for a in self.kernel.arrays)]
+        return dict.fromkeys(size for a in arrays for _, size in a.axes if isinstance(size, str))
+
+    @cached_property
+    def numbers(self) -> list[str]:
+        """What may be increased."""
+        known = self.axes.keys() | {n for k in self.puzzle.kernels for n in k.sizes}
+        return [n for n, v in self.base.items() if isinstance(v, int) and n in known]
+
+    @cached_property
+    def equal(self) -> list[tuple[str, str]]:
+        """What is equal in every case, as groups and channels of a depthwise convolution."""
+        return [(n, m) for n, m in combinations(self.numbers, 2) if self.always(n, m, lambda a, b: a == b)]
+
+    @cached_property
+    def divisors(self) -> list[tuple[str, str]]:
+        """(n, of): what is no axis, and divides several in every case, as groups divide both numbers of channels."""
+        axes = [n for n in self.axes if n in self.base]
+        found = {
+            n: [m for m in axes if self.always(n, m, lambda a, b: b % a == 0)]
+            for n in self.numbers
+            if n not in axes
+        }
+        return [(n, m) for n, of in found.items() if len(of) > 1 for m in of]
+
+    @cached_property
+    def fixed(self) -> dict[str, int]:
+        """Derived axes of the same length in every case, as the channels of a group of a depthwise convolution."""
+        found = {n: {d.get(n) for d in self.declared} for n in self.axes if n not in self.base}
+        return {n: min(sizes) for n, sizes in found.items() if len(sizes) == 1}
+
+    def always(self, n: str, m: str, holds: Callable[[int, int], bool]) -> bool:
+        """Whether two numbers are related in all cases, and not by chance."""
+        pairs = [(d.get(n), d.get(m)) for d in self.declared]
+        return all(a and b and holds(a, b) for a, b in pairs) and len({a for a, _ in pairs}) > 2
+
+    def long(self) -> Iterator[tuple[str, Dims]]:
+        done: set[str] = set(self.kernel.short)
+        for axis in dict.fromkeys([*self.axes, *(n for n, _ in self.divisors)]):
+            if axis not in done and (dims := self.least(axis)):
+                full = self.puzzle.full_dims(Case(axis, dims))
+                done |= {n for n, size in full.items() if size >= LONG[-1]}
+                yield axis, dims
+
+    def least(self, axis: str) -> Dims:
+        """The case with the least work in which an axis is long; {} if there is none."""
+        for extent, block in product(LONG, self.blocks):
+            for counts in ((0, 1), (2,)):
+                tried = [dims | block for dims in self.increased(axis, extent, counts)]
+                works = [self.work(dims, axis, extent) for dims in tried]
+                for _, i in sorted((work, -i) for i, work in enumerate(works) if work):
+                    small = next(islice(self.increased(axis, TRIED, counts), -i, None))
+                    if self.has_reference(small):
+                        return tried[-i]
+        return {}
+
+    def increased(self, axis: str, extent: int, counts: tuple[int, ...]) -> Iterator[Dims]:
+        """The base with an axis and so many other numbers increased; one also by half as much, as padding counts twice."""
+        own = self.base | ({axis: extent} if axis in self.base else {})
+        step = extent - self.base.get(axis, 0)
+        for count in counts:
+            for names in combinations([n for n in self.numbers if n != axis], count):
+                for more in (step, step // 2, -(-step // 2)) if count == 1 else (step,):
+                    yield own | {n: self.base[n] + more for n in names}
+
+    def work(self, dims: Dims, axis: str, extent: int) -> int:
+        """Of a kernel that looks at every input for every output; 0 if there is no such case."""
+        try:
+            full = self.puzzle.full_dims(Case(axis, dims))
+            sizes = {a: prod(a.shape(full)) for a in self.kernel.arrays}
+        except (ArithmeticError, ValueError):
+            return 0
+        related = (
+            all(full[m] % full[n] == 0 for n, m in self.divisors)
+            and all(full[n] == full[m] for n, m in self.equal)
+            and all(full[n] == size for n, size in self.fixed.items())
+        )
+        whole = all(dims[n] % gcd(*self.values[n]) == 0 for n in self.axes if n in dims)
+        fits = (
+            related and whole and full.get(axis, 0) >= extent and min(min(a.shape(full)) for a in sizes) > 0
+        )
+        if not fits or sum(sizes.values()) > MOST_ELEMENTS or any(0 < a.most < n for a, n in sizes.items()):
+            return 0
+        threads = threads_of(self.kernel, full, self.t)
+        if not threads or threads > MOST_THREADS and extent > LONG[-1]:
+            return 0
+        inputs, outputs = (sum(n for a, n in sizes.items() if a.is_output == out) for out in (False, True))
+        return max(inputs, 1) * outputs
+
+    def has_reference(self, dims: Dims) -> bool:
+        """Whether there is such a case at all: padding, for one, may have to be less than half of a window."""
+        case = Case("small", dims)
+        try:
+            full, arrays = self.puzzle.full_dims(case), make_inputs(self.puzzle, case, self.kernel)
+            self.kernel.reference(reference_arrays(arrays), dict(full))
+        except (ArithmeticError, ValueError, IndexError):
+            return False
+        return min(min(a.shape(full)) for a in self.kernel.arrays) > 0
+
+
+def threads_of(kernel: Kernel, dims: Dims, t: Mapping[str, int]) -> int:
+    """The threads of a launch of a file with these constants; 0 if no GPU accepts it."""
+    try:
+        launch = kernel.launch(dict(dims), t)
+        grid, block = triple(launch.grid, "grid"), triple(launch.block, "block")
+        check_shape(grid, block, launch.shared_mem)
+    except (BackwarpError, ArithmeticError, ValueError, TypeError):
+        return 0
+    return prod(grid) * prod(block)
+
+
+# -- small and large values --------------------------------------------------------------------------------
+
+
+@dataclass
+class Scales:
+    """The degrees in which inputs are scaled, and outputs with them. power: of two."""
+
+    base: Case
+    kernels: list[str]
+    inputs: dict[str, int]
+    outputs: dict[str, int]
+    power: int
+
+    def joins(self, other: Scales) -> bool:
+        """Whether another kernel's can be joined to these, which is done."""
+        if (self.base, self.power) != (other.base, other.power):
+            return False
+        both = ((self.inputs, other.inputs), (self.outputs, other.outputs))
+        if any(mine[n] != theirs[n] for mine, theirs in both for n in mine.keys() & theirs.keys()):
+            return False
+        self.kernels += other.kernels
+        self.inputs |= other.inputs
+        self.outputs |= other.outputs
+        return True
+
+
+def scales_of(puzzle: Puzzle, kernel: Kernel) -> Scales | None:
+    """None if no multiples of the inputs give multiples of the outputs, as with exponentials."""
+    if (base := base_of(puzzle, kernel)) is None:
+        return None
+    arrays, dims = make_inputs(puzzle, base, kernel), puzzle.full_dims(base)
+    power = OF_HALVES if any(a.dtype == "float16" for a in kernel.arrays) else FACTOR
+    floats = [name for name, a in arrays.items() if a.dtype.kind == "f" and a.any()]
+    arrays = reference_arrays(arrays)
+
+    def results(inputs: dict[str, int], power: int) -> dict[str, np.ndarray]:
+        scaled = {n: a * 2.0 ** (power * inputs[n]) if n in inputs else a for n, a in arrays.items()}
+        return outputs_of(kernel, kernel.reference(scaled, dict(dims)), dims)
+
+    plain = results({}, 0)
+    for degrees in sorted(product(DEGREES, repeat=len(floats)), key=lambda d: (d.count(0), d.count(2))):
+        inputs = dict(zip(floats, degrees))
+        small, large = results(inputs, -power), results(inputs, power)
+        outputs = {
+            name: degree
+            for name, values in plain.items()
+            for degree in (0, 1, 2)
+            if np.array_equal(large[name], values * 2.0 ** (power * degree))
+            and np.array_equal(small[name], values / 2.0 ** (power * degree))
+        }
+        if len(outputs) == len(plain) and any(outputs.values()):
+            return Scales(base, [kernel.name], inputs, outputs, power)
+    return None
+
+
+def base_of(puzzle: Puzzle, kernel: Kernel) -> Case | None:
+    """The largest of the small cases with random values; one of all kernels, if there is any."""
+    fits = [
+        c
+        for c in puzzle.cases
+        if kernel in puzzle.kernels_of(c) and (c.values, c.check) == ("normal", "reference")
+    ]
+    plain = [c for c in fits if not (c.inputs or c.special or c.stress or c.hidden or c.draw)]
+    small = [c for c in plain if size_of(puzzle, c) <= SMALL] or plain[:1]
+    return max(small, key=lambda c: (not c.kernels, size_of(puzzle, c)), default=None)
+
+
+def size_of(puzzle: Puzzle, case: Case) -> int:
+    dims = puzzle.full_dims(case)
+    return sum(prod(a.shape(dims)) for k in puzzle.kernels_of(case) for a in k.arrays)

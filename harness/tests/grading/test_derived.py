@@ -1,0 +1,77 @@
+"""Derived cases: every axis is long in one, and values are small and large where outputs follow them."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.course.checkout import Course
+from harness.course.cuda_values import tunables
+from harness.grading.derived import LONG, MOST_ELEMENTS, Axes, whole
+from harness.grading.grade import Options, grade_file
+from harness.maintain.check_cases import SMALL
+
+COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+#: exponentials, and arrays of whole numbers
+NEVER_SCALED = {"softmax_cross_entropy_forward", "softmax_cross_entropy_backward", "predict_sectors"}
+
+
+def graded_as(puzzle):
+    return whole(puzzle, 1, tunables(puzzle.solution_path.read_text(encoding="utf-8")))
+
+
+def test_every_axis_of_every_puzzle_is_longer_than_16_bits_can_count():
+    missing = set()
+    for id in COURSE.ids():
+        puzzle = graded_as(COURSE.load(id))
+        for kernel in puzzle.kernels:
+            cases = [c for c in puzzle.cases if c.once and c.stress and kernel in puzzle.kernels_of(c)]
+            dims = [puzzle.full_dims(c) for c in cases]
+            longest = {n: max(d[n] for d in dims if n in d) for d in dims for n in d}
+            assert all(sum(prod(a.shape(d)) for a in kernel.arrays) <= MOST_ELEMENTS for d in dims)
+            axes = Axes(puzzle, kernel, {}).axes
+            short = {axis for axis in axes if longest.get(axis, 0) < 1 << 15} - {*kernel.short}
+            missing |= {axis for axis in short if not {axis, f"{puzzle.number} {axis}"} & SMALL}
+            few = {axis: longest[axis] for axis in axes if 1 << 15 <= longest.get(axis, 0) < LONG[0]}
+            assert not few or puzzle.number not in ("01", "02", "07", "09", "13", "20", "26")
+    assert not missing
+
+
+def test_every_kernel_whose_outputs_follow_its_inputs_gets_small_and_large_ones():
+    missing = set()
+    for id in COURSE.ids():
+        puzzle = graded_as(COURSE.load(id))
+        scaled = {k.name for c in puzzle.cases if c.scale for k in puzzle.kernels_of(c)}
+        missing |= {k.name for k in puzzle.kernels} - scaled
+    assert missing == NEVER_SCALED
+
+
+SUM = "sum += A[row * K + k] * B[k * N + col];"
+#: (puzzle, text, its replacement, the case that shows it)
+WRONG = [
+    ("02", "int row = b", "short row = b", "long_M"),
+    ("02", "int row = b", "unsigned short row = b", "long_M"),
+    ("02", "int col = b", "unsigned short col = b", "long_N"),
+    ("02", "for (int k", "for (unsigned short k", "long_K"),
+    ("02", SUM, f"float t = {SUM[7:-1]}; if (fabsf(t) > 1e-6f) sum += t;", "small_values"),
+    ("02", SUM, f"{SUM} sum = fminf(sum, 1e9f);", "large_values"),
+    ("25", "int column =", "short column =", "long_columns"),
+    ("11", "float slope = gradient[i]", "float slope = fminf(gradient[i], 20.0f)", "large_values"),
+]
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize(("number", "old", "new", "case"), WRONG)
+def test_what_only_such_cases_show_is_wrong(tmp_path, number, old, new, case):
+    puzzle = COURSE.load(COURSE.resolve(number))
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    (tmp_path / "kernel.cu").write_text(text.replace(old, new), encoding="utf-8")
+    verdict = grade_file(puzzle, tmp_path / "kernel.cu", Options("cpu"))
+    failed = [c.name for c in verdict.cases if c.status == "failed"]
+    assert case in failed and not verdict.passed
+    if case.endswith("values"):
+        assert any("Every case with ordinary values is right" in line for line in verdict.lines)
