@@ -111,7 +111,8 @@ class Case:
     """One set of sizes and inputs.
 
     dims: sizes, and the values of Float parameters. draw(pick) -> dims: sizes drawn for each seed, see
-    Puzzle.drawn; until then `dims` are those of seed 0. values: "normal", or "integers" (small integers,
+    Puzzle.drawn; until then `dims` are those of seed 0. again(pick) -> dims:
+    other sizes, drawn for each seed, with which the gates of this case are counted once more. values: "normal", or "integers" (small integers,
     exact in float32, compared for equality). inputs: values by array name, exact or as `Array.values`. check:
     "reference", or "gradient" (the expected values are finite differences, see Gradient). kernels: their
     names, if not all kernels take part.
@@ -134,6 +135,7 @@ class Case:
     once: bool = False
     scale: Mapping[str, float] = field(default_factory=dict)
     draw: Callable[[Pick], dict[str, int]] | None = None
+    again: Callable[[Pick], dict[str, int]] | None = None
 
     def __post_init__(self) -> None:
         if self.draw and not self.dims:
@@ -147,10 +149,15 @@ class Case:
 
     def drawn(self, seed: int) -> Case:
         """The case with the sizes drawn for a seed; itself if its sizes are fixed."""
-        if not self.draw:
-            return self
+        return replace(self, dims=self._sizes(self.draw, seed)) if self.draw else self
+
+    def counted_again(self, seed: int) -> Case:
+        """The case with the sizes with which gates are counted once more; itself if there are none."""
+        return replace(self, dims=self.dims | self._sizes(self.again, seed)) if self.again else self
+
+    def _sizes(self, draw: Callable[[Pick], dict[str, int]], seed: int) -> dict[str, int]:
         rng = random.Random(f"{seed} {self.name}")
-        return replace(self, dims=self.draw(lambda low, high, step=1: rng.randrange(low, high + 1, step)))
+        return draw(lambda low, high, step=1: rng.randrange(low, high + 1, step))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,12 @@ from collections.abc import Callable, Iterable
 from .declare import Gate, ceil_div
 
 
+def in_tiles(products: Iterable[tuple[int, int, int]], side: int = 16) -> tuple[int, int]:
+    """The number of blocks, and of the pairs of tiles they fill together."""
+    found = [(ceil_div(m, side) * ceil_div(n, side), ceil_div(k, side)) for m, n, k in products]
+    return sum(blocks for blocks, _ in found), sum(blocks * depth for blocks, depth in found)
+
+
 def tile_limits(
     case: str,
     kernel: str,
@@ -23,9 +29,7 @@ def tile_limits(
     limits itself."""
 
     def steps(d: dict[str, int], side: int) -> tuple[int, int]:
-        """The number of blocks, and of the pairs of tiles they fill together."""
-        found = [(ceil_div(m, side) * ceil_div(n, side), ceil_div(k, side)) for m, n, k in products(d)]
-        return sum(blocks for blocks, _ in found), sum(blocks * depth for blocks, depth in found)
+        return in_tiles(products(d), side)
 
     def warps(side: int) -> int:
         return ceil_div(side * side, 32)

@@ -181,7 +181,7 @@ class Axes:
         try:
             full = self.puzzle.full_dims(Case(axis, dims))
             sizes = {a: prod(a.shape(full)) for a in self.kernel.arrays}
-        except (ArithmeticError, ValueError):
+        except (ArithmeticError, ValueError, KeyError):
             return 0
         related = (
             all(full[m] % full[n] == 0 for n, m in self.divisors)
@@ -206,7 +206,7 @@ class Axes:
         try:
             full, arrays = self.puzzle.full_dims(case), make_inputs(self.puzzle, case, self.kernel)
             self.kernel.reference(reference_arrays(arrays), dict(full))
-        except (ArithmeticError, ValueError, IndexError):
+        except (ArithmeticError, ValueError, LookupError):
             return False
         return min(min(a.shape(full)) for a in self.kernel.arrays) > 0
 

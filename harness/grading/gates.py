@@ -41,7 +41,7 @@ class Measure:
     """The result of a gate. line: the line of the file that costs most, 0 if none stands out; line_share: its share,
     of what is called `of`.
 
-    idea: the puzzle is about this gate, which has its own sentence. larger: counted with larger sizes than
+    idea: the puzzle is about this gate, which has its own sentence. elsewhere: counted with other sizes than
     the case's.
     """
 
@@ -57,7 +57,7 @@ class Measure:
     says: str
     hint: int
     idea: bool = True
-    larger: bool = False
+    elsewhere: bool = False
     of: str = "it"
 
     @property
@@ -102,36 +102,23 @@ def count(
     return [try_kernel(puzzle, case, kernel, setup, t, seed, Patience()) for case, kernel in pairs]
 
 
-#: sizes that all costs are proportional to
-GROWING = ("batch", "M", "rows")
-
-
-def grown(case: Case, factor: int) -> Case:
-    return replace(case, dims={n: size * factor if n in GROWING else size for n, size in case.dims.items()})
-
-
 def measure(puzzle: Puzzle, setup: Setup, t: Tunables, seed: int) -> list[Measure]:
     """All gates of a puzzle, in the order declared.
 
-    If all pass, they are counted again with larger sizes, and those that fail then are appended: a kernel
-    that recognises a case by its sizes is fast only there. setup: a counting device, with the file compiled
-    for it. Errors: NotCounted.
+    If all pass, they are counted again with the sizes that the cases draw for it, and those that fail then are
+    appended: a kernel that recognises a case by its sizes is fast only there. setup: a counting device, with
+    the file compiled for it. Errors: NotCounted.
     """
     found = measured(puzzle, setup, t, seed)
-    counted = {m.case for m in found}
-    times = 2 + seed % 2
-    cases = tuple(grown(case, times) if case.name in counted else case for case in puzzle.cases)
-    if cases == puzzle.cases or not all(m.passed for m in found):
+    cases = tuple(case.counted_again(seed) for case in puzzle.cases)
+    if not all(m.passed for m in found) or all(a is b for a, b in zip(cases, puzzle.cases)):
         return found
-    larger = measured(replace(puzzle, cases=cases), setup, t, seed, times)
-    return found + [replace(m, larger=True, below=None) for m in larger if not m.passed]
+    others = measured(replace(puzzle, cases=cases), setup, t, seed)
+    return found + [replace(m, elsewhere=True, below=None) for m in others if not m.passed]
 
 
-def measured(
-    puzzle: Puzzle, setup: Setup, t: Tunables, seed: int, times: int = 1, wrong: bool = False
-) -> list[Measure]:
-    """All gates in their cases, at `times` the sizes that the gates were declared for. wrong: of a kernel whose results
-    may be wrong."""
+def measured(puzzle: Puzzle, setup: Setup, t: Tunables, seed: int, wrong: bool = False) -> list[Measure]:
+    """All gates in their cases. wrong: of a kernel whose results may be wrong."""
     counted: dict[tuple[str, str], dict] = {}
     found = []
     for gate in gates_of(puzzle):
@@ -144,7 +131,7 @@ def measured(
                     raise NotCounted(outcome)
                 counted[case.name, kernel.name] = outcome.counters
         launches = [counted[case.name, kernel.name] for case, kernel in pairs]
-        found.append(weigh(gate, puzzle, pairs[0][0], t, c.add(*launches), times))
+        found.append(weigh(gate, puzzle, pairs[0][0], t, c.add(*launches)))
     return found
 
 
@@ -159,12 +146,10 @@ def noted(m: Measure, puzzle: Puzzle, setup: Setup, t: Tunables, seed: int) -> l
         setup.device.keep_requests = 0
 
 
-def weigh(gate: Gate, puzzle: Puzzle, case: Case, t: Tunables, counters: dict, times: int = 1) -> Measure:
-    """A gate applied to the total cost of its kernels in a case. times: see `measured`."""
+def weigh(gate: Gate, puzzle: Puzzle, case: Case, t: Tunables, counters: dict) -> Measure:
+    """A gate applied to the total cost of its kernels in a case."""
     what = quantity(gate.quantity)
     value, most = what.value(counters), gate.limit(puzzle.full_dims(case), t)
-    if isinstance(value, int) and not callable(gate.most):  # a count, not a ratio
-        most *= times
     # where what is wasted decides, the line that wastes most
     wasteful = what.waste and value > most >= value - what.waste(counters)
     cost, of = (what.waste, what.of_waste) if wasteful else (what.of_line, what.of)
@@ -218,8 +203,8 @@ def explain(m: Measure, source: str, requests: Sequence[c.Request] = ()) -> list
         lines += source_line(m.line, rows[m.line - 1])[:1] if m.line <= len(rows) else []
         if m.quantity == "local_bytes" and m.line <= len(rows) and "printf" in rows[m.line - 1]:
             return [*lines, "printf takes its arguments from local memory: take it out."]
-    if m.larger:
-        lines.append(f"It passes with the sizes of {m.case} itself, but it has to pass with larger ones too.")
+    if m.elsewhere:
+        lines.append(f"It passes with the sizes of {m.case} itself, but it has to pass with others too.")
     # a puzzle that is about conflicts does not give away the length of a row
     known = not (m.idea and "conflict" in m.quantity)
     return [*lines, known and costs.reason(m.quantity, m.line, source, requests, m.value - m.most) or m.says]

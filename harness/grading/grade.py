@@ -248,7 +248,7 @@ def through_gates(
         try:
             measures = gates.measure(puzzle, setup, tunables(source), options.seed)
         except gates.NotCounted as stop:
-            own = stop.outcome.case  # perhaps with larger sizes than the puzzle's
+            own = stop.outcome.case  # perhaps with other sizes than the puzzle's
             cases = tuple(own if case.name == own.name else case for case in puzzle.cases)
             return conclude(replace(puzzle, cases=cases), source, [stop.outcome], [], verdict)
         failed = [m for m in measures if not m.passed]

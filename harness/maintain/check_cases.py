@@ -11,12 +11,17 @@ from ..course.cuda_values import tunables
 from ..course.declare import Kernel, Puzzle
 from ..course.inputs import make_inputs
 from ..course.stubs import solution_lines, stub_text
+from ..grading import gates
 from ..grading.compare import expectations
 from ..grading.derived import whole
 from ..grading.runs import in_order
 
 #: axes that cannot be long: sides of square filters, and what has to fit in shared or constant memory
 SMALL = {"F", "24 C_in", "24 C_out", "33 R", "33 S", "33 W", "33 C_group"}
+
+
+#: axes that stay the same where gates are counted again: the sums of a thread are those of the largest filter
+SAME = {"22": {"F"}}
 
 
 def tasks(puzzle: Puzzle) -> Iterator[str]:
@@ -53,6 +58,7 @@ def flat(text: str) -> str:
 
 def cases(puzzle: Puzzle) -> Iterator[str]:
     yield from drawn(puzzle)
+    yield from counted(puzzle)
     if puzzle.kernels:
         for check in (coverage, large, spread):
             yield from check(puzzle)
@@ -96,6 +102,22 @@ def drawn(puzzle: Puzzle) -> Iterator[str]:
     yield from (
         f"there is no case that draws sizes for {k.name}" for k in puzzle.kernels if k.name not in named
     )
+
+
+def counted(puzzle: Puzzle) -> Iterator[str]:
+    """Where there are limits, a file is counted with two sizes of every axis: one that is fast only at the sizes of a case is
+    not fast."""
+    for name in dict.fromkeys(gate.case for gate in puzzle.gates):
+        case = next(c for c in puzzle.cases if c.name == name)
+        if case.again is None:
+            yield f"the gates of {name} are counted with its sizes alone: Case(..., again=lambda pick: dict(n=pick(300, 3000)))"
+            continue
+        gated = {k for gate in puzzle.gates if gate.case == name for k in gates.names(gate, puzzle)}
+        axes = {size for k in gated for a in puzzle.kernel(k).arrays for _, size in a.apart.axes}
+        others = [case.counted_again(seed).dims for seed in range(12)]
+        for axis in axes & case.dims.keys() - SAME.get(puzzle.number, set()):
+            if any(dims[axis] == case.dims[axis] for dims in others):
+                yield f"the gates of {name} are counted again with the same {axis}"
 
 
 def large(puzzle: Puzzle) -> Iterator[str]:

@@ -322,7 +322,12 @@ PUZZLE = Puzzle(
             note="from NHWC to NCHW: rows are pixels, columns channels",
         ),
         Case("lenet_conv2", dict(batch=2, C=6, H=12, W=12, K=16, R=5, S=5), note="LeNet's second layer"),
-        Case("many_blocks", dict(batch=2, C=32, H=16, W=12, K=32, R=3, S=3), note="for `backwarp profile`"),
+        Case(
+            "many_blocks",
+            dict(batch=2, C=32, H=16, W=12, K=32, R=3, S=3),
+            note="for `backwarp profile`",
+            again=lambda pick: dict(batch=3, C=8 * pick(5, 7), H=4 * pick(5, 7), W=4 * pick(4, 6)),
+        ),
         Case(
             "own_sizes",
             note="sizes drawn from your file's text",

@@ -302,7 +302,14 @@ PUZZLE = Puzzle(
                 threads=pick(20, 140),
             ),
         ),
-        Case("counted", dict(batch=4, C_out=32, H_out=8, W_out=16), note="the case of the gates"),
+        Case(
+            "counted",
+            dict(batch=4, C_out=32, H_out=8, W_out=16),
+            note="the case of the gates",
+            again=lambda pick: dict(
+                batch=pick(5, 7), C_out=pick(33, 47), H_out=4 * pick(3, 5), W_out=8 * pick(3, 5)
+            ),
+        ),
     ),
     mistakes=MISTAKES,
     gates=(

@@ -261,7 +261,14 @@ PUZZLE = Puzzle(
                 threads=32 * pick(1, 3),
             ),
         ),
-        Case("counted", dict(batch=2, C_in=4, H=6, W=34, C_out=4, F=3), note="the case of the gates"),
+        Case(
+            "counted",
+            dict(batch=2, C_in=4, H=6, W=34, C_out=4, F=3),
+            note="the case of the gates",
+            again=lambda pick: dict(
+                batch=3, C_in=pick(5, 6), C_out=pick(5, 6), F=(F := pick(2, 4, 2)), H=F + pick(5, 6), W=F + 63
+            ),
+        ),
     ),
     mistakes=MISTAKES,
     gates=(

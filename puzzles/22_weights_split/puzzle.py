@@ -380,6 +380,7 @@ PUZZLE = Puzzle(
             "counted",
             dict(batch=4, C_in=6, H=12, W=12, C_out=2, F=5),
             note="LeNet's second, 2 of 16 channels: the case of the gates",
+            again=lambda pick: dict(batch=6, C_in=pick(3, 5), C_out=pick(3, 4), H=20, W=20, parts=3),
         ),
     ),
     mistakes=MISTAKES,
@@ -395,7 +396,7 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "global_load_requests",
-            3100,
+            lambda d: 1.076 * loads(d),
             case="counted",
             kernels=(PARTIAL,),
             below=4800,
@@ -405,7 +406,7 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "global_bytes",
-            650_000,
+            lambda d: 32 * (4 + 7.7 * d["F"]) * loads(d) / (d["F"] + 1),
             case="counted",
             kernels=(PARTIAL,),
             below=796_032,

@@ -288,6 +288,7 @@ PUZZLE = Puzzle(
             dict(batch=2, n_in=256, n_out=120),
             note="LeNet's third; it is counted",
             kernels=(FORWARD,),
+            again=lambda pick: dict(batch=pick(3, 4), n_in=32 * pick(9, 11), n_out=pick(60, 110)),
         ),
     ),
     mistakes=MISTAKES,
@@ -304,7 +305,7 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "global_bytes",
-            560_000,
+            lambda d: 1.14 * 4 * 2 * d["batch"] * d["n_out"] * d["n_in"],
             kernels=(FORWARD,),
             case="fc_fw_lenet_256_120",
             below=2_033_536,

@@ -253,13 +253,23 @@ PUZZLE = Puzzle(
             "conv_fw_lenet_conv1",
             dict(batch=4, C_in=1, H=28, W=28, C_out=6, F=5),
             note="LeNet's first; this one is counted",
+            again=lambda pick: dict(
+                batch=pick(2, 3),
+                C_in=pick(2, 3),
+                C_out=pick(7, 9),
+                F=(F := pick(3, 4)),
+                H=F + 8 * pick(4, 5) - 1,
+                W=F + 31,
+            ),
         ),
     ),
     mistakes=MISTAKES,
     gates=(
         Gate(
             "global_bytes",
-            300_000,
+            lambda d: (
+                4 * d["batch"] * d["C_out"] * (d["H_out"] * d["W_out"] + 3.25 * d["C_in"] * d["H"] * d["W"])
+            ),
             case="conv_fw_lenet_conv1",
             below=2_239_488,
             hint=1,
@@ -278,9 +288,9 @@ PUZZLE = Puzzle(
         ),
         *Gate.limits(
             "conv_fw_lenet_conv1",
-            global_requests=lambda d: 6 * warps(d),
-            global_requests_busiest=lambda d: 8 * warps(d) / d["HEIGHT"],
-            shared_wavefronts=lambda d: 1.15 * warps(d) * d["C_in"] * d["F"] ** 2,
+            global_requests=lambda d: (4 * d["C_in"] + 2) * warps(d),
+            global_requests_busiest=lambda d: (6 * d["C_in"] + 2) * warps(d) / d["HEIGHT"],
+            shared_wavefronts=lambda d: warps(d) * d["C_in"] * (1.05 * d["F"] ** 2 + 3),
             flops=lambda d: 1.05 * 2 * 32 * warps(d) * d["C_in"] * d["F"] ** 2,
         ),
     ),

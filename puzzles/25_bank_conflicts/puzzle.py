@@ -200,7 +200,12 @@ PUZZLE = Puzzle(
             note="sizes drawn from your file's text",
             draw=lambda pick: dict(rows=pick(33, 90), columns=pick(33, 90)),
         ),
-        Case("counted", dict(rows=64, columns=96), note="3 x 2 full tiles; this one is counted"),
+        Case(
+            "counted",
+            dict(rows=64, columns=96),
+            note="3 x 2 full tiles; this one is counted",
+            again=lambda pick: dict(rows=32 * pick(3, 5), columns=32 * pick(4, 6)),
+        ),
     ),
     mistakes=MISTAKES,
     gates=(

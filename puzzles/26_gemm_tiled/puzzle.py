@@ -202,7 +202,12 @@ PUZZLE = Puzzle(
             note="sizes drawn from your file's text",
             draw=lambda pick: dict(M=pick(17, 60), N=pick(17, 60), K=pick(17, 60)),
         ),
-        Case("counted", dict(M=64, N=64, K=64), note="4 x 4 blocks, 4 pairs of tiles; this one is counted"),
+        Case(
+            "counted",
+            dict(M=64, N=64, K=64),
+            note="4 x 4 blocks, 4 pairs of tiles; this one is counted",
+            again=lambda pick: dict(M=64 * pick(2, 3), N=64 * pick(2, 3), K=32 * pick(3, 4)),
+        ),
     ),
     mistakes=MISTAKES,
     gates=(

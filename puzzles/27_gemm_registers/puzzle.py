@@ -227,7 +227,12 @@ PUZZLE = Puzzle(
             note="sizes drawn from your file's text",
             draw=lambda pick: dict(M=pick(65, 140), N=pick(65, 140), K=pick(9, 40)),
         ),
-        Case("counted", dict(M=64, N=128, K=64), note="2 blocks, 8 pairs of tiles; this one is counted"),
+        Case(
+            "counted",
+            dict(M=64, N=128, K=64),
+            note="2 blocks, 8 pairs of tiles; this one is counted",
+            again=lambda pick: dict(M=64 * pick(2, 3), N=256, K=16 * pick(5, 7)),
+        ),
     ),
     mistakes=MISTAKES,
     gates=(

@@ -243,6 +243,9 @@ PUZZLE = Puzzle(
             "counted",
             column_case(2, 16, 8, 8, 3, 3, pad=(1, 1)),
             note="144 x 128 elements from 16 x 128 pixels; this one is counted",
+            again=lambda pick: column_case(
+                3, pick(9, 13), 4 * pick(3, 4), 16, 5, S := pick(5, 7, 2), pad=(2, S // 2)
+            ),
         ),
     ),
     mistakes=MISTAKES,

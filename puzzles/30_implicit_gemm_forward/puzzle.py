@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from harness.course.conv_cases import column_sizes, ints, options, own_sizes, size
-from harness.course.tile_limits import tile_limits
+from harness.course.tile_limits import in_tiles, tile_limits
 from reference import conv
 
 KERNEL = "implicit_gemm_forward"
@@ -178,6 +178,12 @@ MISTAKES = (
     ),
 )
 
+
+def product(d):
+    """Rows, columns and depth."""
+    return [(d["C_out"], d["width"], d["rows"])]
+
+
 PUZZLE = Puzzle(
     title="Implicit GEMM, forward",
     part=4,
@@ -245,6 +251,7 @@ PUZZLE = Puzzle(
             "counted",
             size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),
             note="2 x 4 blocks, 9 pairs of tiles; this one is counted",
+            again=lambda pick: size(2, pick(7, 10), 4, 16, 64, 5, S := pick(5, 7, 2), pad=(2, S // 2)),
         ),
     ),
     mistakes=MISTAKES,
@@ -261,7 +268,7 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "global_bytes",
-            160_000,
+            lambda d: 1.03 * 4 * (512 * in_tiles(product(d))[1] + d["C_out"] * d["width"]),
             case="counted",
             below=226_304,
             hint=2,
@@ -276,7 +283,7 @@ PUZZLE = Puzzle(
             says="Lanes that want different words of one bank wait for each other (puzzle 25): the thread's x should "
             "be the last index.",
         ),
-        *tile_limits("counted", KERNEL, lambda d: [(d["C_out"], d["width"], d["rows"])]),
+        *tile_limits("counted", KERNEL, product),
     ),
     hints=(
         "Take your kernel of puzzle 26 and call its matrices by their new names: A is the weights, C_out x "

@@ -6,7 +6,7 @@ import numpy as np
 
 from harness.course import Case, Gate, Gradient, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from harness.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
-from harness.course.tile_limits import tile_limits
+from harness.course.tile_limits import in_tiles, tile_limits
 from reference import conv
 
 KERNEL = "conv2d_backward_input"
@@ -313,6 +313,7 @@ PUZZLE = Puzzle(
             "counted",
             size(1, 32, 16, 16, 16, 3, 3, stride=(2, 2), pad=(1, 1)),
             note="the usual 3 x 3, stride 2, padding 1: the case of the gates",
+            again=lambda pick: size(2, 48, 8, 32, 8 * pick(3, 4), 5, 5, stride=(2, 2), pad=(2, 2)),
         ),
     ),
     mistakes=MISTAKES,
@@ -328,7 +329,8 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "global_bytes",
-            550_000,
+            # the sectors of what lies a stride apart, three times what is in them
+            lambda d: 3.05 * 4 * (512 * in_tiles(dense(d))[1] + d["batch"] * d["C_in"] * d["H"] * d["W"]),
             case="counted",
             below=2_293_760,
             hint=2,

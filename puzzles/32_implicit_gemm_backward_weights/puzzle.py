@@ -404,6 +404,7 @@ PUZZLE = Puzzle(
             "counted",
             size(2, 3, 12, 12, 16, 5, 5),
             note="LeNet's second layer, 3 of 6 channels, 2 images: the case of the gates",
+            again=lambda pick: size(3, pick(4, 6), 10, 18, 32, 3, 3, splits=3),
         ),
     ),
     mistakes=MISTAKES,

@@ -397,6 +397,7 @@ PUZZLE = Puzzle(
             size(2, 4, 16, 16, 8, 3, 3, stride=(1, 2), pad=(1, 1), groups=4),
             note="two filters for each channel: the case of the gates",
             kernels=(DEPTHWISE,),
+            again=lambda pick: size(3, 6, pick(18, 21), 32, 18, 5, 5, stride=(1, 2), pad=(2, 2), groups=6),
         ),
         Case(
             "large_image",
@@ -422,6 +423,7 @@ PUZZLE = Puzzle(
             size(2, 16, 8, 8, 16, 3, 3, pad=(1, 1), groups=4),
             note="4 groups of 4 channels and 4 filters: the case of the gates",
             kernels=(GROUPED,),
+            again=lambda pick: size(3, 24, 4, 16, 24, 5, 5, pad=(2, 2), groups=3),
         ),
     ),
     mistakes=MISTAKES,

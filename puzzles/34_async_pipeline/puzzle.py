@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from harness.course.conv_cases import column_sizes, ints, options, own_sizes, size
-from harness.course.tile_limits import tile_limits
+from harness.course.tile_limits import in_tiles, tile_limits
 from reference import conv
 
 KERNEL = "implicit_gemm_async"
@@ -217,6 +217,12 @@ MISTAKES = (
     ),
 )
 
+
+def product(d):
+    """Rows, columns and depth."""
+    return [(d["C_out"], d["width"], d["rows"])]
+
+
 PUZZLE = Puzzle(
     title="Asynchronous pipeline",
     part=4,
@@ -277,6 +283,7 @@ PUZZLE = Puzzle(
             "counted",
             size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),
             note="2 x 4 blocks, 9 steps, as in puzzle 30; this one is counted",
+            again=lambda pick: size(2, pick(7, 10), 4, 16, 64, 5, S := pick(5, 7, 2), pad=(2, S // 2)),
         ),
     ),
     mistakes=MISTAKES,
@@ -301,7 +308,7 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "barriers",
-            700,
+            lambda d: 1.215 * 8 * in_tiles(product(d))[1],
             case="counted",
             below=1152,
             hint=2,
@@ -310,7 +317,7 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "integer_divisions",
-            32_768,
+            lambda d: 16 * 256 * in_tiles(product(d))[0],
             case="counted",
             below=62_592,
             hint=3,
@@ -323,7 +330,7 @@ PUZZLE = Puzzle(
             async_copies_idle=lambda d: 2 * 2 * d["C_out"] * d["width"],
             async_copies=lambda d: 1.75 * 2 * d["C_out"] * d["width"] * d["rows"] / (16 * 32),
         ),
-        *tile_limits("counted", KERNEL, lambda d: [(d["C_out"], d["width"], d["rows"])], but="barriers"),
+        *tile_limits("counted", KERNEL, product, but="barriers"),
     ),
     hints=(
         "Begin with your kernel of puzzle 30. Its tiles get one more index in front, the number of the "

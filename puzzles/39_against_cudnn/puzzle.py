@@ -442,6 +442,7 @@ PUZZLE = Puzzle(
             "counted",
             size(2, 16, 8, 8, 128, 3, 3, pad=(1, 1)),
             note="one full block; this one is counted",
+            again=lambda pick: size(1, 4 * pick(2, 3), 4, 32, 256, 5, 5, pad=(2, 2)),
         ),
     ),
     mistakes=MISTAKES,

@@ -167,32 +167,28 @@ def test_what_no_kernel_needs_has_a_gate_wherever_something_is_counted(tmp_path,
     assert graded(tmp_path, source, own, gate(name, 10**9)).passed  # as the puzzle says otherwise
 
 
-def test_a_kernel_that_knows_the_case_is_not_fast(tmp_path):
-    """The sizes that the file's seed draws are counted too."""
-    puzzle, path = COURSE.load("26_gemm_tiled"), tmp_path / "kernel.cu"
-    gated = replace(puzzle, cases=tuple(c for c in puzzle.cases if c.name == "counted"))
-    text = puzzle.solution_path.read_text()
-    path.write_text(
-        text.replace(
-            "    float sum = 0.0f;\n",
-            """    float sum = 0.0f;
-    if (M != 64) {
-        for (int k = 0; k < K; k++) sum += A[row * K + k] * B[k * N + col];
-        C[row * N + col] = sum;
+SLOW_26 = """    float sum = 0.0f;
+    if (CONDITION) {
+        for (int k = 0; k < K && row < M && col < N; k++) sum += A[row * K + k] * B[k * N + col];
+        if (row < M && col < N) C[row * N + col] = sum;
         return;
     }
-""",
-        )
-    )
-    for seed, rows, moved in ((0, 128, "2.03"), (1, 192, "2.03")):
+"""
+
+
+@pytest.mark.parametrize("condition", ["M != 64", "N != 64", "K != 64"])
+def test_a_kernel_that_knows_the_case_is_not_fast(tmp_path, condition):
+    """The sizes that the file's seed draws are counted too."""
+    puzzle, path = COURSE.load("26_gemm_tiled"), tmp_path / "kernel.cu"
+    (case,) = (c for c in puzzle.cases if c.name == "counted")
+    gated, text = replace(puzzle, cases=(case,)), puzzle.solution_path.read_text()
+    path.write_text(text.replace("    float sum = 0.0f;\n", SLOW_26.replace("CONDITION", condition)))
+    for seed in (0, 1):
         verdict = grade_file(gated, path, Options("cpu", seed))
-        assert (verdict.kind, verdict.dims["M"]) == ("slow", rows)
-        assert verdict.lines[0].startswith(
-            f"matmul: {moved} bytes of global memory moved per FLOP, target at most 0.3"
-        )
+        assert (verdict.kind, verdict.dims) == ("slow", case.counted_again(seed).dims)
+        assert "bytes of global memory moved per FLOP, target at most 0.3" in verdict.lines[0]
         assert (
-            "It passes with the sizes of counted itself, but it has to pass with larger ones too."
-            in verdict.lines
+            "It passes with the sizes of counted itself, but it has to pass with others too." in verdict.lines
         )
     path.write_text(text)
     passed = grade_file(gated, path, Options("cpu", 1))
@@ -211,12 +207,12 @@ def test_what_a_kernel_prints_costs_local_memory(tmp_path):
     )
 
 
-def test_a_kernel_may_be_wrong_with_larger_sizes_alone(tmp_path):
+def test_a_kernel_may_be_wrong_with_other_sizes_alone(tmp_path):
     puzzle, path = COURSE.load("26_gemm_tiled"), tmp_path / "kernel.cu"
     path.write_text(puzzle.solution_path.read_text().replace("float sum = 0.0f;", "float sum = M > 100;"))
     gated = replace(puzzle, cases=tuple(c for c in puzzle.cases if c.name == "counted"))
     verdict = grade_file(gated, path, Options("cpu", 0))
-    assert (verdict.kind, verdict.case, verdict.dims["M"]) == ("wrong", "counted", 128)
+    assert (verdict.kind, verdict.case) == ("wrong", "counted") and verdict.dims["M"] > 100
 
 
 def test_what_is_counted_is_told_of_the_case_of_the_gates(tmp_path):
