@@ -45,7 +45,7 @@ def long_cases(puzzle: Puzzle, t: Mapping[str, int]) -> Iterator[Case]:
             found.setdefault((axis, *sorted(dims.items())), []).append(kernel.name)
     axes = [axis for axis, *_ in found]
     for (axis, *dims), kernels in found.items():
-        name = f"long_{axis}" + f"_of_{kernels[0]}" * (axes.count(axis) > 1)
+        name = f"great_{axis}" + f"_of_{kernels[0]}" * (axes.count(axis) > 1)
         note = f"{axis} = {puzzle.full_dims(Case(axis, dict(dims)))[axis]:,}"
         yield Case(name, dict(dims), note, kernels=tuple(kernels), stress=True, once=True)
 
@@ -206,7 +206,7 @@ class Axes:
         try:
             full, arrays = self.puzzle.full_dims(case), make_inputs(self.puzzle, case, self.kernel)
             self.kernel.reference(reference_arrays(arrays), dict(full))
-        except (ArithmeticError, ValueError, LookupError):
+        except (BackwarpError, ArithmeticError, ValueError, LookupError):
             return False
         return min(min(a.shape(full)) for a in self.kernel.arrays) > 0
 

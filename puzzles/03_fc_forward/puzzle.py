@@ -144,7 +144,7 @@ MISTAKES = (
     Mistake(
         "places in 16 bits",
         ("output[b * n_out + o] =", "output[(unsigned short)(b * n_out + o)] ="),
-        expect="race",
+        expect="wrong",
     ),
     Mistake("no guard", (GUARD, ""), expect=("out-of-bounds", "race")),
     Mistake(

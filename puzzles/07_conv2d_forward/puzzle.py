@@ -353,6 +353,12 @@ PUZZLE = Puzzle(
         Case("conv_fw_lenet_conv1", dict(batch=4, C_in=1, H=28, W=28, C_out=6, F=5), note="LeNet's first"),
         Case("conv_fw_lenet_conv2", dict(batch=4, C_in=6, H=12, W=12, C_out=16, F=5), note="LeNet's second"),
         Case(
+            "large_image",
+            dict(batch=1, C_in=1, H=263, W=329, C_out=1, F=2, threads=1),
+            stress=True,
+            note="more pixels, and blocks, than 16 bits can count",
+        ),
+        Case(
             "own_sizes",
             note="sizes drawn from your file's text",
             draw=lambda pick: dict(

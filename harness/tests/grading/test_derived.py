@@ -52,13 +52,13 @@ def test_every_kernel_whose_outputs_follow_its_inputs_gets_small_and_large_ones(
 SUM = "sum += A[row * K + k] * B[k * N + col];"
 #: (puzzle, text, its replacement, the case that shows it)
 WRONG = [
-    ("02", "int row = b", "short row = b", "long_M"),
-    ("02", "int row = b", "unsigned short row = b", "long_M"),
-    ("02", "int col = b", "unsigned short col = b", "long_N"),
-    ("02", "for (int k", "for (unsigned short k", "long_K"),
+    ("02", "int row = b", "short row = b", "great_M"),
+    ("02", "int row = b", "unsigned short row = b", "great_M"),
+    ("02", "int col = b", "unsigned short col = b", "great_N"),
+    ("02", "for (int k", "for (unsigned short k", "great_K"),
     ("02", SUM, f"float t = {SUM[7:-1]}; if (fabsf(t) > 1e-6f) sum += t;", "small_values"),
     ("02", SUM, f"{SUM} sum = fminf(sum, 1e9f);", "large_values"),
-    ("25", "int column =", "short column =", "long_columns"),
+    ("25", "int column =", "short column =", "great_columns"),
     ("11", "float slope = gradient[i]", "float slope = fminf(gradient[i], 20.0f)", "large_values"),
 ]
 
