@@ -1,4 +1,5 @@
-// Colours the cells of CUDA as C++: JupyterLab itself knows one language for all cells of a notebook.
+// Colours the cells of CUDA as C++: JupyterLab itself knows one language for all cells of a notebook. And in a dark theme
+// the lessons' pictures, drawn for a white page, become dark.
 //
 // A prebuilt extension, written by hand because it is this small: JupyterLab looks in window._JUPYTERLAB for a container
 // (of webpack's module federation) and calls its init with the packages that all extensions share.
@@ -15,7 +16,11 @@
     cell.mimeTypeChanged.connect(see);  // a kernel that starts gives all cells its language
   };
 
+  const DARK = `body[data-jp-theme-light="false"] .jp-RenderedMarkdown img[src*="/puzzles/"]
+    { filter: invert(0.93) hue-rotate(180deg); }`;
+
   const activate = (app, notebooks) => {
+    document.head.appendChild(document.createElement("style")).textContent = DARK;
     const seen = new WeakSet();
     const watch = async panel => {
       await panel.context.ready;

@@ -29,12 +29,12 @@ SECONDS = 300  # for one cell
 PACKAGE = Path(__file__).resolve().parents[2]
 BRANCH = "main"
 SETUP = """\
-# Run this cell first, and again after a restart of the kernel: it brings %%kernel, %predict and the others.
+# Run this cell first, and again after a restart: it brings %%kernel, %predict and the others.
 import importlib.util, pathlib, subprocess, sys
 
 if importlib.util.find_spec("harness") is None:  # install the checkout this notebook is in
     if not pathlib.Path("../pyproject.toml").is_file():
-        sys.exit("This notebook stands alone: it needs the folder of the course around it. Upload that, and open it there.")
+        sys.exit("This notebook stands alone. It needs the course's folder around it: open it there.")
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "-e", ".."], check=True)
     sys.path.append(str(pathlib.Path("..").resolve()))  # this process started without it
     importlib.invalidate_caches()

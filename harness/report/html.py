@@ -18,7 +18,7 @@ from .pictures.kinds import verdict_picture
 from .text import Line, verdict_lines
 
 WIDTH = 88  # columns
-PRE = '<pre style="font-family:monospace;line-height:1.35;white-space:pre-wrap;margin:0">{code}</pre>'
+PRE = '<pre style="font-family:monospace;line-height:1.35;white-space:pre-wrap;word-break:normal;margin:0">{code}</pre>'
 #: as dark as they can be on black and as light as they can be on white: a page does not know where it is shown
 _COLOURS = [(0, 0, 0), (212, 59, 52), (35, 136, 60), (147, 114, 11)]
 _COLOURS += [(61, 115, 214), (169, 79, 192), (13, 128, 160), (118, 118, 118)]

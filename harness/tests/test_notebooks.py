@@ -166,7 +166,7 @@ def test_the_first_cell_installs_the_checkout_where_it_is_missing(monkeypatch, t
     assert commands == [[sys.executable, "-m", "pip", "install", "-q", "-e", ".."]]
     assert str(tmp_path) in sys.path
     (tmp_path / "pyproject.toml").unlink()
-    with pytest.raises(SystemExit, match="the folder of the course around it"):
+    with pytest.raises(SystemExit, match="needs the course's folder around it"):
         exec(code, {})
 
 

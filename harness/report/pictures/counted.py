@@ -85,7 +85,7 @@ def ended(fault: KernelFault, launch: Launch) -> str:
     sizes = zip((launch.block, launch.grid), (fault.thread or (0, 0, 0), fault.block or (0, 0, 0)))
     thread, block = (f"({x},{y})" if isinstance(n, tuple) else str(x) for n, (x, y, _) in sizes)
     element = f", at {fault.array}[{fault.index}]" if fault.index else ""
-    others = f", as {fault.count - 1} more do" if fault.count > 1 else ""
+    others = f", as {fault.count - 1} more do{'es' * (fault.count == 2)}" if fault.count > 1 else ""
     return f"thread {thread} of block {block} ends in line {fault.line}{element}, {WORDS[fault.kind]}{others}"
 
 
