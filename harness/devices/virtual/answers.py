@@ -61,7 +61,8 @@ def is_sound(found: object) -> bool:
         return _are(str, (*found.args, getattr(found, "code", "")))
     if isinstance(found, Launch):
         plain = _are(str, (found.stdout,)) and _are(int, (found.stdout_dropped, *found.turns))
-        return plain and isinstance(found.counters, dict) and _all_sound(found.notes)
+        lists = isinstance(found.requests, list) and all(map(_is_request, found.requests))
+        return plain and lists and isinstance(found.counters, dict) and _all_sound(found.notes)
     if not isinstance(found, errors.KernelFault):
         return False
     texts = "kind", "headline", "explanation", "file", "array", "index", "shape", "severity", "source"
@@ -80,6 +81,18 @@ def is_sound(found: object) -> bool:
 
 def _are(kind: type, values) -> bool:
     return all(isinstance(value, kind) or kind is int and isinstance(value, np.integer) for value in values)
+
+
+def _is_request(found) -> bool:
+    if not isinstance(found, Request) or not isinstance(found.addresses, np.ndarray):
+        return False
+    lanes = found.addresses.shape == (32,) and found.addresses.dtype == np.int64
+    return (
+        lanes
+        and _are(str, (found.kind, found.space))
+        and _are(int, (found.line, found.size))
+        and found.size > 0
+    )
 
 
 def _is_place(at) -> bool:

@@ -18,6 +18,7 @@ from harness.devices.launching import Launch
 from harness.devices.plain import Damaged
 from harness.devices.virtual import confined_process
 from harness.devices.virtual.answers import CODEC, is_sound
+from harness.devices.virtual.explain.metrics import Request
 from harness.devices.virtual.run import workers
 from harness.errors import DeviceError, KernelFault, LaunchError, Place
 from harness.tests.devices.virtual.launches import K
@@ -151,6 +152,12 @@ FORGED = {
     "output that is a number": (True, None, Launch(stdout=3)),
     "notes of text": (True, None, Launch(notes=["all is well"])),
     "counters that are a list": (True, None, Launch(counters=[1])),
+    "requests of text": (True, None, Launch(requests=["all of them"])),
+    "requests of few lanes": (
+        True,
+        None,
+        Launch(requests=[Request(1, "load", "global", 4, 0, 0, np.zeros(3, np.int64))]),
+    ),
     "turns of text": (True, None, Launch(turns=("a",))),
     "steps without lines": (1, "lines", Launch()),
     "an error without a text": (True, None, LaunchError(5)),
@@ -191,7 +198,7 @@ def test_what_a_process_may_say():
     parts = [
         found[2] for found in FORGED.values() if isinstance(found, tuple) and len(found) > 2 and not found[1]
     ]
-    assert len(parts) == 13
+    assert len(parts) == 15
     assert not any(is_sound(CODEC.loads(CODEC.dumps(part))) for part in parts)
     assert is_sound(FAULT) and is_sound(Launch(notes=[FAULT])) and is_sound(LaunchError("no", "code"))
     assert is_sound(with_(FAULT, more=[FAULT], launch=Launch()))

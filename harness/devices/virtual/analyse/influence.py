@@ -63,6 +63,22 @@ class Influence:
             for end in self._flow[f].ends(loop)
         )
 
+    def waits_plainly(self, places: Iterable[Place]) -> bool:
+        """Whether one of these places is in a loop that only waits for plain memory to change."""
+        for f, i in places:
+            flow = self._flow[f]
+            for loop in flow.loops:
+                inside = [p for b in loop.blocks for p in range(b, flow.blocks[b][0])]
+                if i in inside and flow.only_waits(loop):
+                    return any(self._is_plain_load(f, p) and self.is_awaited([(f, p)]) for p in inside)
+        return False
+
+    def _is_plain_load(self, f: str, i: int) -> bool:
+        op = item.op if isinstance(item := self.functions[f].body[i], Instruction) else None
+        if op is None or op.memory != "load" or op.ordering or op.space in ("param", "local"):
+            return False
+        return any(key[0] != "local" for _, key in self._variables(f, i))
+
     def is_awaited(self, places: Iterable[Place]) -> bool:
         """Whether a value read there, without passing through memory, ends a loop that only waits."""
 

@@ -223,6 +223,11 @@ class Diagnosis:
         }.get(
             int(record["extra"]), "The launch took too long; when it was stopped, a thread was in this loop."
         )
+        places = self.influence.at(*self.run.module.lowered.sites[record["site"]])
+        if int(record["extra"]) in (0, TIMEOUT_SPENT) and self.influence.waits_plainly(places):
+            what += (
+                " If another thread is to change what it reads, that must be volatile, or read by an atomic."
+            )
         return dict(headline=headline, explanation=what)
 
     def _assert(self, record) -> dict:

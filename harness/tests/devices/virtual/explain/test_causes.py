@@ -125,6 +125,7 @@ def test_causes_come_first(module, name):
     assert says in seen and {one.split(", ")[0] for one in seen} == {says.split(", ")[0]}, seen
 
 
+@pytest.mark.soak  # CUDA's header takes seconds to compile; the lock above is of the same kind
 def test_a_barrier_in_memory_comes_before_what_it_should_order():
     source = f"""#include <cuda/barrier>
 {K}k(int* g) {{
@@ -142,3 +143,15 @@ def test_a_barrier_in_memory_comes_before_what_it_should_order():
         with pytest.raises(KernelFault) as caught:
             kernel(1, 128, (dev.array(np.zeros(128, np.int32), name="g"),))
         assert (caught.value.kind, caught.value.array) == ("race", "met")
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_loop_that_waits_for_plain_memory(plain):
+    """No other thread can be let in: a compiler may read such memory once."""
+    loop = "while (g[1] == 0) {}" if plain else "int i = 0, sum = 0; while (i < 5) sum += g[i]; g[0] = sum;"
+    dev = device()
+    with pytest.raises(KernelFault) as caught:
+        kernel = dev.compile(f"{K}k(int* g) {{ {loop} }}").get_function("k")
+        kernel(1, 1, (dev.array(np.zeros(8, np.int32), name="g"),))
+    assert caught.value.kind == "timeout"
+    assert ("volatile, or read by an atomic" in caught.value.explanation) == plain

@@ -422,6 +422,7 @@ def test_an_array_that_the_file_calls_something_else(body, says):
     assert caught.value.explanation.endswith(says), caught.value.explanation
 
 
+@pytest.mark.soak  # CUDA's header takes seconds to compile
 def test_a_reference_in_a_variable_is_not_the_element():
     source = f"""#include <cuda/atomic>
 {K}k(int* flags) {{
