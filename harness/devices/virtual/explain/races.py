@@ -278,7 +278,7 @@ class Told:
             named = f"{', '.join(more)} and {last}" if more else last
             where = "both lines" if len(lines) > 1 else "this line"
             says = f"Between two barriers, each element must belong to one thread: is the index right in {where}{f', {named}' * bool(named)}?"
-            if self._goes_round():
+            if self._goes_round() and any("Read" in r.accesses for r in self.races):
                 says += f" If the threads are in different iterations of the loop, put a {self._barrier()} between one and the next."
             return says
         parts = "the thread's and the block's number" if race.of_blocks else "the thread's number"
