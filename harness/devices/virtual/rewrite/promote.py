@@ -93,11 +93,8 @@ class _Round:
         found = {
             at: next(iter(places)) for at, places in held.items() if len(places) == 1 and None not in places
         }
-        return (
-            {at: place for at, place in found.items() if at not in self._loaded_before(found)}
-            if found
-            else found
-        )
+        early = self._loaded_before(found) if found else ()
+        return {at: place for at, place in found.items() if at not in early}
 
     def _loaded_before(self, elements: dict[Place, Place]) -> set[Place]:
         """Those of these elements that some path loads before it stores to them."""

@@ -82,3 +82,13 @@ def test_promoted(before, after):
 )
 def test_what_needs_memory_keeps_it(body):
     assert "depot" in promoted(body)[1].variables
+
+
+def test_all_elements_that_hold_addresses_are_looked_at_together(monkeypatch):
+    """Once a round, however many they are: the libraries of blocks have dozens."""
+    looks, found = [], promote.read_before
+    monkeypatch.setattr(promote, "read_before", lambda *about: looks.append(1) or found(*about))
+    promoted(ITSELF)
+    few = len(looks)
+    promoted(f"{ITSELF} mov.u64 %rd3, param0; st.local.u64 [closure], %rd1;")
+    assert len(looks) == 2 * few
