@@ -22,7 +22,7 @@ from .compile.build import build, build_ahead
 from .compile.modules import Built
 from .confined_process import GRACE, PROCESS, START
 from .device import VirtualGPU, with_source
-from .kernel import fixed_to, kernel_called
+from .kernel import fixed_to, for_any_block, kernel_called
 from .plan import LIMITS, check_launch
 from .run.arena import arena_sizes, slots_start
 from .run.trace import Steps
@@ -233,9 +233,10 @@ class ConfinedModule(CompiledFile):
             self._compile()
 
     def _build(
-        self, quick: bool, tracking: bool, lanes: int, when: str = "now", fixed: tuple = ()
+        self, quick: bool, tracking: bool, lanes: int, when: str = "now", fixed: tuple | None = None
     ) -> Built | None:
-        how = self.device.checks, self.device.memory, fixed or self._fixed, quick, tracking
+        fixed = self._fixed if fixed is None else fixed
+        how = self.device.checks, self.device.memory, fixed, quick, tracking
         return build(*self.request, *how, lanes=lanes, when=when)
 
     def better(self, *how: object) -> Built | None:
@@ -244,7 +245,8 @@ class ConfinedModule(CompiledFile):
         *given, wanted = (*how, *[False] * 6)[:6]
         quick, tracking, single, cached, beside = (option is True for option in given)
         when = "cached" if cached else "beside" if beside else "now"
-        return self._build(quick, tracking, int(single), when, self._only_for(wanted))
+        fixed = self._only_for(wanted) or (for_any_block(self._fixed) if single else self._fixed)
+        return self._build(quick, tracking, int(single), when, fixed)
 
     def _only_for(self, wanted: object) -> tuple:
         """What a build is fixed to that is for one shape of blocks; () if it is for any."""

@@ -26,7 +26,7 @@ from .compile.link import Executable
 from .compile.recipes import BUILDS, RECIPES, Check
 from .explain.owners import local_name
 from .graph import Graph
-from .kernel import Kernel, kernel_called
+from .kernel import Kernel, for_any_block, kernel_called
 from .plan import LIMITS
 from .ptx.types import BYTES
 from .run.arena import Arena, Owner
@@ -304,7 +304,7 @@ class Module(CompiledFile):
         if info is None or key in self.of_blocks:
             return
         self.of_blocks[key], made = None, copy.copy(self)
-        if not (info.coroutine and info.lanes > 1 and are_block(block, info.lanes)):
+        if not info.coroutine or info.lanes > 1 and not are_block(block, info.lanes):
             return
         made.fixed = kernel, self.fixed[1] if self.fixed else (None,) * len(info.params), block
         with contextlib.suppress(CompileError, DeviceError):
@@ -341,11 +341,12 @@ class Module(CompiledFile):
 
     def of_single_threads(self) -> Module:
         """The same module without lanes, compiled when first needed. It shares this module's variables."""
-        if all(kernel.lanes == 1 for kernel in self.lowered.kernels.values()):
+        if not any(kernel.lanes > 1 or kernel.block for kernel in self.lowered.kernels.values()):
             return self
         if self._single is None:
             single = copy.copy(self)
-            single._load(self._built_again(1))
+            single.fixed = for_any_block(self.fixed)
+            single._load(single._built_again(1))
             self._single = single
         return self._single
 

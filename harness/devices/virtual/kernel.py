@@ -39,6 +39,11 @@ def fixed_to(symbol: str, args, block) -> tuple[str, tuple[int | None, ...], tup
     return symbol, values, triple(block, "block") if block else ()
 
 
+def for_any_block(fixed: tuple) -> tuple:
+    """The same, for blocks of any shape."""
+    return (*fixed[:2], ()) if fixed else ()
+
+
 class Kernel:
     """A kernel, called like CuPy's RawKernel. params: bytes of each parameter."""
 

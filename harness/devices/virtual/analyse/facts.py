@@ -16,6 +16,7 @@ from .cooperative_groups import grid_waits
 from .intervals import Intervals
 from .lanes import Lanes, lanes, refusal
 from .leaving import Ways
+from .phases import Phases, phases
 from .pointers import Origins, Values, rooted
 from .private_arrays import private, short_loops
 from .rows import ROWS, Block, are_block
@@ -91,6 +92,7 @@ class Facts:
         self.lanes = False  # whether they run as vector lanes
         self.rows = 1  # how many rows of lanes run side by side
         self.block: Block | tuple[()] = ()  # the rows are a whole one of this shape
+        self.phased = False  # single threads run from barrier to barrier, see analyse/phases
 
     def settle(self, accesses: bool, held: bool, coarsened: bool) -> None:
         """Compute now whatever depends on the code before later passes, or would take longer after they have
@@ -117,18 +119,24 @@ class Facts:
                 if not self.block:
                     self.rows = ROWS if self.find_lanes(ROWS) else 1
             else:
-                self.coarsening = coarsening(self.function, waits.may_wait(name))
+                self.phased = self._alone and self.find_phases() is not None
+                if not self.phased:
+                    self.coarsening = coarsening(self.function, waits.may_wait(name))
+
+    @property
+    def _alone(self) -> bool:
+        """Whether blocks have a known shape, and threads wait for others of their block only."""
+        waits, name = self.known.waits, self.function.name
+        return bool(self.known.block) and waits.may_wait(name) and not waits.meets(name)
+
+    def find_phases(self) -> Phases | None:
+        """What threads do between barriers, for the current code."""
+        return phases(self.function, self._origins, self.known.block)
 
     def _find_block(self) -> None:
-        """Whether a block, if its shape is known, can run as one: where blocks do not wait for each other either."""
-        block, waits, name = self.known.block, self.known.waits, self.function.name
-        if (
-            block
-            and waits.may_wait(name)
-            and not waits.meets(name)
-            and (rows := are_block(block, self.width))
-        ):
-            self.block = block
+        """Whether a block, if its shape is known, can run as one."""
+        if self._alone and (rows := are_block(self.known.block, self.width)):
+            self.block = self.known.block
             if self.find_lanes(rows):
                 self.rows = rows
             else:

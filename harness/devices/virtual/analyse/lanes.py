@@ -117,23 +117,30 @@ def lanes(
     width: int = 0,
     registers: bool = False,
     block: Block | tuple[()] = (),
+    anyhow: bool = False,
 ) -> Lanes | None:
     """None if threads must run one by one, or this many rows gain nothing. origins: `pointers.Values.found`.
     width: how many lanes; if they are a whole warp, they may exchange values. registers: as in `Warps`. block: the rows are
-    all of a block of this shape.
+    all of a block of this shape. anyhow: whatever is gained.
     """
     found = Lanes({}, rows=rows, block=block, firsts=firsts(block, width) if block else {})
     try:
-        return _Analysis(found, function, origins, width, registers).lanes()
+        return _Analysis(found, function, origins, width, registers, anyhow).lanes()
     except Refused:
         return None
 
 
 class _Analysis:
     def __init__(
-        self, found: Lanes, function: Function, origins: dict[str, Origins], width: int, registers: bool
+        self,
+        found: Lanes,
+        function: Function,
+        origins: dict[str, Origins],
+        width: int,
+        registers: bool,
+        anyhow: bool = False,
     ):
-        self.function, self.body = function, function.body
+        self.function, self.body, self.anyhow = function, function.body, anyhow
         self.found, self.strides = found, Strides(function)
         self.waits = any(isinstance(i, Instruction) and i.op.collective for i in self.body)
         self.blocks = basic_blocks(self.body, function.tables)
@@ -144,9 +151,9 @@ class _Analysis:
         look(self.found, function, origins, self.warps if width == WARP else None)
         self.loops = find_loops(self.blocks)
         adds = found.rows * sums(self.body, self.blocks, self.loops)
-        if adds > _MOST_SUMS and found.rows == 1:
+        if adds > _MOST_SUMS and not anyhow:
             raise Refused(f"{adds} sums, more than there are registers for vectors")
-        if adds > _MOST_SUMS or found.rows > 1 and not knows_rows(self.body, bool(found.block)):
+        if found.rows > 1 and not knows_rows(self.body, bool(found.block)):
             raise Refused
         self.endless: set[int] = set()
         self.leaving = {b for b, (end, _) in self.blocks.items() if self._only_returns(b, end)}
@@ -173,10 +180,12 @@ class _Analysis:
         by_register = (i for i, (b, _) in found.exchanges.items() if b == IN_REGISTER)
         if any(found.varies(name) for i in by_register for name in i.named["b"].registers):
             raise Refused
-        if found.rows > 1 and not rows_pay(found, self.body, self.blocks, self.loops):
+        if found.rows > 1 and not self.anyhow and not rows_pay(found, self.body, self.blocks, self.loops):
             raise Refused
         found.parts = {self.body[self.blocks[b][0] - 1] for b in parting} - found.exits.keys()
         found.early = {i for b in parting if (i := self._last(b)) in found.exits and self._is_early(b)}
+        if self.anyhow:
+            return found
         anchored = anchors(self.function, self.blocks, self.strides, found.merged | full)
         if anchored is None:
             raise Refused

@@ -120,21 +120,21 @@ def of_lanes(name: str, width: int, alone: bool = True) -> str:
     """The function that runs a block of threads, as lanes if their groups are complete. alone: it may have other
     threads, which run one by one."""
     if not alone:
-        return _head(name) + _OF_GROUPS.format(name=name, width=width, address=_address("%i", ""))
+        return _head(name) + _OF_GROUPS.format(name=name, width=width, address=address("%i", ""))
     offsets = {"first": abi.offset("Env", "first"), "piece": abi.offset("Launch", "piece")}
     offsets["thread"] = abi.DTYPES["Thread"].itemsize
-    return _head(name) + _OF_LANES.format(name=name, width=width, address=_address("%i", ""), **offsets)
+    return _head(name) + _OF_LANES.format(name=name, width=width, address=address("%i", ""), **offsets)
 
 
 def of_threads(name: str, factor: int) -> str:
     """The function that runs a block of threads, `factor` at a time if they are coarsened."""
     together = "  %went = icmp ugt i32 %first, %after"  # unreachable
     if factor > 1:
-        lines = [f"  %i.{i} = add i32 %first, {i}\n" + _address(f"%i.{i}", f".{i}") for i in range(factor)]
+        lines = [f"  %i.{i} = add i32 %first, {i}\n" + address(f"%i.{i}", f".{i}") for i in range(factor)]
         arguments = ", ".join(f"i64 %thr.{i}" for i in range(factor))
         together = "\n".join([*lines, f'  %went = call i1 @"{name}.threads"(i64 %env, {arguments})'])
     return _head(name) + _OF_THREADS.format(
-        name=name, factor=factor, together=together, address=_address("%i", "")
+        name=name, factor=factor, together=together, address=address("%i", "")
     )
 
 
@@ -150,7 +150,7 @@ def _head(name: str) -> str:
     return _HEAD.format(name=name, **offsets)
 
 
-def _address(number: str, suffix: str) -> str:
+def address(number: str, suffix: str) -> str:
     """The state of the thread at a place in the order."""
     return f"""\
   %ip{suffix} = getelementptr i32, ptr %order, i32 {number}

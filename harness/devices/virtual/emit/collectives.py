@@ -50,6 +50,8 @@ def _barrier(e, ins) -> None:
         e.label(other)
         e.control.fault(ins)
         e.label(known)
+    if e.control.frames:
+        return e.control.frames.wait(e, ins)
     if e.control.alone:
         if op.has_result:
             _results(e, named["d"], op.type, e.values.vote(predicate, op.operation))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ....errors import Unsupported
 from ..ptx.ir import Instruction
 from ..runtime import abi
+from .phases import Frames
 
 #: the label of a thread that ends
 DEAD = "dead"
@@ -18,6 +19,7 @@ class Control:
 
     def __init__(self, e, coroutine: bool):
         self.e, self.coroutine = e, coroutine
+        self.frames: Frames | None = None  # of threads that run from barrier to barrier
         self.alone = False  # nobody waits for others: the whole block runs as one
         self._exit = "return"  # the target of a `ret`
         self._loops: dict[str, int] = {}

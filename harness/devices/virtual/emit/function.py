@@ -18,7 +18,7 @@ from ..ptx.callgraph import align_up, symbol_name
 from ..ptx.ir import Function, Instruction, Location, Variable
 from ..rewrite import ranges, selects
 from ..runtime import abi
-from . import blocks, body
+from . import blocks, body, phases
 from .control import DEAD
 from .emitter import Emitter
 from .lanes import body as lane_body
@@ -64,6 +64,9 @@ def _kernel(f: Function, unit: Unit) -> str:
             return whole + blocks.of_lanes(f.name, info.together, alone=False)
         if (rows := unit.facts.of(f).rows) > 1 and (more := _lanes(f, unit, site, coroutine, rows)):
             several, info.rows = several + more, rows
+    if unit.facts.of(f).phased:
+        info.block, info.coroutine = unit.facts.block, False
+        return _phases(f, unit, site)
     info.scouts = info.lanes > 1 and unit.waits.interleaved
     if unit.facts.of(f).lanes and unit.waits.interleaved and not several:
         raise NotAsLanes
@@ -139,8 +142,8 @@ def _parameters(f: Function) -> Iterator[Parameter]:
         offset += p.size
 
 
-def _start(e: Emitter) -> None:
-    """The code at the start of every thread of a kernel."""
+def _start(e: Emitter, first: bool = True) -> None:
+    """The code at the start of every thread of a kernel. first: not where it goes on."""
     e.state.begin()
     if e.module.waits.interleaved and not e.facts.lanes:
         _follow_epoch(e)
@@ -148,6 +151,8 @@ def _start(e: Emitter) -> None:
         e.variables.place(p.name, "%params", p.offset)
     e.line("%paramaddress = add i64 0, " + e.state.load("Env", "params", invariant=True))
     e.line("%params = getelementptr i8, ptr %arena, i64 %paramaddress")
+    if not first:
+        return
     steps = e.state.load("Launch", "step_budget", invariant=True)
     for name, value in {"steps": steps, "dead": "0", "depth": "0", "clock": "0"}.items():
         for _ in e.threads.each():
@@ -214,6 +219,24 @@ def _for_lanes(f: Function, found: Lanes, facts: Facts) -> tuple[Function, Lanes
     if made is f or (better := facts.find_lanes(of=made)) is None:
         return f, found
     return made, better
+
+
+def _phases(f: Function, unit: Unit, site: str) -> str:
+    """Single threads that run from barrier to barrier."""
+    found, texts = unit.facts.of(f).find_phases(), []
+    for number in range(len(found.waits) + 1):
+        e = Emitter(f, unit, site)
+        e.control.frames = frames = phases.Frames(found, f.regs, number)
+        _start(e, number == 0)
+        if number:
+            e.line(f"br label %{phases.label(number)}")
+            e.text.block("unentered")
+        body.emit(e)
+        e.text.raw("return:", f"  ret i32 {phases.ENDED}", f"{DEAD}:", f"  ret i32 {phases.ENDED}")
+        texts.append(_defined(e, phases.head(f.name, number)))
+    e.module.declare("rt_fault")
+    sites = [e.sites.of(i) for i in found.waits]
+    return "".join([*texts, phases.of_block(f.name, frames, unit.facts.block, sites)])
 
 
 def _coroutine(e: Emitter, kind: str, emit_body: Callable[[Emitter], None]) -> str:

@@ -112,6 +112,12 @@ class Values:
         if name in self._slots:
             self.text.line(f"store {llvm_type(self.types[register])} {value}, ptr {self._slots[name]}")
 
+    def put(self, register: str, value: str) -> None:
+        """Write a register from a value of its own type."""
+        self.text.know(register, value)
+        if register in self._slots:
+            self.text.line(f"store {llvm_type(self.types[register])} {value}, ptr {self._slots[register]}")
+
     def converted(self, register: str, value: str, ptx_type: str) -> str:
         """A value of `ptx_type` as the register holds it; for a wider one it is sign- or zero-extended."""
         have, want = llvm_type(ptx_type), llvm_type(self.types[register])
@@ -135,7 +141,7 @@ def across_blocks(function: Function) -> set[str]:
                     across.add(name)
         if item.pred and seen.setdefault(item.pred, block) != block:
             across.add(item.pred)
-        if item.op.flow:
+        if item.op.flow or item.op.collective == "block":
             block += 1
     return across
 

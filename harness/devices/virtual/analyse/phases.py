@@ -1,0 +1,89 @@
+"""Phases: what the threads of a block do between two barriers at which all of them wait.
+
+Where threads come to the same barriers in the same order, each phase can be a loop over the threads, and nobody is
+suspended: what a thread still needs after a barrier is kept in memory of its own.
+
+Source: Stratton, Stone and Hwu, "MCUDA: an efficient implementation of CUDA kernels for multi-core CPUs", LCPC 2008.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ..ptx.cfg import Blocks, basic_blocks
+from ..ptx.ir import Function, Instruction
+from .dataflow import live, reached
+from .lanes import lanes
+from .pointers import Origins
+from .rows import Block
+
+_MOST = 32  # threads whose registers are compared as lanes
+_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Phases:
+    """waits: the barriers; phase n begins behind the one before it, phase 0 where the kernel does. needed: for each, the
+    registers that a thread needs after it. reads, writes: of each phase. common: registers that are the same in all threads of a
+    block."""
+
+    waits: tuple[Instruction, ...]
+    needed: dict[Instruction, tuple[str, ...]]
+    reads: tuple[frozenset[str], ...]
+    writes: tuple[frozenset[str], ...]
+    common: frozenset[str]
+
+    @property
+    def changing(self) -> frozenset[str]:
+        """Common registers that are written after the first barrier."""
+        return self.common.intersection(frozenset().union(*self.writes[1:]))
+
+
+def phases(function: Function, origins: dict[str, Origins], block: Block) -> Phases | None:
+    """None if threads may come to different barriers, or leave before one."""
+    width = next(w for w in range(min(block[0], _MOST), 0, -1) if block[0] % w == 0)
+    rows = prod(block) // width
+    body = function.body
+    waits = tuple(i for i in body if isinstance(i, Instruction) and i.op.collective)
+    plain = all(i.op.collective == "block" and not i.op.has_result for i in waits)
+    if not plain or rows > _ROWS or any(v.space == "local" for v in function.variables.values()):
+        return None
+    found = lanes(function, origins, rows, width, block=block, anyhow=True)
+    blocks = basic_blocks(body, function.tables)
+    if found is None or any(i in waits for b in found.thinned for i in body[b : blocks[b][0]]):
+        return None
+    varies = found.several | {name for name, stride in found.strides.items() if stride != 0}
+    return Phases(
+        waits, _needed(function), *_accesses(body, blocks, waits), frozenset(function.regs.keys() - varies)
+    )
+
+
+def _accesses(body, blocks: Blocks, waits: tuple[Instruction, ...]) -> tuple[tuple[frozenset[str], ...], ...]:
+    """The registers that each phase may read, and those it may write."""
+    ends = {end - 1: follow for end, follow in blocks.values()}
+    barriers = {p for p, item in enumerate(body) if item in waits}
+
+    def after(position: int) -> list[int]:
+        return [] if position in barriers else ends.get(position, [position + 1])
+
+    starts = [0, *(p + 1 for wait in waits for p in barriers if body[p] is wait)]
+    spans = [[body[p] for p in reached([start], after) if p < len(body)] for start in starts]
+    parts = [[i for i in span if isinstance(i, Instruction)] for span in spans]
+    return tuple(
+        tuple(frozenset().union(*(getattr(i, what) for i in part)) for part in parts)
+        for what in ("reads", "writes")
+    )
+
+
+def _needed(function: Function) -> dict[Instruction, tuple[str, ...]]:
+    body, found = function.body, {}
+    blocks = basic_blocks(body, function.tables)
+    at_start = live(body, blocks)
+    for start, (end, follow) in blocks.items():
+        needed = set().union(*(at_start[target] for target in follow))
+        for ins in (i for i in reversed(body[start:end]) if isinstance(i, Instruction)):
+            if ins.op.collective:
+                found[ins] = tuple(name for name in function.regs if name in needed)
+            needed = needed - ins.writes | ins.reads
+    return found

@@ -1,0 +1,147 @@
+"""A kernel for blocks of a known shape whose threads run one after the other from barrier to barrier (see `analyse/phases`).
+
+Each phase is a function `NAME.phase.N(env, thr, frame, fixed, before, after)` that returns the number of the next one, or ENDED. It is
+the kernel's whole text, which begins behind a barrier; LLVM removes what it does not come to. What a thread needs after a
+barrier is in its frame, in one place; what all of them have in common is in `fixed`, or, if it changes, read from `before` and
+written to `after`, for the next phase.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..analyse.phases import Phases
+from ..ptx.ir import Instruction
+from ..ptx.types import LLVM_BITS, llvm_type
+from ..runtime import abi
+from . import blocks
+
+ENDED = -1
+_ALIGN = 64
+
+
+class Frames:
+    """Where registers are kept. number: of the phase. size, fixed, changing: bytes of a thread's frame, and of what threads have
+    in common."""
+
+    def __init__(self, phases: Phases, types: dict[str, str], number: int):
+        self.phases, self.types, self.number = phases, types, number
+        self.places: dict[str, int] = {}
+        needed = {name for names in phases.needed.values() for name in names}
+        kept, changing = [name for name in types if name in needed], phases.changing
+        self.size = self._place(name for name in kept if name not in phases.common)
+        self.fixed = self._place(name for name in kept if name in phases.common - changing)
+        self.changing = self._place(name for name in kept if name in changing)
+
+    def _place(self, names) -> int:
+        at = 0
+        for name in sorted(names, key=self._bytes, reverse=True):
+            self.places[name] = at
+            at += self._bytes(name)
+        return -(-at // _ALIGN) * _ALIGN
+
+    def _bytes(self, name: str) -> int:
+        return max(LLVM_BITS[llvm_type(self.types[name])] // 8, 1)
+
+    def wait(self, e, ins: Instruction) -> None:
+        """The end of a phase, and the beginning of the next one."""
+        phases, next_ = self.phases, self.phases.waits.index(ins) + 1
+        writes, changing = phases.writes[self.number], phases.changing
+        for name, t, where in self._each(e, ins, writes | changing, "%after"):
+            e.line(f"store {t} {e.values.read(name)}, ptr {where}")
+        e.line(f"ret i32 {next_}")
+        e.text.block(label(next_))
+        if next_ == self.number:
+            for name, t, where in self._each(e, ins, writes | changing | phases.reads[next_], "%before"):
+                e.values.put(name, e.emit(f"load {t}, ptr {where}"))
+
+    def _each(self, e, ins: Instruction, wanted: frozenset[str], common: str):
+        for name in (name for name in self.phases.needed[ins] if name in wanted):
+            base = (
+                "%frame"
+                if name not in self.phases.common
+                else common
+                if name in self.phases.changing
+                else "%fixed"
+            )
+            t, at = llvm_type(self.types[name]), self.places[name]
+            yield name, t, e.emit(f"getelementptr i8, ptr {base}, i64 {at}") if at else base
+
+
+def label(number: int) -> str:
+    return f"phase.{number}"
+
+
+def head(name: str, number: int) -> str:
+    arguments = (
+        "i64 %env, i64 %thr, ptr noalias %frame, ptr noalias %fixed, ptr noalias %before, ptr noalias %after"
+    )
+    return f'internal i32 @"{name}.phase.{number}"({arguments})'
+
+
+def of_block(name: str, frames: Frames, block: tuple[int, ...], sites: list[str]) -> str:
+    """The function that runs a block. sites: of the barriers. Threads that race may come to different ones, which is a fault."""
+    count, threads = len(frames.phases.waits) + 1, prod(block)
+    lines = [
+        f'define void @"{name}.block"(i64 %env) nounwind {{',
+        "entry:",
+        "  %before = alloca ptr",
+        "  %after = alloca ptr",
+        "  %envp = inttoptr i64 %env to ptr",
+        *(
+            f"  %{field}.a = getelementptr i8, ptr %envp, i64 {abi.offset('Env', field)}\n"
+            f"  %{field} = load {t}, ptr %{field}.a, !invariant.load !1"
+            for field, t in (("launch", "ptr"), ("threads", "i64"), ("frames", "i64"))
+        ),
+        f"  %order.a = getelementptr i8, ptr %launch, i64 {abi.offset('Launch', 'order')}",
+        "  %order = load ptr, ptr %order.a, !invariant.load !1",
+        "  %fixed = inttoptr i64 %frames to ptr",
+        f"  %first = getelementptr i8, ptr %fixed, i64 {frames.fixed}",
+        f"  %other = getelementptr i8, ptr %first, i64 {frames.changing}",
+        f"  %own = getelementptr i8, ptr %other, i64 {frames.changing}",
+        "  store ptr %first, ptr %before",
+        "  store ptr %other, ptr %after",
+        "  br label %begin.0",
+    ]
+    fault = f"i64 {abi.FAULT['barrier-divergence']}, i64 0, i64 1"
+    cases = " ".join(f"i32 {n}, label %begin.{n}" for n in range(1, count))
+    for n in range(count):
+        lines += [
+            f"begin.{n}:",
+            f"  %before.{n} = load ptr, ptr %before",
+            f"  %after.{n} = load ptr, ptr %after",
+            f"  store ptr %after.{n}, ptr %before",
+            f"  store ptr %before.{n}, ptr %after",
+            f"  br label %loop.{n}",
+            f"loop.{n}:",
+            f"  %i.{n} = phi i32 [ 0, %begin.{n} ], [ %next.{n}, %loop.{n} ]",
+            f"  %least.{n} = phi i32 [ {count}, %begin.{n} ], [ %low.{n}, %loop.{n} ]",
+            f"  %most.{n} = phi i32 [ {ENDED}, %begin.{n} ], [ %high.{n}, %loop.{n} ]",
+            blocks.address(f"%i.{n}", f".{n}"),
+            f"  %n.{n} = zext i32 %i.{n} to i64",
+            f"  %by.{n} = mul i64 %n.{n}, {frames.size}",
+            f"  %frame.{n} = getelementptr i8, ptr %own, i64 %by.{n}",
+            f'  %went.{n} = call i32 @"{name}.phase.{n}"(i64 %env, i64 %thr.{n}, ptr %frame.{n}, ptr %fixed, ptr %before.{n}, ptr %after.{n})',
+            f"  %low.{n} = call i32 @llvm.smin.i32(i32 %least.{n}, i32 %went.{n})",
+            f"  %high.{n} = call i32 @llvm.smax.i32(i32 %most.{n}, i32 %went.{n})",
+            f"  %next.{n} = add i32 %i.{n}, 1",
+            f"  %more.{n} = icmp ult i32 %next.{n}, {threads}",
+            f"  br i1 %more.{n}, label %loop.{n}, label %end.{n}",
+            f"end.{n}:",
+            f"  %same.{n} = icmp eq i32 %low.{n}, %high.{n}",
+            f"  br i1 %same.{n}, label %next.{n}.all, label %apart.{n}",
+            f"next.{n}.all:",
+            f"  switch i32 %low.{n}, label %done [ {cases} ]",
+            f"apart.{n}:",
+            f"  %ended.{n} = icmp slt i32 %low.{n}, 0",
+            f"  br i1 %ended.{n}, label %done, label %fault.{n}",
+            f"fault.{n}:",
+            *(f"  %at.{n}.{m} = icmp eq i32 %low.{n}, {m + 1}" for m in range(len(sites))),
+            *(
+                f"  %site.{n}.{m} = select i1 %at.{n}.{m}, i32 {site}, i32 {f'%site.{n}.{m - 1}' if m else site}"
+                for m, site in enumerate(sites)
+            ),
+            f"  call i32 @rt_fault(i64 %env, i64 %thr.{n}, i32 %site.{n}.{len(sites) - 1}, {fault})",
+            "  br label %done",
+        ]
+    return "\n".join([*lines, "done:", "  ret void", "}"]) + "\n"
