@@ -128,8 +128,8 @@ class Told:
             )
             return (
                 f"{self.diagnosis.both(race.last, race.first)} both write {self._element()}{self._lines()}, the same value. That is"
-                f" benign on today's hardware, but CUDA does not promise it: {ordered}let one thread write each element, or"
-                f" write it with an atomic, such as atomicExch(){self._as_int()}."
+                f" benign on today's hardware, but CUDA does not promise it: {ordered}let one thread write each"
+                f" element{f', or write it with an atomic, such as atomicExch(){self._as_int()}' * (self._bytes <= 8)}."
             )
         if self.awaited:
             read, written = (
@@ -288,8 +288,12 @@ class Told:
 
     def _as_int(self) -> str:
         """Atomics change 4 bytes or more."""
-        small = self.shown.owner is not None and self.shown.owner.itemsize < 4
-        return " (on an int: none changes so few bytes)" * small
+        return " (on an int: none changes so few bytes)" * (self._bytes < 4)
+
+    @property
+    def _bytes(self) -> int:
+        """Of the access in the last line."""
+        return int(self.shown.record["extra"]) & 255
 
     def _barrier(self) -> str:
         return "__syncwarp()" if self.shown.kind == "warp-race" else "__syncthreads()"
