@@ -26,7 +26,6 @@ from ..grading.repair.repair import Repair
 from ..grading.repair.search import repairs
 from .check import graded
 
-SLACK = 20.0  # times as long by the clock, on a busy machine
 #: speed-ups for compiling that mistakes in long kernels contain
 COMPILED_SOONER = re.compile(r"__noinline__ |_Pragma\(\"unroll 1\"\) ")
 
@@ -63,7 +62,7 @@ def row_of(puzzle: Puzzle, mistake: Mistake, solution: str, aided: bool) -> Row 
     if not verdict.is_runnable:
         return None
     before = Child.spent_by_all()
-    found = repairs(puzzle, wrong, verdict, slack=SLACK, aided=aided)
+    found = repairs(puzzle, wrong, verdict, aided=aided)
     seconds, lines = Child.spent_by_all() - before, changed_lines(solution, wrong)
     right = any(not lines.isdisjoint(telling.changed_lines(r.as_dict())) for r in found)
     return Row(

@@ -17,7 +17,6 @@ from ...course.checkout import read_source, source_hash
 from ...course.cuda_text import read
 from ...course.cuda_values import tunables
 from ...course.declare import Case, Kernel, Puzzle
-from ...devices.child import Child
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
 from .. import gates, grade
 from ..derived import whole
@@ -34,10 +33,16 @@ from .reach import is_one_place
 from .repair import Repair, rank
 from .sites import MORE, Choice, Site, cost_of
 from .suspicion import alone, conditions_around, deciding, stretches, suspected
-from .variants import FEW_LARGE, Combination, Devices, Variants, has_barriers, with_small_blocks
+from .variants import FEW_LARGE, Combination, Devices, Variants, Work, has_barriers, with_small_blocks
 
-SECONDS = 10.0  # CPU time of all processes, so that as much is tried on a busy machine as on an idle one
-PATIENCE = 2.0  # times as many seconds may pass in wall-clock time
+BUDGET = 10.0  # see Work
+HANGS = 600.0  # seconds by the clock after which something hangs
+GRADING, CASE, COUNTING, CHOICE = (
+    0.2,
+    0.02,
+    0.3,
+    2e-6,
+)  # work for a file, for each launch, for counting a file, for an edit
 CHUNK = 512  # edits tried before those that are right in small cases are graded; doubled each time
 MOST = 3  # repairs to find, each in a different line
 AS_LIKELY = 0.3  # how much more than the best a repair may cost and still be told
@@ -69,17 +74,14 @@ def repairs(
     source: str,
     verdict: Verdict,
     name: str = "kernel.cu",
-    seconds: float = SECONDS,
+    budget: float = BUDGET,
     opener: Callable | None = None,
     tell: Callable[[str], None] | None = None,
-    clock: Callable[[], float] = Child.spent_by_all,
-    slack: float = PATIENCE,
     aided: bool = True,
 ) -> list[Repair]:
     """Single changes that correct the kernel that the verdict calls wrong, best first; empty if there are
-    none or time runs out. opener: as for grade_file. tell: called with progress messages. seconds: of
-    `clock`; `slack` times as many may pass in wall-clock time. aided: whether the solution, if the course has
-    it, may suggest some."""
+    none or the budget of work is used up. opener: as for grade_file. tell: called with progress messages.
+    aided: whether the solution, if the course has it, may suggest some."""
     failed = {case.kernel for case in verdict.cases if case.status == FAILED}
     if not verdict.is_repairable or puzzle.program or len(read(source).variables) > MOST_VARIABLES:
         return []
@@ -95,11 +97,9 @@ def repairs(
         verdict,
         name,
         opener,
-        clock() + seconds,
+        budget,
         tell or (lambda _: None),
-        until=time.monotonic() + seconds * slack,
-        clock=clock,
-        slack=slack,
+        until=time.monotonic() + HANGS,
         aided=aided and puzzle.has_solution and not puzzle.repair,
     )
     try:
@@ -126,13 +126,12 @@ class Search:
     verdict: Verdict
     name: str
     opener: Callable
-    end: float  # of the clock
+    end: float  # of the work
     tell: Callable[[str], None]
     known: dict = field(default_factory=dict)  # inputs and right results by case and kernel
     until: float = math.inf  # of time.monotonic
-    clock: Callable[[], float] = Child.spent_by_all
-    slack: float = PATIENCE  # seconds that may pass in one of the clock
-    turn: float = math.inf  # of the clock: when the current edits have had their share
+    clock: Work = field(default_factory=Work)
+    turn: float = math.inf  # of the work: when the current edits have had their share
     most: float = math.inf  # what edits may cost
     aided: bool = False
     slow: list[Repair] = field(default_factory=list)  # with these it is right, and not fast enough
@@ -145,8 +144,8 @@ class Search:
 
     @property
     def left(self) -> float:
-        """Seconds left for trying edits; those found right by then are still graded until the end."""
-        return min(min(self.turn, self.end) - self.clock(), self.until - time.monotonic())
+        """Work left for trying edits; those found right by then are still graded until the end."""
+        return min(self.turn, self.end) - self.clock() if time.monotonic() < self.until else -1.0
 
     def run(self) -> list[Repair]:
         """What the solution suggests; but unless that is small and all else is as in the solution, what the search finds
@@ -202,7 +201,7 @@ class Search:
                     name=self.name,
                     given=self.given,
                     left=lambda: self.left,
-                    slack=self.slack,
+                    work=self.clock,
                     races=self.disordered if checks == "full" else None,
                     devices=Devices(self.opener, self._checks_of(checks), self.verdict.seed, stack),
                 )
@@ -220,8 +219,12 @@ class Search:
         end = self.clock() + SUGGESTED * self.left
 
         def is_right(text: str) -> bool:
-            in_time = self.clock() < end and time.monotonic() < self.until
-            return in_time and (not slow or self.is_fast(text)) and self.passes(text)
+            return (
+                self.clock() < end
+                and self.left > 0
+                and (not slow or self.is_fast(text))
+                and self.passes(text)
+            )
 
         yield from from_solution.repairs(self.source, self.solution, self.kernel.name, is_right)
 
@@ -285,6 +288,7 @@ class Search:
         return self.fast[text]
 
     def _is_fast(self, text: str) -> bool:
+        self.clock.add(COUNTING)
         options, passed = (
             grade.Options("cpu", self.verdict.seed),
             replace(self.verdict, status=PASSED, kind=""),
@@ -353,6 +357,7 @@ class Search:
         that are right."""
         for tier in made() if self.left > 0 else ():
             first, size = 0, CHUNK
+            self.clock.add(CHOICE * len(tier))
             while first < len(tier) and self.left > 0:
                 left = variants.right_everywhere(tier[first : first + size])
                 if len(left) > FEW_LARGE and whole and not left[0][0].site.orders:
@@ -494,10 +499,12 @@ class Search:
     def passes(self, text: str, most: int | None = None) -> bool:
         """Whether a file is right in all cases, or in this many small ones, in both builds, with all checks."""
         options = grade.Options("cpu", self.verdict.seed, patience=0.0, given=self.given)
+        self.clock.add(GRADING)
         with ExitStack() as stack:
             try:
                 setups = grade.open_setups(options, self.opener, stack)
                 trials, done = grade.run_all(self.puzzle, setups, text, self.name, options, most)
             except (grade.Stop, DeviceError):
                 return False
+        self.clock.add(CASE * done)
         return done == len(trials) and not any(trial.outcome.kind for trial in trials)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, repeat
 
@@ -31,7 +31,11 @@ Combination = tuple[Choice, ...]
 
 MOST_DEVICES = 2  # that try edits in parallel
 LAUNCH = 0.5  # seconds for one variant of many; a right one takes far less in a small case
-SOON = 0.4  # seconds of a request
+SOON = 0.4  # work of a request
+HANGS = 120.0  # seconds of a request after which something hangs
+#: work: of a character that is compiled, and how much longer optimised code takes; of an edit, and of each unit of a
+#: case's work; how much longer these take where threads wait, and with all checks
+COMPILED, OPTIMISED, EDIT, STEP, WAITING, FULL = 1.5e-5, 4, 5e-5, 1e-7, 8, 20
 FEW, LONG = 64, 2.0  # this few may take this long
 FEW_SLOW = 16  # with all checks
 FEW_LARGE, LARGE = 4, 1 << 12  # in a case with this much work
@@ -52,6 +56,20 @@ _WARPS = re.compile(r"\w_sync\b|__syncwarp|warpSize|mma|(?<![\w.])(?:31|32|0x1[f
 _JOINT = re.compile(r"atomic|red_|volatile$|__threadfence|cooperative_groups|cuda$|grid")
 
 
+@dataclass
+class Work:
+    """What a search has done, in about the seconds that it takes an idle core. It is counted, so that the load of a machine
+    changes no verdict."""
+
+    done: float = 0.0
+
+    def __call__(self) -> float:
+        return self.done
+
+    def add(self, units: float) -> None:
+        self.done += units
+
+
 class Devices:
     """The devices that work in parallel, opened on demand; all variants share them."""
 
@@ -70,7 +88,7 @@ class Devices:
 class Variants:
     """A file with all its edits, compiled for devices. source: its text. races, only: see Schemata.
 
-    given: as of runs. left, slack: of the search. Errors: CompileError.
+    given: as of runs. left, work: of the search. Errors: CompileError.
     """
 
     def __init__(
@@ -83,11 +101,11 @@ class Variants:
         given: Callable,
         left: Callable[[], float],
         races: set[int] | None = None,
-        slack: float = 1.0,
+        work: Work | None = None,
         only: Collection[int] | None = None,
     ):
         self.puzzle, self.verdict, self.source, self.name = puzzle, verdict, source, name
-        self.devices, self.given, self.left, self.slack = devices, given, left, slack
+        self.devices, self.given, self.left, self.work = devices, given, left, work or Work()
         self.kernel: Kernel = puzzle.kernel(verdict.kernel)
         self.setups: list[Setup] = []
         self.budgets: dict[str, int] = {}
@@ -141,6 +159,10 @@ class Variants:
         if (device := next(islice(self.devices, len(self.setups), None), None)) is None:
             return
         device.quick = True
+        slowly = 1 if device.checks == "draft" else OPTIMISED
+        self.work.add(
+            COMPILED * len(schemata.text) * slowly if not self.setups else 0.0
+        )  # the second is from the cache
         module = device.compile(schemata.text, name=self.name, include_dirs=self.puzzle.include_dirs)
         module.quick = False
         setup = Setup(device, (2 * self.verdict.seed + 1,), module=module)
@@ -215,7 +237,21 @@ class Variants:
         return found
 
     def _launched(self, trial: Trial, choices: Sequence[Combination]) -> list[bool]:
-        """For each edit, whether the kernel is right with it; False if there was no time for it."""
+        """For each edit, whether the kernel is right with it; False if the budget did not last for it."""
+        cost = self._cost(trial.outcome.case)
+        most = max(int(self.left() / cost), FEW if len(choices) <= FEW else 0)
+        left_out = len(choices) - most
+        choices = choices[: max(most, 0)]
+        self.work.add(cost * len(choices))
+        return self._tried(trial, choices, cost) + [False] * left_out
+
+    def _cost(self, case: Case) -> float:
+        """The work of trying an edit."""
+        waits = has_barriers(self.source, self.kernel.name)
+        slowly = FULL if self.is_slow else WAITING if waits else 1
+        return slowly * (EDIT + STEP * self._work(case))
+
+    def _tried(self, trial: Trial, choices: Sequence[Combination], cost: float) -> list[bool]:
         if len(self.setups) == 1 and (len(choices) > REQUEST // 4 or self.takes_long and len(choices) > FEW):
             self._open(self.schemata)
         case = trial.outcome.case.name
@@ -223,10 +259,8 @@ class Variants:
         if not patient and case not in self.budgets:
             self.budgets[case] = self._budget(trial)
         if len(choices) <= FEW or len(self.setups) == 1:
-            before = self.left()
-            found = self._launched_on(self.setups[0], trial, choices, patient)
-            self.takes_long |= before - self.left() > SOON
-            return found
+            self.takes_long |= cost * len(choices) > SOON
+            return self._launched_on(self.setups[0], trial, choices, patient)
         with ThreadPoolExecutor(len(self.setups)) as pool:
             parts = [choices[i :: len(self.setups)] for i in range(len(self.setups))]
             halves = list(
@@ -282,7 +316,7 @@ class Variants:
                 arguments,
                 wanted,
                 launch.shared_mem,
-                max(self.left(), LONG if len(choices) <= FEW else 0.0) * self.slack,
+                HANGS,
                 self.apart,
             )
             yield from found

@@ -148,7 +148,7 @@ extern "C" __global__ void matmul(const float* A, const float* B, float* C, int 
 
 def test_in_a_kernel_of_ones_own_other_names_stay():
     verdict = graded(puzzle("02"), OWN, Options("cpu"))
-    (found,) = repairs(puzzle("02"), OWN, verdict, seconds=SECONDS)
+    (found,) = repairs(puzzle("02"), OWN, verdict, budget=SECONDS)
     assert (found.line, found.as_dict()["before"], found.as_dict()["after"]) == (8, "N", "K")
     assert found.text == OWN.replace("r * N + i", "r * K + i")
     assert graded(puzzle("02"), found.text, Options("cpu")).passed
@@ -171,7 +171,7 @@ EXCHANGED = """extern "C" __global__ void sgd_step(float* weights, float* veloci
 
 def test_the_parameters_that_the_stub_gives_stay_as_they_are():
     verdict = graded(puzzle("11"), EXCHANGED, Options("cpu"))
-    found = repairs(puzzle("11"), EXCHANGED, verdict, seconds=SECONDS)
+    found = repairs(puzzle("11"), EXCHANGED, verdict, budget=SECONDS)
     assert found and {line for repair in found for line in repair.lines} == {6, 8}
 
 
@@ -179,7 +179,7 @@ def test_changes_in_several_places_are_one_repair():
     """As no single change repairs them, which the search without the solution finds."""
     wrong = OWN.replace("r * N + i", "i * N + r").replace("acc = 0.0f", "acc = 1.0f")
     verdict = graded(puzzle("02"), wrong, Options("cpu"))
-    (found,) = repairs(puzzle("02"), wrong, verdict, seconds=SECONDS)
+    (found,) = repairs(puzzle("02"), wrong, verdict, budget=SECONDS)
     assert found.text == OWN.replace("r * N + i", "r * K + i") and (found.line, found.last_line) == (6, 8)
 
 
@@ -187,7 +187,7 @@ def test_a_slow_kernel_becomes_fast():
     solution = puzzle("25").solution_path.read_text(encoding="utf-8")
     wrong = solution.replace("tile[TILE][TILE + 1]", "tile[TILE][TILE]")
     verdict = graded(puzzle("25"), wrong, Options("cpu"))
-    (found,) = repairs(puzzle("25"), wrong, verdict, seconds=SECONDS)
+    (found,) = repairs(puzzle("25"), wrong, verdict, budget=SECONDS)
     assert verdict.kind == "slow" and found.text == solution
 
 

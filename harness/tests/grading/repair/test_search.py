@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from dataclasses import replace
@@ -27,7 +28,7 @@ from harness.tests.devices.virtual.launches import K
 from harness.tests.grading.first_cases import small
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
-SECONDS = 300  # on a busy machine too
+SECONDS = 300  # far more than a search takes
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +51,7 @@ def found(number: str, old: str, new: str):
     wrong = solution.replace(old, new)
     verdict = graded(puzzle(number), wrong, Options("cpu"))
     assert not verdict.passed
-    return repairs(puzzle(number), wrong, verdict, seconds=SECONDS, aided=False), line
+    return repairs(puzzle(number), wrong, verdict, budget=SECONDS, aided=False), line
 
 
 #: of each kind one, in a kernel that compiles quickly
@@ -136,7 +137,7 @@ LAST_LANE = """extern "C" __global__ void conv2d_backward_bias(
 @pytest.mark.soak
 def test_a_change_of_one_line_is_looked_for_beside_one_of_many():
     verdict = graded(puzzle("20"), LAST_LANE, Options("cpu"))
-    found = repairs(puzzle("20"), LAST_LANE, verdict, seconds=SECONDS, aided=False)
+    found = repairs(puzzle("20"), LAST_LANE, verdict, budget=SECONDS, aided=False)
     assert [repair.lines for repair in found] == [[14], [9, 10, 11, 12, 13]]
 
 
@@ -153,7 +154,7 @@ def test_a_statement_that_cannot_be_added_takes_nothing_away(before):
         f"    y[i] = x[i] < 0.0f ? 1.0f : x[i];\n}}\n" + "".join(f'extern "C"{other}' for other in others)
     )
     verdict = graded(puzzle("04"), wrong, Options("cpu"))
-    found = repairs(puzzle("04"), wrong, verdict, seconds=SECONDS, aided=False)
+    found = repairs(puzzle("04"), wrong, verdict, budget=SECONDS, aided=False)
     assert [repair.line for repair in found] == [4 + before.count("\n")]
 
 
@@ -169,7 +170,7 @@ def test_nothing_is_said_of_what_no_single_change_repairs():
     wrong = solution.replace("A[row * K + k]", "1.0f").replace("B[k * N + col]", "2.0f")
     verdict = graded(puzzle("02"), wrong, Options("cpu"))
     assert (
-        verdict.kind == "wrong" and repairs(puzzle("02"), wrong, verdict, seconds=SECONDS, aided=False) == []
+        verdict.kind == "wrong" and repairs(puzzle("02"), wrong, verdict, budget=SECONDS, aided=False) == []
     )
 
 
@@ -205,13 +206,27 @@ def test_two_threads_with_one_index_may_have_it_from_a_line_before():
     assert lines == {True: {2, 3}, False: {3, 4}}
 
 
-def test_a_search_has_seconds_of_the_processor_and_not_endless_time_by_the_clock():
-    verdict = graded(puzzle("01"), "", Options("cpu"))
-    end, now = Child.spent_by_all() + 9.0, time.monotonic()
-    search = Search(puzzle("01"), "", verdict, "kernel.cu", None, end, print, until=now + 99.0)
-    assert 0 < search.left <= 9.0
+def test_a_search_has_a_budget_of_work_and_not_endless_time_by_the_clock():
+    verdict, now = graded(puzzle("01"), "", Options("cpu")), time.monotonic()
+    search = Search(puzzle("01"), "", verdict, "kernel.cu", None, 9.0, print, until=now + 99.0)
+    assert search.left == 9.0
+    search.clock.add(2.0)
+    assert search.left == 7.0
     search.until = now - 1.0
     assert search.left < 0
+
+
+def test_the_same_work_is_done_under_any_load(monkeypatch):
+    """No processor time, no clock: what is tried is counted."""
+    done, found, wrong = [], [], puzzle("02").solution_path.read_text().replace("sum += A", "sum = 2.0f * A")
+    verdict = graded(puzzle("02"), wrong, Options("cpu"))
+    run = Search.run
+    monkeypatch.setattr(Search, "run", lambda self: (run(self), done.append(self.clock()))[0])
+    for step in (0, 100):  # seconds of processor time between two looks at it
+        spent = itertools.count(0, step)
+        monkeypatch.setattr(Child, "spent_by_all", lambda spent=spent: next(spent))
+        found.append([r.as_dict() for r in repairs(puzzle("02"), wrong, verdict, budget=2.0, aided=False)])
+    assert found[0] == found[1] and done[0] == done[1] > 0
 
 
 @pytest.mark.parametrize("slow", [1, 2])
