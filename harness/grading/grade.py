@@ -42,7 +42,7 @@ class Options:
 
     seed: of inputs, sizes and schedules; if None, derived from the file's text, so that a file has one
     verdict.
-    patience: seconds of processor time for all cases after the first that fails. given: makes the inputs and
+    patience: work, as of runs.Pace, for all cases after the first that fails. given: makes the inputs and
     the expected results. foresee: predicts what mistakes write, see naming; if None, they are compiled for
     this file. again: repeat a faulting run to find the values behind the fault, or the steps of a race. told:
     also look for unnamed causes. optimised: what is right in the build with all checks also runs in the

@@ -22,20 +22,27 @@ from .causes import naming
 from .compare import Expected, Mismatch, axis_index, compare, expectations, same_bits
 
 SMALL = 400_000  # bytes of a case's arrays
-PATIENCE = 8.0  # seconds of processor time for all cases after the first that fails or has its output cut
+PATIENCE = 8.0  # work for all cases after the first that fails or has its output cut
+LAUNCH, BYTES = 0.05, 1e7  # the work of a launch; the bytes that are a unit more
+HANGS = 40.0  # seconds of processor time for them, however little work it is
 
 
 @dataclass
 class Pace:
-    """How long a launch may take: less once something has failed, or if the kernel prints endlessly."""
+    """How long a launch may take: less once something has failed, or if the kernel prints endlessly. Work is counted, so
+    that the load of a machine does not decide which cases run.
+    """
 
     patience: float = PATIENCE
-    deadline: float = math.inf  # of the processor time of all processes
+    work: float = 0.0
+    deadline: float = math.inf  # of the work
+    end: float = math.inf  # of the processor time of all processes
     printing: bool = False
     repeating: bool = False  # several threads do the same work, so it will not finish in time
 
     def limit(self, nbytes: int) -> float:
-        """Seconds for a launch on `nbytes` of arrays."""
+        """Seconds for a launch on `nbytes` of arrays, whose work is counted."""
+        self.work += LAUNCH + nbytes / BYTES
         seconds = 1.0 if self.printing else 2.0 if self.repeating else 3.0 if nbytes < SMALL else 10.0
         return max(0.1, min(seconds, self.left()))
 
@@ -43,11 +50,12 @@ class Pace:
         self.printing |= outcome.stdout_dropped > 0
         self.repeating |= bool(outcome.same_writes)
         if self.deadline == math.inf and (outcome.kind or self.printing):
-            self.deadline = Child.spent_by_all() + self.patience
+            self.deadline, self.end = self.work + self.patience, Child.spent_by_all() + HANGS
 
     def left(self) -> float:
-        """Seconds until the deadline."""
-        return self.deadline - Child.spent_by_all() if self.deadline < math.inf else math.inf
+        """Work until the deadline."""
+        hangs = self.end < math.inf and Child.spent_by_all() > self.end
+        return -1.0 if hangs else self.deadline - self.work
 
 
 @dataclass
