@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from .kernel import Kernel
 
 
-BYTES_A_STEP = 1 << 12  # of memory that is copied while a thread makes a step
+#: in the time that a thread takes for a step: threads that the scheduler looks at, bytes of memory that are copied
+VISITS_A_STEP, BYTES_A_STEP = 1 << 6, 1 << 12
 
 
 class Execution:
@@ -90,10 +92,8 @@ class Execution:
         device, memory = self.device, sum(len(values) for _, values, _ in before)
         self._launch(orders.AHEAD)
         agreement = Agreement(self) if device.agree and not device.keep_steps else None
-        for order in (
-            *orders.between(device.schedule, device.turns, lambda: self._work(memory)),
-            orders.IN_STEP,
-        ):
+        between = orders.between(device.schedule, device.turns, lambda: self._work(memory))
+        for order in chain(between, [orders.IN_STEP]):
             self.arena.restore(before)
             result = self._launch(order)
             if agreement:
@@ -126,7 +126,7 @@ class Execution:
         """How much the last launch did, in steps of threads; that much memory is restored after it."""
         launch = self.device.launch
         steps = self.plan.blocks * self.plan.threads + launch.now - launch.tag + launch.turns + launch.granted
-        return steps + memory // BYTES_A_STEP
+        return steps + launch.visits // VISITS_A_STEP + memory // BYTES_A_STEP
 
     def _launch(self, order: Order = Order()) -> Launch:
         launch, plan = self.set_up(order), self.plan

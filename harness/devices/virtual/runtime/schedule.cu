@@ -578,6 +578,7 @@ static __device__ int advance(Env* env) {
         if (resume_together(env)) return 1;
         together = 0;  // they are at different places now
     }
+    launch->visits += n;
     u32 alive = 0, progress = 0, at_barrier = 0;
     u64 what = 0, where = 0;  // wait and op, mask and site of the first
     Thread* first = 0;

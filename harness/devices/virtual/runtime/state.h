@@ -212,6 +212,7 @@ struct Launch {
     u64 hazards, places; // host addresses of tables at the start of the pool
     u32 looks, most_looks;  // looks at memory that has changed, in this round: those left, and how many at first
     u64 granted;         // steps in loops, so far
+    u64 visits;          // of threads that may or may not continue, so far
     u64 turns;           // places at which a thread could let others run, so far
     u64 ticks;           // what clocks show
     u64 chance;          // random bits, for who waits how long; 0: nobody does

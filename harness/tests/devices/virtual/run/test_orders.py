@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
+from harness.devices.virtual import launch
 from harness.devices.virtual.run import orders
 from harness.errors import KernelFault
 from harness.tests.devices.virtual.launches import K, device
@@ -92,3 +95,16 @@ def test_the_more_there_is_to_do_the_fewer_orders():
     ]
     assert counts == [orders.MOST - 2, 6, 2, 0]
     assert not list(orders.between(0, False, lambda: 1))
+
+
+@pytest.mark.parametrize(("threads", "count"), [(2, range(orders.MOST, orders.MOST + 1)), (128, range(2, 7))])
+def test_what_is_little_to_do_in_one_order_may_be_much_in_another(dev, threads, count):
+    """Of all threads that wait for a lock, one gets it."""
+    kernel = dev.compile(
+        f"__device__ int lock; {K}k(int* x) {{ while (atomicCAS(&lock, 0, 1)) {{}} __threadfence(); *x += 1; __threadfence();"
+        " atomicExch(&lock, 0); }"
+    ).get_function("k")
+    x, launched = dev.array(np.zeros(1, np.int32), name="x"), launch.Execution._launch
+    with mock.patch.object(launch.Execution, "_launch", autospec=True, side_effect=launched) as launches:
+        kernel(8, threads, (x,))
+    assert launches.call_count in count and x.get() == 8 * threads
