@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.tests.soak.idioms import Bench, How, Idiom, Op, races
 
-SEEDS = range(7000, 7060)
+SEEDS = range(7000, 7040)
 
 
 def test_one_launch_finds_the_races_of_all_orders_and_no_others():
@@ -12,7 +12,7 @@ def test_one_launch_finds_the_races_of_all_orders_and_no_others():
     bench.attempt(SEEDS, 1)
     found, racy = bench.sums(True)
     assert not bench.wrong
-    assert racy > 20 and found >= racy - 1, [one.source() for one in bench.missed]
+    assert racy > 10 and found >= racy - 1, [one.source() for one in bench.missed]
 
 
 def test_the_interpreter_tries_every_order():

@@ -11,7 +11,7 @@ is:
 * a note: an array holds the same elements in other places, as where an atomicAdd() gives them out; or floating-point
   numbers differ by what rounding explains, as where they are added in another order.
 
-Nothing is said where no access tells the difference: the kernel reads a clock.
+Nothing is said where no access tells the difference: the kernel reads a clock. Very large arrays are not compared.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from .owners import element
 from .wording import coordinates
 
 MOST_STEPS = 1 << 18  # of a trace
+MOST_BYTES = 1 << 30  # of all arrays
 #: of the largest number in an array: what adding in another order may change
 ROUNDING = {2: 2**-6, 4: 2**-13, 8: 2**-36}
 SAME, ROUNDED, MOVED, OTHER = range(4)
@@ -53,7 +54,10 @@ class Agreement:
 
     def __init__(self, run):
         self.run, self.found = run, None
-        self.first = [(owner, self._bytes(owner).copy()) for owner in run.arena.arrays()]
+        owners = run.arena.arrays()
+        if sum(owner.nbytes for owner in owners) > MOST_BYTES:
+            owners = []
+        self.first = [(owner, self._bytes(owner).copy()) for owner in owners]
 
     def see(self, order: Order) -> None:
         """Another order has run."""
