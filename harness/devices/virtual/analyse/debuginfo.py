@@ -49,11 +49,12 @@ def pointed(text: str, kernel: str) -> tuple[Pointed, ...]:
 
 
 def structs(text: str) -> dict[str, tuple[Padding, ...]]:
-    """The padding of each struct that has any, by its name; none where several have the same name."""
-    found: dict[str, list] = {}
+    """The padding of each struct that has any, by its name; none where several have the same name, and another layout."""
+    found: dict[str, set] = {}
     for name, padding in _read(text, _Reader.structs):
-        found.setdefault(name, []).append(padding)
-    return {name: given[0] for name, given in found.items() if len(given) == 1 and given[0]}
+        found.setdefault(name, set()).add(padding)
+    single = {name: given.pop() for name, given in found.items() if len(given) == 1}
+    return {name: padding for name, padding in single.items() if padding}
 
 
 def _read(text: str, question) -> list:

@@ -29,7 +29,7 @@ from .dwarf import (
     Entry,
 )
 
-_LARGEST = 1 << 12  # bytes of a struct whose padding is looked for
+_LARGEST = 1 << 16  # bytes of a struct whose padding is looked for
 _MOST_RUNS, _MOST_POINTERS = 256, 64
 
 
@@ -123,8 +123,7 @@ class Layouts(Entries):
         if entry.tag == ARRAY:
             nbytes, count = self.type(entry.values[TYPE])[0], math.prod(self.extents(entry))
             count = min(count, _LARGEST // max(nbytes, 1) + 1)
-            first = self._used(self.plain(entry.values[TYPE]), always)
-            return sum(first << 8 * nbytes * i for i in range(count)) if nbytes else 0
+            return _repeated(self._used(self.plain(entry.values[TYPE]), always), 8 * nbytes, count)
         nbytes = min(8 if entry.tag in POINTERS else int(entry.values[BYTES]), _LARGEST)
         if entry.tag not in STRUCTS or DECLARATION in entry.values:
             return (1 << 8 * nbytes) - 1
@@ -136,3 +135,15 @@ class Layouts(Entries):
                 bits = (1 << min(width, 64)) - 1
             parts.append(bits << low if low < 8 * _LARGEST else 0)
         return reduce(and_ if always and entry.tag == UNION else or_, parts[1:], parts[0] if parts else 0)
+
+
+def _repeated(bits: int, width: int, count: int) -> int:
+    """The bits of `count` elements of this width."""
+    found = place = 0
+    while count:
+        if count & 1:
+            found |= bits << place
+            place += width
+        bits |= bits << width
+        width, count = 2 * width, count // 2
+    return found

@@ -470,7 +470,7 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
         else if (arrival && !same_barrier(env, named, arrival & ~AT_ARRIVED, 1)) diverge_from_arrival(env, t, here, number & 15);
         else if (expected(t) && (arrived > wanted || wanted & 31)) diverge(env, t, arrived, 0, 0, 0);
     }
-    if (!expected(t) && launch->check_sync && !env->faulted) note_absent(env, t, waiting);
+    if (!expected(t) && !env->arrived[number & 15] && launch->check_sync && !env->faulted) note_absent(env, t, waiting);
     if (env->cells) {
         if (waiting == (expected(t) ? n : alive) && !env->arrived[number & 15]) meet_all(env, t->site, number);
         else meet_waiting(env, number, t->site);
