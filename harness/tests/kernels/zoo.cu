@@ -396,13 +396,25 @@ extern "C" __global__ void barrier_of_another_number(const float* a, float* b, i
 }
 
 extern "C" __global__ void barrier_of_another_count(const float* a, float* b, int n) {
-  if (threadIdx.x < 32) asm volatile("barrier.sync 1, 32;");  // FAULT barrier_of_another_count
+  if (threadIdx.x < 32) asm volatile("barrier.sync 1, 96;");  // FAULT barrier_of_another_count
   else asm volatile("barrier.sync 1, 64;");  // OTHER barrier_of_another_count
 }
 
 extern "C" __global__ void arrival_of_another_count(const float* a, float* b, int n) {
   if (threadIdx.x < 32) asm volatile("bar.arrive 1, 96;");  // OTHER arrival_of_another_count
   else asm volatile("bar.sync 1, 64;");  // FAULT arrival_of_another_count
+}
+
+extern "C" __global__ void arrivals_of_two_counts(const float* a, float* b, int n) {
+  if (threadIdx.x < 32) asm volatile("bar.arrive 1, 96;");  // OTHER arrivals_of_two_counts
+  else if (threadIdx.x < 64) asm volatile("bar.arrive 1, 128;");  // FAULT arrivals_of_two_counts
+  else asm volatile("bar.sync 1, 96;");
+}
+
+extern "C" __global__ void barrier_of_each_warp(const float* a, float* b, int n) {
+  if (threadIdx.x < 32) asm volatile("bar.sync 1, 32;");
+  else asm volatile("bar.sync 1, 32;");
+  b[threadIdx.x] = n;  // FAULT barrier_of_each_warp
 }
 
 extern "C" __global__ void barrier_of_too_many(const float* a, float* b, int n) {

@@ -28,6 +28,7 @@ def barrier(d: Diagnosis, record) -> dict:
         what = f"{who} this barrier; thread {triple(other.thread)} waits at {where}. Every thread of the block must reach"
         return fields | dict(explanation=f"{what} the same __syncthreads().")
     does = "has arrived" if there & AT_ARRIVED else "waits"
+    who = "This thread arrives at" if here & AT_ARRIVED else who
     what = f"{who} {_called(here)}; thread {triple(other.thread)} {does} at {where}"
     rule = "number and count must be the same"
     if there & AT_NONE:

@@ -310,13 +310,14 @@ static __device__ void arrive_at(Env* env, Thread* thread, u32 site, u32 number)
     env->arrived_clock[number] = merge(env, env->arrived_clock[number], give(env, thread), 0);
 }
 
-// The threads at a barrier meet, and are not all threads of the block.
-static __device__ void meet_waiting(Env* env, u32 number, u32 site) {
+// The threads at a barrier meet, and are not all threads of the block. warp: only those of this one, or NOBODY.
+static __device__ void meet_waiting(Env* env, u32 number, u32 site, u32 warp) {
     u32 sets[MAX_THREADS / 32];
     Thread* threads = threads_of(env);
     for (u32 w = 0; w < MAX_THREADS / 32; w++) sets[w] = 0;
     for (u32 i = 0; i < launch_of(env)->threads; i++)
-        if (threads[i].wait == WAIT_BARRIER ? threads[i].mask == number : threads[i].dead & DEAD_FAULT)
+        if (warp != NOBODY && warp != i / 32) continue;
+        else if (threads[i].wait == WAIT_BARRIER ? threads[i].mask == number : threads[i].dead & DEAD_FAULT)
             sets[i / 32] |= 1u << (i & 31);
     meet(env, sets, env->arrived_clock[number & 15], STEP_BARRIER, site, number);
     env->arrived_clock[number & 15] = 0;

@@ -392,17 +392,6 @@ static __device__ u32 counts_for(Env* env, Thread* t) {
     return t->linear & 31 || t->linear + 32 <= n ? 1 : t->linear + 33 - n;
 }
 
-EXPORT int rt_arrive(Env* env, Thread* thread, u32 site, u64 barrier, u64 count) {
-    u32 number = (u32)barrier & 15;
-    if (!env->arrived[number]) {
-        env->arrival[number] = number | AT_ARRIVED | (u32)count << AT_COUNT;
-        env->arrival_site[number] = site; env->arrival_thread[number] = thread->linear;
-    }
-    env->arrived[number] += counts_for(env, thread);
-    if (env->cells) arrive_at(env, thread, site, number);
-    return 0;
-}
-
 // How many threads take part in the barrier that `t` waits at; 0: all of the block.
 static __device__ u32 expected(Thread* t) { return t->op == OP_BARRIER ? 0 : (u32)t->arg0; }
 
@@ -420,6 +409,22 @@ static __device__ int same_barrier(Env* env, u32 a, u32 b, int same_line) {
     return a & 15 || x || y ? (x ? x : whole) == (y ? y : whole) : same_line;
 }
 
+EXPORT int rt_arrive(Env* env, Thread* thread, u32 site, u64 barrier, u64 count) {
+    u32 number = (u32)barrier & 15, named = number | AT_ARRIVED | (u32)count << AT_COUNT, other = env->arrival[number];
+    if (!env->arrived[number]) {
+        env->arrival[number] = named;
+        env->arrival_site[number] = site; env->arrival_thread[number] = thread->linear;
+    } else if (!same_barrier(env, named, other, 1) && launch_of(env)->check_sync) {
+        record(env, thread, site, FAULT_BARRIER_DIVERGENCE, named, 1 | (u64)other << 32, env->arrival_site[number],
+               env->arrival_thread[number], env->block);
+        env->faulted = 1;
+    }
+    env->arrived[number] += counts_for(env, thread);
+    if (count == 32 && env->arrived[number] == 32) env->arrived[number] = 0;  // its warp alone has opened it
+    if (env->cells) arrive_at(env, thread, site, number);
+    return 0;
+}
+
 // The barrier at which `t` waits opens, with `waiting` threads there: report which are missing.
 static __device__ void note_absent(Env* env, Thread* t, u32 waiting) {
     Thread* threads = threads_of(env);
@@ -434,6 +439,12 @@ static __device__ void note_absent(Env* env, Thread* t, u32 waiting) {
     if (round) record(env, t, t->site, FAULT_WENT_ROUND, waiting, round, 0, first->linear, env->block);
     if (round) env->faulted = 1;  // they will be missing at later barriers too
     else if (returned) record(env, t, t->site, FAULT_EXITED_EARLY, t->mask, returned, 0, 0, 0);
+}
+
+// Whether two threads wait at a barrier of the same number. One that counts a single warp opens for each warp alone.
+static __device__ int may_meet(Thread* t, Thread* other) {
+    int apart = expected(t) == 32 && t->linear / 32 != other->linear / 32;
+    return other->wait == WAIT_BARRIER && other->mask == t->mask && !apart;
 }
 
 // `count` threads wait at a barrier like `t`. other: where another thread is, as a word.
@@ -456,7 +467,7 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
     Thread* elsewhere = 0;
     for (u32 i = 0; i < n; i++) {
         Thread* other = &threads[leader(env, i)];
-        if (other->wait != WAIT_BARRIER || other->mask != number) continue;
+        if (!may_meet(t, other)) continue;
         waiting++;
         arrived += expected(t) ? counts_for(env, other) : 1;
         if (other->op != OP_BARRIER) bits += (u32)other->arg1;
@@ -467,26 +478,27 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
     if (launch->check_sync) {
         u32 arrival = env->arrived[number & 15] ? env->arrival[number & 15] : 0;
         if (elsewhere) diverge(env, t, here, barrier_of(elsewhere), elsewhere->site, elsewhere->linear);
-        else if (arrival && !same_barrier(env, named, arrival & ~AT_ARRIVED, 1)) diverge_from_arrival(env, t, here, number & 15);
+        else if (arrival && !same_barrier(env, named, arrival, 1)) diverge_from_arrival(env, t, here, number & 15);
         else if (expected(t) && (arrived > wanted || wanted & 31)) diverge(env, t, arrived, 0, 0, 0);
     }
     if (!expected(t) && !env->arrived[number & 15] && launch->check_sync && !env->faulted) note_absent(env, t, waiting);
     if (env->cells) {
         if (waiting == (expected(t) ? n : alive) && !env->arrived[number & 15]) meet_all(env, t->site, number);
-        else meet_waiting(env, number, t->site);
+        else meet_waiting(env, number, t->site, expected(t) == 32 ? t->linear / 32 : NOBODY);
     }
     env->arrived[number & 15] = 0;
     for (u32 i = 0; i < n; i++) {
         Thread* other = &threads[leader(env, i)];
-        if (other->wait != WAIT_BARRIER || other->mask != number) continue;
+        if (!may_meet(t, other)) continue;
         if (other->op == OP_BARRIER_AND) other->result0 = bits == waiting;
         else if (other->op == OP_BARRIER_OR) other->result0 = bits != 0;
         else other->result0 = bits;
     }
     for (u32 i = 0; i < n; i++) {
         Thread* other = &threads[leader(env, i)];
-        if (other->wait == WAIT_BARRIER && other->mask == number) other->wait = WAIT_READY;
+        if (may_meet(t, other) && other != t) other->wait = WAIT_READY;
     }
+    t->wait = WAIT_READY;
     return 1;
 }
 
@@ -513,7 +525,7 @@ static __device__ void deadlock(Env* env) {
     u32 site = other ? other->site : 0, linear = other ? other->linear : 0;
     if (first->wait == WAIT_BARRIER) {
         for (u32 i = 0; i < 16 && !other; i++)
-            if (env->arrived[i] && !same_barrier(env, barrier_of(first), env->arrival[i] & ~AT_ARRIVED, 1))
+            if (env->arrived[i] && !same_barrier(env, barrier_of(first), env->arrival[i], 1))
                 return diverge_from_arrival(env, first, waiting, i);
         return diverge(env, first, waiting, other ? barrier_of(other) : 0, site, linear);
     }

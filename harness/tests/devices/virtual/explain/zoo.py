@@ -322,7 +322,7 @@ ZOO = {
         kind="barrier-divergence", block=64,
     ),
     "barrier_of_another_count": Case(
-        "barrier 1 of 32 threads; thread (32,0,0) waits at line {other}, barrier 1 of 64 threads: number and count must"
+        "barrier 1 of 96 threads; thread (32,0,0) waits at line {other}, barrier 1 of 64 threads: number and count must"
         " be the same.",
         kind="barrier-divergence", block=64, flavours=FULL,
     ),
@@ -330,6 +330,15 @@ ZOO = {
         "barrier 1 of 64 threads; thread (0,0,0) has arrived at line {other}, barrier 1 of 96 threads: number and count"
         " must be the same.",
         kind="barrier-divergence", thread=(32, 0, 0), block=64, flavours=FULL,
+    ),
+    "arrivals_of_two_counts": Case(
+        "This thread arrives at barrier 1 of 128 threads; thread (0,0,0) has arrived at line {other}, barrier 1 of 96"
+        " threads: number and count must be the same.",
+        kind="barrier-divergence", thread=(32, 0, 0), block=96, flavours=FULL,
+    ),
+    "barrier_of_each_warp": Case(
+        "This writes b[i=10], just past its end; b has 10 elements. 54 threads do this.",
+        thread=(10, 0, 0), index="i=10", block=64, **B,
     ),
     "barrier_of_too_many": Case(
         "96 threads have arrived at this barrier, which opens after 64: the rest wait for ever, or open it too early the"

@@ -250,12 +250,14 @@ class _Writer:
         group, count = self.group(), 32 * len(some)
         if self.rng.random() < 0.5:  # number 15 again and again, by the same two warps at least
             number = 15 if some == [0, 1] else 14 if some == [0, 2] else 0
+            split = self.rng.randint(0, len(some) - 1)  # 0: all of them in one line
             if number:
                 return [
                     self.one(
-                        f'if ({_warps(some)}) asm volatile("bar.sync {number}, {count};" ::: "memory");',
-                        group,
+                        f'if ({_warps(w)}) asm volatile("bar.sync {number}, {count};" ::: "memory");', group
                     )
+                    for w in (some[:split], some[split:])
+                    if w
                 ]
         self.barrier += 1
         waiting = some[self.rng.randint(1, len(some) - 1) :]
