@@ -292,8 +292,9 @@ class Told:
 
     @property
     def _bytes(self) -> int:
-        """Of the access in the last line."""
-        return int(self.shown.record["extra"]) & 255
+        """Of the access that was found to race."""
+        extra = int(self.shown.record["extra"])
+        return max(extra & 255, extra >> 32 & 255)
 
     def _barrier(self) -> str:
         return "__syncwarp()" if self.shown.kind == "warp-race" else "__syncthreads()"
