@@ -26,7 +26,7 @@ static __device__ __noinline__ int look_closer(Env* env, Thread* t, u32 site, u6
 // The granules of one lane's access from `start`, which is aligned and allowed if all have these bits. Returns 0 where the words
 // do not show that nothing is wrong.
 template <bool write>
-static __device__ __forceinline__ int look_quickly(u64 words, u64 shadow, u64 start, u32 size, u64 mine, u32 oldest, u32 flags, u32 joined, u32 bits) {
+static __device__ __forceinline__ int look_quickly(u64 words, u64 shadow, u64 start, u32 size, u64 mine, u32 oldest, u32 flags, u32 joined, u32 bits, u32 bar, u32 full) {
     for (u64 at = start; at < start + size; at += 4) {
         unsigned char* known = (unsigned char*)(shadow + (at >> 2));
         u64 *place = (u64*)(words + 2 * at), word = *place;
@@ -37,7 +37,13 @@ static __device__ __forceinline__ int look_quickly(u64 words, u64 shadow, u64 st
             if (write && (word & (WORD_OTHERS | WORD_WRITTEN)) == WORD_OTHERS) return 0;
             if (write) *place = word | WORD_WRITTEN;
         } else if (!write && when == joined && !(word & WORD_WROTE)) *place = word | WHO_SEVERAL << 8 | flags;
-        else return 0;
+        else if (!write && joined == FULL && when >= bar && !(word & WORD_WROTE)) {  // as word_after
+            u32 who = who_of(word), warp = (((u32)mine & WHO_SEVERAL) - 1) / 32, stamp = (u32)(mine >> 24);
+            int of_warp = who < WHO_WARP ? (who - 1) / 32 == warp : who == WHO_WARP + warp;
+            u32 kept = (u32)word & (WORD_OTHERS | WORD_UNSEEN) | flags;
+            if (of_warp && when < full) *place = mine << 8 | kept;
+            else *place = word_with(stamp > when ? stamp : when, of_warp ? WHO_WARP + warp : WHO_SEVERAL, kept);
+        } else return 0;
         if (write) *known |= INIT;
     }
     return 1;
@@ -50,13 +56,14 @@ static __device__ __forceinline__ int look_at_lanes(Env* env, Thread* thread, u3
     u32 stamp = thread->clock > bar ? thread->clock : bar, joined = env->symmetric & SYMMETRIC_LANES ? stamp : FULL;
     u32 flags = write ? WORD_WRITTEN : info & INFO_SEEN ? 0 : WORD_UNSEEN, odd = size < 4 ? FULL : size - 1;
     u64 words = env->words, shadow = env->shadow, mine = (u64)stamp << 24 | thread->linear + 1, half = env->arena_size / 2;
+    u32 full = env->full[thread->linear / 32];  // when its warp has last met
     u64 base = info & INFO_SHARED ? env->shared_base : 0, end = (base ? base + SHARED_WINDOW : env->arena_size) - size;
     for (; mask; mask >>= 1, places++, mine++, thread++) {
         if (!(mask & 1)) continue;
         u64 start = *places + base;
         for (u32 left = count; left; left--, start += size) {
             int quick = !((u32)start & odd) && start <= end && start >= base;
-            if (quick && look_quickly<write>(words, shadow, start, size, mine, start >= half ? bar : tag, flags, joined, bits)) continue;
+            if (quick && look_quickly<write>(words, shadow, start, size, mine, start >= half ? bar : tag, flags, joined, bits, bar, full)) continue;
             if (!look_closer(env, thread, site, start - base, info, unread)) return 0;
         }
     }

@@ -91,6 +91,8 @@ class _Body:
         if ins.base == "apart":
             return False
         if self.full and ins.op.collective:
+            if ins.op.moved_rows:  # read before the lanes meet
+                self.matrices.look(ins)
             self._meet(ins)
         if ins in self.lanes.exits:
             return self._exit(ins)

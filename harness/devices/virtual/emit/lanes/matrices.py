@@ -91,6 +91,17 @@ class Matrices:
             pointer = text.plainly(f"getelementptr i8, ptr {room}, i64 {4 * products.LANES * i}")
             e.set(target, text.vector(f"load {vector}, ptr {pointer}, align 64"), "b32")
 
+    def look(self, ins: Instruction) -> None:
+        """With full checks: each lane that gives an address reads that row."""
+        e, accesses = self.e, self.accesses
+        addresses, _ = accesses.rows(ins)
+        on = e.fresh_label("looked")
+        lanes = (1 << ins.op.moved_rows) - 1
+        e.branch(
+            accesses.slow.ask(ins, addresses, *accesses.looks.what(ins), lanes=lanes), on, DEAD, likely=True
+        )
+        e.label(on)
+
     def _call(self, name: str, begin: str = "0", bound: str = "-1") -> str:
         given = f"ptr %shared, ptr {self.e.state.fragments()[0]}, i64 {begin}, i64 {bound}"
         return self.text.assign(f'call i1 @"{name}"({given})')

@@ -139,14 +139,17 @@ class SlowAccesses:
             self.text.vector(f"load {vector}, ptr {self._at(place)}, align 64") for place in places
         ]
 
-    def ask(self, ins: Instruction, addresses: str, what: int, unread: int) -> str:
-        """With full checks: whether the runtime finds nothing wrong with an access that may be outside its array; an i1."""
+    def ask(self, ins: Instruction, addresses: str, what: int, unread: int, lanes: int = 0) -> str:
+        """With full checks: whether the runtime finds nothing wrong with an access that may be outside its array, of these lanes
+        (bits), or of those that take part; an i1."""
         self.e.module.declare("rt_look")
         self.enter(addresses)
         self.put(addresses, "i64", 0)
         who = ROW if self.room in self.text.several else self.e.threads.address
         room = self.e.cast("ptrtoint", "ptr", self.room, "i64")
-        mask = self.e.resize(self.values.bits(), "i32", "i64") if self.values.mask else self.values.bits()
+        mask = str(lanes) if lanes else self.values.bits()
+        if self.values.mask and not lanes:
+            mask = self.e.resize(mask, "i32", "i64")
         given = f"i64 %env, i64 {who}, i32 {self.e.sites.of(ins)}, i64 {room}, i64 {mask}, i64 {what}, i64 {unread}, i64 1"
         return self.e.op("icmp ne i32", self.text.assign(f"call i32 @rt_look({given})"), 0)
 
