@@ -69,15 +69,22 @@ class Op:
 
 @dataclass(frozen=True)
 class Idiom:
-    """threads: (block, thread) of each body; initial: what words hold, where that is not 0."""
+    """threads: (block, thread) of each body. shared: the words are in shared memory."""
 
     name: str
     blocks: int
     size: int
     threads: tuple[tuple[tuple[int, int], tuple[Op, ...]], ...]
+    shared: bool = False
 
     def source(self) -> str:
         lines = [f'extern "C" __global__ void {self.name}(int* m) {{  // <<<{self.blocks}, {self.size}>>>']
+        if self.shared:
+            lines += [
+                f"    __shared__ int s[{WORDS}]; m = s;",
+                f"    if (threadIdx.x == 0) for (int i = 0; i < {WORDS}; i++) s[i] = 0;",
+                "    __syncthreads();",
+            ]
         for (block, thread), body in self.threads:
             names = sorted({op.register for op in _all(body) if op.register})
             declared = f" int {', '.join(f'{n} = 0' for n in names)};" if names else ""
@@ -333,7 +340,7 @@ class _Writer:
             at = range(0, size, 32) if where == "warps" else range(size)
             places = [(0, t) for t in self.rng.sample(at, n)] if len(at) >= n else [(0, t) for t in range(n)]
         threads = tuple((place, tuple(body)) for place, body in zip(places, bodies, strict=True))
-        return Idiom(f"{name}_{kind[3:]}", blocks, size, threads)
+        return Idiom(f"{name}_{kind[3:]}", blocks, size, threads, blocks == 1 and self.rng.random() < 0.4)
 
     # -- parts ---------------------------------------------------------------------------------------------
 
