@@ -112,7 +112,9 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
                 return done
             done.notes = [*gathered.notes, *(w.message for w in module.warnings if w.severity == "note")]
             done.kernel = asked.kernel or _only(module.functions, source)
-            wanted = run_arguments.Wanted(gathered.text, done.kernel, module.get_function(done.kernel).params)
+            wanted = run_arguments.Wanted(
+                source, gathered.text, done.kernel, module.get_function(done.kernel).params
+            )
             constants = run_arguments.constants(asked.constants, gathered.text, module.variables)
             made = Given(wanted.arguments(asked.arguments), constants)
             expectations = _expectations(asked, module, made)

@@ -59,11 +59,13 @@ class Pointers:
 
 
 class Wanted:
-    """The parameters of a kernel. text: the file with its headers; sizes: the bytes of each parameter."""
+    """The parameters of a kernel. text: the source with its headers; sizes: the bytes of each parameter."""
 
-    def __init__(self, text: str, kernel: str, sizes: Sequence[int]):
+    def __init__(self, source: str, text: str, kernel: str, sizes: Sequence[int]):
         self.text, self.kernel, self.sizes = text, kernel, sizes
-        self.function = read(text).function(re.sub(r"<.*", "", kernel).split("::")[-1])
+        name = re.sub(r"<.*", "", kernel).split("::")[-1]
+        own = re.sub(r"\n\s*\n", "\n", text)  # a text of megabytes is not read: most of it is blank
+        self.function = read(source).function(name) or read(own).function(name)
         fits = self.function and len(self.function.parameters) == len(sizes)
         self.parameters = self.function.parameters if fits else ()
         named = [p.name or f"argument {i}" for i, p in enumerate(self.parameters, 1)]

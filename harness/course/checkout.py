@@ -214,7 +214,9 @@ def read_bytes(path: Path, name: str, within: Path | None = None, most: int = MA
                 raise CourseError(f"{name} is not a regular file: move it away")
             if found.st_size > most:
                 size = f"{found.st_size >> 10} KB; more than {most >> 10} KB"
-                raise CourseError(f"{name} has {size} is not a kernel")
+                raise CourseError(
+                    f"{name} has {size} is not a {'kernel' if most == MAX_SOURCE else 'header'}"
+                )
             return file.read(most)
     except FileNotFoundError:
         raise NoSource(f"{name} does not exist") from None

@@ -6,6 +6,7 @@ import pytest
 
 from harness.devices.nvrtc import compiler, host_code
 from harness.errors import CompileError
+from harness.run_arguments import Wanted
 from harness.run_headers import gather
 
 API = """#pragma once
@@ -154,8 +155,11 @@ def test_a_header_of_megabytes_and_one_that_is_too_large(tmp_path):
         tmp_path / "into/big.h"
     ).read_text().split() == "#pragma once __device__ int used() { return 1; }".split()
     assert made.source == source
+    parameters = '#include "big.h"\n', made.text.replace("used() {", "used(int x, float y) {")
+    for text in ((source, made.text, "k", (8,)), (*parameters, "used", (4, 4))):
+        assert Wanted(*text).names in (["y"], ["x", "y"])
     (tmp_path / "big.h").write_bytes(b"")
     with open(tmp_path / "big.h", "r+b") as file:
         file.truncate(400 << 20)
-    with pytest.raises(Exception, match="409600 KB; more than 4096 KB"):
+    with pytest.raises(Exception, match="409600 KB; more than 4096 KB is not a header"):
         gather(source, tmp_path / "k.cu", (), tmp_path / "into")
