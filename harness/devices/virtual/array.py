@@ -62,7 +62,7 @@ class Array:
         return (
             self.device.arena.written(self._owner.start, self.nbytes)
             .reshape(self.size, -1)
-            .any(1)
+            .all(1)
             .reshape(self.shape)
         )
 

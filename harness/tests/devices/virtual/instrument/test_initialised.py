@@ -110,6 +110,14 @@ def test_unset_values_are_told_where_they_matter(module, name):
     assert fault.source == SOURCE.splitlines()[fault.line - 1]
 
 
+def test_an_element_of_which_only_padding_counts_as_written_has_not_been_written():
+    source = """struct Near { float distance; bool inside; };
+    extern "C" __global__ void k(Near* out) { out[1].inside = true; }"""
+    out = device().empty(6, np.float32, name="out")
+    device().compile(source).get_function("k")(1, 1, (out,))
+    assert out.written.tolist() == [False, False, False, True, False, False]
+
+
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "name", ["axpy_half2", "md5", "block_scan", "lookback_scan", "int8_product", "spin_lock"]
