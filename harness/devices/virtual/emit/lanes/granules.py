@@ -2,6 +2,7 @@
 
 They go from the most frequent case to the rarest: lanes in a row, all at one place, all where several threads have only read,
 lane by lane. What none of these decides is for the runtime (runtime/lanes.cu). The words are those of runtime/epochs.cu.
+Accesses of 4 bytes in a row are looked at where they are: a call would take as long again.
 """
 
 from __future__ import annotations
@@ -204,7 +205,7 @@ _FILLED = """\
   store <{width} x i64> %steps, ptr %room, align 64
 """
 _LOOK = """
-define internal preserve_mostcc i1 @{name}(i64 %env, i64 %thread, {given}, i32 %mask, i32 %site, i32 %info, i64 %unread, i64 %linear, i64 %shared.base, i1 %alone) noinline {keeping} {{
+define internal preserve_mostcc i1 @{name}(i64 %env, i64 %thread, {given}, i32 %mask, i32 %site, i32 %info, i64 %unread, i64 %linear, i64 %shared.base, i1 %alone) {how} {{
 entry:
   %some = {narrowed} i32 %mask to i{width}
   %takes.part = bitcast i{width} %some to <{width} x i1>
@@ -295,6 +296,7 @@ class Kind:
             begin=begin,
             filled=_FILLED.format(width=width, steps=steps) * self.in_row,
             keeping=keeping,
+            how="alwaysinline" if self.in_row and self.count * self.size == 4 else f"noinline {keeping}",
             narrowed="trunc" if width < 32 else "bitcast",
             bar=abi.offset("Env", "bar"),
             clock=clock,
