@@ -196,7 +196,7 @@ def test_a_cell_that_races_shows_it(magics, capsys, monkeypatch):  # noqa: F811
     )
     magics.kernel("01", text)
     shown = capsys.readouterr().out
-    assert "Race reported" in shown and "Image object" in shown
+    assert "Race reported" in shown and "<picture: " in shown
 
 
 def test_no_race_no_timeline():
