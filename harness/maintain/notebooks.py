@@ -32,7 +32,7 @@ SETUP = """\
 # Run this cell first, and again after a restart: it brings %%kernel, %predict and the others.
 import importlib.util, pathlib, subprocess, sys
 
-if importlib.util.find_spec("harness") is None:  # install the checkout this notebook is in
+{clone}if importlib.util.find_spec("harness") is None:  # install the checkout this notebook is in
     if not pathlib.Path("../pyproject.toml").is_file():
         sys.exit("This notebook stands alone. It needs the course's folder around it: open it there.")
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "-e", ".."], check=True)
@@ -40,12 +40,13 @@ if importlib.util.find_spec("harness") is None:  # install the checkout this not
     importlib.invalidate_caches()
 %load_ext harness.notebook"""
 CLONE = """\
-import os, pathlib, subprocess
-
 if not pathlib.Path("../puzzles").is_dir():  # opened alone, as Colab does
+    import os
+
     if not pathlib.Path("course").is_dir():
         subprocess.run(["git", "clone", "-q", "--depth", "1", "{address}", "course"], check=True)
     os.chdir("course/notebooks")
+
 """
 METADATA = {
     "kernelspec": {"display_name": "Backwarp", "language": "python", "name": "backwarp"},
@@ -71,6 +72,11 @@ def badges(where: str, name: str) -> str:
     )
 
 
+def setup(where: str) -> str:
+    """The first cell of code. where: see `address`."""
+    return SETUP.format(clone=CLONE.format(address=where) if where else "")
+
+
 def made(course: Course, source: Path, where: str = "") -> nbformat.NotebookNode:
     """A notebook without outputs. where: see `address`."""
     cells: list = []
@@ -92,7 +98,7 @@ def made(course: Course, source: Path, where: str = "") -> nbformat.NotebookNode
             new = new_markdown_cell if kind == "text" else new_code_cell
             add(new(text), f"p{block.puzzle}-{kind}" if block.puzzle else kind)
             if len(cells) == 1:
-                add(new_code_cell((CLONE.format(address=where) if where else "") + SETUP), "setup")
+                add(new_code_cell(setup(where)), "setup")
             if after:
                 add(new_markdown_cell(after), kind)
     add(new_markdown_cell(onward(course.root, source)), "next")

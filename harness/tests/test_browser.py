@@ -133,6 +133,7 @@ def test_a_cell_edited_in_jupyterlab_is_graded(lab, browser):
     wait(f"{output}?.textContent.includes('c[i=0] = ') && !!{CELL}.querySelector('img')?.naturalWidth", own)
     text = browser.execute_script(f"return {output}.textContent", own)
     assert "x 01_vector_add" in text and "expected" in text and "Next: %hint 01" in text
+    wait(f"{output}.textContent.includes('One change in line 4')", own)  # counted from the magic's line on
     assert browser.execute_script(f"return {CELL}.querySelector('img').naturalWidth", own) == 800
     run(run_of_01)
     slider = f"{CELL}.querySelector('.backwarp-run input[aria-label=time]')"
@@ -141,3 +142,9 @@ def test_a_cell_edited_in_jupyterlab_is_graded(lab, browser):
     assert "Step 1: the warp reads " in browser.execute_script(f"return {output}.textContent", run_of_01)
     handle.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     wait(f"{output}.textContent.includes('Step 3: the warp writes c: 4 threads')", run_of_01)
+    browser.execute_script("jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+    drawn = f"getComputedStyle({CELL}.querySelector('.backwarp-drawn')).filter"
+    wait(f"{drawn}.startsWith('invert')", own)
+    browser.execute_async_script(f"({PANEL}).sessionContext.restartKernel().then(arguments[0])")
+    run(ids.index("p01-predict-1"), "my_guess = 512\n%predict 01")  # knows the magic, with no other cell run
+    wait(f"{output}?.textContent.includes('Yes, 512')", ids.index("p01-predict-1"))
