@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..errors import CompileError, Diagnostic
 from .compile_braces import braces_left_open
-from .compile_remedies import advice, is_syntax, remedy
+from .compile_remedies import is_syntax, remedy
 from .sentences import nth_line, source_line
 
 MOST_ERRORS, MOST_WARNINGS = 3, 2  # messages shown
@@ -81,3 +81,15 @@ def with_warnings(lines: list[str], warnings: Sequence, source: str, faulted: bo
     if found and not any(cause in found[0].message for cause in CAUSES):
         place = len(lines)
     return lines[:place] + told + lines[place:]
+
+
+def advice(w: Diagnostic) -> str:
+    """What to do about a warning; "" if that is not obvious."""
+    rest = w.source[max(w.column - 1, 0) :]
+    if "has no effect" not in w.message:
+        return ""
+    if call := re.match(r"(\w+)\s*;", rest):
+        return f"{call[1]} without ( ) is not called." if call[1].startswith("__") else ""
+    if re.match(r"\w+\s*==", rest):
+        return "== compares: a single = stores."
+    return "Of a, b in brackets only b counts: compute one position." if re.match(r"[\w+* -]+,", rest) else ""

@@ -8,16 +8,22 @@ import re
 from ..course.cuda_pieces import Piece
 from ..course.cuda_text import read
 
-#: what a misspelt name may stand for, beside the names of the file
-KNOWN = """
-    __global__ __device__ __constant__ __shared__ __restrict__ __launch_bounds__ __forceinline__ extern static constexpr
-    const float double int unsigned bool char short long void half __half float2 float4 int4 int32_t int64_t uint32_t size_t
-    return while continue break if else for true false nullptr
-    threadIdx blockIdx blockDim gridDim warpSize __syncthreads __syncwarp __threadfence __threadfence_block
-    __shfl_sync __shfl_up_sync __shfl_down_sync __shfl_xor_sync __any_sync __all_sync __ballot_sync __activemask
-    atomicAdd atomicMax atomicMin atomicCAS atomicExch expf logf log1pf sqrtf rsqrtf powf tanhf fabsf fmaxf fminf fmodf floorf
-    isnan isinf min max printf assert make_float2 make_float4 __float2half __half2float INFINITY NAN FLT_MAX FLT_MIN
-""".split()
+#: what a misspelt name may stand for, beside the names of the file: what follows it -> names
+KNOWN = {
+    r"\s+[\w*]": """
+        __global__ __device__ __constant__ __shared__ __restrict__ __forceinline__ extern static constexpr const float double
+        int unsigned bool char short long void float2 float4 int4 int32_t int64_t uint32_t size_t return else
+    """.split(),
+    r"\s*\(": """
+        __syncthreads __syncwarp __threadfence __threadfence_block __launch_bounds__ __shfl_sync __shfl_up_sync
+        __shfl_down_sync __shfl_xor_sync __any_sync __all_sync __ballot_sync __activemask atomicAdd atomicMax atomicMin
+        atomicCAS atomicExch expf logf log1pf sqrtf rsqrtf powf tanhf fabsf fmaxf fminf fmodf floorf isnan isinf min max
+        printf assert make_float2 make_float4 while for if
+    """.split(),
+    r"\s*\.": ["threadIdx", "blockIdx", "blockDim", "gridDim"],
+    r"\s*;": ["return", "continue", "break", "INFINITY", "NAN", "FLT_MAX", "true", "false"],
+    r"": ["warpSize", "INFINITY", "FLT_MAX", "FLT_MIN"],
+}
 #: names of Python, and what C++ has in their place
 PYTHON = {
     "print": 'printf("%f\\n", x) prints a float and printf("%d\\n", i) an int.',
@@ -47,6 +53,8 @@ def meant(name: str, line: int, source: str, stub: str = "") -> str:
         ended = [v for v in later if v.line <= line]
         if ended and (loop := file.piece(ended[-1].scope)).kind == "for_statement" and unbraced(loop):
             return f"{name} belongs to the loop in line {loop.line}, which has no braces: only one statement is in it."
+        if ended and file.function_at(ended[-1].line) != file.function_at(line):
+            return f"The {name} of line {ended[-1].line} belongs to another function: each declares its own."
         if ended:
             return (
                 f"The block in which line {ended[-1].line} declares {name} ends before line {line}: declare it before that "
@@ -55,9 +63,9 @@ def meant(name: str, line: int, source: str, stub: str = "") -> str:
         return f"{name} is declared only in line {later[0].line}."
     if given := declared_by(stub, name):
         return f"The stub declares {name}, and this file does not: put back `{given}`."
-    if near := nearest(name, own):
-        return near
     text = file.lines[line - 1] if 0 < line <= len(file.lines) else ""
+    if near := nearest(name, own, text):
+        return near
     if re.match(rf"\s*(for\s*\(\s*)?{name}\s*=[^=]", text):
         return f"A variable is declared with its type where it is first set, as in int {name} = ..."
     summed = re.match(rf"\s*{name}\s*[-+*/]=", text)
@@ -66,15 +74,17 @@ def meant(name: str, line: int, source: str, stub: str = "") -> str:
     )
 
 
-def nearest(name: str, own: list[str]) -> str:
-    """Asks for the most similar name of the file or of CUDA; "" if there is none."""
-    for known in (own, KNOWN):
+def nearest(name: str, own: list[str], text: str) -> str:
+    """Asks for the most similar name of the file or of CUDA; "" if there is none. text: the line where it stands."""
+    after = text.partition(name)[2]
+    cuda = [n for follows, names in KNOWN.items() if re.match(follows, after) for n in names]
+    for known in (own, cuda):
         same = [n for n in known if n.lower() == name.lower() and n != name]
         near = same or difflib.get_close_matches(name, [n for n in known if len(n) > 2], n=1, cutoff=0.75)
         if near:
             how = ": capital and small letters are different" if same else ""
             return f"Do you mean {near[0]}{how}?"
-    bare = [n for n in KNOWN if n.strip("_") == name.strip("_")]
+    bare = [n for n in cuda if n.strip("_") == name.strip("_")]
     return f"Do you mean {bare[0]}?" if bare else ""
 
 

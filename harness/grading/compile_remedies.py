@@ -67,7 +67,8 @@ class Seen:
 
 def is_syntax(d: Diagnostic) -> bool:
     """Whether the messages after this one are likely its consequences."""
-    return bool(_SYNTAX.search(d.message))
+    as_type = "is undefined" in d.message and re.match(r"\w+\s+\w", d.source[max(d.column - 1, 0) :])
+    return bool(_SYNTAX.search(d.message) or as_type)
 
 
 def remedy(d: Diagnostic, source: str = "", stub: str = "") -> str:
@@ -95,18 +96,6 @@ def remedy(d: Diagnostic, source: str = "", stub: str = "") -> str:
     return ""
 
 
-def advice(w: Diagnostic) -> str:
-    """What to do about a warning; "" if that is not obvious."""
-    rest = w.source[max(w.column - 1, 0) :]
-    if "has no effect" not in w.message:
-        return ""
-    if call := re.match(r"(\w+)\s*;", rest):
-        return f"{call[1]} without ( ) is not called." if call[1].startswith("__") else ""
-    if re.match(r"\w+\s*==", rest):
-        return "== compares: a single = stores."
-    return "Of a, b in brackets only b counts: compute one position." if re.match(r"[\w+* -]+,", rest) else ""
-
-
 # -- rows of the table -------------------------------------------------------------------------------------
 
 
@@ -116,8 +105,12 @@ def not_to_be_written(seen: Seen) -> str:
         return "{name} is given: a kernel can only read it."
     if found and found.extents:
         return "{name} is an array: its elements are set, {name}[...] = ..., one by one."
-    if not found or not re.match(r"\w+\s*(\[|[-+*/%&|^]?=[^=]|\+\+|--|<<=|>>=)", seen.rest):
+    if re.search(r"\b(if|while)\b.*[^=!<>]=[^=].*(&&|\|\|)|(&&|\|\|).*[^=!<>]=[^=]", seen.d.source):
+        return "= stores, and == compares."
+    if re.match(r"[\w.]+\s*[-+*/%]\s*[\w.(]", seen.rest):
         return "Left of = stands one variable or one element of an array."
+    if not found or not re.match(r"\w+\s*(\[|[-+*/%&|^]?=[^=]|\+\+|--|<<=|>>=)", seen.rest):
+        return ""
     if found.pointer and seen.rest[len(seen.name) :].lstrip().startswith("["):
         return "{name} is const, so it can only be read: write to the output instead."
     if seen.holds_an_address(found):
@@ -126,6 +119,7 @@ def not_to_be_written(seen: Seen) -> str:
 
 
 def as_pointer(found: Variable) -> str:
+    """For a variable that is used as an array, and lacks a *."""
     declared = f"{' '.join((*found.words, found.type))}* {found.name}"
     return f"Line {found.line} declares {found.name} as one number; an array is declared with *: {declared}."
 
@@ -135,7 +129,9 @@ def not_indexed(seen: Seen) -> str:
     found = seen.variable()
     if not found or found.pointer or found.extents:
         return "Arrays are flat here: compute the element's position and write {name}[position]."
-    return as_pointer(found)
+    if found.outer.kind == "parameter_declaration" or seen.holds_an_address(found):
+        return as_pointer(found)
+    return f"Line {found.line} declares {{name}} as one number; an array has its length there: {found.type} {{name}}[...]."
 
 
 def takes_an_address(seen: Seen) -> str:
@@ -175,6 +171,10 @@ def not_constant(seen: Seen) -> str:
         known = "only at the launch" if launch else "only when the kernel runs"
         if re.match(r"\s*(static )?constexpr\b", seen.d.source):
             return f"{word} is known {known}, so this is no constexpr: write const."
+        if not seen.d.source[: seen.d.column - 1].rstrip().endswith("["):
+            return (
+                f"{word} is known {known}, and here the compiler must know it: write a number or a constexpr."
+            )
         return (
             f"{word} is known {known}; the length of an array must be known to the compiler: write a number or a "
             "constexpr that is large enough."
@@ -183,6 +183,8 @@ def not_constant(seen: Seen) -> str:
 
 
 def not_whole(seen: Seen) -> str:
+    if seen.is_address() and not re.match(r"\w+\s*\[", seen.rest):
+        return not_a_number(seen)
     if "%" in seen.d.source[: seen.d.column - 1].rstrip()[-1:] or re.match(r"[\w.()]+\s*%", seen.rest):
         return "% is for whole numbers, and this is a float: leave out the cast or the decimal point; floats have fmodf(x, y)."
     return "Positions, % and shifts take whole numbers, and this is a float: compute it from ints."
@@ -215,7 +217,7 @@ def declared_twice(seen: Seen) -> str:
 def misspelt_type(seen: Seen) -> str:
     if "__global__" in seen.d.source:
         return NO_RESULT
-    return nearest(seen.name, []) or (
+    return nearest(seen.name, [], seen.rest) or (
         "A variable is declared with its type, as in int {name} = ..." if seen.name else ""
     )
 
@@ -284,15 +286,15 @@ def not_cpp(seen: Seen) -> str:
         return "A function is written with the type of its result: __device__ float name(float x) { ... }."
     if found := re.match(r"(?:\}?\s*else\s+)?(if|while)\b(?!\s*\()", line):
         return f"A condition stands in parentheses, and braces take the place of a colon: {found[1]} (i < n) {{ ... }}."
-    if found := re.search(r"=<|=>|<>", line):
-        return f"It is written {dict(zip(('=<', '=>', '<>'), ('<=', '>=', '!=')))[found[0]]}, not {found[0]}."
+    if found := re.search(r"=<|=>", line):
+        return f"It is written {found[0][::-1]}, not {found[0]}."
     if found := re.match(r"(\w+)\s*(\[[^]]*\])\s*(\w+)\s*[;=]", line):
         return f"The brackets follow the name: {found[1]} {found[3]}{found[2]}."
     if re.match(r"__device__.*\(.*\)\s*\{", line) and seen.file.around(seen.place, "compound_statement"):
         return "A function stands outside of the kernel, before it."
-    if re.match(r"for\s*\(", line) and line.count(";") < 2:
+    if re.match(r"for\s*\(.*,.*\)", line) and line.count(";") < 2:
         return "The three parts of a loop are separated by semicolons: for (int i = 0; i < n; i++)."
-    if line.endswith(":") and not re.match(r"(case\b.*|default|\w+)\s*:", line):
+    if line.endswith(":") and re.match(r"(if|else|while|for)\b", line):
         return "In C++ { and } stand around statements that belong together, not a colon before them."
     return ""
 
@@ -324,7 +326,11 @@ REMEDIES: tuple[tuple[str, str | Callable[[Seen], str]], ...] = (
     (r"already been declared", declared_twice),
     (
         r"return value type does not match",
-        "A kernel returns nothing: write return; and store results in the output.",
+        lambda seen: (
+            "A kernel returns nothing: write return; and store results in the output."
+            if (f := seen.file.function_at(seen.d.line)) and f.is_kernel
+            else ""
+        ),
     ),
     (r"must have a void return type", NO_RESULT),
     (
@@ -338,7 +344,11 @@ REMEDIES: tuple[tuple[str, str | Callable[[Seen], str]], ...] = (
     (r"#.*not expected", "A comment begins with //."),
     (
         r'character constant|"int" is incompatible with parameter of type "const char',
-        "A text stands in double quotes, and only a single character in single ones.",
+        lambda seen: (
+            "A text stands in double quotes, and only a single character in single ones."
+            if "'" in seen.d.source
+            else ""
+        ),
     ),
     (
         r"device-side kernel launch",

@@ -186,6 +186,16 @@ SLIPS = [
     ("F + r]", "F ** 2]", "C++ has no **"),
     ("n - 1", "n - 1(F)", "A product needs its *"),
     (SUM, "float sum = None;", "C++ has no None"),
+    (SUM, f"if (n && i = 0) return; {SUM}", "= stores, and == compares."),
+    (SUM, f"i + 1 = n; {SUM}", "Left of = stands one variable"),
+    (SUM, f"float part; part[0] = 1.0f; {SUM}", "an array has its length there: float part[...]"),
+    (
+        SUM,
+        f"switch (i) {{ case n: return; }} {SUM}",
+        "n is known only at the launch, and here the compiler must know it",
+    ),
+    (SUM, f"flaot z = 1.0f; {SUM}", "Do you mean float?"),
+    (SUM, f"retrun; {SUM}", "Do you mean return?"),
     (SUM, f"int last = 3; {SUM}", "last has its type already in line 7"),
     (SUM, "float[9] patch; float sum = 0.0f;", "The brackets follow the name: float patch[9]."),
     (SUM, "float sum = 0,5;", "A number has a point"),
@@ -224,6 +234,23 @@ def test_a_slip_is_told_with_its_remedy(before, after, says, runtime):
     lines = compile_error(found.value, source, STUB)
     first = [line for line in lines if not line.startswith("    ")]
     assert says in first[1] and len(lines) <= 10, lines
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (SUM, "float sum = floats;"),  # like float, and no type
+        (SUM, f"printf(i); {SUM}"),  # no text in single quotes
+        (SUM, f"float4 v = {{}}; const float4 u = v; u.x = 1; {SUM}"),
+        ('extern "C"', '__device__ int* f(int a) { return a > 1.0f ? 2.0f : 1.0f; }\nextern "C"'),
+    ],
+)
+def test_what_is_not_sure_is_not_told(before, after, runtime):
+    source = STUB.replace(before, after, 1)
+    with pytest.raises(CompileError) as found:
+        compile_ptx(source)
+    lines = compile_error(found.value, source, STUB)
+    assert len([line for line in lines if not line.startswith("    ")]) == 1, lines
 
 
 def test_a_warning_takes_no_place_from_what_a_fault_says():
