@@ -49,25 +49,32 @@ def meant(name: str, line: int, source: str, stub: str = "") -> str:
     file = read(source)
     visible = file.names_at(file.line_start(line) if 0 < line <= len(file.lines) else 0)
     own = [*visible, *(f.name for f in file.functions), *(m.name for m in file.macros)]
-    if later := [v for v in file.variables if v.name == name]:
+    text = file.lines[line - 1] if 0 < line <= len(file.lines) else ""
+    if any(n.lower() == name.lower() for n in visible):
+        return nearest(name, own, text)
+    typed = f"A variable is declared with its type where it is first set, as in int {name} = ..."
+    if re.match(rf"\s*for\s*\(\s*{name}\s*=[^=]", text):
+        return typed
+    here = file.function_at(line)
+    later = [v for v in file.variables if v.name == name and file.function_at(v.line) in (here, None)]
+    if later:
         ended = [v for v in later if v.line <= line]
         if ended and (loop := file.piece(ended[-1].scope)).kind == "for_statement" and unbraced(loop):
             return f"{name} belongs to the loop in line {loop.line}, which has no braces: only one statement is in it."
-        if ended and file.function_at(ended[-1].line) != file.function_at(line):
-            return f"The {name} of line {ended[-1].line} belongs to another function: each declares its own."
         if ended:
             return (
                 f"The block in which line {ended[-1].line} declares {name} ends before line {line}: declare it before that "
                 "block."
             )
         return f"{name} is declared only in line {later[0].line}."
-    if given := declared_by(stub, name):
-        return f"The stub declares {name}, and this file does not: put back `{given}`."
-    text = file.lines[line - 1] if 0 < line <= len(file.lines) else ""
+    if given := declared_by(stub, name, here.name if here else ""):
+        return f"The stub declares {name} here, and this file does not: put back `{given}`."
+    if others := [v for v in file.variables if v.name == name]:
+        return f"The {name} of line {others[0].line} belongs to another function: each declares its own."
     if near := nearest(name, own, text):
         return near
-    if re.match(rf"\s*(for\s*\(\s*)?{name}\s*=[^=]", text):
-        return f"A variable is declared with its type where it is first set, as in int {name} = ..."
+    if re.match(rf"\s*{name}\s*=[^=]", text):
+        return typed
     summed = re.match(rf"\s*{name}\s*[-+*/]=", text)
     return (
         f"Declare it before the loop, with its type and first value: float {name} = 0.0f;" if summed else ""
@@ -88,11 +95,15 @@ def nearest(name: str, own: list[str], text: str) -> str:
     return f"Do you mean {bare[0]}?" if bare else ""
 
 
-def declared_by(stub: str, name: str) -> str:
-    """The line of the stub that declares a name, without its comment; "" if it declares none."""
+def declared_by(stub: str, name: str, function: str) -> str:
+    """What declares a name in a function of the stub, or outside of all; "" if nothing does."""
     file = read(stub)
-    lines = [v.line for v in file.variables if v.name == name]
-    return file.lines[lines[0] - 1].partition("//")[0].strip() if lines else ""
+    for v in file.variables:
+        inside = file.function_at(v.line)
+        if v.name == name and (inside is None or inside.name == function):
+            is_parameter = v.outer.kind == "parameter_declaration"
+            return v.outer.code if is_parameter else file.lines[v.line - 1].partition("//")[0].strip()
+    return ""
 
 
 def unbraced(loop: Piece) -> bool:

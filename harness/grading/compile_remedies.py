@@ -125,13 +125,15 @@ def as_pointer(found: Variable) -> str:
 
 
 def not_indexed(seen: Seen) -> str:
-    """Brackets behind what is no array."""
-    found = seen.variable()
+    """Brackets behind what is no array; of two numbers, a[b], the compiler names the second."""
+    first = re.search(r"(\w+)\s*\[\s*$", seen.d.source[: seen.d.column - 1])
+    name = first[1] if first else seen.name
+    found = seen.variable(name)
     if not found or found.pointer or found.extents:
-        return "Arrays are flat here: compute the element's position and write {name}[position]."
+        return f"Arrays are flat here: compute the element's position and write {name}[position]."
     if found.outer.kind == "parameter_declaration" or seen.holds_an_address(found):
         return as_pointer(found)
-    return f"Line {found.line} declares {{name}} as one number; an array has its length there: {found.type} {{name}}[...]."
+    return f"Line {found.line} declares {name} as one number; an array has its length there: {found.type} {name}[...]."
 
 
 def takes_an_address(seen: Seen) -> str:
@@ -217,6 +219,8 @@ def declared_twice(seen: Seen) -> str:
 def misspelt_type(seen: Seen) -> str:
     if "__global__" in seen.d.source:
         return NO_RESULT
+    if re.match(r"\s*(const\s+)?(int|float|unsigned|double)\s+\w+\s*=", seen.d.source):
+        return f"Outside of the kernel it is a constant: constexpr {seen.d.source.partition('//')[0].strip()}"
     return nearest(seen.name, [], seen.rest) or (
         "A variable is declared with its type, as in int {name} = ..." if seen.name else ""
     )
@@ -235,6 +239,8 @@ def unclosed(seen: Seen) -> str:
 def between(seen: Seen) -> str:
     """Two words with nothing between them."""
     before = seen.d.source[: max(seen.d.column - 1, 0)].rstrip()
+    if seen.rest[:1] in (")", "]"):
+        return f"Line {seen.d.line} has a {seen.rest[0]} too many, or what it closes is missing."
     if re.search(r"[\w)\]]$", before) and re.match(r"\w", seen.rest):
         return "A comma or an operator is missing before {name}, or a ;."
     return ""
