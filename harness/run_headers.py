@@ -35,6 +35,7 @@ class Gathered:
     after those of its headers.
     own: what a message says -> what it is to say, for those names. absent: where headers are included that are nowhere; notes on it all."""
 
+    name: str
     source: str
     text: str = ""
     notes: list[str] = field(default_factory=list)
@@ -42,10 +43,12 @@ class Gathered:
     absent: list[Diagnostic] = field(default_factory=list)
 
     def explained(self, error: CompileError) -> CompileError:
-        """The error, with the absent headers first if names are missing."""
+        """The error, with the file's absent headers first if names are missing."""
         if not any("undefined" in d.message or "namespace" in d.message for d in error.diagnostics):
             return error
-        return CompileError(str(error), (*self.absent[:2], *error.diagnostics))
+        return CompileError(
+            str(error), (*[d for d in self.absent if d.file == self.name][:2], *error.diagnostics)
+        )
 
 
 def gather(source: str, file: Path, folders: Sequence[Path], into: Path) -> Gathered:
@@ -57,7 +60,7 @@ def gather(source: str, file: Path, folders: Sequence[Path], into: Path) -> Gath
     home = file.resolve().parent
     project = _Project(home)
     given = [folder.resolve() for folder in folders]
-    done = Gathered(source)
+    done = Gathered(file.name, source)
     texts, waiting, size = {file.name: source}, [(file.name, home)], 0
     missing: list[tuple[str, includes.Include]] = []
     while waiting:

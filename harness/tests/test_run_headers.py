@@ -131,6 +131,19 @@ def test_a_header_that_a_kernel_needs_is_named_first(project, tmp_path):
 @pytest.mark.parametrize(
     "source",
     [
+        "#define LOOP_END } }\n#define SYNC(x) x\n__global__ void k(float* y) { for (;;) { y[0] = 1;\nLOOP_END\n"
+        "SYNC(__syncthreads();)\nSTORE(y);\n    y[1] = 2;\n}\n",
+        "#define CHECK(x) x\n__global__ void k(float* y, int n WEIRD(a {) ) {\nCHECK(y[0] = 1);\nFOO(y);\n"
+        "    CHECK(foo(y));\n}\n",
+    ],
+)
+def test_nothing_of_a_kernel_that_cannot_be_parsed_is_left_out(source):
+    assert host_code.without(source, "k.cu", compiler.is_here, "") == (source, ())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
         "#include <cudaTypedefs.h>\n#include <cuda.h>\n__global__ void k(float* y) { y[0] = 1; }\nint main() {}",
         "#include <cublas_v2.h>\n#include <cufft.h>\n__global__ void k(__nv_bfloat16* y, cufftComplex z) { y[0] = z.x; }",
         "#include <cmath>\n#include <limits>\n__global__ void k(float* y) { y[0] = std::fmaxf(y[1], 1.f) + "

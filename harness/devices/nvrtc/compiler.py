@@ -290,14 +290,13 @@ def _macros(options: tuple[str, ...]) -> str:
 
 
 def _only_constexpr(log: str, texts: dict[str, str]) -> bool:
-    """Whether the only errors are constexpr functions without __device__, which nvcc accepts with
+    """Whether the only functions without __device__ in the errors are constexpr, which nvcc accepts with
     --expt-relaxed-constexpr. NVRTC has such an option for all functions."""
-    errors = re.findall(r"^(.*?)(?:\((\d+)\))?: error: (.*)", log, re.MULTILINE)
+    start = "A function without execution space annotations"
+    errors = re.findall(rf"^(.*?)(?:\((\d+)\))?: error: {start}", log, re.MULTILINE)
     return bool(errors) and all(
-        file in texts
-        and message.startswith("A function without execution space annotations")
-        and re.search(r"\bconstexpr\b", texts[file].split("\n")[int(line) - 1])
-        for file, line, message in errors
+        file in texts and re.search(r"\bconstexpr\b", texts[file].split("\n")[int(line) - 1])
+        for file, line in errors
     )
 
 

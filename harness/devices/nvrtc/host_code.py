@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from harness.course import cuda_tree
 from harness.errors import Diagnostic
 
-from .host_items import PROGRAM, Item, Macros, items, outside_functions, parts
+from .host_items import DECLARATIONS, PROGRAM, Item, is_broken, items, outside_functions, parts
+from .host_macros import Macros
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -79,7 +80,11 @@ def without(
         program = not whole and bool(PROGRAM.search(source))
         hidden = [*_hidden(root, source), *_host_includes(root, program, has)]
         found = items(root, source, {n.id for n in hidden}, macros)
-        unneeded = _unneeded(found)
+        if not whole or is_broken(root, source):
+            for item in found:
+                item.host = item.host and not item.is_call
+            calls = [call for call in calls if whole and call[2]]
+        unneeded = _unneeded(found, whole)
         kept = [i for i in found if i not in unneeded]
         dead = [(n.start_byte, n.end_byte) for n in hidden] + [(i.from_, i.end) for i in unneeded]
         dead += [(a, b) for a, b, stand_in in calls if not stand_in and not _is_inside(a, b, kept)]
@@ -174,10 +179,14 @@ def _hidden(root: Node, source: str) -> Iterator[Node]:
             yield from other.children[1:]
 
 
-def _unneeded(found: list[Item]) -> set[Item]:
-    """The declarations that device code does not use, even indirectly."""
+def _unneeded(found: list[Item], whole: bool) -> set[Item]:
+    """The declarations that device code does not use, even indirectly. whole: see `without`."""
     needed = [i for i in found if not i.outer and (i.device or not i.names and not i.macro)]  # grows
     host = {name for i in found if i.host for name in i.names}
+    defined = {name for i in found if i.inner.type == "function_definition" for name in i.names}
+    for item in found if whole else ():  # what is only declared is defined for the host, elsewhere
+        if item.function and not item.device and not item.outer and item.inner.type in DECLARATIONS:
+            item.host = item.host or not item.names & defined
     methods = {(name, m) for i in found for name in i.names for m in i.device_methods}
     special = {name for i in found if i.special for name in i.names}
     for item in found:

@@ -13,18 +13,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from harness.course import cuda_tree
+from .host_macros import DEVICE, NOT_CODE, Macros
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 PROGRAM = re.compile(r"<<<|\bmain\s*\(|\bcuda[A-Z]\w*\s*\(")
-_DEVICE = re.compile(r"\b(?:__global__|__device__|__constant__|__shared__|__managed__|__grid_constant__)\b")
 _INSIDE = ("declaration_list", "preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "ERROR")
 _IN_CLASS = (*_INSIDE[1:], "field_declaration_list", "template_declaration")
 RECORDS = ("struct_specifier", "class_specifier", "union_specifier")
 _TYPES = (*RECORDS, "enum_specifier")
-_VARIABLES = ("declaration", "field_declaration")
+DECLARATIONS = ("declaration", "field_declaration")
 _PARAMETERS = """
     parameter_declaration optional_parameter_declaration type_parameter_declaration
     variadic_parameter_declaration
@@ -37,85 +36,9 @@ _HOST_NAMESPACES = (
     "std::placeholders",
     "std::this_thread",
 )
-_DEFINE = re.compile(
-    r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<arguments>\([^)\n]*\))?(?P<value>(?:\\\r?\n|[^\n])*)",
-    re.MULTILINE,
-)
-# what a macro before a declaration, or one that is called outside functions, stands for
-_ATTRIBUTE = re.compile(r"\s*(?:(?:__attribute__|__declspec)\s*\(.*\)|\[\[.*\]\])?\s*", re.DOTALL)
-_FUNCTION = re.compile(r"\A[^;{}=]*\w\s*\([^;{}]*\)[^;{}()=]*\{", re.DOTALL)
-_NOT_CODE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _USED = re.compile(r"(?P<member>\.\s*|->\s*|::\s*)?\b(?P<name>[A-Za-z_]\w*)(?P<call>\s*(?:\(|<))?")
-_DECLARES = re.compile(r"\b(?:struct|class|union|enum|typedef|using|constexpr|static_assert)\b")
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE)
-_STATEMENT = re.compile(r"\s*(?:if|for|while|do|switch|return|else|try)\b")
-
-
-@dataclass(frozen=True)
-class Macros:
-    """The macros of a text. device: those that stand for `__device__` and the like. blanks: those without arguments that
-    stand for no expression. called: those with arguments that stand for an attribute, for the definition of a host
-    function, or for an argument that declares one. braces: what stands for those that open or close braces."""
-
-    device: frozenset[str]
-    blanks: frozenset[str]
-    called: frozenset[str]
-    braces: dict[str, str]
-    types: frozenset[str]  # those that declare types or constants
-
-    @classmethod
-    def of(cls, text: str) -> Macros:
-        found: dict[str, list[tuple[str, str]]] = {}  # a macro may have several definitions
-        for m in _DEFINE.finditer(text):
-            value = _NOT_CODE.sub(" ", m["value"].replace("\\\n", "\n"))
-            found.setdefault(m["name"], []).append((m["arguments"] or "", value))
-        values = {name: " ".join(value for _, value in all_) for name, all_ in found.items()}
-        device = {name for name, value in values.items() if _DEVICE.search(value)}
-        words = {name: set(re.findall(r"\w+", value)) for name, value in values.items()}
-        while more := {name for name in found if name not in device and words[name] & device}:
-            device |= more
-        braces = {n: _balance(all_[0][1]) for n, all_ in found.items() if all(_balance(v) for _, v in all_)}
-        blanks = {
-            n for n, all_ in found.items() if any(not a and cuda_tree.is_no_expression(v) for a, v in all_)
-        }
-        called = {n for n, all_ in found.items() if all(a and _is_called_outside(a, v) for a, v in all_)}
-        types = {name for name, value in values.items() if _DECLARES.search(value)}
-        return cls(
-            frozenset(device),
-            frozenset(blanks - braces.keys()),
-            frozenset(called - device),
-            braces,
-            frozenset(types),
-        )
-
-    def calls(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Where macros of `called` and `braces` are called at the beginning of a line, and what stands for them."""
-        names = "|".join(map(re.escape, sorted({*self.called, *self.braces})))
-        last = 0
-        for match in re.finditer(rf"^[ \t]*({names})\b[ \t]*(\()?", text, re.MULTILINE) if names else ():
-            if match.start() < last:
-                continue
-            last = _closing(text, match.end() - 1) if match[2] else match.end()
-            if not last:
-                break
-            stand_in = self.braces.get(match[1], "")
-            if stand_in or match[2] and not _DEVICE.search(text, match.start(), last):
-                yield match.start(), last, stand_in
-
-
-def _balance(value: str) -> str:
-    """Text that a parser can read for the value of a macro that opens or closes braces; "" for another."""
-    opened = value.count("{") - value.count("}")
-    if opened == 1:
-        return "int f(){" if re.search(r"\)[^)=]*\{\s*\Z", value) else "int f[]={"
-    return "};" if opened == -1 else ""
-
-
-def _is_called_outside(arguments: str, value: str) -> bool:
-    """Whether a macro is called outside functions: see `Macros.called`."""
-    names = re.findall(r"\w+", arguments)
-    plain = re.sub(rf"\b(?:{'|'.join(names)})\b", "", value) if names else value
-    return bool(_ATTRIBUTE.fullmatch(plain)) or bool(_FUNCTION.match(value)) and not _STATEMENT.match(value)
+_CALL = re.compile(r"[A-Z_][A-Z0-9_]*\s*\(")
 
 
 @dataclass(eq=False)
@@ -166,23 +89,31 @@ class Item:
     def head(self) -> str:
         """Its text up to its body, if it is a function."""
         body = self.inner.child_by_field_name("body") if self.function else None
-        return _NOT_CODE.sub(" ", self.text[self.start : body.start_byte if body else self.node.end_byte])
+        return NOT_CODE.sub(" ", self.text[self.start : body.start_byte if body else self.node.end_byte])
 
     @cached_property
     def device(self) -> bool:
         words = set(re.findall(r"\w+", self.head))
         constant = "constexpr" in words and (not self.function or self.outer)
-        return bool(_DEVICE.search(self.head) or words & self.macros.device or constant)
+        return bool(DEVICE.search(self.head) or words & self.macros.device or constant)
 
     @cached_property
     def host(self) -> bool:
         """Whether it certainly is: it is main, launches kernels or calls CUDA's runtime."""
         if self.device or self.macro:
             return False
-        if self.node.type == "expression_statement":  # a macro's call, and not one of a type
+        if self.is_call:
             return not self.macros.types & set(re.findall(r"\w+", self.own))
         program = self.function and PROGRAM.search(self.own) and "constexpr" not in self.head
         return "main" in self.names or bool(program)
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it looks like a macro's call outside functions, and not like a statement of one that cannot be parsed."""
+        first = self.node.type == "expression_statement" and self.node.start_point[1] == 0
+        return (
+            first and self.node.parent.type != "ERROR" and bool(_CALL.match(self.text, self.node.start_byte))
+        )
 
     @cached_property
     def own(self) -> str:
@@ -191,7 +122,7 @@ class Item:
         for node in sorted((*(m.node for m in self.methods), *self.special), key=lambda n: n.start_byte):
             text.append(self.text[at : node.start_byte])
             at = max(at, node.end_byte)
-        return _NOT_CODE.sub(" ", "".join(text) + self.text[at : self.node.end_byte])
+        return NOT_CODE.sub(" ", "".join(text) + self.text[at : self.node.end_byte])
 
     @cached_property
     def uses(self) -> tuple[set[str], set[str], set[str]]:
@@ -206,9 +137,9 @@ class Item:
                     called.add(match["name"])
         if self.methods or "::" in self.head:
             members |= called
-        nodes = [] if self.macro else _all(self.node, *_VARIABLES, *_PARAMETERS)
+        nodes = [] if self.macro else _all(self.node, *DECLARATIONS, *_PARAMETERS)
         variables = {
-            v for n in nodes for v in (declared(n) if n.type in _VARIABLES else (declarator_name(n),))
+            v for n in nodes for v in (declared(n) if n.type in DECLARATIONS else (declarator_name(n),))
         }
         return words - (variables - self.names), called, members
 
@@ -236,6 +167,12 @@ def items(root: Node, text: str, skipped: set[int], macros: Macros) -> list[Item
                     found += item.methods
             last = n.end_byte
     return found
+
+
+def is_broken(root: Node, text: str) -> bool:
+    """Whether device code could not be parsed: parts of it may be outside functions then."""
+    errors = (n for n in outside_functions(root) if n.type == "ERROR")
+    return root.has_error and any(DEVICE.search(text, n.start_byte, n.end_byte) for n in errors)
 
 
 def outside_functions(root: Node) -> Iterator[Node]:
@@ -337,7 +274,7 @@ def is_function(n: Node) -> bool:
     """Whether a declaration or definition is one of a function."""
     if n.type == "function_definition":
         return True
-    if n.type not in _VARIABLES:
+    if n.type not in DECLARATIONS:
         return False
     inner = n.child_by_field_name("declarator")
     while inner and inner.type in ("pointer_declarator", "reference_declarator"):
@@ -354,7 +291,7 @@ def declared(n: Node) -> Iterator[str]:
         if name := n.child_by_field_name("name"):
             yield _last_word(name)
         yield from (_last_word(c) for c in _all(n, "enumerator"))
-    elif n.type in ("function_definition", "type_definition", "template_instantiation", *_VARIABLES):
+    elif n.type in ("function_definition", "type_definition", "template_instantiation", *DECLARATIONS):
         for declarator in n.children_by_field_name("declarator"):
             yield declarator_name(declarator)
         kind = n.child_by_field_name("type")
@@ -387,13 +324,3 @@ def _all(n: Node, *kinds: str) -> Iterator[Node]:
             yield node
         if node.child_count:
             stack.extend(reversed(node.children))
-
-
-def _closing(text: str, opening: int) -> int:
-    """The place after the parenthesis that closes the one at `opening`; 0 if there is none."""
-    depth = 0
-    for match in re.compile(r"[()]").finditer(text, opening):
-        depth += 1 if match[0] == "(" else -1
-        if depth == 0:
-            return match.end()
-    return 0
