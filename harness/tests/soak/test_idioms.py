@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harness.tests.soak.idioms import Bench, How, Idiom, Op, races
+from harness.tests.devices.virtual.runtime.race_statements import How, Idiom, Op, races
+from harness.tests.soak.idioms import Bench
 
 SEEDS = range(7000, 7040)
 
