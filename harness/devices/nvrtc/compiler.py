@@ -42,7 +42,7 @@ HEADER_SUFFIXES = (".cuh", ".h", ".hpp", ".inl", ".cu", ".hh", ".hxx", ".inc")
 # `{.x = 1}`, which nvcc has in C++17 too, as g++ does
 _DESIGNATOR = re.compile(r"[{,]\s*\.[A-Za-z_]\w*\s*(?:=|\{)")
 # of a file: the compiler takes -DM=N.cu for an option, and writes f(3).cu(3) in its messages
-_PLAIN_NAME = re.compile(r"(?!-)[\w .,+=@~#'-]+")
+_PLAIN_NAME = re.compile(r"(?!-)[\w ./,+=@~#'-]+")
 _CUB = "cub/cub.cuh"
 _LONGEST = 8 << 20  # characters of PTX
 _FORMAT = "6"  # of the cache entries
