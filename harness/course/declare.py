@@ -118,7 +118,7 @@ class Case:
     names, if not all kernels take part.
     special: an infinity or NaN is right where the reference has the same; otherwise it is always wrong.
     stress: unrealistic sizes, for bugs that show only there; never measured or drawn in pictures. hidden: not
-    exported to students (`backwarp export`), like stress cases. once: run in one build and order only. scale: by
+    exported to students (`backwarp export`), like stress cases. once: the only build that it is run in, in one order: "full" or "memory". scale: by
     output, what its values are larger than usual.
     """
 
@@ -132,7 +132,7 @@ class Case:
     special: bool = False
     stress: bool = False
     hidden: bool = False
-    once: bool = False
+    once: str = ""
     scale: Mapping[str, float] = field(default_factory=dict)
     draw: Callable[[Pick], dict[str, int]] | None = None
     again: Callable[[Pick], dict[str, int]] | None = None

@@ -228,7 +228,8 @@ def run_all(
     trials = [x for x in trials if options.optimised or not x.outcome.case.once]
     for setup in setups:
         prepare(setup, puzzle, source, name)
-        own = [x for x in trials if setup is setups[-1] or not x.outcome.case.once]
+        other = {"full", "memory"} - {setup.device.checks} if len(setups) > 1 else set()
+        own = [x for x in trials if x.outcome.case.once not in other]
         done = run_cases(puzzle, setup, own, t, options)
         if done < len(own) or any(trial.outcome.kind for trial in own):
             break

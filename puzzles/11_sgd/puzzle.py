@@ -264,6 +264,25 @@ PUZZLE = Puzzle(
             draw=lambda pick: dict(n=pick(300, 3000), threads=pick(5, 300), **factors(0.1, 0.9, 0.01)),
         ),
         Case("many_blocks", dict(n=100_003, **factors(0.4, 0.7, 0.3)), note="782 blocks"),
+        Case(
+            "great_factors",
+            note="factors that nobody would choose",
+            draw=lambda pick: dict(n=32, threads=32, **factors(*(pick(1000, 4000) / 16 for _ in range(3)))),
+        ),
+        Case(
+            "small_rate",
+            note="weights are 0, so that a small step counts",
+            inputs={"weights": "zeros"},
+            draw=lambda pick: dict(
+                n=32, threads=32, **factors(pick(11, 99) * 1e-6, pick(991, 999) / 1000, 0.5)
+            ),
+        ),
+        Case(
+            "small_decay",
+            note="nothing but the decay moves a weight",
+            inputs={"velocity": "zeros", "gradient": "zeros"},
+            draw=lambda pick: dict(n=32, threads=32, **factors(0.5, 0.5, pick(11, 99) * 1e-6)),
+        ),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -58,6 +58,8 @@ WRONG = [
     ("02", "for (int k", "for (unsigned short k", "great_K"),
     ("02", SUM, f"float t = {SUM[7:-1]}; if (fabsf(t) > 1e-6f) sum += t;", "small_values"),
     ("02", SUM, f"{SUM} sum = fminf(sum, 1e9f);", "large_values"),
+    ("02", "for (int k", "for (short k", "great_K"),
+    ("11", "learning_rate * v", "fminf(learning_rate, 10.0f) * v", "great_factors"),
     ("25", "int column =", "short column =", "great_columns"),
     ("11", "float slope = gradient[i]", "float slope = fminf(gradient[i], 20.0f)", "large_values"),
 ]
