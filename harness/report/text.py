@@ -21,7 +21,8 @@ from ..grading.repair.telling import code_at, elsewhere, lines_named, told
 from ..grading.sentences import source_line
 from ..grading.verdict import ERROR, FAILED, PASSED, SKIPPED, Verdict
 
-MOST_LINES = 12
+MOST_LINES, MOST_NARROW = 12, 18  # of WIDTH columns; narrower ones may be more, to hold the same text
+LONG = 3  # lines of a cause that may leave no room for the other facts
 LEAST = 3  # lines that are always kept: what is wrong, and where
 MOST_PRINTED = 4  # lines of the kernel's own output
 WIDTH = 100  # if the output is not a terminal
@@ -66,10 +67,10 @@ class Parts:
 
 
 def parts(verdict: Verdict, width: int) -> Parts:
-    """The report without the repair, in at most a dozen lines."""
+    """The report without the repair, in at most a dozen lines, or more where they are narrow."""
     head = wrapped_spans(headline(verdict), width)
     tail = [[("  Next: ", ""), (verdict.next, "bold cyan")]] if verdict.next else []
-    room = MOST_LINES - len(head) - len(tail)
+    room = most_lines(width) - len(head) - len(tail)
     asked = [text for text in verdict.suspicions if text.endswith("?")]
     body = shortened(replace(verdict, lines=[t for t in verdict.lines if t not in asked]), width, room)
     room -= sum(len(lines) for _, lines in body)
@@ -83,6 +84,10 @@ def parts(verdict: Verdict, width: int) -> Parts:
     suspected = {text: lines for text, lines in body if text in verdict.suspicions}
     suspected |= {text: body_lines(text, width) for text in asked}
     return Parts(head + facts, suspected, output + below + tail)
+
+
+def most_lines(width: int) -> int:
+    return max(MOST_LINES, min(MOST_LINES * WIDTH // width, MOST_NARROW))
 
 
 def with_repair(verdict: Verdict, width: int, report: Parts) -> list[Line]:
@@ -131,7 +136,9 @@ def shortened(verdict: Verdict, width: int, room: int) -> list[tuple[str, list[L
     least = LEAST + above
     first = [i for i in every if i < least and lines[i]]
     facts = [i for i in every if texts[i] in verdict.causes and not texts[i].endswith("?")]
-    facts.sort(key=lambda i: len(lines[i]))  # rather several short ones than one that is long
+    cause = next((text for text in verdict.causes if not text.endswith("?")), "")
+    # the cause, then rather several short ones than one that is long
+    facts.sort(key=lambda i: (texts[i] != cause or len(lines[i]) > LONG, len(lines[i])))
     element = [i for i in every if i >= least and i not in facts and not is_source(texts[i])][:1]
     values = [i for i in every if texts[i].startswith("There ")]
     others = sorted(every, key=lambda i: texts[i].endswith("?"))

@@ -85,13 +85,13 @@ def test_what_stops_before_a_case_has_a_heading():
     assert text(wrong(case="", kind="device", status=ERROR))[0].startswith("! ")
 
 
-@pytest.mark.parametrize("width", [40, 80, 100])
-def test_at_most_a_dozen_lines_and_the_next_step_is_never_cut(width):
+@pytest.mark.parametrize(("width", "most"), [(40, 18), (80, 15), (100, MOST_LINES), (140, MOST_LINES)])
+def test_at_most_a_dozen_lines_and_the_next_step_is_never_cut(width, most):
     long = wrong(
         lines=["word " * 60] * 9, stdout="line\n" * 50, stdout_dropped=999_950, notes=["note " * 50] * 4
     )
     lines = text(long, width)
-    assert len(lines) == MOST_LINES and lines[-1] == "  Next: backwarp hint 09"
+    assert len(lines) == most and lines[-1] == "  Next: backwarp hint 09"
     assert all(len(line) <= width for line in lines)
 
 
@@ -110,6 +110,15 @@ def test_a_report_that_is_too_long_keeps_the_element_and_the_facts_in_whole_sent
     for sentence in (element, "Line 7 is a short fact.", "Line 8 is a fact."):
         assert any(sentence in line for line in lines)
     assert not any("far far" in line for line in lines) and lines[-2].endswith(("fact.", "is long."))
+
+
+def test_what_names_the_cause_of_a_fault_is_kept_before_shorter_facts():
+    cause = "This is thread number 4 of the launch, " + "and it has no element, " * 5 + "so it must return."
+    facts = [cause, *(f"Line {n} is a short fact." for n in range(9))]
+    lines = text(
+        wrong(lines=["a fault", *source_line(6, "c[0] = 1;"), "This reads c[0].", *facts], causes=facts)
+    )
+    assert cause in " ".join(" ".join(lines).split()) and "  ..." in lines and len(lines) == MOST_LINES
 
 
 def test_below_what_is_decisive_the_place_is_kept():
