@@ -18,6 +18,7 @@ from ..runtime.abi import (
     INFO_WRITE,
     INIT,
     LOCAL_START,
+    PARTIAL,
     READ,
     SLOT_BYTES,
     WRITE,
@@ -224,14 +225,21 @@ def _check_bytes(
     e, index: str, address: str, info: int, need: int, reads: bool, shared: bool, slow: str, array: str = ""
 ) -> None:
     """An access to one or two bytes: go to `slow` unless their granule has all bits of `need`, and what is read is set, and
-    record what is written. Until all of a granule is, the upper half of its state says which bytes are."""
+    record what is written. Until all of a granule is, the upper half of its state says which bytes are; in the last granule of
+    an array always, and where it ends."""
     where, tag = shadow_at(e, index, shared), shadow_tag(e, array)
     state = e.emit(f"load i8, ptr {where}, align 1{tag}")
-    shift = e.cast("trunc", "i64", e.op("and i64", address, 3), "i8")
-    bits = e.op("shl i8", ((1 << (info & 255)) - 1) << 4, shift)
-    good = e.op("icmp eq i8", e.op("and i8", state, need), need)
+    nbytes, shift = info & 255, e.cast("trunc", "i64", e.op("and i64", address, 3), "i8")
+    bits = e.op("shl i8", ((1 << nbytes) - 1) << 4, shift)
+    good = "true"
+    if need:  # otherwise it is known to be in its array
+        behind = e.op("shl i16", 1 << nbytes + 4, e.cast("zext", "i8", shift, "i16"))
+        ends_later = e.op("icmp uge i16", e.cast("zext", "i8", state, "i16"), behind)
+        last = PARTIAL | INIT * bool(info & INFO_WRITE)
+        in_last = e.op("and i1", e.op("icmp eq i8", e.op("and i8", state, last), last), ends_later)
+        good = e.op("or i1", e.op("icmp eq i8", e.op("and i8", state, need), need), in_last)
     if reads:
-        all_ = e.op("icmp ne i8", e.op("and i8", state, INIT), 0)
+        all_ = e.op("icmp eq i8", e.op("and i8", state, INIT | PARTIAL), INIT)
         these = e.op("icmp eq i8", e.op("and i8", state, bits), bits)
         good = e.op("and i1", good, e.op("or i1", all_, these))
     ready = e.fresh_label("ready")
@@ -239,8 +247,9 @@ def _check_bytes(
     e.label(ready)
     if info & INFO_WRITE:
         new = e.op("or i8", state, bits)
-        whole = e.emit(f"select i1 {e.op('icmp uge i8', new, 15 << 4)}, i8 {INIT}, i8 0")
-        e.line(f"store i8 {e.op('or i8', new, whole)}, ptr {where}, align 1{tag}")
+        whole = e.op("icmp eq i8", e.op("and i8", new, 15 << 4 | PARTIAL), 15 << 4)
+        new = e.op("or i8", new, e.emit(f"select i1 {whole}, i8 {INIT}, i8 0"))
+        e.line(f"store i8 {new}, ptr {where}, align 1{tag}")
 
 
 def _each(bits: int, granules: int) -> int:

@@ -23,6 +23,27 @@ BODIES = {
         "uninitialised-read",
     ),
     "its neighbour is set": ("T a[4]; a[1 + n] = 1; if (a[n]) out[t] = 1;", "uninitialised-read"),
+    "the last is not set": (
+        "T a[5]; for (int k = 0; k < 4; k++) a[k + n] = k; if (a[4 + n]) out[t] = 1;",
+        "uninitialised-read",
+    ),
+    "the only one is not set": (
+        "T a, *p = &a + n; if (t > 70 + n) *p = 1; if (*p) out[t] = 1;",
+        "uninitialised-read",
+    ),
+    "the only one, of a function, is not set": (
+        "T a; if (t > 70 + n) a = 1; out[t] = one(a) ? 1 : 2;",
+        "uninitialised-read",
+    ),
+    "the only one, of a function": ("T a = 20; more(a); out[t] = one(a);", ""),
+    "the last ones": (
+        "T a[5]; for (int k = 0; k < 5; k++) a[k + n] = 20; more(a[4]); out[t] = one(a[4 - n]);",
+        "",
+    ),
+    "just behind the last one": (
+        "T a[5]; for (int k = 0; k < 5; k++) a[k + n] = 20; more(*(&a[4] + 1 + n)); out[t] = 1;",
+        "out-of-bounds",
+    ),
     "past its end": ("T a[7]; a[6] = 1; a[7 + n] = 1; out[t] = a[6];", "out-of-bounds"),
     "as parts of a number": (
         "int a; for (int k = 0; k < 4 / (int)sizeof(T); k++) ((T*)&a)[k + n] = 1; if (a) out[t] = 21;",
@@ -64,7 +85,9 @@ BODIES = {
 @cache
 def module(type_: str):
     return device().compile(
-        "\n".join(
+        f"__device__ __noinline__ {type_} one(const {type_}& x) {{ return x; }}"
+        f"__device__ __noinline__ void more({type_}& x) {{ x = x + 1; }}\n"
+        + "\n".join(
             f"{K}k{m}({type_}* out, {type_}* x, int n) {{ int t = threadIdx.x; {body.replace('T', type_)} }}".replace(
                 f"__{type_}", "__T"
             )
