@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-MOST = 20  # orders of a launch
+MOST = 28  # orders of a launch
 WORK = 1 << 16  # steps of threads in all of them: their beginnings, looks, synchronisations, loops
 
 
