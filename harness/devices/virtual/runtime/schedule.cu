@@ -53,7 +53,7 @@ static __device__ int looks_in_vain(Env* env, Thread* t, u32 site) {
 // Whether a thread waits in this round for memory to change.
 static __device__ int keeps_waiting(Env* env, Thread* t) {
     Launch* launch = launch_of(env);
-    if (env->idle && (!launch->erratic || launch->passed++ == launch->idles || launch->idles > PATIENCE)) return 0;
+    if (env->idle && (!launch->erratic || ++launch->passed == launch->idles || launch->idles > PATIENCE)) return 0;
     if (launch->looks && value_at(t->arg1, t->op) != t->arg2) {
         launch->looks--;
         return 0;
