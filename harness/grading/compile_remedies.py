@@ -221,8 +221,10 @@ def misspelt_type(seen: Seen) -> str:
         return NO_RESULT
     if re.match(r"\s*(const\s+)?(int|float|unsigned|double)\s+\w+\s*=", seen.d.source):
         return f"Outside of the kernel it is a constant: constexpr {seen.d.source.partition('//')[0].strip()}"
-    return nearest(seen.name, [], seen.rest) or (
-        "A variable is declared with its type, as in int {name} = ..." if seen.name else ""
+    return (
+        seen.name
+        and nearest(seen.name, [], seen.rest)
+        or ("A variable is declared with its type, as in int {name} = ..." if seen.name else "")
     )
 
 

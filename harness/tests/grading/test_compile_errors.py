@@ -17,6 +17,7 @@ CALLS = "int i = blockIdx * 2;"
         ('expected a ";"', "return;", 1, "The ; is missing at the end of line 1."),
         ('expected a ";"', "int i = 1 int", 11, "missing before int"),
         ('expected a ";"', "int i = 1 + ;", 13, ""),
+        ('explicit type is missing ("int" assumed)', "= 3;", 1, ""),  # it points at no word
         ('no operator "*" matches; const uint3 * int', CALLS, 18, "blockIdx.x"),
         ('namespace "std" has no member "cout"', "std::cout << i;", 6, "printf"),
         ("unrecognized token", "int i\u00a0= 1;", 6, "U+00A0, a no-break space"),
