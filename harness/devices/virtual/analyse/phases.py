@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from math import prod
 
 from ..ptx.cfg import Blocks, basic_blocks
-from ..ptx.ir import Function, Instruction
+from ..ptx.ir import Function, Instruction, Operand
 from .dataflow import live, reached
 from .lanes import lanes
-from .pointers import Origins
+from .pointers import Origin, Origins
 from .rows import Block
 
 _MOST = 32  # threads whose registers are compared as lanes
@@ -26,13 +26,14 @@ _ROWS = 64
 class Phases:
     """waits: the barriers; phase n begins behind the one before it, phase 0 where the kernel does. needed: for each, the
     registers that a thread needs after it. reads, writes: of each phase. common: registers that are the same in all threads of a
-    block."""
+    block. roots: register -> the array it points into."""
 
     waits: tuple[Instruction, ...]
     needed: dict[Instruction, tuple[str, ...]]
     reads: tuple[frozenset[str], ...]
     writes: tuple[frozenset[str], ...]
     common: frozenset[str]
+    roots: dict[Operand, Origin]
 
     @property
     def changing(self) -> frozenset[str]:
@@ -54,9 +55,8 @@ def phases(function: Function, origins: dict[str, Origins], block: Block) -> Pha
     if found is None or any(i in waits for b in found.thinned for i in body[b : blocks[b][0]]):
         return None
     varies = found.several | {name for name, stride in found.strides.items() if stride != 0}
-    return Phases(
-        waits, _needed(function), *_accesses(body, blocks, waits), frozenset(function.regs.keys() - varies)
-    )
+    common = frozenset(function.regs.keys() - varies)
+    return Phases(waits, _needed(function), *_accesses(body, blocks, waits), common, found.roots)
 
 
 def _accesses(body, blocks: Blocks, waits: tuple[Instruction, ...]) -> tuple[tuple[frozenset[str], ...], ...]:

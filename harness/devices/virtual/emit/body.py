@@ -88,6 +88,8 @@ class _Body:
     def _instruction(self, ins: Instruction) -> bool:
         """Lower an instruction once for all threads, or once for each. True when it ends the block."""
         coarsening, threads = self.e.threads.coarsening, self.e.threads
+        if self.e.values.packs and self.e.values.packs.emit(ins):
+            return False
         if coarsening and not threads.alone:
             if ins in coarsening.guards:
                 self._agree(ins)

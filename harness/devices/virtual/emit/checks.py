@@ -36,16 +36,20 @@ def _bounds(e, ins, mods, info, *addresses):
     with guarded(e, ins):
         slow, good = e.fresh_label("slow"), e.fresh_label("good")
         span = max(offsets) + nbytes - first
-        index = granule(e, start, nbytes, span, shared, slow)
+        each = [(start, 0, e.sites.of(ins))]
         if base:
-            for at, width in _windows(span // 4, (SHARED_GAP if shared else GAP) // 4):
+            each = [(base, offset, e.sites.of(i)) for offset, i in zip(offsets, ins.about, strict=True)]
+        if e.limits:
+            e.branch(e.limits.inside(ins.about[0], start, span), good, slow, likely=True)
+        else:
+            index = granule(e, start, nbytes, span, shared, slow)
+            windows = [(0, max(1, nbytes // 4))]
+            if base:
+                windows = _windows(span // 4, (SHARED_GAP if shared else GAP) // 4)
+            for at, width in windows:
                 part = e.op("add i64", index, at) if at else index
                 check_shadow(e, part, width, need, shared, slow, _FIXED)
-            each = [(base, offset, e.sites.of(i)) for offset, i in zip(offsets, ins.about, strict=True)]
-        else:
-            check_shadow(e, index, max(1, nbytes // 4), need, shared, slow, _FIXED)
-            each = [(start, 0, e.sites.of(ins))]
-        e.line(f"br label %{good}")
+            e.line(f"br label %{good}")
         slow_check(e, slow, good, each, info)
         e.label(good)
 

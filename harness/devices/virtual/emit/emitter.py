@@ -10,6 +10,7 @@ from ..analyse.lanes import Lanes
 from ..analyse.uniformity import Coarsening
 from ..ptx.ir import Function
 from .control import DEAD, Control
+from .lanes.checks import Checks
 from .lanes.lift import LaneText
 from .lanes.values import LaneValues
 from .memory import Arrays
@@ -51,6 +52,7 @@ class Emitter:
         self.control = Control(self, coroutine)
         self.control.alone = bool(lanes and lanes.block)
         self.arrays = Arrays()
+        self.limits: Checks | None = None  # of arrays that all accesses are known to be meant for
         self.line, self.fresh, self.emit, self.once = text.line, text.fresh, text.emit, text.once
         self.op, self.cast, self.resize = text.op, text.cast, text.resize
         self.label, self.fresh_label, self.branch = text.label, text.fresh_label, text.branch

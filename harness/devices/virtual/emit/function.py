@@ -12,6 +12,7 @@ from ....errors import Unsupported
 from ..analyse import debuginfo
 from ..analyse.facts import Facts
 from ..analyse.lanes import Lanes
+from ..analyse.packs import packs
 from ..analyse.pointers import Likely
 from ..compile.modules import KernelInfo, Parameter
 from ..ptx.callgraph import align_up, symbol_name
@@ -22,7 +23,9 @@ from . import blocks, body, phases
 from .control import DEAD
 from .emitter import Emitter
 from .lanes import body as lane_body
+from .lanes.checks import Checks
 from .lanes.lift import Unliftable
+from .packs import Packs
 from .text import memory_name
 from .unit import Unit
 
@@ -226,7 +229,8 @@ def _phases(f: Function, unit: Unit, site: str) -> str:
     found, texts = unit.facts.of(f).find_phases(), []
     for number in range(len(found.waits) + 1):
         e = Emitter(f, unit, site)
-        e.control.frames = frames = phases.Frames(found, f.regs, number)
+        e.values.packs, e.limits = Packs(e, packs(f)), Checks(e, found, True)
+        e.control.frames = frames = phases.Frames(found, f.regs, number, e.values.packs)
         _start(e, number == 0)
         if number:
             e.line(f"br label %{phases.label(number)}")

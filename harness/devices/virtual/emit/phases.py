@@ -8,6 +8,7 @@ written to `after`, for the next phase.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 
 from ..analyse.phases import Phases
@@ -15,6 +16,7 @@ from ..ptx.ir import Instruction
 from ..ptx.types import LLVM_BITS, llvm_type
 from ..runtime import abi
 from . import blocks
+from .packs import VECTOR, Packs
 
 ENDED = -1
 _ALIGN = 64
@@ -24,17 +26,20 @@ class Frames:
     """Where registers are kept. number: of the phase. size, fixed, changing: bytes of a thread's frame, and of what threads have
     in common."""
 
-    def __init__(self, phases: Phases, types: dict[str, str], number: int):
+    def __init__(self, phases: Phases, types: dict[str, str], number: int, packs: Packs):
         self.phases, self.types, self.number = phases, types, number
         self.places: dict[str, int] = {}
         needed = {name for names in phases.needed.values() for name in names}
-        kept, changing = [name for name in types if name in needed], phases.changing
-        self.size = self._place(name for name in kept if name not in phases.common)
+        side_by_side = [name for name in packs.of if not needed.isdisjoint(packs.of[name][0])]
+        kept, changing = [name for name in types if name in needed and name not in packs.of], phases.changing
+        at = 0
+        for name in side_by_side:
+            self.places[name], at = at, at + 4
+        self.size = self._place((name for name in kept if name not in phases.common), at)
         self.fixed = self._place(name for name in kept if name in phases.common - changing)
         self.changing = self._place(name for name in kept if name in changing)
 
-    def _place(self, names) -> int:
-        at = 0
+    def _place(self, names: Iterable[str], at: int = 0) -> int:
         for name in sorted(names, key=self._bytes, reverse=True):
             self.places[name] = at
             at += self._bytes(name)
@@ -49,14 +54,22 @@ class Frames:
         writes, changing = phases.writes[self.number], phases.changing
         for name, t, where in self._each(e, ins, writes | changing, "%after"):
             e.line(f"store {t} {e.values.read(name)}, ptr {where}")
+        for pack, where in self._packs(e, ins, writes):
+            e.line(
+                f"store {VECTOR} {e.emit(f'load {VECTOR}, ptr {e.values.packs.slot(pack)}')}, ptr {where}, align 4"
+            )
         e.line(f"ret i32 {next_}")
         e.text.block(label(next_))
         if next_ == self.number:
-            for name, t, where in self._each(e, ins, writes | changing | phases.reads[next_], "%before"):
+            wanted = writes | changing | phases.reads[next_]
+            for name, t, where in self._each(e, ins, wanted, "%before"):
                 e.values.put(name, e.emit(f"load {t}, ptr {where}"))
+            for pack, where in self._packs(e, ins, wanted):
+                e.values.packs.set(pack, e.emit(f"load {VECTOR}, ptr {where}, align 4"))
 
     def _each(self, e, ins: Instruction, wanted: frozenset[str], common: str):
-        for name in (name for name in self.phases.needed[ins] if name in wanted):
+        alone = (name for name in self.phases.needed[ins] if name not in e.values.packs.of)
+        for name in (name for name in alone if name in wanted):
             base = (
                 "%frame"
                 if name not in self.phases.common
@@ -67,6 +80,16 @@ class Frames:
             t, at = llvm_type(self.types[name]), self.places[name]
             yield name, t, e.emit(f"getelementptr i8, ptr {base}, i64 {at}") if at else base
 
+    def _packs(self, e, ins: Instruction, wanted: frozenset[str]):
+        """Of which a register is wanted: where they are in the frame."""
+        packs = {
+            e.values.packs.of[name][0]
+            for name in self.phases.needed[ins]
+            if name in e.values.packs.of and name in wanted
+        }
+        for pack in sorted(packs):
+            yield pack, e.emit(f"getelementptr i8, ptr %frame, i64 {self.places[pack[0]]}")
+
 
 def label(number: int) -> str:
     return f"phase.{number}"
@@ -76,7 +99,7 @@ def head(name: str, number: int) -> str:
     arguments = (
         "i64 %env, i64 %thr, ptr noalias %frame, ptr noalias %fixed, ptr noalias %before, ptr noalias %after"
     )
-    return f'internal i32 @"{name}.phase.{number}"({arguments})'
+    return f'internal i32 @"{name}.phase.{number}"({arguments}) alwaysinline'
 
 
 def of_block(name: str, frames: Frames, block: tuple[int, ...], sites: list[str]) -> str:

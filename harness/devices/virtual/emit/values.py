@@ -8,6 +8,7 @@ import struct
 
 from ..ptx.ir import Function, Immediate, Instruction, Label, Negated, Special, operand
 from ..ptx.types import LLVM_BITS, TYPES, is_float, is_signed, llvm_type
+from .packs import Packs
 from .special_registers import SpecialRegisters
 from .text import Text
 from .threads import Threads
@@ -31,6 +32,7 @@ class Values:
         self.text, self.threads, self.special = text, threads, special
         self.types: dict[str, str] = {}  # register -> its PTX type
         self._slots: dict[str, str] = {}  # register -> its stack slot
+        self.packs: Packs | None = None  # of registers that stand side by side
 
     def value(self, given: str, ptx_type: str) -> str:
         """An operand (register, number, special register, negated predicate) as the LLVM type of `ptx_type`."""
@@ -80,7 +82,7 @@ class Values:
         self.types |= function.regs
         across = across_blocks(function)
         for name in function.regs:
-            if name in across:
+            if name in across or self.packs and name in self.packs.of:
                 for each in self.threads.names(name):
                     self.slot(each)
         if any(isinstance(i, Instruction) and (i.op.takes_carry or i.op.leaves_carry) for i in function.body):
@@ -92,9 +94,17 @@ class Values:
             t = llvm_type(type_)
             name = f'%"{register}"'
             self._slots[register] = name
+            if self.packs and register in self.packs.of:
+                self._place_pack(register)
+                return name
             poison = POISON.get(t) or str(0x7F7F7F7F7F7F7F7F & (1 << TYPES[type_][1]) - 1)
             self.text.first(f"{name} = alloca {t}", f"store {t} {poison}, ptr {name}")
         return self._slots[register]
+
+    def _place_pack(self, register: str) -> None:
+        pack = self.packs.of[register][0]
+        self._slots |= {name: f'%"{name}"' for name in pack}
+        self.packs.place(register)
 
     def read(self, register: str) -> str:
         name = self.threads.name(register)

@@ -31,14 +31,22 @@ class Checks:
             return reduce(lambda a, b: e.op("and i1", a, b), inside)
         if place.stride and place.stride % size:
             return "false"
-        begin, bound = self._limits(ins, place, span)
+        limits = self._limits(ins, place, span)
         for end in ends:  # of an even number of rows: where both are aligned, all are
-            at = e.op("sub i64", end, begin)
-            if size > 1:
-                at = e.emit(f"call i64 @llvm.fshr.i64(i64 {at}, i64 {at}, i64 {size.bit_length() - 1})")
-            inside = e.op("icmp ult i64", at, bound)
+            inside = self._between(end, limits, size)
             found = inside if found == "true" else e.op("and i1", found, inside)
         return found
+
+    def inside(self, ins: Instruction, start: str, span: int) -> str:
+        """The same, of one thread: of accesses like this in so many bytes."""
+        return self._between(start, self._limits(ins, Place("", "0", "0", "", 0), span), ins.op.width)
+
+    def _between(self, start: str, limits: tuple[str, str], size: int) -> str:
+        begin, bound = limits
+        at = self.e.op("sub i64", start, begin)
+        if size > 1:
+            at = self.e.emit(f"call i64 @llvm.fshr.i64(i64 {at}, i64 {at}, i64 {size.bit_length() - 1})")
+        return self.e.op("icmp ult i64", at, bound)
 
     def _limits(self, ins: Instruction, place: Place, span: int) -> tuple[str, str]:
         """Of the address of the first lane, what is taken off it, and the bound of how many accesses, aligned, may lie
