@@ -126,9 +126,14 @@ def train(
     learning_rates: Iterable[float],
     momentum: float = 0.9,
     weight_decay: float = 0.0,
+    velocity: dict[str, Array] | None = None,
 ) -> Iterator[float]:
-    """Trains the parameters p, float64 and in place: one step, and one loss, per batch and learning rate."""
-    velocity = {name: np.zeros(shape) for name, shape in PARAMETERS.items()}
+    """Trains the parameters p, float64 and in place: one step, and one loss, per batch and learning rate.
+
+    velocity: where those of the parameters are kept; they start at 0.
+    """
+    velocity = {} if velocity is None else velocity
+    velocity |= {name: np.zeros(shape) for name, shape in PARAMETERS.items()}
     for (images, labels), rate in zip(batches, learning_rates):
         v = step_values(p, images, labels)
         for name in PARAMETERS:

@@ -64,7 +64,9 @@ class LeNet:
     def __init__(self, device, kernels: Kernels, program: Functions, start: Mapping[str, np.ndarray]):
         self.device, self.kernels, self.program = device, kernels, program
         self.timing: dict[str, list[float]] = {role: [0, 0.0] for role in kernels.choices}
-        self.watch: Callable | None = None  # called before each launch with the kernel's name and its arrays
+        self.watch: Callable | None = (
+            None  # called before each launch with the kernel's name, arrays and numbers
+        )
         self.again = 0
         self.loads = True  # whether a program may load a batch
         self._bound: dict[tuple, Bound | TwoPasses] = {}
@@ -140,7 +142,7 @@ class LeNet:
         if bound is None:
             bound = self._bound[key] = self.kernels.bind(kernel, arrays)
         if self.watch:
-            self.watch(kernel, arrays)
+            self.watch(kernel, arrays, numbers)
         if self._waiting is None:
             self._took(kernel, bound, bound(numbers))
         else:

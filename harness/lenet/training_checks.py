@@ -5,7 +5,8 @@ Works like `checks` for puzzle 37.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -23,6 +24,8 @@ from .model import LeNet
 from .train import Settings, batches
 
 PEAK, MOMENTUM, WEIGHT_DECAY = 0.02, 0.9, 0.001  # the lesson's numbers
+#: of the norm of an array after a few steps: where a ReLU or a maximum switches, float32 and float64 take different ways
+APART = 0.05
 
 
 def check_training(
@@ -34,6 +37,7 @@ def check_training(
         "learning_rate": check_rate,
         "update": check_update,
         "six_steps": check_steps,
+        "own_steps": check_steps,
         "accuracy": check_accuracy,
         "overfit": check_overfit,
         "train": check_curve,
@@ -50,10 +54,47 @@ def schedule(step: int, steps: int) -> float:
     return PEAK * (1 + np.cos(np.pi * (step - warm_up) / (steps - warm_up))) / 2
 
 
+def rates_of(steps: int) -> list[float]:
+    """The learning rate of every step."""
+    return [schedule(step, steps) for step in range(steps)]
+
+
+class Updates:
+    """The numbers of every update of a parameter, by its name."""
+
+    def __init__(self, net: LeNet):
+        self.numbers: dict[str, list] = {name: [] for name in PARAMETERS}
+        net.watch = self
+
+    def __call__(self, kernel: str, arrays: tuple, numbers: Mapping[str, float]) -> None:
+        if kernel == "sgd_step":
+            self.numbers.setdefault(arrays[0].name, []).append(numbers)
+
+    def clearest(self, rates: Sequence[float], found: Finding | None) -> Finding | None:
+        """What was found, if it names a mistake; else numbers that are wrong, as they are the cause."""
+        named = found and (found.mistake or found.kind != "wrong")
+        return found if named else self.wrong(rates) or found
+
+    def wrong(self, rates: Sequence[float]) -> Finding | None:
+        """The first update that has other numbers than the rate of its step, MOMENTUM and WEIGHT_DECAY."""
+        for name, found in self.numbers.items():
+            for step, (got, rate) in enumerate(zip(found, rates)):
+                right = dict(learning_rate=rate, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY)
+                wrong = (
+                    n for n, value in right.items() if not math.isclose(got.get(n, 0), value, rel_tol=1e-6)
+                )
+                if n := next(wrong, ""):
+                    line = f"The update of net.{name} in step {step} has {n} = {got.get(n, 0):.6g}, expected {right[n]:.6g}."
+                    return Finding("wrong", [line])
+            if len(found) != len(rates):
+                return Finding("wrong", [f"net.{name} is updated {len(found)} times in {len(rates)} steps."])
+        return None
+
+
 def check_rate(functions, case, device, seed, mistakes) -> Finding | None:
     """learning_rate(step, steps) for every step, against the formula."""
     steps = case.dims["steps"]
-    expected = np.array([schedule(step, steps) for step in range(steps)])
+    expected = np.array(rates_of(steps))
     rates = []
     for step in range(steps):
         rate = functions["learning_rate"](step, steps)
@@ -93,15 +134,15 @@ def check_update(functions, case, device, seed, mistakes) -> Finding | None:
         for kind in ("velocity", "grad"):
             net[f"{kind}_{name}"].set(random.standard_normal(shape).astype(np.float32))
         before[name] = [net[n].get().astype(np.float64) for n in (name, f"velocity_{name}", f"grad_{name}")]
-    rate = 0.03
+    rate, updates = random.uniform(0.03, 3), Updates(net)
     functions["update"](net, rate)
     for name, arrays in before.items():
         right = optim.sgd(*arrays, rate, MOMENTUM, WEIGHT_DECAY)
         for part, expected in zip((name, f"velocity_{name}"), right):
             wrong = weigh(part, net[part].get(), expected)
             if wrong:
-                return explained_update(net, name, arrays, rate, wrong, mistakes)
-    return None
+                return updates.clearest([rate], explained_update(net, name, arrays, rate, wrong, mistakes))
+    return updates.wrong([rate])
 
 
 def explained_update(net, name, arrays, rate, wrong, mistakes) -> Finding:
@@ -128,12 +169,16 @@ def check_steps(functions, case, device, seed, mistakes) -> Finding | None:
     chosen = [slice(i * size, i * size + size - (i == count - 1)) for i in range(count)]
     pairs = [(digits.train_images[c], digits.train_labels[c]) for c in chosen]
     net = solution_net(device, functions, start)
+    updates = Updates(net)
     losses = functions["train"](net, pairs)
     p, expected = numpy_losses(start, pairs)
-    if finding := wrong_losses(losses, expected, {"start": start, "pairs": pairs}, mistakes):
+    finding = wrong_losses(losses, expected, {"start": start, "pairs": pairs}, mistakes)
+    if finding := updates.clearest(rates_of(count), finding):
         return finding
-    for name in PARAMETERS:
-        wrong = weigh(name, net[name].get(), p[name])
+    for name, right in p.items():
+        got = net[name].get()
+        near = np.linalg.norm(got - right) <= APART * np.linalg.norm(right)
+        wrong = None if near else weigh(name, got, right)
         if wrong:
             says = f"The losses are right, but not net.{name} after step {count}."
             return Finding("wrong", [*sentences.mismatch([wrong]), says], mismatches=[wrong])
@@ -141,10 +186,12 @@ def check_steps(functions, case, device, seed, mistakes) -> Finding | None:
 
 
 def numpy_losses(start, pairs, rates: Sequence[float] | None = None) -> tuple[dict, list[float]]:
-    """(the parameters after training on the pairs in NumPy, the losses); rates: the schedule's if None."""
+    """(parameters and velocities after training on the pairs in NumPy, the losses); rates: the schedule's if None."""
     p = {name: values.astype(np.float64) for name, values in start.items()}
-    rates = [schedule(step, len(pairs)) for step in range(len(pairs))] if rates is None else rates
-    return p, list(lenet.train(p, pairs, rates, MOMENTUM, WEIGHT_DECAY))
+    rates = rates_of(len(pairs)) if rates is None else rates
+    velocity: dict = {}
+    losses = list(lenet.train(p, pairs, rates, MOMENTUM, WEIGHT_DECAY, velocity))
+    return p | {f"velocity_{name}": values for name, values in velocity.items()}, losses
 
 
 def wrong_losses(losses: object, expected: Sequence[float], known: dict, mistakes) -> Finding | None:
@@ -205,7 +252,7 @@ def check_accuracy(functions, case, device, seed, mistakes) -> Finding | None:
     digits, size = data.load("digits"), case.dims["batch"]
     start = quick_parameters()
     net = solution_net(device, functions, start)
-    images, labels = digits.test_images[: 3 * size + 5], digits.test_labels[: 3 * size + 5]
+    images, labels = (a[: case.dims["images"]] for a in (digits.test_images, digits.test_labels))
     pairs = [(images[i : i + size], labels[i : i + size]) for i in range(0, len(labels), size)]
     got = functions["accuracy"](net, pairs)
     right = lenet.forward(start, images)["logits"].argmax(1) == labels
@@ -241,8 +288,9 @@ def check_overfit(functions, case, device, seed, mistakes) -> Finding | None:
     chosen = [int(np.flatnonzero(digits.train_labels == label)[0]) for label in range(10)]
     pair = digits.train_images[chosen], digits.train_labels[chosen]
     net = solution_net(device, functions, lenet.initial())
+    updates = Updates(net)
     losses = functions["train"](net, [pair] * steps)
-    if finding := no_losses(losses, steps):
+    if finding := no_losses(losses, steps) or updates.wrong(rates_of(steps)):
         return finding
     share = functions["accuracy"](net, [pair])
     if finding := no_share(share):
@@ -278,8 +326,9 @@ def check_curve(functions, case, device, seed, mistakes) -> Finding | None:
     size, labels = settings.batch, digits.test_labels
     test = [(digits.test_images[i : i + size], labels[i : i + size]) for i in range(0, len(labels), size)]
     net = solution_net(device, functions, lenet.initial())
+    updates, steps = Updates(net), len(pairs)
     losses = functions["train"](net, pairs)
-    if finding := no_losses(losses, len(pairs)):
+    if finding := no_losses(losses, steps) or updates.wrong(rates_of(steps)):
         return finding
     share = functions["accuracy"](net, test)
     if finding := no_share(share):

@@ -183,6 +183,12 @@ MISTAKES = (
             expect="launch",
         ),
         Mistake("peak rate in every step", (NUMBERS, NUMBERS.replace("=rate", "=PEAK"))),
+        Mistake("rate capped", (NUMBERS, NUMBERS.replace("=rate", "=min(rate, PEAK)"))),
+        Mistake("rate with a least value", (NUMBERS, NUMBERS.replace("=rate", "=max(rate, PEAK / 50)"))),
+        Mistake(
+            "no weight decay at small rates",
+            (NUMBERS, NUMBERS.replace("=WEIGHT_DECAY", "=WEIGHT_DECAY * (rate > PEAK / 50)")),
+        ),
         Mistake(
             "only the weights",
             (
@@ -239,6 +245,19 @@ MISTAKES = (
             (
                 (LOAD, LOAD.replace("        net.backward()\n", "")),
                 (UPDATE_LINE, UPDATE_LINE + "\n        net.backward()"),
+            ),
+        ),
+        Mistake("a later step without update", (UPDATE_LINE, "if step != 17:\n            " + UPDATE_LINE)),
+        Mistake(
+            "a rate that is held at the end",
+            (UPDATE_LINE, UPDATE_LINE.replace("(step,", "(min(step, len(batches) - 2),")),
+        ),
+        Mistake("a later batch left out", (LOAD, LOAD.replace("images, labels", "*batches[min(step, 18)]"))),
+        Mistake(
+            "no backward in the last step",
+            (
+                LOAD,
+                LOAD.replace("        net.backward()", "        step + 1 < len(batches) and net.backward()"),
             ),
         ),
         Mistake("losses not kept", ("losses.append(net.loss.get()[0])", "loss = net.loss.get()[0]")),
@@ -321,9 +340,24 @@ PUZZLE = Puzzle(
             draw=lambda pick: dict(steps=pick(21, 90)),
             note="a number that belongs to your file",
         ),
+        Case(
+            "learning_rate_many_steps",
+            draw=lambda pick: dict(steps=pick(1000, 2000)),
+            note="as many as a whole training has",
+        ),
         Case("update", {}, note="every parameter, against the rule of puzzle 11"),
         Case("six_steps", dict(steps=6, batch=8), note="the last batch is smaller"),
-        Case("accuracy", dict(batch=16), note="the last batch is smaller"),
+        Case(
+            "own_steps",
+            draw=lambda pick: dict(steps=pick(20, 40), batch=pick(2, 9)),
+            note="the rate and the decay of every step",
+        ),
+        Case("accuracy", dict(batch=16, images=53), note="the last batch is smaller"),
+        Case(
+            "accuracy_own_sizes",
+            draw=lambda pick: dict(batch=pick(7, 30), images=pick(91, 200)),
+            note="sizes that belong to your file",
+        ),
         Case("overfit_10_images", dict(steps=60), note="ten digits by heart"),
         Case("train_digits", dict(epochs=2, batch=32), note="1,438 digits; 359 that it has never seen"),
     ),

@@ -70,6 +70,14 @@ def test_where_the_loss_has_a_kink_its_differences_prove_nothing(seed, program):
     assert puzzle.program.check(functions, case, device("memory"), seed) is None
 
 
+@pytest.mark.parametrize(("puzzle", "case", "seed"), [(0, "real_digits", 5007), (1, "own_steps", 1001)])
+def test_where_rounding_switches_a_relu_or_a_maximum_a_right_file_is_right(puzzle, case, seed, program):
+    puzzle = PUZZLES[puzzle]
+    functions = program.load(solution(puzzle), puzzle.file, puzzle.program.functions, 60)
+    case = next(c for c in puzzle.drawn(seed).cases if c.name == case)
+    assert puzzle.program.check(functions, case, device("memory"), seed) is None
+
+
 @each
 def test_the_stub_runs_and_fails(puzzle, grade, finding):
     assert grade(puzzle, stub_text(puzzle))[0].kind == "untouched"

@@ -351,13 +351,20 @@ def test_a_step_may_not_load_another_batch(program):
 @pytest.mark.parametrize("case", ["overfit_10_images", "train_digits"])
 def test_success_that_is_only_claimed_is_none(case, program):
     claimed = """
-def learning_rate(step, steps): return 0.0
-def update(net, rate): pass
-def train(net, batches): return [1.0 / (1 + i) ** 2 for i in range(len(batches))]
+def train(net, batches):
+    net.load(*batches[0]); net.forward(); net.backward()
+    for step in range(len(batches)):
+        update(net, learning_rate(step, len(batches)))
+    return [1.0 / (1 + i) ** 2 for i in range(len(batches))]
 def accuracy(net, batches): return 1.0
 """
+    claimed = check_mistakes.solution_text(TRAINING) + claimed
     found = check_mistakes.finding(TRAINING, claimed, device("memory"), program, first=case)
     assert found.kind == "wrong" and "was expected" in "\n".join(found.lines)
+    found = check_mistakes.finding(
+        TRAINING, claimed.replace("update(net, learn", "(net, learn"), device("memory"), program, first=case
+    )
+    assert "is updated 0 times in" in found.lines[0]
 
 
 @pytest.mark.sampled
