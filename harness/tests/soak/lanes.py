@@ -259,13 +259,15 @@ def compare(subject: Subject, devices: dict[int, VirtualGPU], tally: Tally) -> N
     infos = {width: module.lowered.kernels.values() for width, module in modules.items()}
     tally.counts["kernels"] += len(infos[1])
     tally.counts["kernels as lanes"] += sum(k.lanes > 1 for k in infos[others[-1][0]])
-    if not any(kernel.lanes > 1 for kernels in infos.values() for kernel in kernels):
+    if 0 not in infos and not any(kernel.lanes > 1 for kernels in infos.values() for kernel in kernels):
         return
     tally.counts["files"] += 1
     for label, step in subject.steps.items():
         expected = _run(step, devices[1], alone[1])
         for width, module in others:
             got = _run(step, devices[width], module)
+            tally.counts["kernels for blocks"] += sum(map(bool, module.of_blocks.values()))
+            module.of_blocks = {}
             tally.counts["runs"] += 1
             if got == expected:
                 continue
@@ -312,11 +314,23 @@ def _races(subject: Subject, step) -> bool:
         return isinstance(error, KernelFault) and error.kind == "race"
 
 
-def open_devices(widths, target: str = "", checks: str = "memory") -> dict[int, VirtualGPU]:
+class ForBlocks(VirtualGPU):
+    """Kernels are compiled for the shape of the blocks of each launch."""
+
+    def compile(self, *args, **options):
+        module = super().compile(*args, **options)
+        module.optimise_when_due = module.for_blocks
+        return module
+
+
+def open_devices(
+    widths, target: str = "", checks: str = "memory", blocks: bool = False
+) -> dict[int, VirtualGPU]:
+    """blocks: all but the first as ForBlocks; then a width of 0 is one lane, too."""
     devices = {}
     for width in widths:
-        devices[width] = VirtualGPU(checks, cores=1)
-        devices[width].lanes, devices[width].target = width, target
+        devices[width] = (ForBlocks if blocks and devices else VirtualGPU)(checks, cores=1)
+        devices[width].lanes, devices[width].target = max(width, 1), target
         devices[width].step_budget = 1 << 22
     return devices
 
@@ -342,6 +356,7 @@ def _seeds(first: int, end: float) -> Iterator[int]:
 @click.option("--width", "widths", multiple=True, type=int, help="How many lanes; several times.")
 @click.option("--target", default="", help="The processor, see compile/targets.")
 @click.option("--checks", default="memory", type=click.Choice(["memory", "none", "full"]))
+@click.option("--blocks", is_flag=True, help="Kernels are compiled for the blocks of each launch.")
 @click.option("--seconds", default=300.0, help="Until when files are drawn; at least one is.")
 @click.option("--seed", default=0, help="Of the first file that is drawn.")
 def main(
@@ -350,11 +365,12 @@ def main(
     widths: tuple[int, ...],
     target: str,
     checks: str,
+    blocks: bool,
     seconds: float,
     seed: int,
 ) -> None:
     """Compare lanes of vectors with single threads."""
-    devices = open_devices((1, *(widths or WIDTHS)), target, checks)
+    devices = open_devices((1, *(widths or ((0,) * blocks + WIDTHS))), target, checks, blocks)
     wrong, end = 0, time.monotonic() + seconds
     for part in parts or (*PARTS, *DRAWN):
         tally = Tally()

@@ -3,7 +3,8 @@
 Each kernel becomes `NAME.block(env)`, which runs one block of threads. A kernel that never waits is a
 plain loop over its threads; one that does (a barrier, a warp collective, a loop that may wait for another
 thread through memory) is an LLVM coroutine per thread, or per group of threads that run together, and the runtime
-schedules them. Device functions that may wait are inlined, because a coroutine can suspend only in its own
+schedules them. In a kernel for blocks of a known shape, rows of lanes that are the whole block wait for nobody (`lanes/rows`),
+and single threads run from barrier to barrier (`phases`). Device functions that may wait are inlined, because a coroutine can suspend only in its own
 frame.
 
 Source: PTX ISA, sections 9.7.12 (control flow), 7 (abstracting the ABI), 10 (special registers); LLVM
