@@ -80,7 +80,7 @@ class Values:
     def declare(self, function: Function) -> None:
         """Declare a function's registers; those that live across blocks get a slot."""
         self.types |= function.regs
-        across = across_blocks(function)
+        across = across_blocks(function, self.packs is not None)
         for name in function.regs:
             if name in across or self.packs and name in self.packs.of:
                 for each in self.threads.names(name):
@@ -137,8 +137,8 @@ class Values:
         return self.convert(value, have, want)
 
 
-def across_blocks(function: Function) -> set[str]:
-    """The registers that live in more than one basic block."""
+def across_blocks(function: Function, phases: bool = False) -> set[str]:
+    """The registers that live in more than one basic block. phases: barriers end one, too."""
     seen: dict[str, int] = {}
     across, block = set(), 0
     for item in function.body:
@@ -151,7 +151,7 @@ def across_blocks(function: Function) -> set[str]:
                     across.add(name)
         if item.pred and seen.setdefault(item.pred, block) != block:
             across.add(item.pred)
-        if item.op.flow or item.op.collective == "block":
+        if item.op.flow or phases and item.op.collective:
             block += 1
     return across
 
