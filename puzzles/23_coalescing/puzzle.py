@@ -246,7 +246,13 @@ PUZZLE = Puzzle(
             kernels=(PREDICT,),
             inputs={"start": [0, 1, 0, 0, 0, 5], "stride": [1, 1, 2, 256, 0, 3]},
         ),
-        Case("many_patterns", dict(patterns=130), note="3 blocks of 64 threads", kernels=(PREDICT,)),
+        Case(
+            "many_patterns",
+            dict(patterns=130),
+            note="3 blocks of 64 threads",
+            kernels=(PREDICT,),
+            inputs={"start": numbers_below(1 << 30)},
+        ),
         Case(
             "one_input", dict(batch=4, n_in=1, n_out=9), note="31 lanes without a product", kernels=(FORWARD,)
         ),
