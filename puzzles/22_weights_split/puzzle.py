@@ -341,7 +341,7 @@ PUZZLE = Puzzle(
         ),
         Case(
             "one_channel_wide",
-            dict(batch=5, C_in=1, H=5, W=8, C_out=2, F=3, threads=64),
+            dict(batch=5, C_in=1, H=5, W=8, C_out=2, F=3, threads=992),
             note="parts of 3 and 2 images; W > H",
         ),
         Case(
