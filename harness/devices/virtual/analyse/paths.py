@@ -115,6 +115,9 @@ class Paths:
             if any(isinstance(item, Instruction) and self._is_stop(item) for item in body)
         )
 
+    def is_stop(self, place: tuple[str, int]) -> bool:
+        return self._stops(*place)
+
     def _stops(self, function: str, i: int) -> bool:
         item = self._bodies[function][i]
         if isinstance(item, Instruction) and item.op.flow == "call":

@@ -48,13 +48,16 @@ def _missing(influence: Influence, race: Race, done: Places, seen: Places) -> st
     others = barriers.free(done, [sets]) and (
         skipping.ends(done) or skipping.free(done, skipping.having(lambda ins: is_barrier(ins, False)))
     )
+    within = Paths(functions, lambda ins: is_barrier(ins, True))
     parts = []
-    if others:
-        parts.append(f"a __syncthreads() between line {barriers.line(done[0])} and line {before}")
-    if fences.free(done, [sets]):
+    # a function that waits for all threads and signals, such as a barrier of the grid: with fences, if it has any
+    if fences.free(done, [sets]) and not (barriers.is_stop(sets) and fences.is_stop(sets)):
         parts.append(f"a {fence} directly before line {before}")
-    if fences.free([sees], seen):
+    if fences.free([sees], seen) and not (barriers.is_stop(sees) and fences.is_stop(sees)):
         parts.append(f"a {fence} directly after line {after}")
+    # a collective is enough if the signal is for the writers of its own warp
+    if others and not barriers.is_stop(sets) and (not parts or within.free(done, [sets])):
+        parts.insert(0, f"a __syncthreads() between line {barriers.line(done[0])} and line {before}")
     if not parts:
         return ""
     seen_at = f"line {after} sees that" if before != after else "sees those of others"

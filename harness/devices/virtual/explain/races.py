@@ -110,7 +110,8 @@ class Told:
             return False
         if race.first.line != line:
             met = any(r.both_write and r.one_place and race.writes_in(r.last.line) for r in self.races)
-            return (race.of_blocks or met) and self.source.is_kept(race)
+            kept = (race.of_blocks or met) and self.source.is_kept(race)
+            return kept and not self._on_two_branches()
         return self.source.changes_one(race, line) or any(
             r.both_write
             and r.one_place

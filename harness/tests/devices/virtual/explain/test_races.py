@@ -240,6 +240,47 @@ __device__ int flag; __device__ float total;
         lock = 0;
     }}
 }}
+{K}sent(float* out) {{
+    if (blockIdx.x == 0) {{
+        out[threadIdx.x] = 1;
+        __syncthreads();
+        if (threadIdx.x == 0) atomicExch(&flag, 1);
+    }} else {{
+        while (atomicAdd(&flag, 0) == 0) {{}}
+        if (threadIdx.x == 0) total = out[threadIdx.x];
+    }}
+}}
+{K}sent_by_a_warp(float* out) {{
+    __shared__ int full;
+    __shared__ float s[32];
+    if (threadIdx.x == 0) full = 0;
+    __syncthreads();
+    if (threadIdx.x < 32) {{
+        s[threadIdx.x] = 1;
+        __syncwarp();
+        if (threadIdx.x == 0) atomicExch(&full, 1);
+    }} else {{
+        while (atomicAdd(&full, 0) == 0) {{}}
+        out[threadIdx.x] = s[63 - threadIdx.x];
+    }}
+}}
+__device__ __noinline__ void everyone(int target) {{
+    __syncthreads();
+    if (threadIdx.x == 0) {{
+        __threadfence();
+        atomicAdd(&flag, 1);
+        while (atomicAdd(&flag, 0) < target) {{}}
+        __threadfence();
+    }}
+    __syncthreads();
+}}
+{K}met_once(float* out) {{
+    for (int n = 1; n < 3; n++) {{
+        out[threadIdx.x + 64 * blockIdx.x] = n;
+        everyone(n * gridDim.x);
+        total = out[127 - threadIdx.x - 64 * blockIdx.x];
+    }}
+}}
 """
 FENCES = "but no signal orders anything by itself: put a __threadfence()"
 ATOMIC = "An element that several threads update needs atomicAdd or another atomic, or a single thread that does it for all."
@@ -363,6 +404,22 @@ NONE = "there is no __syncthreads() between them"
         (
             "of_a_scope",
             "so does this thread; an atomic with block scope, such as atomicAdd_block, is safe only within its block.",
+            2,
+        ),
+        (
+            "sent",
+            "writes out[0] (line 234), and this thread reads it; line 236 signals that it is done and line 238 sees that, "
+            f"{FENCES} directly before line 236 and a __threadfence() directly after line 238.",
+            2,
+        ),
+        (
+            "sent_by_a_warp",
+            "by itself: put a __threadfence_block() directly before line 250 and a __threadfence_block() directly after line 252.",
+            1,
+        ),
+        (
+            "met_once",
+            "blocks run in any order: what one needs from another must come from an earlier launch.",
             2,
         ),
     ],
