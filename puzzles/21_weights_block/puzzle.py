@@ -226,11 +226,11 @@ PUZZLE = Puzzle(
             dict(batch=3, C_in=2, H=4, W=4, C_out=3, F=4, threads=64),
             note="the filter covers the image",
         ),
-        Case("filter_1x1", dict(batch=2, C_in=3, H=4, W=5, C_out=4, F=1, threads=32), note="only channels"),
+        Case("filter_1x1", dict(batch=2, C_in=3, H=4, W=5, C_out=4, F=1, threads=992), note="only channels"),
         Case(
             "one_channel_wide",
-            dict(batch=2, C_in=1, H=5, W=8, C_out=2, F=3, threads=992),
-            note="W > H, 31 warps",
+            dict(batch=2, C_in=1, H=5, W=8, C_out=2, F=3, threads=64),
+            note="W > H",
         ),
         Case(
             "conv_bw_numerical_gradient_check",

@@ -371,7 +371,9 @@ PUZZLE = Puzzle(
             note="one split; one column more than a tile",
         ),
         Case(
-            "one_channel_wide", size(3, 1, 5, 8, 17, 2, 3, pad=(0, 2)), note="one row more than a tile; W > H"
+            "one_channel_wide",
+            size(3, 1, 5, 8, 17, 3, 5, pad=(0, 2)),
+            note="one row more than a tile, one column less; W > H",
         ),
         Case(
             "implicit_bw_numerical_gradient_check",
@@ -387,8 +389,8 @@ PUZZLE = Puzzle(
         ),
         Case(
             "strides_differ",
-            size(2, 2, 10, 9, 3, 3, 2, stride=(2, 3), pad=(1, 2), dilation=(2, 1), splits=1),
-            note="every parameter differs between rows and columns",
+            size(2, 8, 10, 9, 18, 3, 2, stride=(2, 3), pad=(1, 2), dilation=(2, 1), splits=1),
+            note="three full tiles of columns; every parameter differs between rows and columns",
         ),
         Case(
             "long_splits",
