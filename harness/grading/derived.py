@@ -29,6 +29,7 @@ MOST_THREADS = 3 << 20  # of a launch, beyond which the shorter length is enough
 #: threads times length of a case that runs with all checks: few threads count along the axis, and optimised code may count
 #: further than its variable can
 MOST_CHECKED = 1 << 22
+MORE = 4  # times the work that a case may have for the sake of what it shows
 TRIED = 9  # an axis this long shows whether a case is possible
 FACTOR, OF_HALVES = 20, 5  # values are 2 to this power larger, or smaller; where there are arrays of float16
 SMALL = 4096  # elements
@@ -45,13 +46,13 @@ def long_cases(puzzle: Puzzle, t: Mapping[str, int]) -> Iterator[Case]:
     found: dict[tuple, list[str]] = {}
     for kernel in puzzle.kernels:
         for axis, dims in Axes(puzzle, kernel, t).long():
-            found.setdefault((axis, *sorted(dims.items())), []).append(kernel.name)
+            threads = threads_of(kernel, puzzle.full_dims(Case(axis, dims)), t)
+            build = "full" if threads * LONG[0] <= MOST_CHECKED else "memory"
+            found.setdefault((axis, build, *sorted(dims.items())), []).append(kernel.name)
     axes = [axis for axis, *_ in found]
-    for (axis, *dims), kernels in found.items():
+    for (axis, build, *dims), kernels in found.items():
         name = f"great_{axis}" + f"_of_{kernels[0]}" * (axes.count(axis) > 1)
         note = f"{axis} = {puzzle.full_dims(Case(axis, dict(dims)))[axis]:,}"
-        threads = (threads_of(puzzle.kernel(k), puzzle.full_dims(Case(axis, dict(dims))), t) for k in kernels)
-        build = "full" if max(threads) * LONG[0] <= MOST_CHECKED else "memory"
         yield Case(name, dict(dims), note, kernels=tuple(kernels), stress=True, once=build)
 
 
@@ -161,16 +162,29 @@ class Axes:
                 yield axis, dims
 
     def least(self, axis: str) -> Dims:
-        """The case with the least work in which an axis is long; {} if there is none."""
+        """The case with the least work in which an axis is long, and read to its end if there is one; {} if none is long."""
+        found: Dims = {}
         for extent, block in product(LONG, self.blocks):
             for counts in ((0, 1), (2,)):
                 tried = [dims | block for dims in self.increased(axis, extent, counts)]
                 works = [self.work(dims, axis, extent) for dims in tried]
-                for _, i in sorted((work, -i) for i, work in enumerate(works) if work):
+                least = min(filter(None, works), default=0)
+                ranked = (
+                    (work > MORE * least, self.long_numbers(tried[i]), work, -i)
+                    for i, work in enumerate(works)
+                    if work
+                )
+                for *_, i in sorted(ranked):
                     small = next(islice(self.increased(axis, TRIED, counts), -i, None))
                     if self.has_reference(small):
-                        return tried[-i]
-        return {}
+                        if self.is_read(small, axis):
+                            return tried[-i]
+                        found = found or tried[-i]
+        return found
+
+    def long_numbers(self, dims: Dims) -> int:
+        """How many numbers are long: of cases with about the same work, the one with the fewest shows the most."""
+        return sum(n >= LONG[-1] for n in self.puzzle.full_dims(Case("long", dims)).values())
 
     def increased(self, axis: str, extent: int, counts: tuple[int, ...]) -> Iterator[Dims]:
         """The base with an axis and so many other numbers increased; one also by half as much, as padding counts twice."""
@@ -204,6 +218,26 @@ class Axes:
             return 0
         inputs, outputs = (sum(n for a, n in sizes.items() if a.is_output == out) for out in (False, True))
         return max(inputs, 1) * outputs
+
+    def is_read(self, dims: Dims, axis: str) -> bool:
+        """Whether the second half of each input along an axis matters: with a stride as long as the image, it does not."""
+        case = Case("small", dims)
+        full, arrays = (
+            self.puzzle.full_dims(case),
+            reference_arrays(make_inputs(self.puzzle, case, self.kernel)),
+        )
+        right = outputs_of(self.kernel, self.kernel.reference(arrays, dict(full)), full)
+        for a in self.kernel.arrays:
+            sizes = [size for _, size in a.axes]
+            if axis in sizes and a.name in arrays and a.dtype.startswith("float"):
+                moved = arrays[a.name].copy()
+                at = sizes.index(axis)
+                moved[(slice(None),) * at + (slice(moved.shape[at] // 2, None),)] += 1
+                outputs = self.kernel.reference(arrays | {a.name: moved}, dict(full))
+                outputs = outputs_of(self.kernel, outputs, full)
+                if all(np.array_equal(outputs[n], right[n]) for n in right):
+                    return False
+        return True
 
     def has_reference(self, dims: Dims) -> bool:
         """Whether there is such a case at all: padding, for one, may have to be less than half of a window."""

@@ -60,6 +60,8 @@ WRONG = [
     ("02", SUM, f"{SUM} sum = fminf(sum, 1e9f);", "large_values"),
     ("02", "for (int k", "for (short k", "great_K"),
     ("11", "learning_rate * v", "fminf(learning_rate, 10.0f) * v", "great_factors"),
+    ("30", "int top = p", "short top = p", "great_H"),
+    ("32", "int w = q", "short w = q", "great_W"),
     ("25", "int column =", "short column =", "great_columns"),
     ("11", "float slope = gradient[i]", "float slope = fminf(gradient[i], 20.0f)", "large_values"),
 ]
