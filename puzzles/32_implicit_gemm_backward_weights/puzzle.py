@@ -383,7 +383,7 @@ PUZZLE = Puzzle(
         ),
         Case(
             "integers",
-            size(2, 3, 9, 6, 4, 3, 3, stride=(2, 1), pad=(2, 1), dilation=(1, 2), splits=3),
+            size(2, 3, 9, 6, 4, 3, 3, stride=(2, 1), pad=(2, 1), dilation=(1, 2), splits=3, threads=32),
             note="exact sums; nothing divides",
             values="integers",
         ),

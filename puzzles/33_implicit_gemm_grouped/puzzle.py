@@ -330,8 +330,8 @@ PUZZLE = Puzzle(
         Case("one_channel", size(2, 1, 4, 7, 3, 2, 3, groups=1), note="one channel, three filters; W > H"),
         Case(
             "one_group",
-            size(2, 3, 5, 4, 2, 3, 2, groups=1),
-            note="an ordinary convolution",
+            size(2, 4, 5, 4, 18, 4, 2, groups=1),
+            note="an ordinary convolution; two full tiles of columns",
             kernels=(GROUPED,),
         ),
         Case(
@@ -342,8 +342,8 @@ PUZZLE = Puzzle(
         ),
         Case(
             "seventeen_filters",
-            size(1, 2, 3, 5, 34, 2, 2, pad=(1, 0), groups=2),
-            note="groups of 17 filters, one more than a tile",
+            size(1, 2, 3, 6, 34, 3, 5, pad=(1, 0), groups=2),
+            note="groups of 17 filters, one more than a tile, and of 15 columns, one less",
             kernels=(GROUPED,),
         ),
         Case(
