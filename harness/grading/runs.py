@@ -84,7 +84,9 @@ class Outcome:
     stdout: str = ""
     stdout_dropped: int = 0
     notes: list[str] = field(default_factory=list)
-    same_writes: list[KernelFault] = field(default_factory=list)  # several threads wrote one element
+    same_writes: list[KernelFault] = field(
+        default_factory=list
+    )  # several threads wrote one value to one element
     counters: dict = field(default_factory=dict)
     requests: list = field(default_factory=list)  # metrics.Request, where the device keeps them
 
@@ -160,6 +162,9 @@ class Trial:
             outcome.case, self.dims, self.arrays, self.targets, first.results, first.before, first.written
         )
         weigh(self.runs, self.targets, outcome)
+        raced = [f for f in outcome.same_writes if f.severity != "note"]
+        if raced and not outcome.kind:
+            outcome.kind, outcome.error = "fault", raced[0]
 
     def _run(self, setup: Setup, schedule: int, turns: bool = True) -> bool:
         setup.device.turns = turns
@@ -199,9 +204,12 @@ def run_once(trial: Trial, setup: Setup, schedule: int) -> LaunchResult | None:
             setup.module.optimise()
             return run_once(trial, setup, schedule)
         e.__traceback__ = e.__context__ = None  # they would keep the launch's arrays alive
-        outcome.kind, outcome.error = "fault", e
-        keep_output(outcome, e.launch)
-        return None
+        if not (e.launch and all(f.same_value for f in (e, *e.more))):
+            outcome.kind, outcome.error = "fault", e
+            keep_output(outcome, e.launch)
+            return None
+        done = e.launch  # whether the results are right comes first
+        outcome.same_writes.append(e)
     except LaunchError as e:
         outcome.kind, outcome.error = "launch", e
         return None

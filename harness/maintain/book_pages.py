@@ -114,11 +114,11 @@ def contents(chapters: dict[str, list[str]]) -> Iterator[str]:
 
 def with_formulas(text: str) -> str:
     """Formulas between lines of $$ become MathML, which browsers show without a script."""
-    from docutils.utils.math.latex2mathml import tex2mathml
-
     block = '<math display="block"'
 
     def formula(found: re.Match) -> str:
+        from docutils.utils.math.latex2mathml import tex2mathml  # comes with Sphinx
+
         return f'<div class="math">\n{tex2mathml(found[1].strip()).replace("<math", block, 1)}\n</div>'
 
     return re.sub(r"^\$\$\n(.*?)^\$\$$", formula, text, flags=re.M | re.S)

@@ -24,7 +24,7 @@ from harness.course import Case, In, Int, Kernel, Launch, Out, Puzzle
 PUZZLE = Puzzle(title="Double every value", part=1, teaches="One thread per value.", lines=2,
     hints=("first hint", "second hint"),
     kernels=(Kernel("twice", (In("x", n="N"), Out("y", n="N"), Int("N")),
-                    lambda d, t: Launch(1, 32), lambda a, d: 2 * a["x"]),),
+                    lambda d, t: Launch(1, 32), lambda a, d: 2 * a["x"], short=("N",)),),
     cases=(Case("tiny", {"N": 3}),))
 """
 SOLUTION = """\
@@ -91,7 +91,7 @@ def test_the_ladder_shows_progress(course, backwarp):
 def test_a_solved_puzzle_passes_and_the_next_is_named(course, backwarp):
     solve(course, "01_twice")
     status, out, _ = backwarp("grade", "01")
-    assert status == 0 and out.startswith("ok 01_twice   1 case on fake cpu")
+    assert status == 0 and out.startswith("ok 01_twice   3 cases on fake cpu")
     assert "Next: read puzzles/02_again/README.md" in out
     solve(course, "02_again")
     assert backwarp("grade")[:1] == (0,)

@@ -71,7 +71,7 @@ def is_sound(found: object) -> bool:
         return False
     return (
         _are(str, [getattr(found, name) for name in texts] + [p.file for p in places])
-        and _are(bool, [found.follows])
+        and _are(bool, [found.follows, found.same_value])
         and _are(int, [found.line, found.count, found.node or 0, *(p.line for p in places)])
         and all(_is_place(at) for p in places for at in (p.thread, p.block))
         and _all_sound(found.more)

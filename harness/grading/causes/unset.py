@@ -93,4 +93,5 @@ def zeros_left_out(seen: Sequence[Observation]) -> list[str]:
 def written_twice(found: KernelFault) -> str:
     """While other elements are never written, two threads write the same one."""
     who, _, rest = found.explanation.partition(" both write ")
-    return f"{who} both write {rest.split('; ')[0]} (line {found.line}): do they compute their places as they should?"
+    element = re.split("; |, the same value", rest)[0]
+    return f"{who} both write {element} (line {found.line}): do they compute their places as they should?"

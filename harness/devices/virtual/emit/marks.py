@@ -90,7 +90,7 @@ def _turn(e, ins, mods):
     _let_run(e, "rt_turn")
 
 
-@statement("pause{.(<space>|generic|param)}")
+@statement("pause{.(<space>|generic)}")
 def _pause(e, ins, mods, where="0"):
     """where: what is read next: an address, or the parameter that holds it."""
     if mods == ["param"]:

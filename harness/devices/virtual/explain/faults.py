@@ -288,10 +288,11 @@ class Diagnosis:
             f" and {now} access at {race.last.file}:{race.last.line} [{count} hazard{'s' * (count != 1)}]"
         )
         fields = dict(kind="race", headline=headline, other=race.first, explanation=told.explanation())
+        fields["same_value"] = race.kind == "same-value"
         if race.owner:
             fields |= named(race.owner, int(race.record["address"]))
         if (
-            race.kind == "same-value"
+            fields["same_value"]
             or race.kind == "warp-race"
             and not (told.by_owner and race.owner and race.owner.space == "global")
         ):

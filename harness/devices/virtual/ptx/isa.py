@@ -365,7 +365,7 @@ TABLE = """
 Not PTX: marks, which passes insert (instrument/insert.py)
   bra.(skip|likely)                                        label                        branch mark
   (note|bump|runtime|turn|suspend|hold|apart)              ...                          mark
-  pause{.(<space>|generic|param)}                          ...                          mark
+  pause{.(<space>|generic)}                                ...                          mark
   (enter|leave)                                            ...                          own mark
   runtime.if                                               ...                          mark
   slice                                                    d:u32, n:imm{, m:imm}        mark

@@ -164,7 +164,8 @@ def test_a_barrier_before_the_wait_is_too_early():
     assert (
         f"A copy (line {line_of(_RING, 'COPIED')}) started by thread (" in says and "between them" not in says
     )
-    assert "between the wait for the copy and this use" in says
+    line = early[: early.index(wait)].count("\n") + 1
+    assert f"between the wait for the copy (line {line}) and this use" in says
 
 
 def test_what_a_copy_is_to_replace_cannot_be_read_any_more():
