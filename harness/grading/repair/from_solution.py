@@ -64,12 +64,14 @@ def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], b
     """The fewest changes that make the text right, if they are not too large. The cost is their size in
     tokens; 1 for a single change that only adds or removes."""
 
-    is_whole = not read(source).root.has_error
+    is_whole, hidden = not read(source).root.has_error, _hidden(read(source))
 
     @cache
     def tried(edits: Change) -> bool:
         text = Repair(edits, 0.0, source).text
-        return not (is_whole and read(text).root.has_error) and is_right(text)
+        if is_whole and read(text).root.has_error or _hidden(read(text)) > hidden:
+            return False
+        return is_right(text)
 
     parts = changes(source, solution, kernel)
     edits = next((part for part in parts if tried(part)), ())
@@ -87,6 +89,13 @@ def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], b
         found = Repair(tuple(_whole(edits, source)), 1 if is_plain else size, source)
         if len(found.lines) <= MOST_LINES:
             yield found
+
+
+def _hidden(file: CudaText) -> int:
+    """How many variables of a function hide one of an outer block: what is wrong there would only be hidden."""
+    own = (v for v in file.variables if v.scope and v.scope.type != "for_statement")  # counters of loops may
+    outer = ((v, file.variable_at(v.name, v.start)) for v in own)
+    return sum(o is not None and o.scope not in (file.root, v.scope) for v, o in outer)
 
 
 def is_of_ones_own(source: str, solution: str, kernel: str) -> bool:

@@ -90,6 +90,21 @@ def test_a_kernel_that_is_built_in_another_way_is_left_alone():
     assert changes(other, SOLUTION, "k") == []
 
 
+def test_what_is_wrong_is_not_hidden_by_a_second_declaration():
+    right = SOLUTION.replace("    for (int j", "    int at;\n    for (int j").replace("int at;", "")
+    right = right.replace(
+        "        sum += x[i * m + j];", "        int at = i * m + j;\n        sum += x[at];"
+    )
+    wrong = right.replace("        int at = i * m + j;\n", "").replace(
+        "float sum = 0.0f;", "float sum = 0.0f;\n    int at = i * m;"
+    )
+    asked = []
+    assert not list(
+        suggested(wrong, right, "k", lambda text: bool(asked.append(text)) or "        int at" in text)
+    )
+    assert not any(text.count("int at") > 1 for text in asked)
+
+
 @pytest.mark.parametrize(
     ("needed", "most"), [({3}, 8), ({0, 11}, 24), ({5, 6, 7}, 24), (set(range(12)), 60), (set(), 1)]
 )
