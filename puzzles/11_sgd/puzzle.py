@@ -185,7 +185,11 @@ MISTAKES = (
     Mistake("guard one too early", (GUARD, "if (i >= n - 1) return;"), expect="unwritten"),
     Mistake("block left out", (INDEX, "threadIdx.x"), expect=("race", "unwritten", "schedule")),
     Mistake("integer factors", ("float v = momentum", "float v = (int)momentum"), expect="velocity ignored"),
-    Mistake("never ends", (GUARD, "while (i < n) velocity[i] = gradient[i];"), expect="timeout"),
+    Mistake(
+        "never ends",
+        (GUARD, "while (i < n) velocity[i] = gradient[i];"),
+        expect=("timeout", "out-of-bounds"),
+    ),
 )
 
 

@@ -47,11 +47,16 @@ class Influence:
 
     def decides(self, found: set, places: Iterable[Place]) -> bool:
         """Whether what was reached includes whether these instructions are executed, or at which address."""
-        return any(
-            ("block", f, self._flow[f].start_of(i)) in found
-            or any((kind, f, name) in found for kind, name in _addressed(self.functions[f].body[i]))
+        places = list(places)
+        return self.reaches(found, places) or any(
+            (kind, f, name) in found
             for f, i in places
+            for kind, name in _addressed(self.functions[f].body[i])
         )
+
+    def reaches(self, found: set, places: Iterable[Place]) -> bool:
+        """Whether what was reached includes whether these instructions are executed."""
+        return any(("block", f, self._flow[f].start_of(i)) in found for f, i in places)
 
     def ends_loop(self, found: set, places: Iterable[Place]) -> bool:
         """Whether it includes the condition of a loop around one of these places."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ....errors import KernelFault
-from ..runtime.abi import FAULTS, ORIGIN_SITE, USE
+from ..runtime.abi import FAULTS, ORIGIN_SITE, TIMEOUT_WAITED, TIMEOUT_WAITING, USE
 
 if TYPE_CHECKING:
     from .faults import Diagnosis
@@ -93,7 +93,7 @@ class _Causes:
         if f.kind in ENDS and g.kind == _UNSET:
             return not (_is_own(g) or self._is_address(b, a) or self._decides(b, a))
         if f.kind in ENDS:
-            return g.kind in {"timeout", *_MISSED}
+            return g.kind in _MISSED or g.kind == "timeout" and self._waits(b)
         if f.kind in _MISSED:
             if f.kind == "shuffle-mask" and f.line == g.line and "shuffle" in g.headline:
                 return True  # the value of a lane that the mask leaves out
@@ -114,6 +114,12 @@ class _Causes:
             return False
         sides = zip(self.diagnosis.accesses(record), (record["other_site"], record["site"]), strict=True)
         return any(how == "Atomic" and self.influence.is_used(self._places(int(site))) for how, site in sides)
+
+    def _waits(self, a: int) -> bool:
+        """Whether an endless loop is one that waits for what other threads do."""
+        record = self.found[a][0]
+        waits = int(record["extra"]) in (TIMEOUT_WAITED, TIMEOUT_WAITING)
+        return waits or self.influence.waits_plainly(self._places(int(record["site"])))
 
     def _is_address(self, a: int, b: int) -> bool:
         """Whether what is unset is the address of access `b`."""
@@ -152,8 +158,8 @@ class _Causes:
         if FAULTS[record["kind"]] == "barrier-divergence" and record["other_site"]:
             sites.append(int(record["other_site"]))
         places = [p for s in sites for p in self._places(s)]
-        decides = self.influence.ends_loop if self.found[b][1].kind == "timeout" else self.influence.decides
-        return decides(self._read(a), places)
+        kinds = dict.fromkeys(_MISSED, self.influence.reaches) | {"timeout": self.influence.ends_loop}
+        return kinds.get(self.found[b][1].kind, self.influence.decides)(self._read(a), places)
 
     def _orders(self, a: int, b: int) -> bool:
         """Whether race `a` is for what should order the accesses of race `b`: a flag, a lock, a barrier in memory."""
