@@ -347,7 +347,7 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "global_requests",
-            lambda d: 2 * d["batch"] * d["rows"] * d["columns"] // (4 * 32),
+            lambda d: 8 * ceil_div(d["batch"] * d["rows"] * d["columns"], 16 * 32),
             kernels=(BLOCKS,),
             case="many_blocks",
             below=768,
