@@ -279,6 +279,12 @@ PUZZLE = Puzzle(
             note="measured: the gradient of a loss, by differences",
         ),
         Case(
+            "wide_matrix",
+            column_case(1, 2, 183, 181, 1, 1),
+            stress=True,
+            note="two rows of more columns than a short can count",
+        ),
+        Case(
             "own_sizes",
             note="sizes drawn from your file's text",
             draw=lambda pick: own_sizes(pick, threads=pick(30, 90)),
