@@ -196,7 +196,7 @@ class Axes:
                     yield own | {n: self.base[n] + more for n in names}
 
     def work(self, dims: Dims, axis: str, extent: int) -> int:
-        """Of a kernel that looks at every input for every output; 0 if there is no such case."""
+        """The products of a case; 0 if there is no such case."""
         try:
             full = self.puzzle.full_dims(Case(axis, dims))
             sizes = {a: prod(a.shape(full)) for a in self.kernel.arrays}
@@ -216,8 +216,19 @@ class Axes:
         threads = threads_of(self.kernel, full, self.t)
         if not threads or threads > MOST_THREADS and extent > LONG[-1]:
             return 0
-        inputs, outputs = (sum(n for a, n in sizes.items() if a.is_output == out) for out in (False, True))
-        return max(inputs, 1) * outputs
+        return max(self.products(full), 1)
+
+    def products(self, full: Dims) -> int:
+        """Of a kernel that goes, for every output, through all axes that only inputs have. An image's axis is gone through
+        with that of the image it becomes (H and H_out), the shorter of the two."""
+        outputs = [a.apart for a in self.kernel.arrays if a.is_output]
+        own = {axis_of(size) for a in outputs for _, size in a.axes}
+        through: dict[str, int] = {}
+        for a in (a.apart for a in self.kernel.arrays if not a.is_output):
+            for (_, size), n in zip(a.axes, a.shape(full), strict=True):
+                if (axis := axis_of(size)) not in own:
+                    through[axis] = min(n, through.get(axis, n))
+        return sum(prod(a.shape(full)) for a in outputs) * prod(through.values())
 
     def is_read(self, dims: Dims, axis: str) -> bool:
         """Whether the second half of each input along an axis matters: with a stride as long as the image, it does not."""
@@ -244,10 +255,14 @@ class Axes:
         case = Case("small", dims)
         try:
             full, arrays = self.puzzle.full_dims(case), make_inputs(self.puzzle, case, self.kernel)
-            self.kernel.reference(reference_arrays(arrays), dict(full))
+            outputs_of(self.kernel, self.kernel.reference(reference_arrays(arrays), dict(full)), full)
         except (BackwarpError, ArithmeticError, ValueError, LookupError):
             return False
         return min(min(a.shape(full)) for a in self.kernel.arrays) > 0
+
+
+def axis_of(size: object) -> str:
+    return str(size).removesuffix("_out")
 
 
 def threads_of(kernel: Kernel, dims: Dims, t: Mapping[str, int]) -> int:
