@@ -6,7 +6,7 @@ fetch %r1, Extra.work;      a register gets what is there
 bump Extra.turns+4;         one more in it
 peek.b32 %r1, %rd1;         a register gets what is at a host address, and the other way round
 poke.b32 %rd1, %r1;
-runtime rt_fence, 2;        a call of the runtime
+runtime rt_fence, 6;        a call of the runtime
 runtime.if %p1, %rd1, f, 2; one where a predicate holds, with a result, or `_`
 locate %rd1, %f1, k;        a register gets a number for this place, where something is to be said of %f1 of k
 check.assigned %p1, %p2;    what reads unset values is suspected unless all of these hold

@@ -4,7 +4,7 @@
     call.uni (r), atomicAdd, (a, b);  ->    call.uni (r), atomicAdd, (a, b);
                                             note Env.blind, 0;
     membar.gl;                              membar.gl;
-                                            runtime rt_fence, 2;
+                                            runtime rt_fence, 6;
 
 A called function does not know whether its caller uses the result of an atomic (`blind`: it does not), nor
 whether a thread may exit afterwards while others go on to a barrier (`final`).
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ..analyse.facts import Facts
 from ..ptx.ir import Function, Instruction
-from ..runtime.abi import SCOPES
+from ..runtime.abi import FENCE_SC, SCOPES
 from .insert import Inserts, mark
 
 
@@ -25,7 +25,8 @@ def run(function: Function, facts: Facts) -> None:
         if not isinstance(ins, Instruction):
             continue
         if ins.op.is_fence:
-            inserts.after(ins, mark("runtime", "rt_fence", SCOPES.index(ins.op.scope), at=ins))
+            what = SCOPES.index(ins.op.scope) | FENCE_SC * ins.op.is_sc
+            inserts.after(ins, mark("runtime", "rt_fence", what, at=ins))
         if ins.op.flow == "call" or ins.op.texture:
             for field in _told(function, facts, ins):
                 inserts.before(ins, mark("note", f"Env.{field}", 1, at=ins))

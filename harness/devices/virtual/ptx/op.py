@@ -240,6 +240,11 @@ class Op:
         return "orders" in self.facts and not self.memory and not self.asynchronous
 
     @cached_property
+    def is_sc(self) -> bool:
+        """Whether it is a fence of kind sc."""
+        return self.is_fence and (self.base == "membar" or "sc" in self.mods)
+
+    @cached_property
     def is_mbarrier(self) -> bool:
         """Whether it operates on an mbarrier itself."""
         return self.base == "mbarrier"

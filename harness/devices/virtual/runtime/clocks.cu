@@ -221,8 +221,8 @@ static __device__ void start_block(Env* env) {
     Launch* launch = launch_of(env);
     for (u32 i = 0; i < env->dirty; i++) {
         Extra* e = extra_of(env, i);
-        e->known = e->watched = e->kept = 0; e->pending = e->hole = e->in_vain = 0;
-        ((Fence*)e->fences)[0].tick = ((Fence*)e->fences)[1].tick = 0;
+        e->known = e->watched = e->kept = 0; e->pending = e->observed = e->hole = e->in_vain = 0;
+        for (u32 k = 0; k < 4; k++) ((Fence*)e->fences)[k].tick = 0;
     }
     env->clocks = env->holes = env->dirty = 0;
     env->careful = launch->ordered || launch->steps_end;
@@ -245,6 +245,8 @@ static __device__ void leave(Env* env, Thread* thread) {
     soil(env);
 }
 
+static __device__ void share_fences(Env* env, u32* lanes, u32 now);
+
 // A barrier of all threads of the block that have not ended.
 static __device__ void meet_all(Env* env, u32 site, u32 number) {
     Launch* launch = launch_of(env);
@@ -252,6 +254,12 @@ static __device__ void meet_all(Env* env, u32 site, u32 number) {
     u32 now = tick(env), n = launch->threads;
     for (u32 i = 0; i < n && launch->steps_end; i++)
         if (threads[i].wait != WAIT_EXITED) note_step(env, STEP_BARRIER, site, i, number, 0, 0, now);
+    if (launch->ordered) {
+        u32 sets[MAX_THREADS / 32];
+        for (u32 w = 0; w < MAX_THREADS / 32; w++) sets[w] = 0;
+        for (u32 i = 0; i < n; i++) sets[i / 32] |= (u32)(threads[i].wait != WAIT_EXITED) << (i & 31);
+        share_fences(env, sets, now);
+    }
     for (u32 w = 0; w < n && env->holes; w += 32) {
         u32 lanes = n - w < 32 ? n - w : 32, alive = 0;
         for (u32 i = 0; i < lanes; i++) alive |= threads[w + i].wait != WAIT_EXITED;
@@ -291,6 +299,7 @@ static __device__ void meet(Env* env, u32* lanes, u64 given, u32 what, u32 site,
         all = join(env, all, known(env, i));
         count++;
     }
+    if (launch->ordered) share_fences(env, lanes, now);
     Clock* own = new_clock(env, count);
     if (!own) return;
     for (u32 i = 0; i < n; i++)
@@ -329,13 +338,12 @@ static __device__ void meet_lanes(Env* env, Thread* warp, u32 present, u32 site)
     u32 first = warp->linear, lanes = launch->threads - first < 32 ? launch->threads - first : 32;
     u32 everybody = lanes < 32 ? (1u << lanes) - 1 : FULL;
     present |= faulted_lanes(warp, everybody);
-    if (present != everybody) {
-        u32 sets[MAX_THREADS / 32];
-        for (u32 w = 0; w < MAX_THREADS / 32; w++) sets[w] = 0;
-        sets[first / 32] = present;
-        return meet(env, sets, 0, STEP_COLLECTIVE, site, 0);
-    }
+    u32 sets[MAX_THREADS / 32];
+    for (u32 w = 0; w < MAX_THREADS / 32 && (launch->ordered || present != everybody); w++) sets[w] = 0;
+    sets[first / 32] = present;
+    if (present != everybody) return meet(env, sets, 0, STEP_COLLECTIVE, site, 0);
     u32 now = tick(env);
+    if (launch->ordered) share_fences(env, sets, now);
     u64 all = 0;
     for (u32 i = 0; i < lanes; i++) {
         note_step(env, STEP_COLLECTIVE, site, first + i, 0, 0, 0, now);

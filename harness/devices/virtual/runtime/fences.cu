@@ -5,10 +5,15 @@
 // before it handed on (`before`). `all` joins the clocks of the chain that reach other blocks, `near` is the last in the
 // chain that does not, `rest` the last before this one that its clock does not include.
 struct Handed { u64 clock, all, block; u32 thread, tick, scope, before, near, rest; };
+// The last of what a chain of updates hands on; sc: the last of what fences of kind sc hand on to one another. Those have one
+// order, which agrees with causality. If a write comes after one of them, be it another thread's before a barrier, and one
+// comes after a read that observes the write, then the first is before the second: else the read would come before the
+// write. So threads that meet share what such fences hand on, and what they have read (see share_fences).
+struct Chains { u32 handed, sc; };
 // What a thread has read of it and not yet acquired.
-struct Pending { u32 handed, before; };
+struct Pending { Chains seen; u32 before, unused; };
 // The last strong write to a byte.
-struct Place { u64 address, owner, start; u64 block; u32 size, scope, handed, serial, next, unused; };
+struct Place { u64 address, owner, start; u64 block; u32 size, scope, serial, next; Chains chains; };
 
 static __device__ __forceinline__ int reaches(u32 scope, u32 other_scope, u64 block, u64 other_block) {
     return block == other_block || (scope >= SCOPE_GPU && other_scope >= SCOPE_GPU);
@@ -27,7 +32,7 @@ static __device__ Place* find_place(Env* env, u64 address, int make) {
     u32 at = take(launch, sizeof(Place));
     if (!at) return 0;
     Place* p = (Place*)pool_at(launch, at);
-    p->address = address; p->owner = owner; p->size = p->handed = 0; p->next = *head;
+    p->address = address; p->owner = owner; p->size = p->chains.handed = p->chains.sc = 0; p->next = *head;
     *head = at;
     return p;
 }
@@ -69,9 +74,11 @@ static __device__ void acquire(Env* env, Thread* thread, u32 handed, u32 scope) 
 }
 
 static __device__ u32 hand_on(Env* env, Thread* thread, u64 clock, u32 tick, u32 scope, u32 before) {
+    Handed* last = handed_at(env, before);
+    if (before && last->clock == clock && last->block == env->block && last->scope == scope) return before;
     u32 at = take(launch_of(env), sizeof(Handed));
     if (!at) return before;
-    Handed *h = handed_at(env, at), *last = handed_at(env, before);
+    Handed* h = handed_at(env, at);
     h->clock = clock; h->block = env->block; h->thread = thread->linear; h->tick = tick; h->scope = scope; h->before = before;
     h->all = before ? last->all : 0;
     h->near = before ? last->near : 0;
@@ -90,73 +97,168 @@ static __device__ int hands_on_too(Launch* launch, u32 last, u32 before) {
 }
 
 // A strong access reads: what it observes is acquired now, or by a later fence. Returns what an update in turn hands on.
-static __device__ u32 strong_read(Env* env, Thread* thread, u64 address, u32 size, u32 info) {
+static __device__ Chains strong_read(Env* env, Thread* thread, u64 address, u32 size, u32 info) {
     Launch* launch = launch_of(env);
     u32 scope = info >> SCOPE_SHIFT & 3;
     Place* p = seen_place(env, address, size, scope);
-    if (!p || !p->handed) return 0;
-    if (info & INFO_BLIND) return p->handed;
-    if (info & INFO_ACQUIRE) acquire(env, thread, p->handed, scope);
+    Chains seen = {0, 0};
+    if (p) seen = p->chains;
+    if (!(seen.handed | seen.sc) || info & INFO_BLIND) return seen;
+    if (info & INFO_ACQUIRE) acquire(env, thread, seen.handed, scope);
     Extra* e = extra_of(env, thread->linear);
     Pending* last = (Pending*)pool_at(launch, e->pending);
-    if (e->pending && last->handed == p->handed) return p->handed;
-    if (e->pending && hands_on_too(launch, p->handed, last->handed)) {
-        last->handed = p->handed;
-        soil(env);
-        return p->handed;
+    if (e->pending && hands_on_too(launch, seen.handed, last->seen.handed) && hands_on_too(launch, seen.sc, last->seen.sc)) {
+        last->seen = seen;
+        return seen;
     }
     u32 at = take(launch, sizeof(Pending));
-    if (!at) return p->handed;
+    if (!at) return seen;
     Pending* made = (Pending*)pool_at(launch, at);
-    made->handed = p->handed; made->before = e->pending;
+    made->seen = seen; made->before = e->pending;
     e->pending = at;
     soil(env);
-    return p->handed;
+    return seen;
 }
 
-// Hand on, with the thread's later writes, what it knew at its last fence of at least scope `which` (0: any, 1: the GPU).
+// Hand on, with the thread's later writes, what fence `which` has: 0, 2: of any scope; 1, 3: of the GPU's at least.
 static __device__ u32 hand_on_fenced(Env* env, Thread* thread, u32 which, u32 handed) {
-    Extra* e = extra_of(env, thread->linear);
-    Fence* f = (Fence*)e->fences + which;
+    Fence* f = (Fence*)extra_of(env, thread->linear)->fences + which;
     if (!f->tick) return handed;
     if (!f->clock) f->clock = snapshot(env, thread->linear, f->known, f->bar, f->full, f->tick);
-    return hand_on(env, thread, f->clock, f->tick, which ? SCOPE_GPU : SCOPE_CTA, handed);
+    return hand_on(env, thread, f->clock, f->tick, which & 1 ? SCOPE_GPU : SCOPE_CTA, handed);
 }
 
-// A strong access writes. handed: what strong_read returned, 0 for a store.
-static __device__ void strong_write(Env* env, Thread* thread, u64 address, u32 size, u32 info, u32 handed) {
+// A strong access writes. chains: what strong_read returned; of a store, none.
+static __device__ void strong_write(Env* env, Thread* thread, u64 address, u32 size, u32 info, Chains chains) {
     Launch* launch = launch_of(env);
     u32 scope = info >> SCOPE_SHIFT & 3, serial = ++launch->serial;
-    Fence* fences = (Fence*)extra_of(env, thread->linear)->fences;
-    if (fences[0].tick != fences[1].tick) handed = hand_on_fenced(env, thread, 0, handed);
-    handed = hand_on_fenced(env, thread, 1, handed);
+    Fence* f = (Fence*)extra_of(env, thread->linear)->fences;
+    int one = chains.handed == chains.sc && f[0].tick == f[2].tick && f[1].tick == f[3].tick && !(info & INFO_RELEASE);
+    if (f[0].tick != f[1].tick) chains.handed = hand_on_fenced(env, thread, 0, chains.handed);
+    chains.handed = hand_on_fenced(env, thread, 1, chains.handed);
+    if (one) chains.sc = chains.handed;
+    else {
+        if (f[2].tick != f[3].tick || f[2].clock != f[3].clock) chains.sc = hand_on_fenced(env, thread, 2, chains.sc);
+        chains.sc = hand_on_fenced(env, thread, 3, chains.sc);
+    }
     if (info & INFO_RELEASE) {
         u64 clock = give(env, thread);
-        handed = hand_on(env, thread, clock, thread->clock, scope, handed);
+        chains.handed = hand_on(env, thread, clock, thread->clock, scope, chains.handed);
     }
     for (u32 i = 0; i < size; i++) {
         Place* p = find_place(env, address + i, 1);
         if (!p) return;
-        p->start = address; p->size = size; p->block = env->block; p->scope = scope; p->handed = handed; p->serial = serial;
+        p->start = address; p->size = size; p->block = env->block; p->scope = scope; p->chains = chains; p->serial = serial;
     }
 }
 
 // A plain store: it hands nothing on to its readers.
 static __device__ void plain_write(Env* env, u64 address, u32 size) {
     for (u32 i = 0; i < size; i++)
-        if (Place* p = find_place(env, address + i, 0)) p->size = p->handed = p->serial = 0;
+        if (Place* p = find_place(env, address + i, 0)) p->size = p->chains.handed = p->chains.sc = p->serial = 0;
 }
 
-EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 scope) {
+// A list of what has been read, which several threads may have, and one more.
+static __device__ u32 and_observed(Env* env, u32 list, u32 sc) {
+    Launch* launch = launch_of(env);
+    for (u32 at = list; at; at = ((Pending*)pool_at(launch, at))->before)
+        if (hands_on_too(launch, ((Pending*)pool_at(launch, at))->seen.sc, sc)) return list;
+    u32 at = take(launch, sizeof(Pending));
+    if (!at) return list;
+    Pending *made = (Pending*)pool_at(launch, at), *last = (Pending*)pool_at(launch, list);
+    made->seen.handed = 0; made->seen.sc = sc;
+    made->before = list && hands_on_too(launch, sc, last->seen.sc) ? last->before : list;
+    return at;
+}
+
+// The same with all that a list of a thread has.
+static __device__ u32 and_all_observed(Env* env, u32 list, u32 more) {
+    for (Pending* p; more; more = p->before) {
+        p = (Pending*)pool_at(launch_of(env), more);
+        if (p->seen.sc) list = and_observed(env, list, p->seen.sc);
+    }
+    return list;
+}
+
+// What some threads' fences `which` hand on, together; 0: nothing.
+static __device__ u64 joined_fences(Env* env, u32* lanes, u32 which) {
+    u32 n = launch_of(env)->threads, bar = 0, count = 0;
+    u64 all = 0, block = env->block << 12;
+    auto fence = [&](u32 i) { return (Fence*)extra_of(env, i)->fences + which; };
+    auto counts = [&](u32 i) { return lanes[i / 32] >> (i & 31) & 1 && fence(i)->tick > bar; };
+    for (u32 i = 0; i < n; i++)  // a thread that has had a fence since the last barrier knows of all before that
+        if (counts(i) && fence(i)->bar > bar) bar = fence(i)->bar;
+    for (u32 i = 0; i < n; i++) {
+        if (!counts(i)) continue;
+        Fence* f = fence(i);
+        if (env->holes && !f->clock) f->clock = snapshot(env, i, f->known, f->bar, f->full, f->tick);
+        count += !f->clock;
+        all = merge(env, all, f->clock ? f->clock : f->known, 0);
+    }
+    Clock* own = count ? new_clock(env, count + MAX_THREADS / 32 + 1) : 0;
+    if (!own) return all;
+    add_tick(own, block, bar, 0);
+    for (u32 w = 0; w * 32 < n; w++) {
+        u32 full = bar;
+        for (u32 i = w * 32; i < n && i < w * 32 + 32; i++)
+            if (counts(i) && !fence(i)->clock && fence(i)->full > full) full = fence(i)->full;
+        if (full > bar) add_tick(own, block | WARP_ID | w, full, 0);
+    }
+    for (u32 i = 0; i < n; i++)
+        if (counts(i) && !fence(i)->clock) add_tick(own, block | THREAD_ID | i, fence(i)->tick, 1);
+    return unite(env, seal(env, own), all, 0);
+}
+
+// Threads meet: they share what their fences of kind sc hand on, and what those to come acquire.
+static __device__ __noinline__ void share_fences(Env* env, u32* lanes, u32 now) {
+    u32 n = launch_of(env)->threads, observed = 0, last = 0, fenced = 0, near = 0;
+    for (u32 i = 0; i < n; i++) {
+        if (!(lanes[i / 32] >> (i & 31) & 1)) continue;
+        Extra* e = extra_of(env, i);
+        Fence* f = (Fence*)e->fences;
+        fenced |= f[2].tick;
+        near |= f[2].tick != f[3].tick || f[2].clock != f[3].clock;
+        if (!observed) observed = e->observed;
+        else if (e->observed != last) observed = and_all_observed(env, observed, e->observed);
+        last = e->observed;
+        observed = and_all_observed(env, observed, e->pending);
+    }
+    if (!fenced && !observed) return;
+    u64 far = fenced ? joined_fences(env, lanes, 3) : 0, all = near ? joined_fences(env, lanes, 2) : far;
+    for (u32 i = 0; i < n; i++) {
+        if (!(lanes[i / 32] >> (i & 31) & 1)) continue;
+        Extra* e = extra_of(env, i);
+        e->observed = observed;
+        for (u32 k = 2; k < 4; k++) {
+            Fence* f = (Fence*)e->fences + k;
+            f->clock = k == 2 ? all : far;
+            f->known = 0; f->bar = f->full = 0; f->tick = f->clock ? now : 0;
+        }
+    }
+    soil(env);
+}
+
+// what: the scope, and FENCE_SC.
+EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 what) {
     Launch* launch = launch_of(env);
     if (!env->cells) return 0;
-    note_step(env, STEP_FENCE, site, thread->linear, 0, (u32)scope << SCOPE_SHIFT, 0, 0);
+    u32 scope = what & 3, sc = what & FENCE_SC;
+    note_step(env, STEP_FENCE, site, thread->linear, 0, scope << SCOPE_SHIFT, sc, 0);
     Extra* e = extra_of(env, thread->linear);
-    for (u32 at = e->pending; at; at = ((Pending*)pool_at(launch, at))->before)
-        acquire(env, thread, ((Pending*)pool_at(launch, at))->handed, (u32)scope);
-    if (scope >= SCOPE_GPU) e->pending = 0;
+    for (u32 at = e->pending; at; at = ((Pending*)pool_at(launch, at))->before) {
+        Chains seen = ((Pending*)pool_at(launch, at))->seen;
+        acquire(env, thread, seen.handed, scope);
+        if (sc && seen.sc != seen.handed) acquire(env, thread, seen.sc, scope);
+    }
+    for (u32 at = sc ? e->observed : 0; at; at = ((Pending*)pool_at(launch, at))->before)
+        acquire(env, thread, ((Pending*)pool_at(launch, at))->seen.sc, scope);
+    if (scope >= SCOPE_GPU) {
+        e->observed = sc ? 0 : and_all_observed(env, e->observed, e->pending);
+        e->pending = 0;
+    }
     u32 now = tick(env);
-    for (u32 i = 0; i <= (scope >= SCOPE_GPU); i++) {
+    for (u32 i = 0; i < 4; i++) {
+        if (i & 1 && scope < SCOPE_GPU || i & 2 && !sc) continue;
         Fence* f = (Fence*)e->fences + i;
         f->known = known(env, thread->linear); f->clock = 0;
         f->bar = env->bar; f->full = env->full[thread->linear / 32]; f->tick = now;

@@ -88,7 +88,8 @@ static __device__ void visit(Env* env, Thread* t, Visit* v) {
 // An access of any size and kind.
 static __device__ __noinline__ int race_anyhow(Env* env, Thread* thread, u32 site, u64 address, u32 info, u64 value) {
     Launch* launch = launch_of(env);
-    u32 size = info & 255, scope = info >> SCOPE_SHIFT & 3, handed = 0;
+    u32 size = info & 255, scope = info >> SCOPE_SHIFT & 3;
+    Chains handed = {0, 0};
     int strong = (info & STRONG) != 0, write = (info & INFO_WRITE) != 0;
     if (strong && write) launch->most_looks = FEW_LOOKS;
     if (launch->ordered && strong && (!write || info & INFO_ATOMIC)) handed = strong_read(env, thread, address, size, info);

@@ -115,8 +115,9 @@ struct Extra {
     u32 copy_work[64];  // when counting: `work` when the copy was started
     u32 work;       // grows with what the thread computes in floating point
     u64 known;      // host address of the Clock with what it knows of others; void unless Env.clocks
-    u64 fences[8];  // two Fences: the last one, and the last one that reached other blocks
+    u64 fences[16]; // four Fences: the last one, the last one that reached other blocks; the same of those of kind sc
     u32 pending;    // what it has read of others' releases and not acquired: a place in the pool
+    u32 observed;   // and what its fences of kind sc acquire beside that, as threads that it has met have read it
     u64 watched, seen;  // what it last looked at that others change (host address), and the value found there
     u32 watched_site, watched_size;
     u32 in_vain;    // 1: the value was the same as before; 2: it was another one, after a wait

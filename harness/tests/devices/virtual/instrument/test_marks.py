@@ -80,7 +80,7 @@ def test_racecheck_is_told_of_fences_and_of_updates_whose_result_nobody_uses():
     body = "membar.gl; @%p1 fence.acq_rel.cta; call.uni (b), update, (a); {} ret;"
     assert printed(instrumented(races, body.format(""), function)) == lines("""
         membar.gl;
-        runtime rt_fence, 2;
+        runtime rt_fence, 6;
         @!%p1 bra.skip $skip.1;
         fence.acq_rel.cta;
         runtime rt_fence, 0;

@@ -22,9 +22,11 @@ class _Writer:
         self.registers = self.written = 0
 
     def idiom(self, name: str) -> Idiom:
-        kinds = [k for k in dir(self) if k.startswith("an_")]
-        kind = self.rng.choice(kinds)
+        kind = self.rng.choice([k for k in dir(self) if k.startswith("an_")])
         bodies = getattr(self, kind)()
+        if kind == "an_message_of_many":
+            at = [(block, t) for block in range(2) for t in self.rng.sample((0, 1, 32), 2)]
+            return Idiom(f"{name}_{kind[3:]}", 2, 64, tuple(zip(at, map(tuple, bodies), strict=True)))
         self.rng.shuffle(bodies)
         where = self.rng.choice(("blocks", "blocks", "warps", "lanes", "mixed"))
         if self.scope == "cta" and self.rng.random() < 0.7:
@@ -119,6 +121,17 @@ class _Writer:
         """One writes and sets a flag; others look once, or wait."""
         readers = [self.look(0, "==", 1, self.data()) for _ in range(self.rng.choice((1, 1, 2)))]
         return [[self.write(4), *self.publish(0, 1)], *readers]
+
+    def an_message_of_many(self):
+        """One writes, another of its block sets a flag; one waits for it, another of its block reads."""
+        early, late = self.rng.choice((True, True, False)), self.rng.choice((True, True, False))
+        meet, seen = Op("meet"), self.register()
+        return [
+            [self.write(4), *(self.fence() if early else []), meet],
+            [meet, *([] if early else self.fence()), Op("store", 0, self.how(), value=1)],
+            [Op("await", 0, self.how(), seen, 1, what="=="), *([] if late else self.fence()), meet],
+            [meet, *(self.fence() if late else []), self.data()],
+        ]
 
     def an_old_value(self):
         """The flag is read, the data written and the flag raised."""

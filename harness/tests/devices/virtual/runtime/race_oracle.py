@@ -8,6 +8,7 @@ here are those of the memory consistency model in the PTX manual.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
@@ -59,6 +60,7 @@ class Fence(NamedTuple):
     block: int
     thread: int
     scope: int
+    sc: bool = False
 
 
 class Hazard(NamedTuple):
@@ -80,20 +82,17 @@ class Release(NamedTuple):
     clock: np.ndarray
 
 
+@dataclass(eq=False)
 class Write:
     """A write of a location, and the write that it has read, where it is a read-modify-write. seen: the numbers of all
-    writes that it has read a part of."""
+    writes that it has read a part of. fenced: what it hands on only to fences of kind sc."""
 
-    def __init__(
-        self, access: Access, releases: list[Release], observed: Write | None, number: int, seen: set[int]
-    ):
-        self.access, self.releases, self.observed, self.number, self.seen = (
-            access,
-            releases,
-            observed,
-            number,
-            seen,
-        )
+    access: Access
+    releases: list[Release]
+    fenced: list[Release]
+    observed: Write | None
+    number: int
+    seen: set[int]
 
     def chain(self):
         """Everything observed by reading this write."""
@@ -127,6 +126,9 @@ class Clocks:
         self.arrived: dict[tuple, np.ndarray] = {}  # (block, barrier) -> clock
         self.fences = defaultdict(dict)  # thread -> scope -> Release, of the last fence of the scope
         self.observed = defaultdict(dict)  # thread -> the writes that its strong reads have observed so far
+        # the same for fences of kind sc alone, with those of threads that it has met (section "Fence-SC Order"): such a
+        # fence before a write comes before one after a read that observes the write, or else the read came before the write
+        self.sc_fences, self.sc_observed = defaultdict(dict), defaultdict(dict)
         self.last: dict[tuple, Write] = {}  # (block if shared, byte) -> the last write
         self.accesses: list[Access] = []
         self.known: list[np.ndarray] = []  # the clock of each access's thread, itself included
@@ -144,6 +146,13 @@ class Clocks:
             self.arrived.pop((step.threads[0][0], step.barrier), None) if step.barrier is not None else None
         )
         self.clocks[rows] = joined if arrived is None else np.maximum(joined, arrived)
+        fences: dict[int, Release] = {}
+        for release in [r for name in step.threads for r in self.sc_fences[name].values()]:
+            before = fences.get(release.scope, release)
+            fences[release.scope] = release._replace(clock=np.maximum(release.clock, before.clock))
+        observed = {write: None for name in step.threads for write in self.sc_observed[name]}
+        for name in step.threads if fences or observed else ():
+            self.sc_fences[name], self.sc_observed[name] = dict(fences), dict(observed)
 
     def arrive(self, step: Arrive) -> None:
         key, clock = (step.block, step.barrier), self.clock(step).copy()
@@ -153,9 +162,12 @@ class Clocks:
         """An acquire of all that the thread has observed, and a release of all that it knows then."""
         for write in self.observed[step[:2]]:
             self.acquire(step, write)
-        self.fences[step[:2]][step.scope] = Release(
-            step.block, step.thread, step.scope, self.clock(step).copy()
-        )
+        for write in self.sc_observed[step[:2]] if step.sc else ():
+            self.learn(step, [release for earlier in write.chain() for release in earlier.fenced])
+        release = Release(step.block, step.thread, step.scope, self.clock(step).copy())
+        self.fences[step[:2]][step.scope] = release
+        if step.sc:
+            self.sc_fences[step[:2]][step.scope] = release
 
     def access(self, step: Access) -> None:
         parts = self.observed_by(step) if step.reads and step.strong else []
@@ -163,7 +175,7 @@ class Clocks:
         seen = set().union(*({write.number} | write.seen for write in parts if write))
         # section "Release and Acquire Patterns": a reduction acquires nothing
         if observed and not step.blind:
-            self.observed[step[:2]][observed] = None
+            self.observed[step[:2]][observed] = self.sc_observed[step[:2]][observed] = None
             if step.acquire:
                 self.acquire(step, observed)
         if seen and not step.blind:
@@ -172,11 +184,11 @@ class Clocks:
         self.known.append(self.clock(step).copy())
         if step.writes:
             releases = list(self.fences[step[:2]].values()) if step.strong else []
+            fenced = list(self.sc_fences[step[:2]].values()) if step.strong else []
             if step.release:
                 releases.append(Release(step.block, step.thread, step.scope, self.known[-1]))
-            self.last.update(
-                dict.fromkeys(_bytes(step), Write(step, releases, observed, len(self.accesses) - 1, seen))
-            )
+            write = Write(step, releases, fenced, observed, len(self.accesses) - 1, seen)
+            self.last.update(dict.fromkeys(_bytes(step), write))
 
     def observed_by(self, read: Access) -> list[Write | None]:
         """The last writes of the bytes that a strong read reads; None for those that are not morally strong to it."""
@@ -191,11 +203,13 @@ class Clocks:
 
     def acquire(self, step: Access | Fence, write: Write) -> None:
         """Learn what the writes of a chain hand on, where the scopes at both of its ends include the other's thread."""
+        self.learn(step, [release for earlier in write.chain() for release in earlier.releases])
+
+    def learn(self, step: Access | Fence, releases: list[Release]) -> None:
         mine = self.clock(step)
-        for earlier in write.chain():
-            for release in earlier.releases:
-                if related(release, step):
-                    np.maximum(mine, release.clock, out=mine)
+        for release in releases:
+            if related(release, step):
+                np.maximum(mine, release.clock, out=mine)
 
     def sight(self, where: list[int]) -> np.ndarray | None:
         """Which of some accesses (rows) each of them (columns) has observed; None where none has."""
@@ -322,7 +336,7 @@ def read_steps(rows: np.ndarray) -> list:
             if what == "access":
                 found.append(_access(block, thread, address, site, info, value))
             elif what == "fence":
-                found.append(Fence(block, thread, info >> abi.SCOPE_SHIFT & 3))
+                found.append(Fence(block, thread, info >> abi.SCOPE_SHIFT & 3, bool(value & abi.FENCE_SC)))
             elif what == "arrive":
                 found.append(Arrive(block, thread, number))
     return found

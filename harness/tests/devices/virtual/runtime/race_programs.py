@@ -34,6 +34,9 @@ class Profile:
     scopes: tuple[str, ...] = ("cta", "gpu", "sys")
     orders: tuple[str, ...] = ()
     messages: int = 0
+    many: float = (
+        0.1  # of messages, if fences order anything: those of which one thread tells what many write
+    )
     waits: bool = False
     grid: int = 0
 
@@ -50,6 +53,7 @@ PROFILES = {
     "waits": Profile(
         2, strong=2, orders=("cta", "gpu", "sys"), messages=6, waits=True, loops=0, collectives=1, masks=True
     ),
+    "many": Profile(1, 0, 0, strong=1, orders=("cta", "gpu", "gpu", "sys"), messages=8, many=0.9),
     "grid": Profile(2, grid=3, strong=1, collectives=1),
     "all": Profile(
         2, strong=2, orders=("cta", "gpu", "sys"), messages=3, collectives=2, masks=True, named=2, grid=1
@@ -424,6 +428,8 @@ class _Writer:
         """One thread writes and sets a flag, others check the flag and read; some pass it on in between."""
         group, memory = self.group(), self.memory()
         flag = self.place(4, memory, flag=True)
+        if self.profile.orders and self.rng.random() < self.profile.many:
+            return self.message_of_many(group)
         if self.profile.waits and self.rng.random() < 0.3:
             return [self.one(f"if (l < 2 && w < 2) {{ {self.locked(memory, flag)} }}", group)]
         data = f"{memory} + {4 * self.rng.randrange(4)}"
@@ -447,6 +453,34 @@ class _Writer:
             )
             found.append(self.one(f"if ({who}) {{ {self.look(flag)} {self.maybe_fence()} {use} }} }}", group))
         return found
+
+    def message_of_many(self, group: int) -> list[Statement]:
+        """Threads write and have a fence; one of those they meet sets the flag, or looks at it before they read."""
+        first, last = self.rng.randrange(self.program.blocks), self.rng.randrange(self.program.blocks)
+        memory = "g" if first != last else self.memory()
+        flag = self.place(4, memory, flag=True)
+        alone = [t for t in (0, 1, 32, 33) if t < self.program.threads]
+        several = lambda: self.rng.choice(("l < 2", "t < 3", "w == 0", "true"))  # noqa: E731
+        one_of = lambda block: f"t == {self.rng.choice(alone)} && b == {block}"  # noqa: E731
+        fences = ["__threadfence();"] if self.rng.random() < 0.5 else [self.a_fence() for _ in range(4)]
+        maybe = lambda chance: self.rng.choice(fences) if self.rng.random() < chance else ""  # noqa: E731
+        meet = lambda: self.rng.choice((self.sync, self.sync, self.collective))()  # noqa: E731
+        data = f"*(unsigned*)({memory} + (4 * t + {4 * self.rng.randrange(4)}) % {DATA})"
+        look = self.rng.choice(
+            (
+                f"unsigned y = 0; for (int k = 0; k < 9 && !y; k++) {{ y = *(volatile unsigned*)({flag}); }}",
+                f"r += *(volatile unsigned*)({flag});",
+                self.asm_update(4, flag),
+                self.load(4, flag),
+            )
+        )
+        found = [self.one(f"if ({several()} && b == {first}) {{ {data} = t; {maybe(0.8)} }}", group), *meet()]
+        found.append(self.one(f"if ({one_of(first)}) {{ {maybe(0.2)} {self.tell(flag)} }}", group))
+        found.append(self.one(f"if ({one_of(last)}) {{ {look} {maybe(0.3)} }}", group))
+        if self.rng.random() < 0.8:
+            found += meet()
+        use = f"{maybe(0.8)} r += {data};"
+        return [*found, self.one(f"if ({several()} && b == {last}) {{ {use} }}", group)]
 
     def maybe_fence(self) -> str:
         return self.a_fence() if self.rng.random() < 0.7 else ""

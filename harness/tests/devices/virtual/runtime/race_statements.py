@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.tests.devices.virtual.runtime.race_oracle import CTA, GPU, SYS, Access, Fence, hazards
+from harness.tests.devices.virtual.runtime.race_oracle import CTA, GPU, SYS, Access, Fence, Sync, hazards
 
 SCOPES = {"cta": CTA, "gpu": GPU, "sys": SYS}
 WORDS = 16  # of the memory that all threads share
@@ -29,7 +29,8 @@ class How:
 @dataclass(frozen=True)
 class Op:
     """kind: "load", "store", "update" (add, exch, cas), "read" and "write" (plain), "fence", "if", "await" (a load until it
-    fits), "lock" (a cas until it succeeds). word: a number, or a register that holds it. value: a number or a register."""
+    fits), "lock" (a cas until it succeeds), "meet" (a barrier of the block, in no other
+    statement). word: a number, or a register that holds it. value: a number or a register."""
 
     kind: str
     word: int | str = 0
@@ -60,13 +61,23 @@ class Idiom:
                 f"    if (threadIdx.x == 0) for (int i = 0; i < {WORDS}; i++) s[i] = 0;",
                 "    __syncthreads();",
             ]
-        for (block, thread), body in self.threads:
-            names = sorted({op.register for op in _all(body) if op.register})
-            declared = f" int {', '.join(f'{n} = 0' for n in names)};" if names else ""
-            lines.append(f"    if (blockIdx.x == {block} && threadIdx.x == {thread}) {{{declared}")
-            lines += [f"        {line}" for op in body for line in written(op)]
-            lines.append("    }")
+        phases = [_phases(body) for _, body in self.threads]
+        for number in range(max(map(len, phases))):
+            lines += ["    __syncthreads();"] if number else []
+            for (block, thread), bodies in zip((at for at, _ in self.threads), phases, strict=True):
+                body = bodies[number] if number < len(bodies) else ()
+                names = sorted({op.register for op in _all(body) if op.register})
+                declared = f" int {', '.join(f'{n} = 0' for n in names)};" if names else ""
+                lines.append(f"    if (blockIdx.x == {block} && threadIdx.x == {thread}) {{{declared}")
+                lines += [f"        {line}" for op in body for line in written(op)]
+                lines.append("    }")
         return "\n".join([*lines, "}"])
+
+
+def _phases(body: tuple[Op, ...]) -> list[tuple[Op, ...]]:
+    """What comes before, between and after its barriers."""
+    at = [i for i, op in enumerate(body) if op.kind == "meet"]
+    return [body[a:b] for a, b in zip([0, *(i + 1 for i in at)], [*at, len(body)], strict=True)]
 
 
 def _all(body: tuple[Op, ...]) -> Iterator[Op]:
@@ -175,7 +186,7 @@ class _Thread:
                 reads = op.kind == "read"
                 self._access(op, reads=reads, writes=not reads)
             elif op.kind == "fence":
-                self.machine.steps.append(Fence(*self.at, SCOPES[op.what]))
+                self.machine.steps.append(Fence(*self.at, SCOPES[op.what], True))
             else:
                 yield op
 
@@ -187,7 +198,7 @@ class _Thread:
 
     def ready(self) -> bool:
         """Whether its next access can be made now: a thread that waits finds what it waits for."""
-        if self.next is None:
+        if self.next is None or self.next.kind == "meet":
             return False
         now = self.machine.memory[self.value(self.next.word)]
         if self.next.kind == "await":
@@ -228,8 +239,19 @@ class Machine:
     def __init__(self, idiom: Idiom, turns: tuple[int, ...]):
         self.memory, self.steps = [0] * WORDS, []
         self.threads = [_Thread(self, at, body) for at, body in idiom.threads]
+        self.meet()
         for number in turns:
             self.threads[number].step()
+            self.meet()
+
+    def meet(self) -> None:
+        """The threads of a block go on when all of them are at a barrier, or have ended."""
+        for block in {thread.at[0] for thread in self.threads}:
+            mates = [t for t in self.threads if t.at[0] == block]
+            while any(t.next for t in mates) and all(t.next is None or t.next.kind == "meet" for t in mates):
+                self.steps.append(Sync(tuple(t.at for t in mates)))
+                for thread in mates:
+                    thread.next = next(thread.code, None)
 
     def ready(self) -> list[int]:
         return [i for i, thread in enumerate(self.threads) if thread.ready()]
@@ -267,7 +289,9 @@ def interleavings(idiom: Idiom) -> Iterator[list]:
             if runs > MOST_RUNS:
                 raise Hangs
             yield machine.steps
-        touched = {i: machine.touches(i) for i, t in enumerate(machine.threads) if t.next}
+        touched = {
+            i: machine.touches(i) for i, t in enumerate(machine.threads) if t.next and t.next.kind != "meet"
+        }
         done = set(asleep)
         for i in ready:
             if i in asleep:

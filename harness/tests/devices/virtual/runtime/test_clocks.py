@@ -125,6 +125,57 @@ def test_a_flag_hands_over_what_a_fence_precedes():
     assert fault.kind == "race" and fault.line == line_of(source) and fault.other.thread == (0, 0, 0)
 
 
+_OF_MANY = f"""__device__ void other(int) {{ asm volatile("fence.acq_rel.gpu;" ::: "memory"); }}
+{K}k(float* data, int* flag, float* out) {{
+    int t = threadIdx.x;
+    if (blockIdx.x == 0) {{
+        data[t] = t;
+        WRITERS
+        __syncthreads();
+        if (t == 0) {{ SIGNALLER SIGNAL; }}
+    }} else {{
+        if (t == 0) {{ while (*(volatile int*)flag == 0) {{}} LOOKER }}
+        __syncthreads();
+        READERS
+        out[t] = data[63 - t];  // FAULT
+    }}
+}}"""
+_ALL, _OTHER, _BLOCK = "__threadfence();", "other(t);", "__threadfence_block();"
+
+
+@pytest.mark.parametrize("signal", ["*(volatile int*)flag = 1", "atomicExch(flag, 1)", "atomicAdd(flag, 1)"])
+@pytest.mark.parametrize(
+    "fences, ordered",
+    [
+        pytest.param(dict(WRITERS=_ALL, LOOKER=_ALL), True, id="all writers, before they meet"),
+        pytest.param(dict(SIGNALLER=_ALL, READERS=_ALL), True, id="all readers, after they have met"),
+        pytest.param(dict(WRITERS=_ALL, READERS=_ALL), True, id="all of both"),
+        pytest.param(
+            dict(WRITERS="__threadfence_system();", READERS=_ALL), True, id="all of both, of two scopes"
+        ),
+        pytest.param(dict(SIGNALLER=_ALL, LOOKER=_ALL), True, id="who signals and who looks"),
+        pytest.param(dict(SIGNALLER=_OTHER, LOOKER=_OTHER), True, id="who signals and who looks, not sc"),
+        pytest.param(dict(WRITERS=_OTHER, LOOKER=_ALL), False, id="writers', not sc"),
+        pytest.param(dict(WRITERS=_ALL, LOOKER=_OTHER), False, id="who looks, not sc"),
+        pytest.param(dict(SIGNALLER=_ALL, READERS=_OTHER), False, id="readers', not sc"),
+        pytest.param(dict(SIGNALLER=_OTHER, READERS=_ALL), False, id="who signals, not sc"),
+        pytest.param(dict(WRITERS="if (t == 0) " + _ALL, LOOKER=_ALL), False, id="one writer's"),
+        pytest.param(
+            dict(SIGNALLER=_ALL, READERS="if (t == 0) " + _ALL), False, id="one reader's, after they have met"
+        ),
+        pytest.param(dict(WRITERS=_BLOCK, LOOKER=_ALL), False, id="writers', for their block"),
+        pytest.param(dict(SIGNALLER=_ALL, READERS=_BLOCK), False, id="readers', for their block"),
+    ],
+)
+def test_a_fence_of_many_and_the_signal_of_one(fences, ordered, signal):
+    """Fences of kind sc have one order, and one that all have had when they meet is before the signal that follows."""
+    source = _OF_MANY.replace("SIGNAL;", signal + ";")
+    for part in ("WRITERS", "SIGNALLER", "LOOKER", "READERS"):
+        source = source.replace(part, fences.get(part, ""))
+    fault = found(source, zeros(64), zeros(1, np.int32, name="flag"), zeros(64), block=64, grid=2)
+    assert fault is None if ordered else fault.kind == "race" and fault.line == line_of(source)
+
+
 def test_cuda_atomics_hand_over_by_their_order():
     source = """#include <cuda/atomic>
 extern "C" __global__ void k(float* out, bool released) {

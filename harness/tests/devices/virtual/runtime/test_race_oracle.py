@@ -51,8 +51,12 @@ def update(thread, address=FLAG, size=4, scope=GPU, **order) -> Access:
     return Access(*thread, address, size, LAST, reads=True, writes=True, strong=True, scope=scope, **order)
 
 
-def fence(thread, scope=GPU) -> Fence:
-    return Fence(*thread, scope)
+def fence(thread, scope=GPU, sc=False) -> Fence:
+    return Fence(*thread, scope, sc)
+
+
+def sc(thread, scope=GPU) -> Fence:
+    return fence(thread, scope, True)
 
 
 def meet(*threads, barrier=None) -> Sync:
@@ -103,6 +107,21 @@ ORDERED = {
     ),
     "barrier, then release": passed(
         meet(A, LANE), store(LANE, release=True), load(WARP, acquire=True), meet(WARP, (0, 33)), to=(0, 33)
+    ),
+    "fence, barrier, another's signal": passed(
+        sc(A), meet(A, WARP, barrier=0), store(WARP), load(AWAY), sc(AWAY)
+    ),
+    "another's look, barrier, fence": passed(
+        sc(A), store(A), load((1, 32)), meet((1, 32), AWAY, barrier=0), sc(AWAY)
+    ),
+    "fence, collective, signal, look, collective, fence": passed(
+        sc(A), meet(A, LANE), update(LANE), update((1, 1)), meet((1, 1), AWAY), sc(AWAY)
+    ),
+    "fence, two barriers, a fence of the other kind": passed(
+        sc(A), meet(A, LANE), meet(LANE, WARP), fence(WARP, CTA), store(WARP), load(AWAY), sc(AWAY)
+    ),
+    "a look that another fence has acquired": passed(
+        sc(A), meet(A, LANE), store(LANE), load((1, 1)), fence((1, 1)), meet((1, 1), AWAY), sc(AWAY)
     ),
     "a write breaks only what it overlaps": passed(
         store(A, release=True), write(WARP, FLAG + 4), load(AWAY, acquire=True)
@@ -178,6 +197,29 @@ UNORDERED = {
         load(AWAY, acquire=True),
         read(AWAY),
     ],
+    "fence of the other kind, barrier, another's signal": passed(
+        fence(A), meet(A, WARP, barrier=0), store(WARP), load(AWAY), sc(AWAY)
+    ),
+    "fence, barrier, another's signal, acquire": passed(
+        sc(A), meet(A, WARP, barrier=0), store(WARP), load(AWAY, acquire=True)
+    ),
+    "fence, barrier, another's signal, a fence of the other kind": passed(
+        sc(A), meet(A, WARP, barrier=0), store(WARP), load(AWAY), fence(AWAY)
+    ),
+    "another's look, barrier, fence of the other kind": passed(
+        sc(A), store(A), load((1, 32)), meet((1, 32), AWAY, barrier=0), fence(AWAY)
+    ),
+    "release, another's look, barrier, fence": passed(
+        store(A, release=True), load((1, 32)), meet((1, 32), AWAY, barrier=0), sc(AWAY)
+    ),
+    "barrier, fence, another's signal": passed(sc(A), store(WARP), load(AWAY), sc(AWAY)),
+    "fence of the block's scope, barrier, another's signal": passed(
+        sc(A, CTA), meet(A, WARP, barrier=0), store(WARP), load(AWAY), sc(AWAY)
+    ),
+    "another's look, barrier, fence of the block's scope": passed(
+        sc(A), store(A), load((1, 32)), meet((1, 32), AWAY, barrier=0), sc(AWAY, CTA)
+    ),
+    "fence of the signaller, barrier": passed(sc(LANE), meet(A, LANE), store(LANE), load(AWAY), sc(AWAY)),
     "its thread's own store too": passed(fence(A), store(A), write(A, FLAG), load(AWAY, acquire=True)),
     "a store amid updates": passed(
         update(A, release=True), store(WARP), update(LANE), load(AWAY, acquire=True)
@@ -331,7 +373,7 @@ def random_trace(rng: Random) -> list:
                     lambda: update(
                         thread, flag, size, scope, release=rng.random() < 0.3, acquire=rng.random() < 0.3
                     ),
-                    lambda: fence(thread, scope),
+                    lambda: fence(thread, scope, rng.random() < 0.7),
                     lambda: rng.choice(
                         (meet(*some), meet(*some, barrier=1), meet(*some, barrier=2), Arrive(*thread, 1))
                     ),
@@ -346,6 +388,7 @@ def raced(steps: list, observation: bool) -> set[Hazard]:
     n, mine = len(steps), [set(s.threads) if isinstance(s, Sync) else {s[:2]} for s in steps]
     # program order, and barriers
     base = [[i < j and bool(mine[i] & mine[j]) for j in range(n)] for i in range(n)]
+    together = _closed(base)
     for i, step in enumerate(steps):
         met = [
             j
@@ -366,13 +409,23 @@ def raced(steps: list, observation: bool) -> set[Hazard]:
                 last = [f for f in range(j, n) if isinstance(steps[f], Fence) and mine[f] == mine[j]]
                 for x, y in product(first, last + [j] * steps[j].acquire):
                     base[x][y] |= _reach(steps[x], steps[y])
-    for z, i, j in product(range(n), repeat=3):
-        base[i][j] |= base[i][z] and base[z][j]
+                fences = [f for f in range(n) if isinstance(steps[f], Fence) and steps[f].sc]
+                for x, y in product(fences, repeat=2):
+                    base[x][y] |= together[x][i] and together[j][y] and _reach(steps[x], steps[y])
+    base = _closed(base)
     order = [row[:] for row in base]
     if observation:
         for i, z, j in product(range(n), repeat=3):
             order[i][j] |= sees_part[i][z] and base[z][j]
     return {h for i in range(n) for j in range(i) if not order[j][i] for h in _hazards(steps[j], steps[i])}
+
+
+def _closed(relation: list[list[bool]]) -> list[list[bool]]:
+    """Its transitive closure."""
+    made = [row[:] for row in relation]
+    for z, i, j in product(range(len(made)), repeat=3):
+        made[i][j] |= made[i][z] and made[z][j]
+    return made
 
 
 def _reach(a, b) -> bool:
