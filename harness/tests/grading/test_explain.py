@@ -216,3 +216,20 @@ def test_parameters_in_another_order_are_no_suspicion(tmp_path):
     verdict = grade_file(small(puzzle), path, Options("cpu", 0), check_mistakes.impatient)
     (cause,) = (c for c in verdict.causes if "The launch passes grad_output, input" in c)
     assert cause not in verdict.suspicions
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("int i = threadIdx.x; if (i < n) c[i] = a[i] + b[i];", "unwritten"),
+        ("for (int i = threadIdx.x; i < n; i += blockDim.x) c[i] = a[i] + b[i];", "fault"),
+    ],
+)
+def test_a_race_of_equal_values_leads_only_where_the_results_are_right(tmp_path, body, kind):
+    """All blocks compute the same elements: the first ones, or all."""
+    path = tmp_path / "kernel.cu"
+    path.write_text(
+        f'extern "C" __global__ void vector_add(const float* a, const float* b, float* c, int n) {{ {body} }}'
+    )
+    verdict = grade_file(PUZZLES["01_vector_add"], path, Options("cpu", 0), check_mistakes.impatient)
+    assert (verdict.kind, bool(verdict.fault and verdict.fault["same_value"])) == (kind, kind == "fault")
