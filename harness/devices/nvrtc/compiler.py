@@ -99,7 +99,6 @@ SHIMS |= {name: (_HEADERS / name).read_text() for name in ("algorithm.h", "curan
 SHIMS["algorithm"] = SHIMS.pop("algorithm.h")
 
 VIRTUAL = "compute_80"  # the architecture that the virtual GPU emulates
-_COMPLETE = ".complete"
 _store = Store("ptx")
 _install_lock = threading.Lock()
 
