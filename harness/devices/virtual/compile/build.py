@@ -98,7 +98,7 @@ def _begun(key: str, work: Callable[[], Built]) -> Built | None:
 
 def _made(key: str, job: Job, flavour: str, how: tuple, beside: bool = False) -> Built:
     if not link.is_prepared():  # meanwhile: it is needed too
-        threading.Thread(target=link.prepare_runtime).start()
+        threading.Thread(target=link.runtime_object).start()
     known = job.stored(flavour)
     built = _in_child((job, known, *how), beside)
     if not known:

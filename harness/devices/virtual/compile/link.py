@@ -24,7 +24,7 @@ from .recipes import RECIPES
 _store = Store("objects")
 _serial = itertools.count()
 _provided: list[bytes] = []
-_lock = threading.Lock()
+_lock, _compiling = threading.Lock(), threading.Lock()
 _VIRTUAL = Path(__file__).parents[1]
 _RUNTIME = _VIRTUAL / "runtime"
 _PARTS = (
@@ -114,12 +114,6 @@ def is_prepared() -> bool:
     return bool(_provided)
 
 
-def prepare_runtime() -> None:
-    """Compile the runtime, if that has not been done."""
-    with _lock:
-        runtime_object()
-
-
 @cache
 def own_text() -> str:
     """A hash of the files that determine the machine code for a text."""
@@ -159,9 +153,14 @@ def provide_runtime(code: bytes) -> None:
 
 
 def runtime_object() -> bytes:
-    """The runtime's machine code, from the cache or compiled."""
-    if _provided:
+    """The runtime's machine code, from the cache or compiled; by one thread, and others wait."""
+    with _compiling:
+        if not _provided:  # without a cache it would be compiled for each build
+            provide_runtime(_made())
         return _provided[0]
+
+
+def _made() -> bytes:
     source = abi.c_header() + "".join((_RUNTIME / f"{part}.cu").read_text() for part in _PARTS)
     key = digest(source, own_text(), machine())
     code = _store.get(key)
@@ -181,5 +180,4 @@ def runtime_object() -> bytes:
         except CompileError as error:  # not something a student could have caused
             raise DeviceError(f"the virtual GPU's own runtime cannot be built: {error}") from error
         _store.put(key, code)
-    provide_runtime(code)  # without a cache it would be compiled for each build
     return code
