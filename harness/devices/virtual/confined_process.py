@@ -21,7 +21,7 @@ GRACE = 20  # seconds beyond a launch's own limit, which the process itself enfo
 MEMORY = 700 << 20  # bytes that the process may use beyond what arrays need
 #: bytes that the process may use per byte of an array: the byte itself, and what checks record about it
 NEED = {"full": 48, "memory": 6, "draft": 6, "count": 6, "none": 6}
-QUESTIONS = 8  # for other builds, per launch
+QUESTIONS = 24  # for other builds, per launch
 MOST = 1 << 26  # bytes of an answer, not counting arrays
 
 

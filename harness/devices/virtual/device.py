@@ -8,6 +8,7 @@ import ctypes
 import math
 import re
 import threading
+import time
 import weakref
 from collections import Counter
 from collections.abc import Iterable
@@ -45,8 +46,9 @@ OPTIMISING = 40e-6  # seconds that optimising takes, per byte of quickly compile
 SCOUTING = (
     5e-6  # seconds of launches with full checks, per byte of code, after which lanes are compiled beside them
 )
-OF_BLOCKS = 10e-6  # of others, after which a kernel is compiled for the shape of their blocks
-LOOKING = 0.02  # seconds of launches between two looks whether that has been done
+#: of others, so far or expected, after which a kernel is compiled for the shape of their blocks; per byte, where they are short runs
+OF_BLOCKS, OF_BLOCKS_PER_BYTE = 5e-4, 10e-6
+LOOKING = 0.02  # seconds between two looks whether that has been done
 
 
 class VirtualGPU:
@@ -242,8 +244,8 @@ class Module(CompiledFile):
         self.doubted: set[str] = set()  # kernels that lanes were not sure about: single threads run them
         self.recorded: set[str] = set()  # kernels that may race: their launches record every access
         self.unguarded: set[str] = set()  # kernels that store to more than their code tells, see run/guard
-        # by kernel and shape of blocks: seconds that launches took, and after how many it is looked for; versions for these
-        # blocks, None where they would gain nothing
+        # by kernel and shape of blocks: seconds that launches took; when versions for these blocks are looked for again, also
+        # by how; these versions, None where they would gain nothing
         self.spent: Counter[tuple] = Counter()
         self._looks_for: Counter[tuple] = Counter()
         self.of_blocks: dict[tuple, Module | None] = {}
@@ -290,13 +292,18 @@ class Module(CompiledFile):
             due = SCOUTING * self.nbytes
             self._looks = max(due, self.seconds + LOOKING)
             self.scout("beside" if self.seconds >= due else "cached")
-        if (
-            not (self.quick or self.device.races)
-            and self.spent[kernel, block] >= self._looks_for[kernel, block]
-        ):
-            due, spent = OF_BLOCKS * self.nbytes, self.spent[kernel, block]
-            self._looks_for[kernel, block] = max(due, spent + LOOKING)
-            self.for_blocks(kernel, block, "beside" if spent >= due else "cached")
+        self.look_for_blocks(kernel, block, self.spent[kernel, block])
+
+    def look_for_blocks(self, kernel: str, block: Block, seconds: float) -> None:
+        """Uses a version for blocks of this shape if there is one. Where launches have taken, or will take, so many seconds, it is
+        compiled beside them."""
+        if self.quick or self.device.races:
+            return
+        due = OF_BLOCKS_PER_BYTE * self.nbytes if self.device.quick else OF_BLOCKS
+        now, when = time.monotonic(), "beside" if seconds >= due else "cached"
+        if now >= self._looks_for[kernel, block, when]:
+            self._looks_for[kernel, block, when] = now + LOOKING if when == "beside" else math.inf
+            self.for_blocks(kernel, block, when)
 
     def for_blocks(self, kernel: str, block: Block, when: str = "now") -> None:
         """From now on: blocks of this shape run as one, if they can be lanes side by side. when: as of `scout`."""

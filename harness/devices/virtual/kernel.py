@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from ..graphs import LaunchNode, refuse_while_recording
 from ..launching import Launch, triple
 from ..nvrtc.compiler import Ptx
 from .compile.modules import KernelInfo, Lowered
-from .launch import Execution
+from .launch import Execution, Stopwatch
 from .plan import LIMITS, Packer, Plan
 from .variants import Batch, Wanted
 
@@ -127,13 +126,12 @@ class Kernel:
             if not module.times_launches(self._symbol, block):
                 return Execution(self, grid, block, args, shared_mem).go()
             module.optimise_when_due(self._symbol, block)
-            started, spent = time.perf_counter(), time.process_time()
+            watch = Stopwatch()
+            pauses = not module.spent[self._symbol, block] and module.times_launches(self._symbol, block)
             try:
-                return Execution(self, grid, block, args, shared_mem).go()
+                return Execution(self, grid, block, args, shared_mem, pauses).go()
             finally:
-                # on a busy machine most of the wall time is spent elsewhere
-                seconds = min(time.perf_counter() - started, time.process_time() - spent)
-                module.seconds += seconds
+                module.seconds += (seconds := watch.seconds)
                 module.spent[self._symbol, block] += seconds
 
     def variants(

@@ -26,15 +26,31 @@ if TYPE_CHECKING:
     from .kernel import Kernel
 
 
+#: the part of a launch, as its power of 2, that shows how long all of it takes; seconds between two looks for better code
+TRIAL, SLICE = 4, 0.05
+#: what a launch that goes on with other code keeps
+SO_FAR = "next_block", "ticks", "now", "tag", "granted", "visits", "turns", "printf_open", "printf_lines"
 #: in the time that a thread takes for a step: threads that the scheduler looks at, bytes of memory that are copied
 VISITS_A_STEP, BYTES_A_STEP = 1 << 6, 1 << 12
+
+
+class Stopwatch:
+    """Seconds since it was made; on a busy machine, most of which are spent elsewhere, those of this process."""
+
+    def __init__(self):
+        self.started = time.perf_counter(), time.process_time()
+
+    @property
+    def seconds(self) -> float:
+        return min(time.perf_counter() - self.started[0], time.process_time() - self.started[1])
 
 
 class Execution:
     """One launch: checks what CUDA would check, sets up the state, runs, and reads the faults."""
 
-    def __init__(self, kernel: Kernel, grid, block, args, shared_mem: int):
-        kernel = kernel.for_blocks(block)
+    def __init__(self, kernel: Kernel, grid, block, args, shared_mem: int, pauses: bool = False):
+        """pauses: once it is known how long it will take, it may be worth compiling the kernel for these blocks."""
+        self.asked, kernel, self.pauses = kernel, kernel.for_blocks(block), pauses
         self.kernel, self.module, self.device = kernel, kernel.module, kernel.module.device
         self.arena, self.workers = self.device.arena, self.device.workers
         self.grid, self.block, self.args, self.shared_mem = grid, block, args, shared_mem
@@ -131,7 +147,10 @@ class Execution:
     def _launch(self, order: Order = Order()) -> Launch:
         launch, plan = self.set_up(order), self.plan
         with self.device.output as output:
-            self.workers.run(plan, launch)
+            if self.pauses and plan.plain and plan.slots == 1:
+                self._run_in_slices(launch)
+            else:
+                self.workers.run(plan, launch)
         self.device.events = launch.now
         unsure = abi.SUSPECT_LANES if self.kernel.info.scouts and launch.kept else 0
         if launch.suspect or unsure:
@@ -139,6 +158,34 @@ class Execution:
                 self.arena.pool.end(launch)
             raise _Suspect(launch.suspect or unsure)
         return self._result(launch, output)
+
+    def _run_in_slices(self, launch: abi.Launch) -> None:
+        """Runs a part, to see how long it takes, and the rest by parts, the first of them short, as long as better code may come."""
+        watch, module, blocks = Stopwatch(), self.asked.module, self.plan.shares
+        key, launch.until = (self.asked.info.name, self.block), blocks >> TRIAL or abi.ALL
+        self.workers.run(self.plan, launch)
+        while launch.until <= launch.next_block < blocks and not launch.stop:
+            seconds, launch.until = watch.seconds, abi.ALL
+            each = max(seconds, 1e-9) / launch.next_block
+            module.look_for_blocks(*key, each * blocks)
+            if not launch.kept and module.times_launches(*key):
+                launch.until = launch.next_block + int(max(SLICE, seconds / 2) / each)
+            elif not launch.kept:
+                self._switch(launch)
+            self.plan.seconds = each * blocks
+            self.workers.run(self.plan, launch)
+        self.plan.seconds = watch.seconds
+
+    def _switch(self, launch: abi.Launch) -> None:
+        """Goes on with the version of the kernel that there is by now."""
+        kernel = self.asked.for_blocks(self.block)
+        plan = kernel.own_plan(self.grid, self.block, self.shared_mem)
+        if plan.shares == self.plan.shares:
+            self.kernel, self.module, self.plan = kernel, kernel.module, plan
+            so_far = {name: getattr(launch, name) for name in SO_FAR}
+            ctypes.pointer(launch)[0] = plan.launch
+            for name, value in so_far.items():
+                setattr(launch, name, value)
 
     def set_up(self, order: Order = Order()) -> abi.Launch:
         """The device's launch record, filled in for this launch."""

@@ -129,6 +129,7 @@ class Plan:
         return {
             "next_block": first,
             "at_once": self._at_once(device),
+            "until": abi.ALL,
             "blocks": self.blocks,
             "block_multiplier": multiplier,
             "block_offset": offset,

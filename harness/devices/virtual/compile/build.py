@@ -39,6 +39,10 @@ SIDE_BY_SIDE = 2  # builds at the same time, at most
 BESIDE = "build beside"  # the name of the threads that nobody waits for
 _idle: list[Child] = []  # kept between builds
 _turn, _ending = threading.BoundedSemaphore(SIDE_BY_SIDE), threading.Lock()
+_alone, _leaving = (
+    threading.Lock(),
+    threading.Event(),
+)  # one build beside launches at a time; none begins at the end
 #: builds beside launches, by the keys of what they make: None while they run, or what came of it; the processes that they use
 _beside: dict[str, Built | BackwarpError | None] = {}
 _working: set[Child] = set()
@@ -161,7 +165,9 @@ def build_ptx(
 
 def _in_child(request: tuple, beside: bool = False) -> Built:
     """The child's answer; the child is kept unless it had to be killed. beside: nobody waits for it."""
-    with _turn, contextlib.ExitStack() as done:
+    with _alone if beside else contextlib.nullcontext(), _turn, contextlib.ExitStack() as done:
+        if beside and _leaving.is_set():
+            raise DeviceError("the process ends")
         try:
             child = _idle.pop()
         except IndexError:
@@ -225,6 +231,7 @@ def _crash(how: str) -> CompileError | DeviceError:
 @atexit.register
 def end() -> None:
     """End the compilers' processes, if they run; after what they are doing, unless nobody waits for that."""
+    _leaving.set()
     for child in list(_working):
         child.kill()
     with _ending, contextlib.ExitStack() as turns:
@@ -232,3 +239,4 @@ def end() -> None:
             turns.enter_context(_turn)
         while _idle:
             _idle.pop().end()
+    _leaving.clear()

@@ -46,6 +46,7 @@ CACHE_LINE = 64
 MAX_THREADS = 1024  # of a block
 PARAM_BYTES = 4352  # of a kernel's parameters
 WHOLE = (1 << 32) - 1  # threads in a piece of a block that is not split
+ALL = (1 << 64) - 1  # blocks, of a launch that does not pause
 MAX_COPIES = 64  # of a thread that are pending; beyond that, the oldest arrive
 MAX_RECORDS = 64  # faults kept
 STOP_AFTER = 4096  # faults after which no further block starts

@@ -663,6 +663,7 @@ static __device__ __forceinline__ void empty_shared(Env* env, u64 address, u64 b
 static __device__ int next_block(Env* env) {
     Launch* launch = launch_of(env);
     if (env->taken == env->taken_end) {
+        if (*(volatile u64*)&launch->next_block >= launch->until) return 0;
         env->taken = atomicAdd(&launch->next_block, launch->at_once);
         env->taken_end = env->taken + launch->at_once;
     }

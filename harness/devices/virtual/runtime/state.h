@@ -171,6 +171,7 @@ struct Hazard {
 struct Launch {
     u64 next_block;      // taken with an atomic add
     u64 at_once;         // so many at a time
+    u64 until;           // once so many have been taken, no worker takes any more until Python has been asked
     u64 blocks;
     u32 pieces;          // of each block, for several workers if its threads cannot tell; 1: it is not split
     u32 piece;           // how many threads, or groups of them, are in each

@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 
+from harness.devices.virtual.device import VirtualGPU
 from harness.errors import KernelFault
 from harness.tests.devices.virtual.emit.lanes.bodies import BUILDS, opened
 from harness.tests.devices.virtual.emit.lanes.test_barriers import BODIES as WAITING
@@ -188,3 +189,40 @@ def test_threads_that_race_to_different_barriers():
     with pytest.raises(KernelFault) as caught:
         kernel(1, 32, (out, np.int32(5)))
     assert (caught.value.kind, caught.value.line) == ("barrier-divergence", line_of(source, "here"))
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("wrong", [None, 1, 96])
+def test_a_launch_goes_on_with_code_that_comes_while_it_runs(wrong, cores):
+    source = (
+        K
+        + """k(float* out, int n, int wrong) {
+        __shared__ float s[32];
+        int t = threadIdx.y * 8 + threadIdx.x;
+        float sum = 0;
+        s[t] = 1;
+        for (int k = 0; k < n; k++) {
+            __syncthreads();
+            sum += s[t ^ k];
+        }
+        out[blockIdx.x * 32 + t + (blockIdx.x == wrong) * 9999] += sum;  // here
+    }"""
+    )
+    dev = VirtualGPU("memory", cores=cores)
+    dev.lanes = 4
+    made, out = dev.compile(source), dev.array(np.zeros(100 * 32, np.float32), name="out")
+    # what is expected of it is known once a part has run
+    made.look_for_blocks = lambda kernel, block, seconds: seconds and made.for_blocks(kernel, block)
+    ran, run = [], dev.workers.run
+    dev.workers.run = lambda plan, launch: ran.append((plan, launch.next_block)) or run(plan, launch)
+    kernel, args = made.get_function("k"), (out, np.int32(5), np.int32(999 if wrong is None else wrong))
+    if wrong is None:
+        kernel(100, (8, 4), args)
+        assert (out.get() == 5).all()
+    else:
+        with pytest.raises(KernelFault) as caught:
+            kernel(100, (8, 4), args)
+        assert (caught.value.line, caught.value.block) == (line_of(source, "here"), (wrong, 0, 0))
+    first, rest = ran
+    assert first[1] == 0 and 6 <= rest[1] < 20
+    assert (first[0] is rest[0]) == (wrong == 1) and made.of_blocks["k", (8, 4, 1)]
