@@ -16,7 +16,7 @@ import numpy as np
 
 from . import arrays, run_arguments, run_headers, run_results, run_textures
 from .course.checkout import read_source, require_no_link_out
-from .course.cuda_text import read
+from .cuda.text import read
 from .devices.launching import Launch, triple
 from .devices.nvrtc import host_code
 from .errors import CompileError, CourseError, KernelFault

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import arrays, run_textures
-from .course.cuda_pieces import Function
-from .course.cuda_text import read
+from .cuda.pieces import Function
+from .cuda.text import read
 from .errors import CourseError
 
 FILLS = ("zeros", "ones", "empty", "arange", "random")

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from . import arrays
-from .course.cuda_text import read
+from .cuda.text import read
 from .errors import CourseError
 from .grading import sentences
 from .grading.compare import ATOL, HALF, RTOL, Expected, compare

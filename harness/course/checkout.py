@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from ..devices.nvrtc.includes import MAX_SOURCE
+from ..cuda.tree import MAX_SOURCE
 from ..errors import BackwarpError, CourseError
 from .declare import PRISTINE, Puzzle
 

@@ -58,7 +58,7 @@ class Kernel:
     they are) and the dims -> the output array, or a dict of arrays by name where there are several.
     magnitude(a, d): like reference, but the sum of |a*b| that rounding errors scale with; default: the
     reference applied to |inputs|, which is right for sums of products. constants: filled before each launch.
-    flops(d): FLOP of the textbook formula, if shapes.flops does not know it. parts(a, d): if the result is
+    flops(d): FLOP of the textbook formula, if least_work.flops does not know it. parts(a, d): if the result is
     not a sum of products of inputs, the quantities that it is a sum of, by name. short: axes that no case
     makes longer than 16 bits can count, as that would take too long.
     """

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..cuda.text import edited, read
 from ..errors import CourseError
-from .cuda_text import edited, read
 
 SHARED_LINE = re.compile(r"^[ \t]*(?:#[ \t]*include\b|__constant__\b)[^\n]*$", re.MULTILINE)
 

@@ -14,9 +14,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..grading.verdict import Verdict
+if TYPE_CHECKING:
+    from ..grading.verdict import Verdict
+
 
 FORMAT = 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..course.cuda_text import read
+from ..cuda.text import read
 from ..errors import Diagnostic
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 
-from ..course.cuda_pieces import Piece
-from ..course.cuda_text import read
+from ..cuda.pieces import Piece
+from ..cuda.text import read
 
 #: what a misspelt name may stand for, beside the names of the file: what follows it -> names
 KNOWN = {

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..course.cuda_pieces import Variable
-from ..course.cuda_text import CudaText, read
+from ..cuda.pieces import Variable
+from ..cuda.text import CudaText, read
 from ..errors import Diagnostic
 from ..once import once
 from .compile_braces import braces_left_open, too_many_closed, unclosed_brace, wrong_line

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..course.cuda_text import CudaText, read
-from ..course.cuda_values import Values
+from ..cuda.text import CudaText, read
+from ..cuda.values import Values
 from ..devices.virtual.explain.metrics import Request
 
 MOST_REQUESTS = 1 << 15

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from ..course.cuda_pieces import Function, Piece
-from ..course.cuda_text import CudaText, edited, read
-from .causes.findings import reached
+from ..cuda.parts import reached
+from ..cuda.pieces import Function, Piece
+from ..cuda.text import CudaText, edited, read
 
 SAME = 0.6  # share of words that two functions must have in common
 Names = dict[str, str]  # the solution's variables -> the student's

@@ -8,15 +8,15 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 
-from ..course.cuda_text import read
-from ..course.cuda_values import Tunables, tunables
+from ..course.array_names import name_in_file
 from ..course.declare import Case, Kernel, Puzzle
 from ..course.parameters import Scalar
+from ..cuda.text import read
+from ..cuda.values import Tunables, tunables
 from ..devices.launching import triple
 from ..errors import KernelFault, LaunchError
 from . import sentences
 from .causes import dependences, formulas, integers, naming, not_finite, orders, shares, summed
-from .causes.accesses import name_in_file
 from .causes.array_steps import SHAPE
 from .causes.block_slips import same_slot, stores_meet, takes_what_changes
 from .causes.budget import Budget, Spent
@@ -24,9 +24,8 @@ from .causes.collectives import kept_away
 from .causes.launch_axes import DO_THE_SAME
 from .causes.limits import ends_there
 from .causes.misuses import DEPENDS, LAUNCH_PASSES
-from .causes.only_store import only_store
+from .causes.only_store import only_store, stores_a_comparison
 from .causes.remainders import OTHER_SIZE
-from .causes.stores import stores_a_comparison
 from .causes.text_causes import causes
 from .causes.tile_slips import TURNED
 from .causes.too_few import NO_THREAD

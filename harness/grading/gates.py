@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import floor
 
-from ..course.cuda_values import Tunables
 from ..course.declare import Case, Gate, Kernel, Puzzle
+from ..cuda.values import Tunables
 from ..devices.virtual.explain import metrics as c
 from ..errors import CourseError
 from . import costs

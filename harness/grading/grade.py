@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from ..course.checkout import NoSource, NotText, read_source, seed_of, source_hash
-from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Puzzle
 from ..course.stubs import stub_text
+from ..cuda.values import Tunables, tunables
 from ..devices import end_processes
 from ..devices.confine import supported
 from ..errors import CompileError, CourseError, DeviceError, LaunchError, Unsupported

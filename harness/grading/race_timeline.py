@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..course.cuda_values import tunables
 from ..course.declare import Puzzle
+from ..cuda.values import tunables
 from ..devices.launching import triple
 from ..devices.virtual.run.trace import Steps
 from ..errors import KernelFault

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..course.cuda_values import Tunables
 from ..course.declare import Array, Case, Kernel, Launch, Puzzle, Scalar
 from ..course.inputs import make_inputs
+from ..cuda.values import Tunables
 from ..devices.child import Child
 from ..devices.launching import QUICK
 from ..errors import BackwarpError, CourseError, KernelFault, LaunchError

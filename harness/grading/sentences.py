@@ -8,11 +8,11 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from ..course.cuda_text import read
 from ..course.declare import Array, Case, Kernel, Puzzle
 from ..course.stubs import first_task, stub_text
+from ..cuda.accesses import access_at, is_divided
+from ..cuda.text import read
 from ..errors import Coordinates, KernelFault, LaunchError
-from .causes.accesses import access_at, is_divided
 from .causes.block_slips import same_in_block
 from .causes.too_few import whole_blocks_spare
 from .compare import Mismatch, show_pair

@@ -14,8 +14,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Array, Kernel, Launch, Puzzle
+from ..cuda.values import Tunables, tunables
 from ..devices.virtual.explain.metrics import global_bytes
 from ..errors import CompileError, DeviceError, KernelFault, LaunchMistake
 from .choices import Choice, to_be_cleared

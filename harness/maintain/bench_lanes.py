@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import click
 
 from ..course.checkout import open_course
-from ..course.cuda_values import tunables
 from ..course.declare import Puzzle
+from ..cuda.values import tunables
 from ..devices.virtual.device import VirtualGPU
 from ..errors import CourseError
 from ..grading.grade import prepare

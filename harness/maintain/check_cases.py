@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..course.cuda_values import tunables
 from ..course.declare import Kernel, Puzzle
 from ..course.inputs import make_inputs
 from ..course.stubs import solution_lines, stub_text
+from ..cuda.values import tunables
 from ..grading import gates
 from ..grading.compare import expectations
 from ..grading.derived import whole

@@ -14,9 +14,9 @@ from math import prod
 import numpy as np
 
 from ..course.checkout import open_course
-from ..course.cuda_values import tunables
 from ..course.declare import Array, Case
 from ..course.inputs import make_inputs
+from ..cuda.values import tunables
 from ..tests import samples
 from .workloads import Workload
 

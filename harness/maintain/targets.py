@@ -14,8 +14,8 @@ from math import floor
 import click
 
 from ..course.checkout import Course, open_course
-from ..course.cuda_values import tunables
 from ..course.declare import Puzzle
+from ..cuda.values import tunables
 from ..grading.compare import either
 from ..grading.gates import chosen_case, gates_of, names, number
 from ..grading.quantities import quantity

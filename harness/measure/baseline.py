@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..course.declare import Array, Kernel
+from ..course.least_work import transposed
 from ..devices.child import Child, attach, serve
-from .shapes import transposed
 
 FLUSH = 256 << 20  # bytes written between timed launches: more than any L2 cache holds
 WARM_UP = 200.0  # milliseconds of work before the first timed launch, as for our own kernels

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..course.cuda_values import Tunables, tunables
+from ..course import least_work
 from ..course.declare import Array, Case, Kernel, Launch, Puzzle, Scalar
 from ..course.inputs import derive_seed, make_array
+from ..cuda.values import Tunables, tunables
 from ..devices.launching import triple
 from ..devices.virtual.ptx.spellings import find
 from ..errors import CourseError, KernelFault, LaunchError
@@ -124,14 +125,14 @@ class Measuring:
         self.compared = self.affordable(case, usual=False)
         self.before = {p.name: self.handles[p.name].get() for p in kernel.outputs} if self.compared else {}
         grid, block = triple(self.launch.grid, "grid"), triple(self.launch.block, "block")
-        work = shapes.flops(kernel, self.dims), shapes.least_bytes(kernel, self.dims)
+        work = least_work.flops(kernel, self.dims), least_work.least_bytes(kernel, self.dims)
         text = self.module.compiled.text
         self.found = Measured(kernel.name, grid, block, *work, arithmetic(text, kernel.name))
 
     def fits(self) -> None:
         """Errors: CourseError if the arrays do not fit into the virtual GPU, with the size that would."""
         room = getattr(self.device, "room", 0) // 2
-        nbytes = shapes.array_bytes(self.kernel, self.dims)
+        nbytes = least_work.array_bytes(self.kernel, self.dims)
         if not room or nbytes <= room:
             return
         name = leading(self.case.dims)
@@ -140,7 +141,7 @@ class Measuring:
 
         def fitting(size: int) -> bool:
             dims = self.puzzle.full_dims(with_size(self.case, name, size))
-            return shapes.array_bytes(self.kernel, dims) <= room
+            return least_work.array_bytes(self.kernel, dims) <= room
 
         low, high = 0, self.case.dims.get(name, 0)
         while name and high - low > 1:
@@ -160,7 +161,7 @@ class Measuring:
         if not usual and self.settings.verify is not None:
             return self.settings.verify
         dims = self.puzzle.full_dims(case)
-        work = (shapes.flops(self.kernel, dims) or 0) // 2
+        work = (least_work.flops(self.kernel, dims) or 0) // 2
         most = self.settings.compared or (AFFORDABLE if self.device.kind == "gpu" else AFFORDABLE // 100)
         return max(work, *(prod(a.shape(dims)) for a in self.kernel.arrays)) <= most
 

@@ -14,10 +14,10 @@ from functools import partial
 import numpy as np
 
 from ..course.checkout import Course, open_course
-from ..course.cuda_text import edited, read
-from ..course.cuda_values import tunables
 from ..course.declare import Array, Kernel, Puzzle
 from ..course.progress import Progress
+from ..cuda.text import edited, read
+from ..cuda.values import tunables
 from ..devices.launching import QUICK, triple
 from ..errors import CompileError, DeviceError, KernelFault
 from ..lenet.choices import chosen_source

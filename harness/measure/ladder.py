@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 
 from ..course.checkout import Course
-from ..course.cuda_values import tunables
 from ..course.declare import Kernel, Puzzle
+from ..cuda.values import tunables
 from ..devices.virtual.explain import metrics as c
 from ..errors import CourseError
 from . import bench, figures

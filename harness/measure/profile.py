@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ..course.checkout import seed_of
-from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Kernel, Puzzle
+from ..cuda.values import Tunables, tunables
 from ..devices.nvrtc import ptxas
 from ..devices.virtual.explain import metrics
 from ..errors import CourseError

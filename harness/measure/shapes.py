@@ -1,5 +1,4 @@
-"""`--shape` of `backwarp bench`: translates the names that libraries use into a puzzle's sizes, and computes
-FLOP.
+"""`--shape` of `backwarp bench`: translates the names that libraries use into a puzzle's sizes.
 
     N=128,C=128,H=71,W=71,K=256,R=3,S=3,stride=2,pad=1     a layer; 1-D without H and R, 3-D with D and T
     M=4096,N=4096,K=4096                                   a matrix product
@@ -14,9 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
-from ..course.declare import Array, Case, Kernel, Puzzle
+from ..course.declare import Array, Case, Puzzle
 from ..errors import CourseError
 
 #: a library's name -> the puzzles' names for it; the first that a puzzle has is used
@@ -165,45 +162,3 @@ def check(puzzle: Puzzle, case: Case) -> None:
             raise CourseError(f"--shape: {told}, more than the {LARGEST:,} elements that kernels can index")
         if array.role == "constant" and math.prod(shape) > array.most:
             raise CourseError(f"--shape: {told}; {kernel.name} has room for {array.most:,} elements of it")
-
-
-# ---- what a kernel has to do at least ------------------------------------------------------------------
-
-
-def flops(kernel: Kernel, dims: Mapping[str, int]) -> int | None:
-    """FLOP of the textbook formula, including products with padding; None if no formula is known.
-
-    As the kernel declares it, else twice the multiply-adds of a convolution, a matrix product or a dense
-    layer, recognised by the sizes that the kernel takes.
-    """
-    if kernel.flops:
-        return kernel.flops(dict(dims))
-    takes = {p.name for p in kernel.params if not isinstance(p, Array)}
-    if {"M", "N", "K"} <= takes:
-        return 2 * dims["M"] * dims["N"] * dims["K"]
-    if {"n_in", "n_out"} <= takes:
-        return 2 * dims["batch"] * dims["n_in"] * dims["n_out"]
-    if not {"C_in", "C_out"} <= takes or not takes & {"F", "R"}:
-        return None
-    taps = dims["F"] ** 2 if "F" in takes else math.prod(dims[n] for n in "TRS" if n in takes)
-    end = "" if transposed(kernel) else "_out"
-    places = math.prod(dims[f"{n}{end}"] for n in "DHW" if f"{n}{end}" in dims)
-    return 2 * dims["batch"] * dims["C_in"] * dims["C_out"] // dims.get("groups", 1) * taps * places
-
-
-def transposed(kernel: Kernel) -> bool:
-    """Does it belong to a transposed convolution?"""
-    return any(p.name.startswith("out_pad") for p in kernel.params)
-
-
-def array_bytes(kernel: Kernel, dims: Mapping[str, int]) -> int:
-    """Bytes of all arrays of a kernel."""
-    return sum(math.prod(a.shape(dims)) * np.dtype(a.dtype).itemsize for a in kernel.arrays)
-
-
-def least_bytes(kernel: Kernel, dims: Mapping[str, int]) -> int:
-    """Bytes that have to move if every input is read and every output written once."""
-    return sum(
-        math.prod(a.shape(dims)) * np.dtype(a.dtype).itemsize * (a.is_input + a.is_output)
-        for a in kernel.arrays
-    )

@@ -57,13 +57,31 @@ def imports_of(path: Path, known: set[str]) -> set[str]:
     return found & known
 
 
-def test_modules_import_one_another_in_one_direction_only():
+def imports() -> dict[str, set[str]]:
+    """Module of harness/ -> the modules of harness/ that it imports."""
     paths = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
         for path in (ROOT / "harness").rglob("*.py")
         if "tests" not in path.relative_to(ROOT).parts
     }
-    edges = {name: imports_of(path, paths.keys() - {name}) for name, path in paths.items()}
+    return {name: imports_of(path, paths.keys() - {name}) for name, path in paths.items()}
+
+
+#: each imports those before it only; whatever is not named is above all
+LAYERS = ("once", "errors", "arrays", "cuda", "devices", "course", "grading")
+
+
+def test_layers_point_one_way():
+    def layer(module: str) -> int:
+        name = (*module.split("."), "")[1]
+        return LAYERS.index(name) if name in LAYERS else len(LAYERS)
+
+    wrong = [f"{a} -> {b}" for a, found in imports().items() for b in found if layer(a) < layer(b)]
+    assert not wrong
+
+
+def test_modules_import_one_another_in_one_direction_only():
+    edges = imports()
     reached = {}
     for name in edges:
         seen, todo = set(), [*edges[name]]

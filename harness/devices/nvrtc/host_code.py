@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from harness.course import cuda_tree
+from harness.cuda import tree as cuda_tree
 from harness.errors import Diagnostic
 
 from .host_items import DECLARATIONS, PROGRAM, Item, is_broken, items, outside_functions, parts

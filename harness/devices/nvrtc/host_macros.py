@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.course import cuda_tree
+from harness.cuda import tree as cuda_tree
 
 DEVICE = re.compile(r"\b(?:__global__|__device__|__constant__|__shared__|__managed__|__grid_constant__)\b")
 NOT_CODE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)

@@ -5,7 +5,7 @@ the course's own headers (``puzzles/include``), CUDA's, and the shims for the C 
 NVRTC lacks; every other name is refused, and so is what this scan cannot decide.
 
 The scan decides what the compiler may open, so it must not miss a directive. A parser that recovers from
-errors (`course/cuda_text.py`) cannot guarantee that; this scan parses as little as possible. It is a lexer
+errors (`cuda/text.py`) cannot guarantee that; this scan parses as little as possible. It is a lexer
 for C++ translation phases 2 and 3 (line splices, comments, raw strings). From the first conditional
 directive, malformed literal or strange character on, where compilers differ in what they skip, it errs on the
 safe side: a directive in a comment or a string counts too.
@@ -18,9 +18,9 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from harness.cuda.tree import MAX_SOURCE
 from harness.errors import CompileError, Diagnostic
 
-MAX_SOURCE = 256 << 10  # characters of a kernel file; the course's have about 2000
 _REACH = 200  # characters examined between a # and its directive
 # Only single characters are repeated possessively: with groups, Python 3.11.2, Debian's, finds wrong matches.
 _SPACE = r"(?:[ \t\v\f\r]|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/)*"

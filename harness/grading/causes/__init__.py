@@ -9,8 +9,7 @@ block. orders.py sorts the inputs; integers.py looks at integers; not_finite.py 
 
 Found in the source text: text_causes.py calls misuses.py and slips.py (near_solution.py, same_values.py,
 rows_columns.py, array_steps.py, counted_axes.py, guarded_axes.py, digits.py, remainders.py, tile_slips.py, too_few.py;
-own_functions.py looks into the file's functions, findings.py holds what they return); unset.py says why an element
-has no value, limits.py which comparison ends where the sums do. fault_values.py and noting.py give the values behind
+findings.py holds what they return); unset.py says why an element has no value, limits.py which comparison ends where the sums do. fault_values.py and noting.py give the values behind
 a bad access, outside_axis.py which of them are outside of their axis, written.py what was written before it,
 left_out.py which store leaves out what is read.
 """

@@ -10,12 +10,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 
-from ...course.cuda_pieces import Function, Piece
+from ...course.array_names import by_name
 from ...course.declare import Kernel
 from ...course.parameters import Array, Scalar
-from .findings import Slip, counter, shown, sign_of
-from .noting import index_of, value_of
-from .own_functions import returned
+from ...cuda.follow import returned, value_of
+from ...cuda.parts import counter, index_of, shown, sign_of
+from ...cuda.pieces import Function, Piece
+from .findings import Slip
 
 Product = tuple[int, tuple[str, ...]]  # 1 or -1, and names and numbers in order
 MOST_TERMS = 64  # products of one index
@@ -210,15 +211,6 @@ def told(access: Piece, array: Array, scale: list[str], name: str, axis: str = "
     axis = name if name and name in array.letters else axis
     axes = [axes[array.letters.index(axis)]] if axis else axes
     return Slip(access.line, f"{says}{SHAPE}{', '.join(names)}]: there the step {', '.join(axes)}.")
-
-
-def by_name(kernel: Kernel, own: Function) -> dict[str, Array]:
-    """The arrays under the names that the file gives to the parameters."""
-    found = {a.name: a for a in kernel.constants}
-    for variable, p in zip(own.parameters, kernel.params, strict=False):
-        if isinstance(p, Array):
-            found[variable.name] = p
-    return found
 
 
 def sizes_of(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:

@@ -9,16 +9,17 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...course.cuda_pieces import Function, Piece, Variable, remembered
-from ...course.cuda_tree import LOOPS
-from ...course.cuda_values import tunables
 from ...course.declare import Kernel, Launch
+from ...cuda.evaluate import computed, fingerprint
+from ...cuda.follow import is_set, value_of
+from ...cuda.parts import all_indices, index_of, shown, sign_of
+from ...cuda.pieces import Function, Piece, Variable, remembered
+from ...cuda.tree import LOOPS
+from ...cuda.values import tunables
 from ...devices.launching import triple
 from ...errors import CourseError, KernelFault
 from .array_steps import MOST_TERMS, products
-from .expression_values import computed, fingerprint
-from .findings import Slip, shown, sign_of
-from .noting import all_indices, index_of, is_set, value_of
+from .findings import Slip
 
 AXES = "xyz"
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ...course.cuda_pieces import Piece
-from ...course.cuda_text import CudaText, read
+from ...cuda.evaluate import computed
+from ...cuda.follow import test_names
+from ...cuda.parts import shown
+from ...cuda.pieces import Piece
+from ...cuda.text import CudaText, read
 from ...errors import KernelFault
-from .expression_values import computed
-from .findings import shown
-from .noting import value_of
 
 WARPS = 2  # examined
 SHOWN = 50  # characters of a condition
@@ -104,14 +104,3 @@ def holds(test: Piece, thread: int) -> bool:
         return inner is None or not inner
     worth = computed(test, known)
     return worth is None or bool(worth)
-
-
-def test_names(test: Piece) -> set[str]:
-    """The names in a condition and in the values of its variables."""
-    names, pending = set(), [test]
-    while pending:
-        for p in pending.pop().all("identifier"):
-            if p.code not in names:
-                names.add(p.code)
-                pending += [v] if (v := value_of(p.file, p.code, p.start)) else []
-    return names

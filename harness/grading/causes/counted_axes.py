@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...course.cuda_pieces import Function, Piece
-from ...course.cuda_tree import LOOPS
+from ...course.array_names import by_name
 from ...course.declare import Kernel
 from ...course.parameters import Array
+from ...cuda.follow import begun, value_of
+from ...cuda.parts import counter, sign_of
+from ...cuda.pieces import Function, Piece
+from ...cuda.tree import LOOPS
 from .array_steps import (
     Sizes,
-    by_name,
     counts,
     evaluated,
     fits,
@@ -26,8 +28,7 @@ from .array_steps import (
     told,
     with_pointers,
 )
-from .findings import Slip, counter, sign_of
-from .noting import begun, value_of
+from .findings import Slip
 
 Worth = list[int]  # in each case
 

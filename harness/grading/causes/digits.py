@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from ...course.cuda_pieces import Function, Piece
+from ...cuda.follow import value_of
+from ...cuda.parts import index_of, shown, sign_of
+from ...cuda.pieces import Function, Piece
 from .array_steps import products
-from .findings import Slip, shown, sign_of
-from .noting import index_of, value_of
+from .findings import Slip
 
 LEAVES = {"continue_statement", "return_statement"}
 

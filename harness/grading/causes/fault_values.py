@@ -15,33 +15,21 @@ from functools import partial
 
 import numpy as np
 
-from ...course.cuda_pieces import Piece
-from ...course.cuda_text import CudaText, read
-from ...course.cuda_tree import LOOPS
-from ...course.cuda_values import tunables
+from ...course.array_names import by_name
 from ...course.declare import Puzzle
+from ...cuda.evaluate import integer_of, plain, substituted
+from ...cuda.follow import added_in, begun, pointer_values, value_of
+from ...cuda.parts import all_indices, index_of, named, sign_of
+from ...cuda.pieces import Piece
+from ...cuda.text import CudaText, read
+from ...cuda.tree import LOOPS
+from ...cuda.values import tunables
 from ...devices.launching import triple
 from ...devices.virtual.explain.wording import ONE_THREAD
 from ...errors import BackwarpError, KernelFault
 from ..runs import Outcome, Pace, Setup, Trial, start_text
 from ..sentences import ENDS, nth_line
-from .array_steps import by_name
-from .expression_values import integer_of, plain, substituted
-from .findings import sign_of
-from .noting import (
-    Probe,
-    access_of,
-    added_in,
-    all_indices,
-    begun,
-    element_of,
-    index_of,
-    named,
-    noting,
-    pointer_values,
-    probe_of,
-    value_of,
-)
+from .noting import Probe, access_of, element_of, noting, probe_of
 from .outside_axis import axes_of, outside_of_axis, quotients, varies
 
 MOST_VALUES = 8  # shown

@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from ...course.cuda_pieces import Function, Piece
+from ...course.array_names import by_name
 from ...course.declare import Kernel
 from ...course.parameters import Array
-from .array_steps import by_name, evaluated, multiplied_out, places, sizes_of, with_pointers
+from ...cuda.follow import guards, value_of
+from ...cuda.parts import index_of, shown, sign_of
+from ...cuda.pieces import Function, Piece
+from .array_steps import evaluated, multiplied_out, places, sizes_of, with_pointers
 from .block_slips import expanded
-from .findings import Slip, shown, sign_of
-from .noting import guards, index_of, value_of
+from .findings import Slip
 
 Worth = Sequence[int]  # in each case
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ...course.cuda_pieces import Piece
 from ...course.declare import Kernel, Launch
+from ...cuda.pieces import Piece
 from ...devices.launching import triple
 from ..compare import either
 from .findings import Slip

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...course.cuda_pieces import Function, Piece
-from ...course.cuda_text import edited, read
-from ...course.cuda_tree import LOOPS
-from ...course.cuda_values import tunables
 from ...course.declare import Puzzle
+from ...cuda.parts import shown
+from ...cuda.pieces import Function, Piece
+from ...cuda.text import edited, read
+from ...cuda.tree import LOOPS
+from ...cuda.values import tunables
 from ...errors import BackwarpError
 from ..runs import Outcome, Pace, Setup, Trial, prepared, run_once
-from .findings import shown
 
 
 def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ...course.cuda_text import read
 from ...course.declare import Kernel
-from .expression_values import computed
-from .findings import shown, sign_of
+from ...cuda.evaluate import computed
+from ...cuda.parts import shown, sign_of
+from ...cuda.text import read
 from .too_few import Known, values_of
 
 ONLY = re.compile(r" have only the .* with (.+)\.$")

@@ -13,12 +13,15 @@ from functools import cached_property
 from itertools import pairwise
 from math import prod
 
-from ...course.cuda_pieces import Function, Piece, Variable
-from ...course.cuda_text import CudaText, read
-from ...course.cuda_values import tunables
 from ...course.declare import Kernel, Launch, Puzzle
 from ...course.parameters import Scalar
 from ...course.stubs import stub_text
+from ...cuda.evaluate import computed
+from ...cuda.follow import value_of
+from ...cuda.parts import reached, shown, sign_of
+from ...cuda.pieces import Function, Piece, Variable
+from ...cuda.text import CudaText, read
+from ...cuda.values import tunables
 from ...devices.launching import triple
 from ..compare import either
 from ..differences import with_parameters_of
@@ -26,12 +29,10 @@ from .array_steps import other_rows, wrong_steps
 from .block_slips import block_slips
 from .counted_axes import steps_of_other_axes
 from .digits import mixed_digits
-from .expression_values import computed
-from .findings import Slip, reached, shown, sign_of
+from .findings import Slip
 from .guarded_axes import wrong_guards
 from .launch_axes import idle_axes, the_same, unused_axes
 from .near_solution import differences
-from .noting import value_of
 from .outside_axis import varies
 from .remainders import dropped_remainders, masks, other_sizes
 from .rows_columns import Rows

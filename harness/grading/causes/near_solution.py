@@ -10,13 +10,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from ...course.cuda_pieces import Piece
-from ...course.cuda_text import CudaText
-from ...course.cuda_tree import LOOPS
+from ...cuda.evaluate import fingerprint
+from ...cuda.follow import value_of
+from ...cuda.parts import index_of, reached, shown, start_of
+from ...cuda.pieces import Piece
+from ...cuda.text import CudaText
+from ...cuda.tree import LOOPS
 from .array_steps import products
-from .expression_values import fingerprint
-from .findings import Slip, reached, shown, start_of
-from .noting import index_of, value_of
+from .findings import Slip
 from .same_values import (
     comparisons,
     ends_at_a_thread,

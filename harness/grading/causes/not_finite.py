@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...course.cuda_pieces import Piece
-from ...course.cuda_text import edited, read
-from ...course.cuda_types import FLOAT, kind_of
+from ...cuda.follow import names_in
+from ...cuda.parts import index_of, reached, shown, sign_of
+from ...cuda.pieces import Piece
+from ...cuda.text import edited, read
+from ...cuda.types import FLOAT, kind_of
 from ...errors import BackwarpError
-from .findings import reached, shown, sign_of
-from .noting import index_of, names_in
 
 MOST = 6  # values that are recorded
 MOST_PLACES = 3  # index integers recorded with them

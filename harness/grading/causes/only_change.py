@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...course.cuda_pieces import Piece
-from ...course.cuda_text import CudaText
+from ...cuda.parts import reached, shown
+from ...cuda.pieces import Piece
+from ...cuda.text import CudaText
 from ..differences import differences
-from .findings import Slip, reached, shown
+from .findings import Slip
 
 MOST = 24  # tokens of the place, in either text
 LONGEST = 90  # characters that are shown

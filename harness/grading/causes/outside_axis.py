@@ -6,14 +6,15 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 
-from ...course.cuda_pieces import Function, Piece
-from ...course.cuda_text import CudaText
+from ...cuda.evaluate import integer_of, plain, substituted
+from ...cuda.follow import addends_of, value_of
+from ...cuda.parts import sign_of
+from ...cuda.pieces import Function, Piece
+from ...cuda.text import CudaText
 from ...errors import KernelFault
 from ..sentences import ENDS
 from .array_steps import products
-from .expression_values import integer_of, plain, substituted
-from .findings import sign_of
-from .noting import Probe, addends_of, value_of
+from .noting import Probe
 
 Scale = tuple[str, ...]
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...course.cuda_pieces import Function, Variable
-from ...course.cuda_values import Tunables
 from ...course.declare import Kernel
 from ...course.parameters import Scalar
+from ...cuda.evaluate import fingerprint
+from ...cuda.follow import is_set
+from ...cuda.parts import index_of, shown, sign_of
+from ...cuda.pieces import Function, Variable
+from ...cuda.values import Tunables
 from .array_steps import products
-from .expression_values import fingerprint
-from .findings import Slip, shown, sign_of
-from .noting import index_of, is_set
+from .findings import Slip
 from .run_functions import TYPES, result
 
 LEAST = 3  # cases that pass

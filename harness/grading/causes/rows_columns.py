@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...course.cuda_pieces import Function, Piece
 from ...course.declare import Kernel
 from ...course.parameters import Scalar
-from .findings import Slip, shown, sign_of
-from .noting import value_of
+from ...cuda.follow import value_of
+from ...cuda.parts import shown, sign_of
+from ...cuda.pieces import Function, Piece
+from .findings import Slip
 
 _PAIR = {"_h": "rows", "_w": "columns"}
 _OTHER = {"rows": "columns", "columns": "rows"}

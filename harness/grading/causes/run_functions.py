@@ -8,11 +8,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 
-from ...course.cuda_pieces import Piece, last_name
-from ...course.cuda_text import CudaText
-from ...course.cuda_values import OPERATORS
-from .findings import sign_of
-from .noting import value_of
+from ...cuda.follow import value_of
+from ...cuda.parts import sign_of
+from ...cuda.pieces import Piece, last_name
+from ...cuda.text import CudaText
+from ...cuda.values import OPERATORS
 
 MOST_STEPS = 5000
 DEEPEST = 8  # calls in one another

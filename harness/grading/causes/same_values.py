@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...course.cuda_pieces import Piece
+from ...cuda.evaluate import fingerprint
+from ...cuda.follow import value_of
+from ...cuda.parts import shown, sign_of
+from ...cuda.pieces import Piece
 from .array_steps import products
 from .block_slips import is_the_same
-from .expression_values import fingerprint
-from .findings import Slip, shown, sign_of
-from .noting import value_of
+from .findings import Slip
 
 
 def lost_limits(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from ...course.cuda_text import read
 from ...course.declare import Kernel
 from ...course.parameters import Array
+from ...cuda.text import read
 from ...devices.launching import triple
 from ..compare import either, right_outputs
 from ..runs import Setup, Trial, place

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...course.cuda_pieces import Function, Piece, Variable
-from ...course.cuda_text import read
-from ...course.cuda_tree import LOOPS
-from ...course.cuda_types import FLOAT, INTEGER, kind_of, of_type
-from .findings import Slip, reached, shown, sign_of
-from .noting import index_of
+from ...cuda.parts import index_of, reached, shown, sign_of
+from ...cuda.pieces import Function, Piece, Variable
+from ...cuda.text import read
+from ...cuda.tree import LOOPS
+from ...cuda.types import FLOAT, INTEGER, kind_of, of_type
+from .findings import Slip
 from .turn_slips import TURN_DETECTORS, uses
 
 COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")

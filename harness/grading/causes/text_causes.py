@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...course.cuda_text import read
 from ...course.declare import Kernel, Puzzle
+from ...cuda.text import read
 from .misuses import misuses
 from .only_change import only_change
 from .slips import slips

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ...course.cuda_pieces import Function, Piece
+from ...cuda.follow import value_of
+from ...cuda.parts import all_indices, counter, index_of, shown, start_of
+from ...cuda.pieces import Function, Piece
 from .block_slips import expanded, shared_accesses
-from .findings import Slip, counter, shown, start_of
-from .noting import all_indices, index_of, value_of
+from .findings import Slip
 
 TURNED = "change places between the two"
 SIDES = ("row", "column")

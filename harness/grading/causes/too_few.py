@@ -6,14 +6,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...course.cuda_pieces import Function, Piece, Variable
-from ...course.cuda_values import tunables
 from ...course.declare import Kernel, Launch
 from ...course.parameters import Array, Scalar
+from ...cuda.evaluate import computed
+from ...cuda.parts import index_of, shown, sign_of
+from ...cuda.pieces import Function, Piece, Variable
+from ...cuda.values import tunables
 from ...devices.launching import triple
-from .expression_values import computed
-from .findings import Slip, shown, sign_of
-from .noting import index_of
+from .findings import Slip
 
 NO_THREAD = "so no thread does"
 TURNED = {"<": "<", ">=": "<", ">": ">", "<=": ">"}  # `i >= n` asks what `i < n` asks

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...course.cuda_pieces import Function, Piece, Variable
-from ...course.cuda_tree import LOOPS
-from ...course.cuda_types import FLOAT, INTEGER, of_type
-from ...course.cuda_values import Values
-from .findings import Slip, counter, shown, sign_of
-from .noting import index_of, meant, pointer_values
+from ...cuda.follow import meant, pointer_values
+from ...cuda.parts import counter, index_of, shown, sign_of
+from ...cuda.pieces import Function, Piece, Variable
+from ...cuda.tree import LOOPS
+from ...cuda.types import FLOAT, INTEGER, of_type
+from ...cuda.values import Values
+from .findings import Slip
 
 LIMITS = {"INFINITY", "FLT_MAX", "FLT_MIN", "DBL_MAX", "INT_MIN", "INT_MAX", "HUGE_VALF"}
 LARGER = ("max", "fmax", "fmaxf")

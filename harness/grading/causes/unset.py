@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...course.cuda_text import read
-from ...course.cuda_tree import LOOPS
+from ...course.array_names import name_in_file
 from ...course.declare import Kernel, Launch
+from ...cuda.accesses import access_at
+from ...cuda.text import read
+from ...cuda.tree import LOOPS
 from ...devices.launching import triple
 from ...errors import KernelFault
 from ..compare import untouched
 from ..sentences import nth_line
-from .accesses import access_at, name_in_file
 
 if TYPE_CHECKING:
     from .naming import Observation

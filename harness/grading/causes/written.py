@@ -8,15 +8,15 @@ from math import prod
 
 import numpy as np
 
-from ...course.cuda_values import tunables
 from ...course.declare import Puzzle
+from ...cuda.accesses import is_divided
+from ...cuda.values import tunables
 from ...devices.virtual.run.trace import Steps
 from ...devices.virtual.runtime.abi import INFO_SHARED, INFO_WRITE
 from ...errors import KernelFault
 from ..compare import either
 from ..race_timeline import linear, recorded
 from ..runs import Outcome, Setup
-from .accesses import is_divided
 from .only_store import only_store
 from .summed import MOST_STEPS
 

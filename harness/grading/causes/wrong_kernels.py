@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...course.cuda_values import Tunables, tunables
 from ...course.declare import Kernel, Puzzle
 from ...course.mistakes import Mistake, together, without_kernels
+from ...cuda.values import Tunables, tunables
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
 from ..compare import Expected, untouched
 from ..runs import LaunchResult, Outcome, Pace, Setup, Trial, run_once

@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from ...course.cuda_pieces import Piece
-from ...course.cuda_text import read
+from ...cuda.follow import value_of
+from ...cuda.parts import all_indices, sign_of
+from ...cuda.pieces import Piece
+from ...cuda.text import read
 from ..causes.block_slips import is_the_same, row_length, shared_accesses, worth_of
-from ..causes.findings import sign_of
-from ..causes.noting import all_indices, value_of
 from .edits import Edit
 
 SAYS = "a place in memory"

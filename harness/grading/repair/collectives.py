@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from ...course.cuda_pieces import Function, Piece
-from ...course.cuda_text import read
-from ...course.cuda_values import Values
+from ...cuda.pieces import Function, Piece
+from ...cuda.text import read
+from ...cuda.values import Values
 from .edits import Edit
 
 ALL_LANES = 0xFFFFFFFF

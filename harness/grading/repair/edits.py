@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from os.path import commonprefix
 
-from ...course.cuda_pieces import Piece
+from ...cuda.pieces import Piece
 
 #: binary operators from the loosest to the tightest
 _LEVELS = ("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from ...course.cuda_pieces import Piece, Variable
+from ...cuda.pieces import Piece, Variable
 from .collectives import SHUFFLES
 from .edits import (
     ASSIGN,

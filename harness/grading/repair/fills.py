@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...course.cuda_pieces import Function, Piece, Variable
+from ...cuda.pieces import Function, Piece, Variable
 from .edits import Edit
 
 _NAMES = ("i", "j", "n", "e", "place")  # of the loop's own index

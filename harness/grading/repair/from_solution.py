@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import combinations, groupby
 
-from ...course.cuda_text import CudaText, read
+from ...cuda.text import CudaText, read
 from ..differences import Difference, differences
 from .edits import Edit
 from .repair import Repair

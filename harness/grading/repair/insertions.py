@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
-from ...course.cuda_pieces import Piece, Variable
+from ...cuda.kinds import kind_of
+from ...cuda.pieces import Piece, Variable
 from .directions import turned
 from .edits import CHOSEN, ONWARDS, Edit, Operation
-from .kinds import kind_of
 from .pool import Entries, are_named_alike
 from .sites import Choice
 from .support import asked

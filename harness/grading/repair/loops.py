@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...course.cuda_pieces import Piece
+from ...cuda.pieces import Piece
 from .edits import BINARY, INTEGER, PACE, RELATION
 from .pool import GLOBAL, GRID, Entry
 from .sites import ROUNDED_UP, Choice, Site

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ...course.cuda_pieces import Piece, Variable
+from ...cuda.kinds import kind_of_type
+from ...cuda.pieces import Piece, Variable
 from .edits import EXCHANGE, MOVED, TURNED, ZEROED, Edit, Operation
-from .kinds import kind_of_type
 from .sites import Choice
 from .support import asked
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from itertools import combinations, pairwise
 
-from ...course.cuda_pieces import Function, Piece, Variable
-from ...course.cuda_text import read
+from ...cuda.kinds import kind_of
+from ...cuda.pieces import Function, Piece, Variable
+from ...cuda.text import read
 from .directions import are_counterparts
-from .kinds import kind_of
 
 _HEADS = ("if_statement", "for_statement", "while_statement")
 

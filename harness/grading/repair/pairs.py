@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, takewhile
 from os.path import commonprefix
 
-from ...course.cuda_pieces import Piece
+from ...cuda.pieces import Piece
 from .directions import are_counterparts, of_one_direction
 from .edits import ASSIGN, BINARY, ELSE_ZERO, EXCHANGE, FLOAT_BINARY, RELATION
 from .loops import heads, part_of_range, shared_out, strided, walked

@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ...course.cuda_pieces import Function, Piece, Variable
-from ...course.cuda_text import CudaText
 from ...course.parameters import Array
+from ...cuda.kinds import BUILTINS, Kinds, is_pointer, kind_of, kind_of_type
+from ...cuda.pieces import Function, Piece, Variable
+from ...cuda.text import CudaText
 from . import terms
 from .directions import turned
-from .kinds import BUILTINS, Kinds, is_pointer, kind_of, kind_of_type
 
 WARP = 32
 #: the number of a thread, and how many there are

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property, partial
 from itertools import permutations, product
 
-from ...course.cuda_pieces import Piece, Variable
+from ...cuda.pieces import Piece, Variable
 from .directions import are_akin, are_counterparts, of_one_direction
 from .edits import BEFORE, CONDITION, DIFFERENCE, IF_GIVEN, INTEGER, ROUNDED_UP, STORE, Operation
 from .pool import FAR_FETCHED, UNUSED, Entries, Entry, are_named_alike, numbers_near

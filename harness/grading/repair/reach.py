@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from ...course.cuda_text import read
+from ...cuda.text import read
 
 
 def is_one_place(source: str, kernels: Collection[str]) -> bool:

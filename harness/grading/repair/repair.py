@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ...course.cuda_text import read
+from ...cuda.text import read
 from ..sentences import nth_line
 from .edits import Edit
 from .places import Place, places

@@ -19,9 +19,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ...course.cuda_pieces import Function, Piece
-from ...course.cuda_text import CudaText, read
 from ...course.parameters import Array
+from ...cuda.pieces import Function, Piece
+from ...cuda.text import CudaText, read
 from .pool import Entries
 from .sites import MOST_TOGETHER, Choice, Site
 from .statements import Writer

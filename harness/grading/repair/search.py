@@ -14,9 +14,9 @@ from itertools import chain, islice, pairwise, zip_longest
 from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
-from ...course.cuda_text import read
-from ...course.cuda_values import tunables
 from ...course.declare import Case, Kernel, Puzzle
+from ...cuda.text import read
+from ...cuda.values import tunables
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
 from .. import gates, grade
 from ..derived import whole

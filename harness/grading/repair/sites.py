@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
-from ...course.cuda_pieces import Piece, Variable
+from ...cuda.pieces import Piece, Variable
 from .edits import BARRIERS, BEFORE, CHOSEN, CONDITION, FLOAT, GUARD, INTEGER, Edit, Operation, replaced
 from .pool import UNUSED, Entries
 from .ranks import SIGNS, Ranks

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
 
-from ...course.cuda_pieces import Function, Piece, Variable
 from ...course.parameters import Array
+from ...cuda.kinds import kind_of
+from ...cuda.pieces import Function, Piece, Variable
 from .edits import (
     ADDED,
     ASSIGN,
@@ -26,7 +27,6 @@ from .edits import (
 )
 from .expressions import Expressions
 from .insertions import Insertions
-from .kinds import kind_of
 from .moves import Moves
 from .neighbours import as_soon_as_known, may_be_exchanged, parameters_exchanged
 from .pool import Entries, Pool

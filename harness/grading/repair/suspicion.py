@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from ...course.cuda_pieces import Piece
-from ...course.cuda_text import read
+from ...cuda.pieces import Piece
+from ...cuda.text import read
 from ..verdict import Verdict
 from .directions import are_counterparts
 from .neighbours import fillers, setters, users

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cache
 from itertools import permutations
 
-from ...course.cuda_pieces import Function, Piece
-from ...course.cuda_text import read
 from ...course.parameters import Array
+from ...cuda.pieces import Function, Piece
+from ...cuda.text import read
 from .directions import turned
 
 SIGNS = {"+": -1, "-": -2, "*": -3, "/": -4, "%": -5}

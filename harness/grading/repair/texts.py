@@ -10,12 +10,12 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 
-from ...course.cuda_pieces import Function, Piece, Variable
-from ...course.cuda_text import CudaText, read
+from ...cuda.kinds import kind_of, kind_of_type
+from ...cuda.pieces import Function, Piece, Variable
+from ...cuda.text import CudaText, read
 from .edits import Edit
 from .fills import loops_that_fill
 from .halves import as_floats
-from .kinds import kind_of, kind_of_type
 from .pool import Pool
 
 SHORTEST = 20  # characters of a statement that is a slip if it occurs twice

@@ -13,14 +13,14 @@ from itertools import islice, repeat
 
 import numpy as np
 
-from ...course.cuda_text import read
-from ...course.cuda_values import tunables
 from ...course.declare import Case, Kernel, Puzzle, Scalar
+from ...course.least_work import flops
 from ...course.parameters import Array
+from ...cuda.text import read
+from ...cuda.values import tunables
 from ...devices.virtual.run.workers import available_cores
 from ...devices.virtual.variants import FAULTS, RIGHT, Wanted
 from ...errors import CompileError, CourseError
-from ...measure.shapes import flops
 from ..runs import Outcome, Pace, Setup, Trial, in_order, place, scalar
 from ..verdict import FAILED, Verdict
 from .schemata import Schemata, rows

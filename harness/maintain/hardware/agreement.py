@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...course.checkout import seed_of
-from ...course.cuda_values import tunables
 from ...course.declare import Puzzle
+from ...cuda.values import tunables
 from ...devices import open_device
 from ...devices.virtual.explain.metrics import METRICS
 from ...grading.grade import prepare

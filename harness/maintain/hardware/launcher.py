@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...course.checkout import seed_of
-from ...course.cuda_values import tunables
 from ...course.declare import Case, Kernel, Puzzle, Scalar
+from ...cuda.values import tunables
 from ...devices.gpu.worker import Context
 from ...devices.launching import constant_bytes, triple
 from ...devices.nvrtc.compiler import compile_ptx

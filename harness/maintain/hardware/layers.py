@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...course import least_work
 from ...course.checkout import Course
 from ...course.declare import Kernel, Puzzle
 from ...errors import CourseError
@@ -45,7 +46,7 @@ def kernels(course: Course, layer: str, direction: str) -> list[tuple[Puzzle, Ke
 
 def can_do(puzzle: Puzzle, kernel: Kernel, text: str) -> bool:
     """Whether the kernel is an ordinary convolution that accepts these sizes."""
-    if shapes.transposed(kernel) or not {"C_in", "C_out"} <= {p.name for p in kernel.params}:
+    if least_work.transposed(kernel) or not {"C_in", "C_out"} <= {p.name for p in kernel.params}:
         return False
     try:
         shape = shapes.shape_of(puzzle, text)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...course import least_work
 from ...course.checkout import Course, open_course, seed_of
 from ...course.declare import Puzzle
 from ...devices.gpu.device import GPU
@@ -135,7 +136,7 @@ def layer(item: str) -> Iterator[dict]:
     puzzle, kernel = found[0]
     dims = puzzle.full_dims(bench.shapes.shape_of(puzzle, shape).case)
     job = baseline.job_of(kernel, dims)
-    work = {"flop": bench.shapes.flops(kernel, dims), "least_bytes": bench.shapes.least_bytes(kernel, dims)}
+    work = {"flop": least_work.flops(kernel, dims), "least_bytes": least_work.least_bytes(kernel, dims)}
     library = baseline.measure({**job, "repeat": bench.BenchOptions.repeat})
     library["rows"] = spreads(library.get("rows", []))
     yield {

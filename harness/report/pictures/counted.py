@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from harness.course.cuda_text import edited, read
-from harness.course.cuda_values import tunables
 from harness.course.declare import Kernel, Launch, Puzzle
 from harness.course.inputs import make_inputs
+from harness.cuda.text import edited, read
+from harness.cuda.values import tunables
 from harness.devices import confined_device
 from harness.devices.virtual.explain.metrics import Request
 from harness.errors import CourseError, KernelFault

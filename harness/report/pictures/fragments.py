@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from harness.course.cuda_text import edited, read
 from harness.course.declare import Kernel, Puzzle
 from harness.course.inputs import derive_seed
+from harness.cuda.text import edited, read
 from harness.errors import CourseError
 
 from .canvas import WIDTH, of_case

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from harness.course.cuda_values import tunables
 from harness.course.declare import Puzzle
+from harness.cuda.values import tunables
 from harness.devices.virtual.explain.metrics import SECTOR
 
 from .canvas import of_case

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.course.cuda_text import read
-from harness.course.cuda_values import tunables
 from harness.course.declare import Case, Kernel, Launch, Puzzle
 from harness.course.inputs import make_inputs
+from harness.cuda.text import read
+from harness.cuda.values import tunables
 from harness.errors import CourseError, KernelFault
 from harness.grading.compare import same_bits
 from harness.grading.sentences import ENDS

@@ -14,9 +14,9 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.figure import Figure
 
-from harness.course.cuda_values import tunables
 from harness.course.declare import Case, Kernel, Puzzle
 from harness.course.inputs import make_inputs
+from harness.cuda.values import tunables
 from harness.errors import CompileError, CourseError
 
 from .canvas import COLOURS, FAINT, IDLE, INK, LARGEST, LEFT, LETTER, WIDTH, Pen, in_cells

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...course.cuda_values import tunables
 from ...course.declare import Puzzle
+from ...cuda.values import tunables
 from .canvas import of_case
 from .counted import CountedRun, counted_run, small_tiles
 from .panels import LINE, Panel, blank, draw

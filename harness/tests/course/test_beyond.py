@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from harness.course import cuda_tree
+from harness.cuda import tree as cuda_tree
 from harness.devices.nvrtc.ptxas import Resources, occupancy
 from harness.devices.virtual.explain.metrics import METRICS
 from harness.lenet.checks import this_course

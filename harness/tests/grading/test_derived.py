@@ -9,7 +9,7 @@ import pytest
 
 import harness
 from harness.course.checkout import Course
-from harness.course.cuda_values import tunables
+from harness.cuda.values import tunables
 from harness.grading.derived import LONG, MOST_ELEMENTS, Axes, whole
 from harness.grading.grade import Options, grade_file
 from harness.maintain.check_cases import SMALL

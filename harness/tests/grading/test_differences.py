@@ -1,6 +1,6 @@
 """Where two texts differ: variables are matched by their use."""
 
-from harness.course.cuda_text import read
+from harness.cuda.text import read
 from harness.grading.differences import differences, named_alike, with_parameters_of
 
 RIGHT = read("""

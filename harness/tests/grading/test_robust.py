@@ -10,10 +10,10 @@ import pytest
 import harness
 from harness import cli
 from harness.course.checkout import Course
-from harness.course.cuda_text import read
+from harness.cuda.accesses import access_at
+from harness.cuda.text import read
 from harness.devices.virtual.compile import build
 from harness.grading import runs
-from harness.grading.causes.accesses import access_at
 from harness.grading.causes.outside_axis import varies
 from harness.grading.causes.text_causes import causes
 from harness.grading.grade import Options, grade_file

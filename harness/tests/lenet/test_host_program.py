@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness.course import cuda_tree
+from harness.cuda import tree as cuda_tree
 from harness.devices.nvrtc.compiler import compile_ptx
 from harness.lenet import data, host_program
 from harness.lenet.checks import this_course

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from harness import cli
+from harness.course import least_work
 from harness.course.checkout import load_puzzle, open_course, read_source
-from harness.course.cuda_values import tunables
 from harness.course.declare import Array
+from harness.cuda.values import tunables
 from harness.devices.gpu.device import GPU
 from harness.devices.virtual.run.workers import spread_order
 from harness.errors import CourseError
@@ -120,7 +121,7 @@ def test_every_puzzle_has_a_big_case_or_says_why_not():
             continue
         case = shapes.shape_of(puzzle).case
         full = puzzle.full_dims(case)
-        moved = [shapes.least_bytes(kernel, full) for kernel in puzzle.kernels]
+        moved = [least_work.least_bytes(kernel, full) for kernel in puzzle.kernels]
         assert not puzzle.bench or max(moved) > 10e6, f"{puzzle.id} is small"
         t = tunables(read_source(puzzle.solution_path))
         assert all(kernel.launch(full, t).grid for kernel in puzzle.kernels)
@@ -129,7 +130,7 @@ def test_every_puzzle_has_a_big_case_or_says_why_not():
 def test_operations_are_those_of_the_formula():
     def found(number, name, text):
         puzzle = COURSE.load(number)
-        return shapes.flops(puzzle.kernel(name), puzzle.full_dims(shapes.shape_of(puzzle, text).case))
+        return least_work.flops(puzzle.kernel(name), puzzle.full_dims(shapes.shape_of(puzzle, text).case))
 
     layer = 2 * 128 * 128 * 256 * 9 * 36 * 36
     assert found("13", "conv2d_forward", LAYER) == found("13", "conv2d_backward_input", LAYER) == layer
@@ -229,7 +230,7 @@ def test_arrays_without_room_are_refused_with_the_batch_that_goes(counting):
     most = int(str(refused.value).rpartition("=")[2])
     puzzle, room = COURSE.load("32"), counting().room // 2
     cases = (shapes.shape_of(puzzle, text.format(n)).case for n in (most, most + 1))
-    taken = [shapes.array_bytes(puzzle.kernels[0], puzzle.full_dims(case)) for case in cases]
+    taken = [least_work.array_bytes(puzzle.kernels[0], puzzle.full_dims(case)) for case in cases]
     assert taken[0] <= room < taken[1]
 
 
@@ -338,7 +339,7 @@ def test_what_a_library_is_asked_to_do():
         for kernel in puzzle.kernels:
             takes = {p.name for p in kernel.params if not isinstance(p, Array)}
             job = baseline.job_of(kernel, full)
-            if puzzle.number < "33" and shapes.flops(kernel, full):
+            if puzzle.number < "33" and least_work.flops(kernel, full):
                 assert job, f"{puzzle.id} {kernel.name}"
             if job and job["operation"] != "matmul":
                 assert {"C_in", "C_out"} <= takes and len(job["stride"]) == len(job["input"]) - 2

@@ -25,8 +25,8 @@ import click
 import numpy as np
 
 from harness.course.checkout import open_course
-from harness.course.cuda_values import tunables
 from harness.course.inputs import make_inputs
+from harness.cuda.values import tunables
 from harness.devices.child import Child
 from harness.devices.nvrtc.compiler import compile_ptx
 from harness.devices.virtual.compile import build

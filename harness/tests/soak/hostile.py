@@ -21,8 +21,8 @@ from random import Random
 import click
 import llvmlite.binding as llvm
 
-from harness.course.cuda_text import read
-from harness.course.cuda_values import tunables
+from harness.cuda.text import read
+from harness.cuda.values import tunables
 from harness.devices.child import Child, attach, serve
 from harness.devices.nvrtc import compiler as nvrtc
 from harness.devices.virtual.compile import build, pipeline

@@ -19,7 +19,7 @@ import click
 import numpy as np
 
 from harness.course.checkout import open_course
-from harness.course.cuda_values import tunables
+from harness.cuda.values import tunables
 from harness.devices.virtual.device import VirtualGPU
 from harness.errors import BackwarpError, CompileError, KernelFault
 from harness.grading.runs import Outcome, Pace, Setup, Trial, run_once

@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 import re
 
-from ....course.cuda_pieces import Variable
-from ....course.cuda_text import CudaText, read
-from ....course.cuda_values import Values
+from ....cuda.pieces import Variable
+from ....cuda.text import CudaText, read
+from ....cuda.values import Values
 from ...nvrtc.symbols import symbol_names, template_arguments
 
 Shape = tuple[int, ...]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ....course.cuda_pieces import Piece
-from ....course.cuda_text import CudaText
+from ....cuda.pieces import Piece
+from ....cuda.text import CudaText
 from ..run.arena import Owner
 
 if TYPE_CHECKING:

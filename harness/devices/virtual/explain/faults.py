@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ....course.cuda_text import read
+from ....cuda.text import read
 from ....errors import KernelFault, Place
 from ...nvrtc.symbols import demangle
 from ..analyse.influence import Influence

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ....course.cuda_text import read
+from ....cuda.text import read
 from ....errors import Place
 from ..analyse.paths import Paths, is_barrier
 from ..runtime.abi import INFO_ATOMIC, INFO_VOLATILE, SCOPE_SHIFT, SCOPES

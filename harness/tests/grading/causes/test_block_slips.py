@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.course.cuda_text import read
 from harness.course.declare import In, Int, Kernel, Launch, Out
+from harness.cuda.text import read
 from harness.errors import KernelFault, Place
 from harness.grading.causes.block_slips import block_slips, same_slot, stores_meet, takes_what_changes
 

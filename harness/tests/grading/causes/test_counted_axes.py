@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.course.cuda_text import read
+from harness.cuda.text import read
 from harness.grading.causes.counted_axes import steps_of_other_axes
 from harness.tests.grading.causes.test_misuses import COURSE
 

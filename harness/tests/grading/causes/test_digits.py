@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.course.cuda_text import read
+from harness.cuda.text import read
 from harness.grading.causes.digits import mixed_digits
 
 FIT = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.course.checkout import Course
-from harness.course.cuda_text import read
+from harness.cuda.text import read
 from harness.devices.virtual.explain.wording import ONE_THREAD
 from harness.errors import KernelFault
 from harness.grading import grade

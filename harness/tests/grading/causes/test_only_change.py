@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.course.cuda_text import read
+from harness.cuda.text import read
 from harness.grading.causes.only_change import only_change
 
 RIGHT = """constexpr int WIDTH = 4;

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.course.cuda_text import read
 from harness.course.declare import In, Int, Kernel, Launch, Out
+from harness.cuda.text import read
 from harness.grading.causes.remainders import dropped_remainders, masks, other_sizes
 
 KERNEL = Kernel(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.course.cuda_text import read
+from harness.cuda.text import read
 from harness.grading.causes.tile_slips import turned_tiles
 
 TEXT = """constexpr int TILE = 16;

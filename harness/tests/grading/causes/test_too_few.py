@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.course.checkout import Course
-from harness.course.cuda_text import read
 from harness.course.declare import Int, Kernel, Launch, Out
+from harness.cuda.text import read
 from harness.grading.causes.too_few import (
     split_grids,
     too_few_in_a_block,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.course.cuda_text import read
+from harness.cuda.text import read
 from harness.grading.repair.fills import loops_that_fill
 from harness.grading.repair.repair import Repair
 from harness.tests.devices.virtual.launches import K

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from harness.course.cuda_text import read
+from harness.cuda.text import read
 from harness.devices.virtual.variants import FAULTS, RIGHT, WRONG, Wanted
 from harness.grading.repair.directions import are_akin, are_counterparts, of_one_direction, turned
 from harness.grading.repair.edits import ATOMIC, BINARY, FLOAT, INTEGER, Edit, filled, joined, replaced

@@ -1,7 +1,7 @@
 """Terms: the sums and products in the text, the places of elements, and how they are computed."""
 
-from harness.course.cuda_text import read
 from harness.course.parameters import In
+from harness.cuda.text import read
 from harness.grading.repair.terms import (
     coordinates,
     elsewhere,

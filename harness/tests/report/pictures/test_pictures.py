@@ -10,8 +10,8 @@ import pytest
 from matplotlib.colors import to_rgba
 
 from harness.course.checkout import open_course
-from harness.course.cuda_values import tunables
 from harness.course.inputs import make_inputs
+from harness.cuda.values import tunables
 from harness.devices import open_device
 from harness.errors import CourseError
 from harness.report.pictures import impulse, timeline

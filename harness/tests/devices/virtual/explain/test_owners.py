@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from harness.course.cuda_text import CudaText
+from harness.cuda.text import CudaText
 from harness.devices.nvrtc.compiler import compile_ptx
 from harness.devices.virtual.analyse import debuginfo
 from harness.devices.virtual.analyse.pointers import WHOLE, Likely, Origin

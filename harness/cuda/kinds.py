@@ -6,9 +6,9 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ...course.cuda_pieces import Piece, Variable
-from ...course.cuda_text import CudaText
-from ...course.cuda_values import Values
+from .pieces import Piece, Variable
+from .text import CudaText
+from .values import Values
 
 if TYPE_CHECKING:
     from tree_sitter import Node

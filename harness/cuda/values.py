@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
 
 from ..errors import CourseError
-from .cuda_pieces import Macro, Piece, Variable
-from .cuda_text import CudaText, read
+from .pieces import Macro, Piece, Variable
+from .text import CudaText, read
 
 _TYPES_OF_SIZE = {
     1: "char int8_t uint8_t bool byte",

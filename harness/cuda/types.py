@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from .cuda_pieces import Piece, Variable, remembered
-from .cuda_text import CudaText
-from .cuda_values import SIZES
+from .pieces import Piece, Variable, remembered
+from .text import CudaText
+from .values import SIZES
 
 FLOAT, INTEGER = "float", "integer"
 _FLOATS = set("float double half __half __nv_bfloat16 float2 float4 double2 half2 __half2".split())

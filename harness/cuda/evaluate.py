@@ -6,12 +6,11 @@ import random
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from ...course.cuda_pieces import Piece, remembered
-from ...course.cuda_text import CudaText
-from ...course.cuda_values import OPERATORS, Values
-from .findings import sign_of
-from .noting import index_of, value_of
-from .own_functions import Passed, returned
+from .follow import Passed, returned, value_of
+from .parts import index_of, sign_of
+from .pieces import Piece, remembered
+from .text import CudaText
+from .values import OPERATORS, Values
 
 SIGNS = {sign: OPERATORS[sign] for sign in "+ - * / % < > <= >= == != & && ||".split()}
 SIGNS[">>"] = lambda a, b: a >> b if 0 <= b < 64 else 0

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.course import cuda_tree
-from harness.course.cuda_pieces import Piece
-from harness.course.cuda_text import CudaText, edited, read
-from harness.course.cuda_tree import LOOPS
-from harness.course.cuda_values import Values, tunables
-from harness.devices.nvrtc.includes import MAX_SOURCE
+from harness.cuda import tree as cuda_tree
+from harness.cuda.pieces import Piece
+from harness.cuda.text import CudaText, edited, read
+from harness.cuda.tree import LOOPS, MAX_SOURCE
+from harness.cuda.values import Values, tunables
 
 ROOT = Path(__file__).resolve().parents[3]
 SOLUTIONS = sorted(ROOT.glob("solutions/*/kernel.cu"))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.course.cuda_text import CudaText
-from harness.course.cuda_values import Values, tunables
+from harness.cuda.text import CudaText
+from harness.cuda.values import Values, tunables
 from harness.errors import CourseError
 
 

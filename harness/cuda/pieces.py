@@ -1,6 +1,6 @@
 """The parts of a CUDA C++ file: pieces of its text, and the variables, functions and macros it declares.
 
-`cuda_text.py` finds them. A place is a character index from 0; lines and columns count from 1.
+`text.py` finds them. A place is a character index from 0; lines and columns count from 1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..once import once
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from .cuda_text import CudaText
+    from .text import CudaText
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from harness.course.cuda_text import read
+from harness.course.array_names import name_in_file
 from harness.course.declare import In, Int, Kernel, Launch, Out
+from harness.cuda.accesses import access_at
+from harness.cuda.follow import names_in
+from harness.cuda.text import read
 from harness.errors import KernelFault
-from harness.grading.causes.accesses import access_at, name_in_file
-from harness.grading.causes.noting import names_in
 from harness.grading.causes.outside_axis import varies
 from harness.grading.sentences import fault
 

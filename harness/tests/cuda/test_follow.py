@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.course.cuda_text import read
+from harness.cuda.evaluate import computed, fingerprint
+from harness.cuda.text import read
 from harness.grading.causes.array_steps import products
-from harness.grading.causes.expression_values import computed, fingerprint
 
 TEXT = """__device__ int at(int c, int h, int w, int H, int W) {{ return (c * H + h) * W + w; }}
 __device__ int twice(int n) {{ int m = 2 * n; return m; }}

@@ -1,4 +1,4 @@
-"""Tree-sitter's tree of a CUDA C++ file: parsing, and walking the nodes. `cuda_text.py` interprets it.
+"""Tree-sitter's tree of a CUDA C++ file: parsing, and walking the nodes. `text.py` interprets it.
 
 The grammar accepts any text: what is not C++ becomes ERROR nodes, and the rest is still parsed. Macros are
 not expanded, and both branches of an `#if` are read, except for `#if 0`. Walks are iterative, since a tree
@@ -15,11 +15,10 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..devices.nvrtc.includes import MAX_SOURCE
-
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
 
+MAX_SOURCE = 256 << 10  # characters of a kernel file; the course's have about 2000
 LOOPS = ("for_statement", "for_range_loop", "while_statement", "do_statement")
 FUNCTIONS = ("function_definition", "lambda_expression")
 #: nodes that limit the scope of names declared in them

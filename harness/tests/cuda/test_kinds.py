@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.course.cuda_text import read
-from harness.grading.repair.kinds import Kinds
+from harness.cuda.kinds import Kinds
+from harness.cuda.text import read
 from harness.grading.repair.pool import Pool
 from harness.grading.repair.schemata import Schemata
 from harness.tests.devices.virtual.launches import K

@@ -1,7 +1,7 @@
 """The text of a CUDA C++ file, parsed: functions, variables, statements and names, each with its place.
 
-`read(text)` accepts any text and finds what it can understand (see `cuda_tree.py` and `cuda_pieces.py`). A
-place is a character index from 0; lines and columns count from 1. `cuda_values.py` evaluates integers and
+`read(text)` accepts any text and finds what it can understand (see `tree.py` and `pieces.py`). A
+place is a character index from 0; lines and columns count from 1. `values.py` evaluates integers and
 extents.
 """
 
@@ -13,9 +13,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from ..once import once
-from . import cuda_tree
-from .cuda_pieces import Function, Macro, Piece, Variable, last_name
-from .cuda_tree import LOOPS, first_of
+from . import tree
+from .pieces import Function, Macro, Piece, Variable, last_name
+from .tree import LOOPS, first_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -58,7 +58,7 @@ class CudaText:
 
     def __init__(self, text: str):
         self.text, self.lines = text, text.split("\n")
-        self.root = cuda_tree.parse(text)
+        self.root = tree.parse(text)
         self._pieces: dict[int, Piece] = {}  # by node id
         self.answers: dict[tuple, object] = {}  # cached answers, see `remembered`
 
@@ -82,15 +82,15 @@ class CudaText:
         return self._pieces[node.id]
 
     @once
-    def _index(self) -> cuda_tree.Index:
-        return cuda_tree.Index(self.root)
+    def _index(self) -> tree.Index:
+        return tree.Index(self.root)
 
     # -- what there is ------------------------------------------------------------------------------------
 
     @once
     def functions(self) -> tuple[Function, ...]:
         found, wholes = [], {}
-        for n in cuda_tree.walk(self.root):
+        for n in tree.walk(self.root):
             whole = wholes.get(n.id, n)
             if n.type in ("template_declaration", "linkage_specification"):
                 wholes |= {child.id: whole for child in n.named_children if child.type != "declaration_list"}
@@ -111,11 +111,11 @@ class CudaText:
     @once
     def variables(self) -> tuple[Variable, ...]:
         """All declared variables, including parameters, members and enumerators."""
-        return tuple(v for n, scope in cuda_tree.walk_scopes(self.root) for v in self._declared(n, scope))
+        return tuple(v for n, scope in tree.walk_scopes(self.root) for v in self._declared(n, scope))
 
     @once
     def macros(self) -> tuple[Macro, ...]:
-        return tuple(Macro(*found) for found in cuda_tree.macros(self.root, self.text))
+        return tuple(Macro(*found) for found in tree.macros(self.root, self.text))
 
     @once
     def comments(self) -> tuple[Piece, ...]:
@@ -124,7 +124,7 @@ class CudaText:
     @once
     def tokens(self) -> tuple[Piece, ...]:
         """Words, punctuation and literals outside comments and directives."""
-        return tuple(self.piece(n) for n in cuda_tree.tokens(self.root))
+        return tuple(self.piece(n) for n in tree.tokens(self.root))
 
     # -- at a place ---------------------------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class CudaText:
         found: dict[int, tuple[int, int]] = {}
         for v in self.variables:
             size = deepest = 0
-            for n, depth in cuda_tree.walk_depths(v.value.node) if v.value else ():
+            for n, depth in tree.walk_depths(v.value.node) if v.value else ():
                 if n.type == "identifier":
                     known = self.variable_at(self._code(n), n.start_byte)
                     more, deeper = found.get(known.start, (0, 0)) if known else (0, 0)
@@ -326,5 +326,5 @@ def edited(text: str, edits: Iterable[tuple[Piece, str]]) -> str:
 def _parameter_name(parameter: Node) -> list[Node]:
     """The name of a parameter of a template: the last word before its default."""
     default = parameter.child_by_field_name("default_value") or parameter.child_by_field_name("default_type")
-    names = [n for n in cuda_tree.walk(parameter) if n.type in ("identifier", "type_identifier")]
+    names = [n for n in tree.walk(parameter) if n.type in ("identifier", "type_identifier")]
     return [n for n in names if not default or n.end_byte <= default.start_byte][-1:]
