@@ -1,4 +1,4 @@
-"""Verbs that run kernels for their results and figures: train, run, profile, bench."""
+"""Verbs that run kernels for their results and figures: train, run, profile, sweep, bench."""
 
 from __future__ import annotations
 
@@ -165,6 +165,56 @@ def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
     from ..report.profile import show_profile
 
     show_profile(found, metrics=metrics)
+
+
+class Values(click.ParamType):
+    """`BK=4,8,16`: a constant and the values to give it."""
+
+    name = "NAME=VALUE,..."
+
+    def convert(self, value, param, ctx) -> tuple[str, list[int]]:
+        name, _, listed = value.partition("=")
+        values = listed.split(",")
+        if not name.isidentifier() or not all(v.isdecimal() and len(v) < 6 and int(v) for v in values):
+            self.fail(f"{value} is not a constant with its values, such as BK=8,16", param, ctx)
+        return name, list(dict.fromkeys(map(int, values)))
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="ID")
+@click.argument("values", nargs=-1, required=True, type=Values(), metavar="NAME=VALUE,...")
+@solution_instead("Sweep")
+@file_instead("Sweep")
+@click.option(
+    "-o", "target", type=click.Path(path_type=Path), help="Also draw it: a .png, .svg or .pdf file."
+)
+@click.option("--json", "as_json", is_flag=True, help="All counts as JSON.")
+def sweep(puzzle_id, values, solution, path, target, as_json) -> None:
+    """Count your kernel with other values of its constants, as BK=8,16 TM=4,8: which keep all limits."""
+    if len(dict(values)) < len(values):
+        raise click.UsageError("each constant is named once, with all its values: BK=8,16")
+    course, _ = the_course()
+    puzzle = course.load(puzzle_id)
+    from ..measure.sweep import document
+    from ..measure.sweep import sweep as measure
+    from ..report.pictures.kinds import require_place, save
+    from ..report.sweep import picture, show_sweep
+    from ..report.ticker import Ticker
+
+    if target:
+        require_place(target, moving=False)
+    with Ticker() as tell:
+        rows = measure(puzzle, the_file(puzzle, path, solution), dict(values), tell)
+    if target:
+        save([picture(rows, puzzle.title)], target)
+    if as_json:
+        from ..report.json import text_of
+
+        write(text_of(document(puzzle, rows)), "-")
+    else:
+        show_sweep(rows)
+        if target:
+            print(target)
 
 
 @cli.command()

@@ -231,7 +231,7 @@ PUZZLE = Puzzle(
             "counted",
             dict(M=64, N=128, K=64),
             note="2 blocks, 8 pairs of tiles; this one is counted",
-            again=lambda pick: dict(M=64 * pick(2, 3), N=256, K=16 * pick(5, 7)),
+            again=lambda pick: dict(M=128 * pick(1, 2), N=256, K=16 * pick(5, 7)),
         ),
     ),
     mistakes=MISTAKES,

@@ -193,6 +193,15 @@ def draw(ask: Ask, kind: Kind, moving: bool = False) -> list[Figure]:
     return list(found) if moving else [found]
 
 
+def require_place(target: Path, moving: bool = True) -> None:
+    """Errors: CourseError if no picture can be written there. moving: whether it may move."""
+    if target.suffix not in FORMATS or target.suffix == ".gif" and not moving:
+        and_moving = ", and .gif where something moves" * moving
+        raise CourseError(f"{target.name}: pictures are .png, .svg or .pdf files{and_moving}")
+    if not target.parent.is_dir():
+        raise CourseError(f"{target} cannot be written: there is no folder {target.parent}")
+
+
 def save_picture(
     puzzle: Puzzle,
     path: Path,
@@ -205,12 +214,7 @@ def save_picture(
 ) -> str:
     """`backwarp picture`; returns the kind drawn. Errors: CourseError, including for a kernel that does not
     run."""
-    if target.suffix not in FORMATS:
-        raise CourseError(
-            f"{target.name}: pictures are .png, .svg or .pdf files, and .gif where something moves"
-        )
-    if not target.parent.is_dir():
-        raise CourseError(f"{target} cannot be written: there is no folder {target.parent}")
+    require_place(target)
     moving = target.suffix == ".gif"
     ask = Ask(puzzle, path, *what_to_draw(puzzle, path, kernel, case), block, thread)
     found = chosen_kind(ask, kind or ("access" if kernel or case else ""), moving)

@@ -1,0 +1,69 @@
+"""`backwarp sweep`: other values of a file's constants, counted and graded."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.course.checkout import open_course
+from harness.errors import CourseError
+from harness.measure.sweep import combinations, result, sweep, with_values
+from harness.report.sweep import limits_of, measure_of, picture, share
+
+COURSE = open_course()
+
+
+@pytest.fixture(scope="module")
+def rows():
+    puzzle = COURSE.load("26")
+    return sweep(puzzle, puzzle.solution_path, {"TILE": [8, 16, 40]})
+
+
+def test_values_pass_are_over_a_limit_or_cannot_be_launched(rows):
+    assert [(row.values["TILE"], result(row)) for row in rows] == [
+        (8, "over a limit"),
+        (16, "passes"),
+        (40, "launch"),
+    ]
+
+
+def test_every_count_is_shown_as_a_share_of_its_limit(rows):
+    limit = "matmul", "bytes_per_flop"
+    assert limit in limits_of(rows)
+    first, second = (measure_of(row, limit) for row in rows[:2])
+    assert share(first) > 1 >= share(second)
+    # a block of 8 x 8 moves twice the bytes of one of 16 x 16
+    assert share(first) / share(second) == pytest.approx(2, rel=0.1)
+
+
+def test_what_passes_is_bold_in_the_plot(rows):
+    labels = picture(rows, "tiles").axes[0].get_xticklabels()
+    assert [(label.get_text(), label.get_fontweight()) for label in labels] == [
+        ("TILE 8", "normal"),
+        ("TILE 16", "bold"),
+        ("TILE 40", "normal"),
+    ]
+
+
+def test_constants_of_the_file_get_the_values():
+    text = (
+        "constexpr int A = 1, B = A * 2;\nconstexpr int C = B; // A = 1\nvoid f() { constexpr int D = 4; }\n"
+    )
+    assert with_values(text, {"A": 8, "C": 3}).splitlines()[:2] == [
+        "constexpr int A = 8, B = A * 2;",
+        "constexpr int C = 3; // A = 1",
+    ]
+    with pytest.raises(CourseError, match="A, B, C"):
+        with_values(text, {"D": 1})
+
+
+def test_too_many_combinations_are_refused_before_any_runs():
+    assert combinations({"A": [1, 2], "B": [3]}) == [{"A": 1, "B": 3}, {"A": 2, "B": 3}]
+    with pytest.raises(CourseError, match="81 combinations"):
+        combinations({name: [1, 2, 3] for name in "ABCD"})
+
+
+def test_what_cannot_be_swept_is_said():
+    for number, says in (("09", "no limits"), ("26", "untouched stub")):
+        puzzle = COURSE.load(number)
+        with pytest.raises(CourseError, match=says):
+            sweep(puzzle, puzzle.stub_path, {"TILE": [8]})
