@@ -7,14 +7,9 @@ from collections.abc import Iterator, Sequence
 from ...cuda.pieces import Piece
 from .edits import BINARY, INTEGER, PACE, RELATION
 from .pool import GLOBAL, GRID, Entry
-from .sites import ROUNDED_UP, Choice, Site
+from .sites import Choice, Site
 
-STRIDED = 0.15
-SHARED = 0.5
-WALKED = 0.5
-PART = 0.75  # the cost of a loop over a part of a range
-EARLY = 0.3  # bonus of two edits of a head that insert nothing, as there are few
-BOTH = 0.85  # the most that each of two edits of a start and an end may cost
+BOTH = 1.0  # the most that each of two edits of a start and an end may cost
 
 
 def strided(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
@@ -34,10 +29,8 @@ def strided(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
         far = [i for i in step.plain if not pool[i].varies and (pool[i].known or 2) > 1]
         all_ = [start.entry_of(GLOBAL), step.entry_of(GRID)]
         if None not in all_:
-            yield start.replaced_by(all_[0], STRIDED), Choice(step, 0, all_[1], cost=STRIDED)
-        yield from (
-            (start.replaced_by(a, STRIDED), Choice(step, 0, b, cost=STRIDED)) for a in own for b in far
-        )
+            yield start.replaced_by(all_[0]), step.chosen(0, all_[1])
+        yield from ((start.replaced_by(a), step.chosen(0, b)) for a in own for b in far)
 
 
 def walked(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
@@ -48,16 +41,16 @@ def walked(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
         (v,) = name.file.named(name.code, name.start)
         value = v.value
         starts = [c for s in sites if value is not None and value.holds(s.piece) for c in _other_start(s)]
-        steps = [Choice(step, 0, a, cost=WALKED) for a in step.sizes_here]
+        steps = [step.chosen(0, a) for a in step.sizes_here]
         yield from ((one, other) for one in starts for other in steps)
 
 
 def _other_start(site: Site) -> Iterator[Choice]:
     sign = site.piece.part("operator")
     if site.operations is BINARY and sign is not None and sign.code == "*":
-        yield from (Choice(site, _operation(site, side), cost=WALKED) for side in "lr")
+        yield from (site.chosen(_operation(site, side)) for side in "lr")
     if site.replaces and site.operations is INTEGER and site.own in site.sizes_here:
-        yield from (site.replaced_by(a, WALKED) for a in site.sizes_here if a != site.own)
+        yield from (site.replaced_by(a) for a in site.sizes_here if a != site.own)
 
 
 def _started(e: Piece) -> int:
@@ -80,8 +73,8 @@ def shared_out(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
             entries = [end.entry_of(e.code) if e is not None else None for e in (index, of)]
             if None not in entries:
                 yield (
-                    Choice(share, _operation(share, ROUNDED_UP), cost=SHARED),
-                    Choice(end, _operation(end, "e && a < b"), *entries, SHARED),
+                    share.chosen(_operation(share, "(l + r - 1) / r")),
+                    end.chosen(_operation(end, "e && a < b"), *entries),
                 )
 
 
@@ -101,11 +94,11 @@ def part_of_range(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
             continue
         here = start.is_here & end.is_here
         for a in (i for i in here if start.pool[i].varies and start.pool[i].variable):
-            yield Choice(start, first, a, cost=PART), Choice(end, more, a, cost=PART)
+            yield start.chosen(first, a), end.chosen(more, a)
             if end.own in start.is_here:
                 yield (
-                    Choice(start, product, a, end.own, PART),
-                    Choice(end, product_more, a, end.own, PART),
+                    start.chosen(product, a, end.own),
+                    end.chosen(product_more, a, end.own),
                 )
 
 
@@ -119,7 +112,7 @@ def heads(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
                 [c for c in s.choices(most=BOTH + 0.3) if c.is_plain and c.cost <= BOTH] for s in (start, end)
             ]
             yield from (
-                (one._replace(cost=one.cost - EARLY), other._replace(cost=other.cost - EARLY))
+                (one.site.chosen(one.operation), other.site.chosen(other.operation))
                 for one in plain[0]
                 for other in plain[1]
             )

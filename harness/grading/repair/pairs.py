@@ -6,19 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, takewhile
 from os.path import commonprefix
 
-from ...cuda.pieces import Piece
 from .directions import are_counterparts, of_one_direction
 from .edits import ASSIGN, BINARY, ELSE_ZERO, EXCHANGE, FLOAT_BINARY, RELATION
 from .loops import heads, part_of_range, shared_out, strided, walked
 from .sites import MOST_TOGETHER, Choice, Site
 
-RENAMED = 1.3
-EVERYWHERE = 0.6  # bonus of a name replaced wherever a line has it, as there are few of them
-STORED, GUARDED = 0.7, 3.0
-TURNED_NAME = 0.55
-TURNED_INDEX = 0.5
-ZEROED, ZEROED_TOO = 0.5, 0.3  # of one line, and of several: there are few, so they are tried early
-TURNED = 0.35  # as much as two names swapped in one index: which one was meant is unknown
+RENAMED = 1.3  # the most that a name replaced wherever a line has it may cost
+GUARDED = 3.0  # and a guard of what is stored otherwise
 NEAR = 2  # lines between two swapped names
 ALIKE = 8  # lines between two edits of one kind, or of one factor
 
@@ -38,8 +32,7 @@ def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
                 and own in second.is_here
                 and other in first.is_here
             ):
-                cost = _apart(first, second)
-                swap = first.replaced_by(other, cost), second.replaced_by(own, cost)
+                swap = first.replaced_by(other), second.replaced_by(own)
                 yield swap
                 if first.is_index and second.is_index:  # a[y][k] * b[k][x]
                     yield from (
@@ -64,7 +57,7 @@ def turned_signs(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
     for (first, one), (second, other) in combinations([(s, sign) for s, sign in signs if sign in "/%"], 2):
         if one != other and first.piece.line == second.piece.line and _sides(first) == _sides(second):
             numbers = (_number(site, f"l {sign} r") for site, sign in ((first, other), (second, one)))
-            yield tuple(Choice(s, n, cost=0.3 - s.suspect) for s, n in zip((first, second), numbers))
+            yield tuple(s.chosen(n) for s, n in zip((first, second), numbers))
 
 
 def turned_index(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
@@ -77,10 +70,10 @@ def turned_index(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
         left, extent = (named.get(product.part(side).node.id) for side in ("left", "right"))
         if left is None or extent is None or left.pool is not right.pool or left.own == right.own:
             continue
-        turned = left.replaced_by(right.own, TURNED_INDEX), right.replaced_by(left.own, TURNED_INDEX)
+        turned = left.replaced_by(right.own), right.replaced_by(left.own)
         if turned[0].a in left.is_here and turned[1].a in right.is_here:
             sizes = (i for i in extent.sizes_here if i != extent.own)
-            yield from ((*turned, extent.replaced_by(i, TURNED_INDEX)) for i in sizes)
+            yield from ((*turned, extent.replaced_by(i)) for i in sizes)
 
 
 def redirected(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
@@ -90,7 +83,7 @@ def redirected(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
         for other in _counterparts(site, site.own) if site.own is not None else ():
             if other in site.is_here and site.pool[other].variable:
                 turn = _difference(site.piece.code, site.pool[other].text)
-                lines.setdefault(site.piece.line, []).append((site.replaced_by(other, TURNED_NAME), turn))
+                lines.setdefault(site.piece.line, []).append((site.replaced_by(other), turn))
     for found in lines.values():
         for turn in dict.fromkeys(turn for _, turn in found):
             alike = [c for c, own in found if own == turn][:MOST_TOGETHER]
@@ -108,26 +101,6 @@ def _difference(one: str, other: str) -> tuple[str, str]:
 
 def _sides(site: Site) -> tuple[str, str]:
     return site.piece.part("left").code, site.piece.part("right").code
-
-
-def _apart(one: Site, other: Site) -> float:
-    """The cost of swapping their names: those of one index or one call are confused more easily."""
-    a, b = one.piece, other.piece
-    if one.is_index and other.is_index and b.outer.outer.part("argument") == a.outer.outer:
-        return 0.1  # `tile[x][y]`
-    unlike = 0.3 if one.pool[one.own].varies != other.pool[other.own].varies else 0.0
-    unlike += 0.0 if are_counterparts(a.code, b.code) else 0.2
-    if (one.is_index and other.is_index and a.line == b.line) or _statement(a) == _statement(b):
-        return 0.1 + unlike
-    return (0.3 if a.line == b.line else 0.5) + unlike
-
-
-def _statement(e: Piece) -> int:
-    """The place of the term, argument or comparison, one of several, that a name occurs in."""
-    while e.outer is not None and e.outer.kind in ("binary_expression", "parenthesized_expression"):
-        e = e.outer
-    e = e.outer or e
-    return e.start
 
 
 def everywhere(named: Sequence[tuple[Site, int]]) -> Iterator[tuple[Choice, ...]]:
@@ -155,8 +128,8 @@ def _of_one(pool, entries: tuple[int, int]) -> bool:
 
 def zeroed(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
     """What stores nothing where a condition does not hold, in one line or several: a 0 in each, as in the edges of tiles."""
-    yield from ((Choice(s, 0, cost=ZEROED - s.suspect),) for s in sites if s.operations[0] is ELSE_ZERO)
-    found = [Choice(s, 0, cost=ZEROED_TOO - s.suspect) for s in sites if s.operations[0] is ELSE_ZERO]
+    found = [s.chosen(0) for s in sites if s.operations[0] is ELSE_ZERO]
+    yield from ((one,) for one in found)
     yield from combinations(found, 2)
     if 2 < len(found) <= MOST_TOGETHER:
         yield tuple(found)
@@ -168,7 +141,7 @@ def stored_otherwise(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
         sign = old.piece.part("operator") if old.piece.kind == "assignment_expression" else None
         if sign is None or sign.code == "=" or old.operations[: len(ASSIGN)] != ASSIGN:
             continue
-        plain, value = Choice(old, 0, cost=STORED), old.piece.part("right")
+        plain, value = old.chosen(0), old.piece.part("right")
         for new in sites:
             if new.replaces and new.piece == value:
                 yield from ((plain, c) for c in new.choices(most=RENAMED) if c.operation == 0)
@@ -189,7 +162,7 @@ def renamed(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
         if 1 < len(group) <= MOST_TOGETHER and len({id(s.pool) for s in group}) == 1:
             for c in group[0].choices(most=RENAMED):
                 if c.operation == 0 and all(c.a in s.is_here for s in group):
-                    yield tuple(s.replaced_by(c.a, c.cost - EVERYWHERE) for s in group)
+                    yield tuple(s.replaced_by(c.a) for s in group)
 
 
 def carried(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
@@ -206,8 +179,8 @@ def carried(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
                     continue
                 if name.isidentifier() and (entry := new.entry_of(name)) is not None:
                     yield (
-                        Choice(old, _number(old, letter), cost=0.9),
-                        Choice(new, _number(new, f"e {sign.code} a"), entry, cost=0.9),
+                        old.chosen(_number(old, letter)),
+                        new.chosen(_number(new, f"e {sign.code} a"), entry),
                     )
 
 
@@ -221,7 +194,7 @@ def moved(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
         if old.piece.code.startswith("__sync"):
             for new in sites:
                 if new.operations[0].code == "__syncthreads();":
-                    yield Choice(old, 0, cost=0.9), Choice(new, 0, cost=0.9)
+                    yield old.chosen(0), new.chosen(0)
 
 
 def declared(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
@@ -230,8 +203,7 @@ def declared(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
     for swap in sites:
         if swap.operations[0] is not EXCHANGE:
             continue
-        names = [e.after for e in Choice(swap, 0).edits]
-        first = Choice(swap, 0, cost=TURNED if are_counterparts(*names) else EXCHANGE.cost)
+        first = swap.chosen(0)
         yield (first,)
         near = [s for s in sites if s.replaces and first.edit.start <= s.piece.start < swap.piece.end]
         named = [

@@ -82,7 +82,7 @@ def is_shared(v: Variable) -> bool:
 class Entries(list):
     """By number; all of one type, or integers first: indices. counterparts: of an entry, those that mean the
     same in another direction. partners: of texts, those of their extents. factors: of texts, what they are
-    multiplied by somewhere. divisors: what they are divided by. moduli: divisors of remainders. leaders: entries that are 0
+    multiplied by somewhere. divisors: what they are divided by. leaders: entries that are 0
     in one thread of a block or of a warp."""
 
     def __init__(self, entries: Iterable[Entry] = (), places: int = 0):
@@ -92,7 +92,6 @@ class Entries(list):
         self.partners: dict[str, set[str]] = {}
         self.factors: dict[str, set[str]] = {}
         self.divisors: dict[str, set[str]] = {}
-        self.moduli: set[str] = set()
         self.leaders: set[int] = set()
 
     def are_partners(self, index: int, extent: int) -> bool:
@@ -164,8 +163,6 @@ class Pool(Kinds):
                 found.factors.setdefault(right.code, set()).add(left.code)
             elif sign == "/":
                 found.divisors.setdefault(left.code, set()).add(terms.bare(right))
-            elif sign == "%":
-                found.moduli |= {terms.bare(right), *(n.code for n in right.all("identifier"))}
         return found
 
     @cached_property

@@ -10,23 +10,16 @@ from itertools import permutations, product
 from ...cuda.pieces import Piece, Variable
 from .directions import are_akin, are_counterparts, of_one_direction
 from .edits import BEFORE, CONDITION, DIFFERENCE, IF_GIVEN, INTEGER, ROUNDED_UP, STORE, Operation
-from .pool import FAR_FETCHED, UNUSED, Entries, Entry, are_named_alike, numbers_near
+from .pool import FAR_FETCHED, UNUSED, Entries, Entry, numbers_near
 from .several import Several
 from .terms import divisor, grouped, tail, words
 
 UNLIKE = 0.3
 NUMBER = 0.2  # penalty of 0 and 1 against names; twice as much for other numbers
 PARTNERS = 0.8  # the same for an index and its extent
-STEP = 0.4  # the same for a stride, dilation or padding
-NEXT = 0.6  # bonus of one more and one less
-FACTOR = 0.5  # bonus of a number that is a factor of others
-REMAINDER = 1.6  # bonus of a remainder of something that has other remainders
-MISSING = 0.5  # bonus of what an index lacks
-QUOTIENT = 0.1  # penalty of a multiple of a quotient
 SHORT = 200  # characters of a statement short enough not to name everything
 SIGNS = (" < ", " >= ", " == ", " != ")
 _TERMS = ("e + a", "e - a")
-_STEPS = (*_TERMS, "e * a")
 _ANY = ("a", "e + a", "e - a", "e * a", "e / a")  # operations in which a may be a term
 
 
@@ -37,7 +30,6 @@ class Ranks(Several):
     operations: tuple[Operation, ...]
     pool: Entries
     here: list[int]
-    missing: frozenset[str]
     made: Callable | None
     targets: tuple[Variable, ...]
     own: int | None
@@ -94,9 +86,8 @@ class Ranks(Several):
             rank = far[a] + (-PARTNERS if fits else PARTNERS if o.code == "max(e, a)" else 0.0)
             if o.code in _TERMS and self.pool[a].text in self._sizes:
                 rank = max(rank, 0.0) + UNLIKE
-            elif o.code in _STEPS and self._is_step(self.pool[a]):
-                rank -= STEP
-            rank -= self._as_elsewhere(o.code, self.pool[a])
+            elif o.code == "e * a" and self._is_factor_elsewhere(self.pool[a]):
+                rank -= PARTNERS
             if a != self.own or o.code != "a":
                 yield rank, (a,)
 
@@ -104,18 +95,11 @@ class Ranks(Several):
         """Whether it is how many elements a tile or a block has."""
         return entry.variable is not None and (entry.known or 0) > 1 or entry.text.startswith("blockDim")
 
-    def _as_elsewhere(self, code: str, entry: Entry) -> float:
-        """How much likelier an operation is that also occurs elsewhere: `x * 4`, a remainder by the same
-        number; or the next one."""
-        if code in _TERMS:
-            return NEXT * (entry.known == 1)
-        if code == "e * a":
-            number = (entry.known or 0) > 1 and entry.text in self.pool.factors
-            likely = entry.text in self.pool.factors.get(self.piece.code, ()) or self._turned(entry)
-            rounded = self.piece.kind == "binary_expression" and divisor(self.piece) == entry.text
-            return max(PARTNERS * (likely or rounded), FACTOR * number)
-        divisors = self.pool.moduli | self.pool.divisors.get(self.piece.code, set())
-        return REMAINDER * (code == "e % a" and entry.text in divisors)
+    def _is_factor_elsewhere(self, entry: Entry) -> bool:
+        """Whether it is a factor of the same elsewhere, or of its counterpart; or what it was divided by."""
+        if entry.text in self.pool.factors.get(self.piece.code, ()) or self._turned(entry):
+            return True
+        return self.piece.kind == "binary_expression" and divisor(self.piece) == entry.text
 
     def _turned(self, entry: Entry) -> bool:
         """Whether it is the counterpart of another direction's factor: `2` for `p` next to `2 * q`."""
@@ -142,11 +126,6 @@ class Ranks(Several):
                     yield entry.rank - UNLIKE, (a,)
             elif entry.variable or o.code == "+= a" and entry.known == 1:
                 yield entry.rank, (a,)
-
-    def _is_step(self, entry: Entry) -> bool:
-        """Whether it is a stride, a dilation or a padding of the direction concerned."""
-        steady = entry.variable is not None and not entry.varies and entry.text not in self._sizes
-        return steady and of_one_direction(entry.text, self.piece.code)
 
     def _unlike(self, a: int) -> float:
         """The penalty for the kinds of the new and the old value: extents replace extents, indices replace
@@ -233,29 +212,14 @@ class Ranks(Several):
 
     @cached_property
     def _multiplied(self) -> list[tuple[float, Callable[[], Iterable]]]:
-        """By rank: what varies, with the extents that may be its factor; for what an index lacks, also sizes
-        of arrays."""
+        """By rank: what varies, with the extents that may be its factor."""
         named = (i for i in self.plain if self.pool[i].varies)
         varying = [i for i in named if self.pool[i].variable or "Idx" in self.pool[i].text]
         own = self.pool.partners.get(self.piece.code, ())
         factors: dict[float, list[int]] = {}
         for b in self.sizes_here:
-            rank = -0.5 * MISSING * self._is_missing(b) - 0.6 * PARTNERS * (self.pool[b].text in own)
-            factors.setdefault(rank, []).append(b)
-        factors.setdefault(QUOTIENT, []).extend(self._quotients)
-        sizes = [i for i in self.here if self.pool[i].is_size]
-        found = []
-        for lacks in (False, True):
-            some = [a for a in varying if self._is_missing(a) == lacks]
-            found += [
-                (rank - MISSING * lacks, partial(product, some, extents)) for rank, extents in factors.items()
-            ]
-            found += [(-0.2, partial(product, some, sizes))] if lacks else []
-        return found
-
-    def _is_missing(self, entry: int) -> bool:
-        text = self.pool[entry].text
-        return text in self.missing or any(are_named_alike(text, size) for size in self.missing)
+            factors.setdefault(-0.6 * PARTNERS * (self.pool[b].text in own), []).append(b)
+        return [(rank, partial(product, varying, extents)) for rank, extents in factors.items()]
 
     @cached_property
     def _compared(self) -> list[tuple[float, Callable[[], Iterable]]]:
@@ -311,12 +275,6 @@ class Ranks(Several):
         return [i for i in found if self.pool[i].variable] + [i for i in found if member(self.pool[i].text)]
 
     @cached_property
-    def _quotients(self) -> list[int]:
-        """`C / groups`: how many there are in a part."""
-        entries = ((i, self.pool[i]) for i in self.here)
-        return [i for i, e in entries if e.of and not e.varies and re.fullmatch(r"\w+ / \w+", e.text)]
-
-    @cached_property
     def is_here(self) -> set[int]:
         return set(self.here)
 
@@ -334,11 +292,7 @@ class Ranks(Several):
         belongs to the same direction, is more likely."""
         entry = self.pool[a]
         near = 0.5 if entry.variable and of_one_direction(entry.text, self.piece.code) else 0.0
-        near += MISSING * self._is_missing(a)
-        near += MISSING * (entry.text.rpartition(" % ")[2] in self.extents)
-        if entry.text == self.piece.code:
-            near -= MISSING
-        elif self.own is not None:
+        if self.own is not None and entry.text != self.piece.code:
             near += self._akin(entry.text)
         if self.piece.kind == "number_literal" and entry.known is not None:
             return (

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -92,26 +91,6 @@ class Schemata:
     def arrays_of(self, function: Function) -> Sequence[Array]:
         return self.arrays if function.name == self.kernel else ()
 
-    def _missing_around(self, piece: Piece) -> frozenset[str]:
-        """The names of the axes of an array, and of their sizes, that are not in the index that a piece is part of."""
-        node = piece.node
-        while node is not None and node.type != "subscript_expression":
-            node = (
-                node.parent
-                if node.type.endswith(("_expression", "_list", "identifier", "_literal"))
-                else None
-            )
-        whole = self.file.piece(node)
-        axes = self._axes.get(whole.part("argument").code, ()) if whole else ()
-        names = {n.code for n in whole.all("identifier")} if axes else set()
-        return frozenset(str(name) for axis in axes for name in axis) - names
-
-    @cached_property
-    def _axes(self) -> dict[str, tuple]:
-        function = self.file.function(self.kernel)
-        pointers = [v.name for v in function.parameters if v.pointer] if function else []
-        return {name: array.axes for name, array in zip(pointers, self.arrays)}
-
     def left_out(self, function: Function) -> bool:
         return "constexpr" in function.words or function.body.node.has_error
 
@@ -129,8 +108,8 @@ class Schemata:
             and piece.line not in self.races
         ):
             return None
-        number, missing = len(self.sites) + 1, self._missing_around(piece)
-        self.sites.append(Site(number, piece, operations, pool, list(here), made, others, missing, targets))
+        number = len(self.sites) + 1
+        self.sites.append(Site(number, piece, operations, pool, list(here), made, others, targets))
         return len(self.sites)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from itertools import chain, islice, pairwise, zip_longest
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
@@ -56,7 +56,6 @@ TIERS = (-9.0, 0.45, 0.65, 0.85, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3
 GUARDS = 3  # the tier after which edits that would stop a fault are tried
 PLAUSIBLE = (1.75, 2.25, 2.65)  # cheaper operations are all tried before the others
 FIRST = 1.1  # what edits may cost in lines that are tried first
-FIRST_BUILD = 0.4  # share of the time for these
 LATER = 0.35  # how much later others come
 PAIRS_LATER = 0.25  # and those of several edits
 LIKELY = 1.4  # the highest cost of edits that are preferred to a large suggestion
@@ -66,7 +65,6 @@ SUGGESTED = 0.5  # share of the time for what the solution suggests
 INDEX = 0.1  # of `setters`: what an access itself names
 FEW_CASES = 4  # that are graded before the others
 MOST_SLOW = 2  # repairs that are told with which it is right and slow
-LAST_BUILD = 0.4  # share of the time reserved for it, as more edits can be tried in it
 
 
 def repairs(
@@ -131,7 +129,6 @@ class Search:
     known: dict = field(default_factory=dict)  # inputs and right results by case and kernel
     until: float = math.inf  # of time.monotonic
     clock: Work = field(default_factory=Work)
-    turn: float = math.inf  # of the work: when the current edits have had their share
     most: float = math.inf  # what edits may cost
     aided: bool = False
     slow: list[Repair] = field(default_factory=list)  # with these it is right, and not fast enough
@@ -145,7 +142,7 @@ class Search:
     @property
     def left(self) -> float:
         """Work left for trying edits; those found right by then are still graded until the end."""
-        return min(self.turn, self.end) - self.clock() if time.monotonic() < self.until else -1.0
+        return self.end - self.clock() if time.monotonic() < self.until else -1.0
 
     def run(self) -> list[Repair]:
         """What the solution suggests; but unless that is small and all else is as in the solution, what the search finds
@@ -189,10 +186,9 @@ class Search:
                 several = [replace(repair, cost=LIKELY)]
         if several:
             self.most, self.end = LIKELY, self.clock() + BESIDE * self.left
-        for checks, later in zip_longest(self.builds, self.builds[1:]):
+        for checks in self.builds:
             if self.left < 0:
                 break
-            self.turn = self.end - (LAST_BUILD * self.left if later == "memory" else 0.0)
             with ExitStack() as stack:
                 make = partial(
                     Variants,
@@ -207,7 +203,6 @@ class Search:
                 )
                 if found := self.found_in(make, self.groups if checks != "full" else [None]):
                     return [*found, *several][:MOST]
-            self.turn = self.end
         return several
 
     @cached_property
@@ -316,15 +311,14 @@ class Search:
         """Repairs by the first edits that make it right: the likely ones of each group of lines, then all
         others of all groups. If the file sets the block size, small blocks are tried first as they are fast;
         what is right in them is tried with the real size."""
-        text, last, parts = self._in_small_blocks(make), self.turn, []
-        for number, only in enumerate(groups):
+        text, parts = self._in_small_blocks(make), []
+        for only in groups:
             if self.left < 0:
                 return []
             try:
                 variants = make(text, only=only)
             except CompileError:
                 continue
-            self.turn = last - ((1 - FIRST_BUILD) * self.left if number == 0 < len(groups) - 1 else 0.0)
             if not variants.is_wrong:
                 continue
             whole = cache(partial(make, self.source, only=only)) if text != self.source else None
@@ -333,7 +327,6 @@ class Search:
             for cost, tier in parts[-1][2]:
                 if cost <= most and (found := self.found_among(tier, variants, whole)):
                     return found
-            self.turn = last
         if len(groups) > 1:
             later = [
                 (cost, i, tier) for i, part in enumerate(parts) for cost, tier in part[2] if cost > FIRST

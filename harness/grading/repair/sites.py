@@ -16,8 +16,6 @@ from .ranks import SIGNS, Ranks
 
 NAMED = 0.5  # bonus of what is never used, in a sum or a product
 SIZES = 1.2  # cost of replacing a product by one of two other extents
-PLAIN = 0.15  # bonus of edits that insert nothing, as there are few
-CONFUSED = 0.3  # bonus of an operator that is often confused with the present one
 #: cost of some threads using 0 instead of a value read in a line that is suspected more than this
 ZERO, SUSPECT = 0.9, 0.09
 #: cost of limiting an end to an extent, or of taking a remainder of a dividend
@@ -25,26 +23,11 @@ BOUNDED = 0.8
 ALWAYS = 0.95  # cost of a condition that always holds, as there are few
 ALONE = 0.8  # cost of a store by one thread of a block or a warp
 NUMBERED = 0.6  # cost of replacing blockIdx or threadIdx by the global thread index
-BACKWARDS = 0.6  # penalty of reversing a loop
-LOOP = 0.3  # penalty of an addition to the condition of a loop, or of shorter steps: threads do again what others do
 NEAR = 6  # lines between a condition and what it guards
 MOST_TOGETHER = 8  # edits of one variant
 #: several edits cost as much as the dearest and this
 MORE = 0.25
-ROUNDED_UP = "(l + r - 1) / r"
-_MISTAKEN = {
-    "+": "-",
-    "-": "+",
-    "/": "%",
-    "%": "/",
-    "<": "<=",
-    "<=": "<",
-    ">": ">=",
-    ">=": ">",
-    "=": "+=",
-    "+=": "=",
-}
-_MISTAKEN |= {"&&": "||", "||": "&&", "==": "!=", "!=": "=="}
+TOGETHER = 0.5  # the cost of edits that belong together
 
 
 class Choice(NamedTuple):
@@ -105,7 +88,6 @@ class Site(Ranks):
     here: list[int] = field(default_factory=list, repr=False)
     made: Callable[[Choice], Edit | tuple[Edit, ...]] | None = None
     others: tuple[str, ...] = ()  # arrays that may replace it
-    missing: frozenset[str] = frozenset()  # names of an array's axes and sizes that its index does not have
     targets: tuple[Variable, ...] = ()  # by operation, what is assigned
     suspect: float = 0.0  # how much likelier its edits are
     _ranked: dict = field(default_factory=dict, repr=False)
@@ -123,35 +105,12 @@ class Site(Ranks):
             return self.piece.line == line or outermost and self.piece.line < line
         return self.is_condition and line - NEAR <= self.piece.line <= line
 
-    @cached_property
-    def _mistaken_for(self) -> tuple[str, ...]:
-        """The operations that are most often meant instead of its operator; quotients are rounded up as well
-        as down."""
-        sign = self.piece.part("operator")
-        meant = (f"l {_MISTAKEN.get(sign.code, '')} r",) if sign else ()
-        return (*meant, ROUNDED_UP) if sign and sign.code == "/" else meant
-
     @property
     def orders(self) -> bool:
         """Whether it is a barrier, a place for one, or a condition that decides on one."""
         return (
             self.operations is BARRIERS or self.piece.code.startswith("__sync") or is_of_barrier(self.piece)
         )
-
-    def _turns_loop(self, o: Operation) -> bool:
-        """Whether the edit would reverse the direction of a loop: then it usually never runs."""
-        sign, outer = self.piece.part("operator"), self.piece.outer
-        relation = self.made is None and sign is not None and sign.code in ("<", "<=", ">", ">=")
-        of_loop = relation and outer is not None and outer.kind == "for_statement"
-        return of_loop and sign.code[0] not in o.code
-
-    @cached_property
-    def _steps_loop(self) -> bool:
-        """Whether it is how far a `for` goes on: `n += WIDTH * HEIGHT`."""
-        step = self.piece.outer
-        if step is None or step.kind != "assignment_expression" or step.part("right") != self.piece:
-            return False
-        return step.outer is not None and step.outer.part("update") == step
 
     @cached_property
     def is_of_loop(self) -> bool:
@@ -181,8 +140,12 @@ class Site(Ranks):
     def own(self) -> int | None:
         return self.entry_of(self.piece.code) if self.replaces else None
 
-    def replaced_by(self, entry: int, cost: float = 0.7) -> Choice:
-        return Choice(self, 0, entry, cost=cost - self.suspect)
+    def chosen(self, operation: int, a: int = 0, b: int = 0) -> Choice:
+        """One of several edits that belong together."""
+        return Choice(self, operation, a, b, TOGETHER - self.suspect)
+
+    def replaced_by(self, entry: int) -> Choice:
+        return self.chosen(0, entry)
 
     def choices(
         self, least: float = -math.inf, most: float = math.inf, low: float = -math.inf, high: float = math.inf
@@ -195,14 +158,11 @@ class Site(Ranks):
 
     def _choices(self, number: int, o: Operation, low=-math.inf, high=math.inf) -> Iterator[Choice]:
         if not o.operands & {"a", "b", "c"}:
-            cost = o.cost - PLAIN - (CONFUSED if o.code in self._mistaken_for else 0.0)
-            cost += BACKWARDS * self._turns_loop(o) + LOOP * (o.code in ("l", "r") and self._steps_loop)
-            if low <= cost < high and self._changes(number, o):
-                yield Choice(self, number, cost=cost - self.suspect)
+            if low <= o.cost < high and self._changes(number, o):
+                yield Choice(self, number, cost=o.cost - self.suspect)
             return
-        more = LOOP if self.is_of_loop else 0.0
         for rank, found in self.by_rank(number, o):
-            if low <= (cost := o.cost + rank + more) < high:
+            if low <= (cost := o.cost + rank) < high:
                 for entries in found():
                     if len(entries) == 1 or entries[0] != entries[-1]:
                         a, b, c = (*entries, 0, 0)[:3]

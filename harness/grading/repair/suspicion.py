@@ -11,6 +11,7 @@ from ...cuda.text import read
 from ..verdict import Verdict
 from .directions import are_counterparts
 from .neighbours import fillers, setters, users
+from .telling import lines_named
 from .texts import OUTSIDE
 
 NAMED = 0.2  # bonus of edits in a line that the verdict names
@@ -22,7 +23,7 @@ FEW, SHARE = 70, 0.6  # names in the lines that are tried alone, and their share
 def suspected(source: str, kernel: str, verdict: Verdict) -> dict[int, float]:
     """How much likelier edits of a line are: the verdict names the line, or names no line but its variables
     as a cause; or the line sets what is used there, or uses what is set there."""
-    found = dict.fromkeys(map(int, re.findall(r"(?i)\blines? (\d+)", " ".join(verdict.lines))), NAMED)
+    found = dict.fromkeys(sorted(lines_named(" ".join(verdict.lines))), NAMED)
     if fault := verdict.fault:
         found |= setters(source, fault["line"], NAMED)
         if fault["kind"] == "uninitialised-read" and fault.get("array"):

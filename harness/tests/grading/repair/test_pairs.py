@@ -15,7 +15,7 @@ def test_names_of_two_directions_are_exchanged_where_they_are_declared_as_soon_a
     sites = Schemata(f"{K}k(int* x, int i, int F, int W) {{\n{body}\n}}\n", "k").sites
     (there, *_), used = ([some for some in pairs(sites)] for pairs in (declared, exchanged))
     here = min((some for some in used if some[0].site.piece.line == 4), key=cost_of)
-    assert abs(cost_of(there) - cost_of(here)) < 0.3 and cost_of(there) < 0.45
+    assert cost_of(there) <= cost_of(here) < 0.9
 
 
 def test_rows_and_columns_of_an_index_are_exchanged_with_the_extent():

@@ -38,6 +38,11 @@ def test_a_line_that_is_named_and_those_that_set_or_use_what_it_has():
     assert 6 not in found
 
 
+def test_every_line_that_a_sentence_names_is_suspected():
+    found = suspected(SOURCE, "k", verdict(lines=["Lines 3 and 4 have it, and lines 6 to 7."]))
+    assert [line for line, much in found.items() if much == NAMED] == [3, 4, 6, 7]
+
+
 def test_lines_with_the_names_of_a_cause_where_none_is_named():
     assert spoken_of(SOURCE, "k", ["weights is read at the wrong place."]) == {5: ALIKE}
     assert spoken_of(SOURCE, "k", ["All is wrong."]) == {}
