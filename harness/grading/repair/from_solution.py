@@ -74,7 +74,8 @@ def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], b
         return is_right(text)
 
     parts = changes(source, solution, kernel)
-    edits = next((part for part in parts if tried(part)), ())
+    first = sorted(parts, key=lambda part: sum(len(e.after) for e in part))  # what only removes something
+    edits = next((part for part in first if tried(part)), ())
     if not edits and is_of_ones_own(source, solution, kernel):
         return  # all of them together are the solution, and a part of it says little
     if not edits and len(parts) > FEW and tried(tuple(edit for part in parts for edit in part)):

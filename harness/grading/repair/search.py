@@ -17,6 +17,7 @@ from ...course.checkout import read_source, source_hash
 from ...course.declare import Case, Kernel, Puzzle
 from ...cuda.text import read
 from ...cuda.values import tunables
+from ...course.stubs import stub_text
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
 from .. import gates, grade
 from ..derived import whole
@@ -56,6 +57,7 @@ TIERS = (-9.0, 0.45, 0.65, 0.85, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3
 GUARDS = 3  # the tier after which edits that would stop a fault are tried
 PLAUSIBLE = (1.75, 2.25, 2.65)  # cheaper operations are all tried before the others
 FIRST = 1.1  # what edits may cost in lines that are tried first
+GIVEN = 0.3  # how much later edits of lines that the stub has
 LATER = 0.35  # how much later others come
 PAIRS_LATER = 0.25  # and those of several edits
 LIKELY = 1.4  # the highest cost of edits that are preferred to a large suggestion
@@ -392,6 +394,14 @@ class Search:
         return suspected(self.source, self.kernel.name, self.verdict)
 
     @cached_property
+    def given_lines(self) -> set[int]:
+        """The lines that the stub has as well, and which are hardly ever wrong."""
+        if self.puzzle.repair:
+            return set()
+        stub = {words for line in stub_text(self.puzzle).split("\n") if len(words := _words_of(line)) > 1}
+        return {n for n, line in enumerate(self.source.split("\n"), 1) if _words_of(line) in stub}
+
+    @cached_property
     def groups(self) -> list[list[int] | None]:
         """Lines that are changed together, the most suspected first, as compiling takes long. None if there
         are few lines."""
@@ -405,7 +415,9 @@ class Search:
         if self.has_given_parameters:
             sites = [site for site in sites if PARAMETERS not in site.operations]
         for site in sites:
-            site.suspect = 0.0 if site.orders else self.suspected.get(site.piece.line, 0.0)
+            if not site.orders:
+                line = site.piece.line
+                site.suspect = self.suspected.get(line, 0.0) - GIVEN * (line in self.given_lines)
         near = [s for s in sites if self.strays_in and self.may_stop(s)]
         families, guards = cache(lambda: Families(sites)), Guards(near)
         several = cache(lambda: [c for made in TOGETHER for c in made(sites)])
@@ -501,3 +513,7 @@ class Search:
                 return False
         self.clock.add(CASE * done)
         return done == len(trials) and not any(trial.outcome.kind for trial in trials)
+
+
+def _words_of(line: str) -> tuple[str, ...]:
+    return tuple(line.partition("//")[0].split())

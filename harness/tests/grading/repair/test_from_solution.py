@@ -105,6 +105,12 @@ def test_what_is_wrong_is_not_hidden_by_a_second_declaration():
     assert not any(text.count("int at") > 1 for text in asked)
 
 
+def test_what_only_removes_something_is_tried_before_what_adds_something():
+    wrong = SOLUTION.replace("if (i >= n) return;", "").replace("= sum;", "= sum; part[0] = sum;")
+    (found,) = suggested(wrong, SOLUTION, "k", lambda text: True)
+    assert found.text.split() == wrong.replace(" part[0] = sum;", "").split()
+
+
 @pytest.mark.parametrize(
     ("needed", "most"), [({3}, 8), ({0, 11}, 24), ({5, 6, 7}, 24), (set(range(12)), 60), (set(), 1)]
 )

@@ -196,6 +196,21 @@ def test_of_what_is_right_one_is_graded_after_the_end_and_all_before(end, tried)
     assert len(texts) == tried
 
 
+def test_lines_that_the_stub_has_are_changed_later():
+    source = puzzle("18").solution_path.read_text(encoding="utf-8")
+    verdict = graded(puzzle("01"), "", Options("cpu"))
+    search = Search(puzzle("18"), source, verdict, "kernel.cu", None, 1.0, print)
+    lines = source.split("\n")
+    given, own = (
+        next(n for n, line in enumerate(lines, 1) if text in line) for text in ("int across", "make_float4")
+    )
+    assert given in search.given_lines and own not in search.given_lines
+    sites = [s for s in Schemata(source, "transpose_float4").sites if s.piece.line in (given, own)]
+    search.verdict.kernel, search.suspected = "transpose_float4", {}
+    search.tiers(sites)
+    assert {(s.piece.line, s.suspect < 0) for s in sites} == {(given, True), (own, False)}
+
+
 def test_two_threads_with_one_index_may_have_it_from_a_line_before():
     source = f"{K}k(float* x, int n) {{\n    int i = n;\n    x[i] = 1.0f;\n    x[0] = 2.0f;\n}}\n"
     verdict = graded(puzzle("01"), "", Options("cpu"))
