@@ -15,9 +15,9 @@ from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
 from ...course.declare import Case, Kernel, Puzzle
+from ...course.stubs import stub_text
 from ...cuda.text import read
 from ...cuda.values import tunables
-from ...course.stubs import stub_text
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
 from .. import gates, grade
 from ..derived import whole
