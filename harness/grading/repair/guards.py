@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 
-from .directions import are_counterparts
 from .sites import Choice, Site
+from .terms import are_counterparts
 
 
 def both_guards(c: Choice) -> Iterator[tuple[Choice, Choice]]:

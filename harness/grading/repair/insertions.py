@@ -10,12 +10,11 @@ from functools import cached_property
 
 from ...cuda.kinds import kind_of
 from ...cuda.pieces import Piece, Variable
-from .directions import turned
 from .edits import CHOSEN, ONWARDS, Edit, Operation
 from .pool import Entries, are_named_alike
 from .sites import Choice
 from .support import asked
-from .terms import words
+from .terms import turned, words
 
 TEMPLATE = 0.7  # the cost of a template argument, as there are few
 MOST_TARGETS = 8  # variables that may be assigned at one place

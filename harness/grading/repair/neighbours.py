@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 from ...cuda.kinds import kind_of
 from ...cuda.pieces import Function, Piece, Variable
 from ...cuda.text import read
-from .directions import are_counterparts
+from .terms import are_counterparts
 
 _HEADS = ("if_statement", "for_statement", "while_statement")
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, takewhile
 from os.path import commonprefix
 
-from .directions import are_counterparts, of_one_direction
 from .edits import ASSIGN, BINARY, ELSE_ZERO, EXCHANGE, FLOAT_BINARY, RELATION
 from .loops import heads, part_of_range, shared_out, strided, walked
 from .sites import MOST_TOGETHER, Choice, Site
+from .terms import are_counterparts, of_one_direction
 
 RENAMED = 1.3  # the most that a name replaced wherever a line has it may cost
 GUARDED = 3.0  # and a guard of what is stored otherwise

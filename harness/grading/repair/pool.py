@@ -13,7 +13,7 @@ from ...cuda.kinds import BUILTINS, Kinds, is_pointer, kind_of, kind_of_type
 from ...cuda.pieces import Function, Piece, Variable
 from ...cuda.text import CudaText
 from . import terms
-from .directions import turned
+from .terms import turned
 
 WARP = 32
 #: the number of a thread, and how many there are

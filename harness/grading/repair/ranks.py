@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property, partial
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 
 from ...cuda.pieces import Piece, Variable
-from .directions import are_akin, are_counterparts, of_one_direction
 from .edits import BEFORE, CONDITION, DIFFERENCE, IF_GIVEN, INTEGER, ROUNDED_UP, STORE, Operation
 from .pool import FAR_FETCHED, UNUSED, Entries, Entry, numbers_near
-from .several import Several
-from .terms import divisor, grouped, tail, words
+from .terms import are_akin, are_counterparts, divisor, grouped, of_one_direction, tail, words
 
 UNLIKE = 0.3
 NUMBER = 0.2  # penalty of 0 and 1 against names; twice as much for other numbers
+OTHER_AREA = 1.8  # penalty of two extents that are not those of rows and of columns
 PARTNERS = 0.8  # the same for an index and its extent
 SHORT = 200  # characters of a statement short enough not to name everything
 SIGNS = (" < ", " >= ", " == ", " != ")
@@ -23,7 +22,7 @@ _TERMS = ("e + a", "e - a")
 _ANY = ("a", "e + a", "e - a", "e * a", "e / a")  # operations in which a may be a term
 
 
-class Ranks(Several):
+class Ranks:
     """The ranking part of a Site, which adds the operations."""
 
     piece: Piece
@@ -342,3 +341,50 @@ class Ranks(Several):
         outer = self.piece.outer
         declared = outer is not None and outer.kind == "init_declarator"
         return self.pool.partners.get(outer.part("declarator").code, set()) if declared else set()
+
+    # -- several values together --
+
+    @property
+    def _areas(self) -> list[tuple[float, Callable[[], Iterable]]]:
+        """By rank: two extents, those of rows and of columns first: `R` and `S`."""
+        pool = self.pool
+        return grouped(
+            (0.0 if are_counterparts(pool[a].text, pool[b].text) else OTHER_AREA, (a, b))
+            for a, b in combinations(self.sizes_here, 2)
+        )
+
+    @property
+    def _unused_places(self) -> list[tuple[float, Callable[[], Iterable]]]:
+        """By rank: places in memory by an index that nothing uses: `p * Q + q`."""
+        pool = self.pool
+        varying = [i for i in self.plain if pool[i].varies and pool[i].variable]
+        return grouped(
+            (pool[a].rank + pool[c].rank, (a, b, c))
+            for b in self.sizes_here
+            for c in varying
+            if pool.are_partners(c, b)
+            for a in varying
+            if a != c and min(pool[a].rank, pool[c].rank) <= UNUSED
+        )
+
+    @cached_property
+    def _stored(self) -> list[tuple[float, Callable[[], Iterable]]]:
+        """By rank: elements of an array, and the variables that may be stored there."""
+        pool = self.pool
+        places = [i for i in self.here if i < pool.places and (pool[i].varies or pool[i].known == 0)]
+        values = [b for b in self.here if b >= pool.places and pool[b].variable]
+        return grouped((pool[a].rank + pool[b].rank, (a, b)) for a in places for b in values)
+
+    @cached_property
+    def _added(self) -> list[tuple[float, Callable[[], Iterable]]]:
+        """By rank: elements of an array, and two variables whose product may be added there."""
+        by_place: dict[int, list[tuple[float, int]]] = {}
+        for rank, stored in self._stored:
+            for a, b in stored():
+                if not self.pool[a].of:
+                    by_place.setdefault(a, []).append((rank, b))
+        return grouped(
+            (max(one[0], other[0]), (a, one[1], other[1]))
+            for a, values in by_place.items()
+            for one, other in combinations(sorted(values, key=lambda value: value[1]), 2)
+        )

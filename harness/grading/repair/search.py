@@ -30,10 +30,9 @@ from .lines import in_one_line
 from .macros import Written, written_out
 from .neighbours import setters
 from .pairs import TOGETHER, Families, moved
-from .reach import is_one_place
 from .repair import Repair, rank
 from .sites import MORE, Choice, Site, cost_of
-from .suspicion import alone, conditions_around, deciding, stretches, suspected
+from .suspicion import alone, conditions_around, deciding, is_one_place, stretches, suspected
 from .variants import FEW_LARGE, Combination, Devices, Variants, Work, has_barriers, with_small_blocks
 
 BUDGET = 10.0  # see Work

@@ -3,8 +3,7 @@
 import pytest
 
 from harness.grading.repair.edits import Edit
-from harness.grading.repair.places import Place, places
-from harness.grading.repair.repair import Repair
+from harness.grading.repair.repair import Place, Repair, places
 from harness.grading.repair.telling import changed_lines, hint, told
 from harness.grading.verdict import Verdict
 

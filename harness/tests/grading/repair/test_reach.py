@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.grading.repair.reach import is_one_place
+from harness.grading.repair.suspicion import is_one_place
 
 HEAD = """
 #define TWICE(x) scaled(x)

@@ -10,7 +10,6 @@ import pytest
 
 from harness.cuda.text import read
 from harness.devices.virtual.variants import FAULTS, RIGHT, WRONG, Wanted
-from harness.grading.repair.directions import are_akin, are_counterparts, of_one_direction, turned
 from harness.grading.repair.edits import ATOMIC, BINARY, FLOAT, INTEGER, Edit, filled, joined, replaced
 from harness.grading.repair.guards import both_guards
 from harness.grading.repair.neighbours import setters
@@ -26,6 +25,7 @@ from harness.grading.repair.pairs import (
 )
 from harness.grading.repair.repair import Repair
 from harness.grading.repair.schemata import Schemata, rows
+from harness.grading.repair.terms import are_akin, are_counterparts, of_one_direction, turned
 from harness.tests.devices.virtual.launches import K, Quick
 
 SOURCE = """
