@@ -6,7 +6,7 @@ from harness.grading.repair.loops import shared_out, strided
 from harness.grading.repair.pairs import Families, declared, exchanged, renamed, turned_index, zeroed
 from harness.grading.repair.repair import Repair
 from harness.grading.repair.schemata import Schemata
-from harness.grading.repair.search import cost_of
+from harness.grading.repair.sites import cost_of
 from harness.tests.devices.virtual.launches import K
 
 
