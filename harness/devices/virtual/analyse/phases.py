@@ -8,11 +8,12 @@ Source: Stratton, Stone and Hwu, "MCUDA: an efficient implementation of CUDA ker
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
 from ..ptx.cfg import Blocks, basic_blocks
-from ..ptx.ir import Function, Instruction, Operand
+from ..ptx.ir import Function, Instruction, Label, Operand
 from .dataflow import live, reached
 from .lanes import lanes
 from .pointers import Origin, Origins
@@ -20,16 +21,18 @@ from .rows import Block
 
 _MOST = 32  # threads whose registers are compared as lanes
 _ROWS = 64
+_MOST_WAITS = 29
 
 
 @dataclass(frozen=True)
 class Phases:
     """waits: the barriers; phase n begins behind the one before it, phase 0 where the kernel does. needed: for each, the
-    registers that a thread needs after it. reads, writes: of each phase. common: registers that are the same in all threads of a
-    block. roots: register -> the array it points into."""
+    registers that a thread needs after it. bodies: what each phase comes to, and the barrier before it; reads, writes: the
+    registers. common: registers that are the same in all threads of a block. roots: register -> the array it points into."""
 
     waits: tuple[Instruction, ...]
     needed: dict[Instruction, tuple[str, ...]]
+    bodies: tuple[list[Instruction | Label], ...]
     reads: tuple[frozenset[str], ...]
     writes: tuple[frozenset[str], ...]
     common: frozenset[str]
@@ -48,7 +51,12 @@ def phases(function: Function, origins: dict[str, Origins], block: Block) -> Pha
     body = function.body
     waits = tuple(i for i in body if isinstance(i, Instruction) and i.op.collective)
     plain = all(i.op.collective == "block" and not i.op.has_result for i in waits)
-    if not plain or rows > _ROWS or any(v.space == "local" for v in function.variables.values()):
+    if (
+        not plain
+        or rows > _ROWS
+        or len(waits) > _MOST_WAITS
+        or any(v.space == "local" for v in function.variables.values())
+    ):
         return None
     found = lanes(function, origins, rows, width, block=block, anyhow=True)
     blocks = basic_blocks(body, function.tables)
@@ -56,24 +64,27 @@ def phases(function: Function, origins: dict[str, Origins], block: Block) -> Pha
         return None
     varies = found.several | {name for name, stride in found.strides.items() if stride != 0}
     common = frozenset(function.regs.keys() - varies)
-    return Phases(waits, _needed(function), *_accesses(body, blocks, waits), common, found.roots)
+    parts = [*_reached(body, blocks, waits)]
+    reads, writes = (tuple(_registers(part, what) for _, part in parts) for what in ("reads", "writes"))
+    bodies = tuple([body[p] for p in sorted(before | part.keys())] for before, part in parts)
+    return Phases(waits, _needed(function), bodies, reads, writes, common, found.roots)
 
 
-def _accesses(body, blocks: Blocks, waits: tuple[Instruction, ...]) -> tuple[tuple[frozenset[str], ...], ...]:
-    """The registers that each phase may read, and those it may write."""
+def _reached(body, blocks: Blocks, waits) -> Iterator[tuple[set[int], dict[int, Instruction | Label]]]:
+    """Of each phase: (the position of the barrier before it, those that it comes to, with what is there)."""
     ends = {end - 1: follow for end, follow in blocks.values()}
     barriers = {p for p, item in enumerate(body) if item in waits}
 
     def after(position: int) -> list[int]:
         return [] if position in barriers else ends.get(position, [position + 1])
 
-    starts = [0, *(p + 1 for wait in waits for p in barriers if body[p] is wait)]
-    spans = [[body[p] for p in reached([start], after) if p < len(body)] for start in starts]
-    parts = [[i for i in span if isinstance(i, Instruction)] for span in spans]
-    return tuple(
-        tuple(frozenset().union(*(getattr(i, what) for i in part)) for part in parts)
-        for what in ("reads", "writes")
-    )
+    for before in (set(), *({p} for wait in waits for p in barriers if body[p] is wait)):
+        start = max(before, default=-1) + 1
+        yield before, {p: body[p] for p in reached([start], after) if p < len(body)}
+
+
+def _registers(part: dict[int, Instruction | Label], what: str) -> frozenset[str]:
+    return frozenset().union(*(getattr(i, what) for i in part.values() if isinstance(i, Instruction)))
 
 
 def _needed(function: Function) -> dict[Instruction, tuple[str, ...]]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ....errors import Unsupported
 from ..analyse.facts import ModuleFacts
+from ..analyse.packs import packs
 from ..emit import module as emit
 from ..emit.function import NotAsLanes
 from ..instrument import (
@@ -21,7 +22,18 @@ from ..instrument import (
     watchdog,
 )
 from ..ptx import parse, verify
-from ..rewrite import copy_parameters, fragments, inline, predicates, scouts, specialise, surfaces
+from ..rewrite import (
+    bases,
+    copy_parameters,
+    decide,
+    fragments,
+    inline,
+    predicates,
+    scouts,
+    specialise,
+    surfaces,
+    unroll,
+)
 from . import llvm
 from .modules import Lowered
 from .recipes import Check, Recipe
@@ -86,6 +98,11 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     if fixed:
         kernel, values, block = fixed
         specialise.run(module, kernel, values)
+        if block:
+            decide.run(module.functions[kernel], block)
+            if packs(module.functions[kernel]):
+                unroll.short_loops(module.functions[kernel])
+                bases.run(module.functions[kernel])
     width = _width(recipe)
     facts = ModuleFacts(
         module, Check.RACES in recipe, not recipe.runtime, width, processor.masks, processor.keeping, block

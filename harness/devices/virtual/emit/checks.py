@@ -117,6 +117,8 @@ def slow_check(e, slow: str, good: str, accesses, info: int, unread: int = 0) ->
     unread: a bit for each byte that does not count.
     """
     e.module.declare("rt_check")
+    if e.limits:
+        return _check_apart(e, slow, good, accesses, info)
     label = slow
     for i, (base, offset, site) in enumerate(accesses):
         next_ = good if i == len(accesses) - 1 else f"{slow}.{i}"
@@ -128,6 +130,46 @@ def slow_check(e, slow: str, good: str, accesses, info: int, unread: int = 0) ->
             f"br i1 %good.{label}, label %{next_}, label %{DEAD}",
         )
         label = next_
+
+
+# It leaves its caller all registers, which would else be kept in memory all the time (see `targets.Target`).
+_APART = """
+define internal preserve_mostcc i1 @checks.apart(i64 %env, i64 %thr, i64 %base, ptr %accesses, i64 %count, i32 %info) cold noinline {keeping} {{
+entry:
+  br label %one
+one:
+  %i = phi i64 [ 0, %entry ], [ %next, %good ]
+  %access = getelementptr {{ i64, i32 }}, ptr %accesses, i64 %i
+  %offset = load i64, ptr %access
+  %site.a = getelementptr i8, ptr %access, i64 8
+  %site = load i32, ptr %site.a
+  %address = add i64 %base, %offset
+  %allowed = call i32 @rt_check(i64 %env, i64 %thr, i64 %address, i32 %site, i32 %info, i64 0)
+  %right = icmp ne i32 %allowed, 0
+  br i1 %right, label %good, label %done
+good:
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %count
+  br i1 %more, label %one, label %done
+done:
+  ret i1 %right
+}}
+"""
+
+
+def _check_apart(e, slow: str, good: str, accesses, info: int) -> None:
+    """The same, with less code: of accesses with one base."""
+    helpers, keeping = e.module.helpers, e.module.facts.keeping
+    helpers["checks.apart"] = _APART.format(keeping=keeping)
+    rows = ", ".join(f"{{ i64, i32 }} {{ i64 {offset}, i32 {site} }}" for _, offset, site in accesses)
+    table = f"@checks.{len(helpers)}"
+    helpers[table] = f"{table} = private constant [{len(accesses)} x {{ i64, i32 }}] [ {rows} ]"
+    given = f"i64 %env, i64 %thr, i64 {accesses[0][0]}, ptr {table}, i64 {len(accesses)}, i32 {info}"
+    e.text.aside(
+        slow,
+        f"%ok.{slow} = call preserve_mostcc i1 @checks.apart({given}) {keeping}",
+        f"br i1 %ok.{slow}, label %{good}, label %{DEAD}",
+    )
 
 
 def suspect_at(e, label: str) -> None:

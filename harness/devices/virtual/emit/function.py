@@ -7,6 +7,7 @@ Source: LLVM Coroutines (switched-resume lowering).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from ....errors import Unsupported
 from ..analyse import debuginfo
@@ -226,11 +227,12 @@ def _for_lanes(f: Function, found: Lanes, facts: Facts) -> tuple[Function, Lanes
 
 def _phases(f: Function, unit: Unit, site: str) -> str:
     """Single threads that run from barrier to barrier."""
-    found, texts = unit.facts.of(f).find_phases(), []
-    for number in range(len(found.waits) + 1):
-        e = Emitter(f, unit, site)
-        e.values.packs, e.limits = Packs(e, packs(f)), Checks(e, found, True)
+    found, texts, products = unit.facts.of(f).find_phases(), [], packs(f)
+    for number, items in enumerate(found.bodies):
+        e = Emitter(replace(f, body=items), unit, site)
+        e.values.packs, e.limits = Packs(e, products), Checks(e, found, True)
         e.control.frames = frames = phases.Frames(found, f.regs, number, e.values.packs)
+        frames.place(e)
         _start(e, number == 0)
         if number:
             e.line(f"br label %{phases.label(number)}")
@@ -239,6 +241,7 @@ def _phases(f: Function, unit: Unit, site: str) -> str:
         e.text.raw("return:", f"  ret i32 {phases.ENDED}", f"{DEAD}:", f"  ret i32 {phases.ENDED}")
         texts.append(_defined(e, phases.head(f.name, number)))
     e.module.declare("rt_fault")
+    e.module.declare_intrinsic("i32 @llvm.cttz.i32(i32, i1)")
     sites = [e.sites.of(i) for i in found.waits]
     return "".join([*texts, phases.of_block(f.name, frames, unit.facts.block, sites)])
 

@@ -21,7 +21,7 @@ class Packs:
             return False
         if product := self.products[ins]:
             e = self.e
-            factor = self._vector([e.value(product.factor, "f32")] * SIZE)
+            factor = self._splat(e.value(product.factor, "f32"))
             others = self._vector([e.value(name, "f32") for name in product.others])
             sums = e.emit(f"load {VECTOR}, ptr {self.slot(product.sums)}")
             fma = f"llvm.fma.v{SIZE}f32"
@@ -47,8 +47,12 @@ class Packs:
         for n, name in enumerate(pack):
             text.first(f'%"{name}" = getelementptr float, ptr {whole}, i64 {n}')
 
+    def _splat(self, value: str) -> str:
+        one = self.e.once(f"insertelement {VECTOR} poison, float {value}, i64 0")
+        return self.e.once(f"shufflevector {VECTOR} {one}, {VECTOR} poison, <{SIZE} x i32> zeroinitializer")
+
     def _vector(self, values: list[str]) -> str:
         found = "poison"
         for n, value in enumerate(values):
-            found = self.e.emit(f"insertelement {VECTOR} {found}, float {value}, i64 {n}")
+            found = self.e.once(f"insertelement {VECTOR} {found}, float {value}, i64 {n}")
         return found

@@ -1,9 +1,9 @@
 """A kernel for blocks of a known shape whose threads run one after the other from barrier to barrier (see `analyse/phases`).
 
-Each phase is a function `NAME.phase.N(env, thr, frame, fixed, before, after)` that returns the number of the next one, or ENDED. It is
-the kernel's whole text, which begins behind a barrier; LLVM removes what it does not come to. What a thread needs after a
-barrier is in its frame, in one place; what all of them have in common is in `fixed`, or, if it changes, read from `before` and
-written to `after`, for the next phase.
+Each phase is a function `NAME.phase.N(env, thr, frame, fixed, before, after)` that returns a bit for the next one, or ENDED. It is
+the part of the kernel that begins behind a barrier. What a thread needs after a barrier is in its frame, in one place; what
+all of them have in common is in `fixed`, or, if it changes, read from `before` and written to `after`, for the next phase.
+A function for each phase runs it for all threads: so the registers of the processor are its own.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from ..runtime import abi
 from . import blocks
 from .packs import VECTOR, Packs
 
-ENDED = -1
+ENDED = -(1 << 31)
 _ALIGN = 64
+_FRAMES = "ptr noalias %frame, ptr noalias %fixed, ptr noalias %before, ptr noalias %after"
 
 
 class Frames:
@@ -48,6 +49,15 @@ class Frames:
     def _bytes(self, name: str) -> int:
         return max(LLVM_BITS[llvm_type(self.types[name])] // 8, 1)
 
+    def place(self, e) -> None:
+        """What this phase only reads is read where it is kept."""
+        phases, number = self.phases, self.number
+        e.values.kept = phases.writes[number].intersection(self.places)
+        if number:
+            read = phases.reads[number] - phases.writes[number]
+            for name, _, where in self._each(e, phases.waits[number - 1], read, "%before"):
+                e.values.is_at(name, where)
+
     def wait(self, e, ins: Instruction) -> None:
         """The end of a phase, and the beginning of the next one."""
         phases, next_ = self.phases, self.phases.waits.index(ins) + 1
@@ -58,13 +68,12 @@ class Frames:
             e.line(
                 f"store {VECTOR} {e.emit(f'load {VECTOR}, ptr {e.values.packs.slot(pack)}')}, ptr {where}, align 4"
             )
-        e.line(f"ret i32 {next_}")
+        e.line(f"ret i32 {1 << next_}")
         e.text.block(label(next_))
         if next_ == self.number:
-            wanted = writes | changing | phases.reads[next_]
-            for name, t, where in self._each(e, ins, wanted, "%before"):
+            for name, t, where in self._each(e, ins, writes | changing, "%before"):
                 e.values.put(name, e.emit(f"load {t}, ptr {where}"))
-            for pack, where in self._packs(e, ins, wanted):
+            for pack, where in self._packs(e, ins, writes | phases.reads[next_]):
                 e.values.packs.set(pack, e.emit(f"load {VECTOR}, ptr {where}, align 4"))
 
     def _each(self, e, ins: Instruction, wanted: frozenset[str], common: str):
@@ -96,16 +105,15 @@ def label(number: int) -> str:
 
 
 def head(name: str, number: int) -> str:
-    arguments = (
-        "i64 %env, i64 %thr, ptr noalias %frame, ptr noalias %fixed, ptr noalias %before, ptr noalias %after"
-    )
-    return f'internal i32 @"{name}.phase.{number}"({arguments}) alwaysinline'
+    return f'internal i32 @"{name}.phase.{number}"(i64 %env, i64 %thr, {_FRAMES}) alwaysinline'
 
 
 def of_block(name: str, frames: Frames, block: tuple[int, ...], sites: list[str]) -> str:
     """The function that runs a block. sites: of the barriers. Threads that race may come to different ones, which is a fault."""
     count, threads = len(frames.phases.waits) + 1, prod(block)
+    fields = (("launch", "ptr"), ("threads", "i64"), ("frames", "i64"))
     lines = [
+        *(_of_all(name, n, frames, threads) for n in range(count)),
         f'define void @"{name}.block"(i64 %env) nounwind {{',
         "entry:",
         "  %before = alloca ptr",
@@ -114,7 +122,7 @@ def of_block(name: str, frames: Frames, block: tuple[int, ...], sites: list[str]
         *(
             f"  %{field}.a = getelementptr i8, ptr %envp, i64 {abi.offset('Env', field)}\n"
             f"  %{field} = load {t}, ptr %{field}.a, !invariant.load !1"
-            for field, t in (("launch", "ptr"), ("threads", "i64"), ("frames", "i64"))
+            for field, t in fields
         ),
         f"  %order.a = getelementptr i8, ptr %launch, i64 {abi.offset('Launch', 'order')}",
         "  %order = load ptr, ptr %order.a, !invariant.load !1",
@@ -126,8 +134,7 @@ def of_block(name: str, frames: Frames, block: tuple[int, ...], sites: list[str]
         "  store ptr %other, ptr %after",
         "  br label %begin.0",
     ]
-    fault = f"i64 {abi.FAULT['barrier-divergence']}, i64 0, i64 1"
-    cases = " ".join(f"i32 {n}, label %begin.{n}" for n in range(1, count))
+    given = "i64 %env, i64 %threads, ptr %order, ptr %own, ptr %fixed"
     for n in range(count):
         lines += [
             f"begin.{n}:",
@@ -135,36 +142,52 @@ def of_block(name: str, frames: Frames, block: tuple[int, ...], sites: list[str]
             f"  %after.{n} = load ptr, ptr %after",
             f"  store ptr %after.{n}, ptr %before",
             f"  store ptr %before.{n}, ptr %after",
-            f"  br label %loop.{n}",
-            f"loop.{n}:",
-            f"  %i.{n} = phi i32 [ 0, %begin.{n} ], [ %next.{n}, %loop.{n} ]",
-            f"  %least.{n} = phi i32 [ {count}, %begin.{n} ], [ %low.{n}, %loop.{n} ]",
-            f"  %most.{n} = phi i32 [ {ENDED}, %begin.{n} ], [ %high.{n}, %loop.{n} ]",
-            blocks.address(f"%i.{n}", f".{n}"),
-            f"  %n.{n} = zext i32 %i.{n} to i64",
-            f"  %by.{n} = mul i64 %n.{n}, {frames.size}",
-            f"  %frame.{n} = getelementptr i8, ptr %own, i64 %by.{n}",
-            f'  %went.{n} = call i32 @"{name}.phase.{n}"(i64 %env, i64 %thr.{n}, ptr %frame.{n}, ptr %fixed, ptr %before.{n}, ptr %after.{n})',
-            f"  %low.{n} = call i32 @llvm.smin.i32(i32 %least.{n}, i32 %went.{n})",
-            f"  %high.{n} = call i32 @llvm.smax.i32(i32 %most.{n}, i32 %went.{n})",
-            f"  %next.{n} = add i32 %i.{n}, 1",
-            f"  %more.{n} = icmp ult i32 %next.{n}, {threads}",
-            f"  br i1 %more.{n}, label %loop.{n}, label %end.{n}",
-            f"end.{n}:",
-            f"  %same.{n} = icmp eq i32 %low.{n}, %high.{n}",
-            f"  br i1 %same.{n}, label %next.{n}.all, label %apart.{n}",
-            f"next.{n}.all:",
-            f"  switch i32 %low.{n}, label %done [ {cases} ]",
-            f"apart.{n}:",
-            f"  %ended.{n} = icmp slt i32 %low.{n}, 0",
-            f"  br i1 %ended.{n}, label %done, label %fault.{n}",
-            f"fault.{n}:",
-            *(f"  %at.{n}.{m} = icmp eq i32 %low.{n}, {m + 1}" for m in range(len(sites))),
-            *(
-                f"  %site.{n}.{m} = select i1 %at.{n}.{m}, i32 {site}, i32 {f'%site.{n}.{m - 1}' if m else site}"
-                for m, site in enumerate(sites)
-            ),
-            f"  call i32 @rt_fault(i64 %env, i64 %thr.{n}, i32 %site.{n}.{len(sites) - 1}, {fault})",
-            "  br label %done",
+            f'  %went.{n} = call i32 @"{name}.phase.{n}.all"({given}, ptr %before.{n}, ptr %after.{n})',
+            "  br label %on",
         ]
-    return "\n".join([*lines, "done:", "  ret void", "}"]) + "\n"
+    lines += [
+        "on:",
+        f"  %went = phi i32 {', '.join(f'[ %went.{n}, %begin.{n} ]' for n in range(count))}",
+        f"  switch i32 %went, label %apart [ {' '.join(f'i32 {1 << n}, label %begin.{n}' for n in range(1, count))} ]",
+        "apart:",
+        "  %ended = icmp slt i32 %went, 0",
+        "  br i1 %ended, label %done, label %fault",
+        "fault:",
+        blocks.address(str(threads - 1), ""),
+        "  %low = call i32 @llvm.cttz.i32(i32 %went, i1 false)",
+        *(f"  %at.{m} = icmp eq i32 %low, {m + 1}" for m in range(len(sites))),
+        *(
+            f"  %site.{m} = select i1 %at.{m}, i32 {site}, i32 {f'%site.{m - 1}' if m else site}"
+            for m, site in enumerate(sites)
+        ),
+        f"  call i32 @rt_fault(i64 %env, i64 %thr, i32 %site.{len(sites) - 1}, i64 {abi.FAULT['barrier-divergence']}, i64 0, i64 1)",
+        "  br label %done",
+        "done:",
+        "  ret void",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _of_all(name: str, number: int, frames: Frames, threads: int) -> str:
+    """The function that runs a phase for all threads. Returns the bits of where they went."""
+    return f"""
+define internal i32 @"{name}.phase.{number}.all"(i64 %env, i64 %threads, ptr %order, {_FRAMES}) noinline nounwind {{
+entry:
+  br label %one
+one:
+  %i = phi i32 [ 0, %entry ], [ %next, %one ]
+  %so.far = phi i32 [ 0, %entry ], [ %went, %one ]
+{blocks.address("%i", "")}
+  %n = zext i32 %i to i64
+  %by = mul i64 %n, {frames.size}
+  %own = getelementptr i8, ptr %frame, i64 %by
+  %to = call i32 @"{name}.phase.{number}"(i64 %env, i64 %thr, ptr %own, ptr %fixed, ptr %before, ptr %after)
+  %went = or i32 %so.far, %to
+  %next = add i32 %i, 1
+  %more = icmp ult i32 %next, {threads}
+  br i1 %more, label %one, label %done
+done:
+  ret i32 %went
+}}
+"""

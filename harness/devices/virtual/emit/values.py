@@ -33,6 +33,7 @@ class Values:
         self.types: dict[str, str] = {}  # register -> its PTX type
         self._slots: dict[str, str] = {}  # register -> its stack slot
         self.packs: Packs | None = None  # of registers that stand side by side
+        self.kept: frozenset[str] = frozenset()  # registers that are needed after a phase, see emit/phases
 
     def value(self, given: str, ptx_type: str) -> str:
         """An operand (register, number, special register, negated predicate) as the LLVM type of `ptx_type`."""
@@ -80,7 +81,7 @@ class Values:
     def declare(self, function: Function) -> None:
         """Declare a function's registers; those that live across blocks get a slot."""
         self.types |= function.regs
-        across = across_blocks(function, self.packs is not None)
+        across = across_blocks(function, self.packs is not None) | self.kept
         for name in function.regs:
             if name in across or self.packs and name in self.packs.of:
                 for each in self.threads.names(name):
@@ -100,6 +101,10 @@ class Values:
             poison = POISON.get(t) or str(0x7F7F7F7F7F7F7F7F & (1 << TYPES[type_][1]) - 1)
             self.text.first(f"{name} = alloca {t}", f"store {t} {poison}, ptr {name}")
         return self._slots[register]
+
+    def is_at(self, register: str, where: str) -> None:
+        """It is kept there, and only read."""
+        self._slots[register] = where
 
     def _place_pack(self, register: str) -> None:
         pack = self.packs.of[register][0]

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from ..analyse.access_groups import access_groups
 from ..analyse.facts import Facts
-from ..ptx.ir import Function, Instruction, Symbol
+from ..ptx.ir import Function, Instruction, Label, Symbol
 from ..ptx.op import Op
 from ..runtime.abi import (
     INFO_ACQUIRE,
@@ -35,6 +35,7 @@ def run(function: Function, facts: Facts) -> None:
     """In place. The last pass: nothing may come between an access and its check."""
     inserts, placed = Inserts(function), {}
     groups, done = access_groups(function.body), set()
+    ahead = _loads_ahead(function.body) if facts.phased else {}
     for position, ins in enumerate(function.body):
         if not (isinstance(ins, Instruction) and is_checked(ins)):
             continue
@@ -49,9 +50,34 @@ def run(function: Function, facts: Facts) -> None:
         addresses = [each.address for each in covered]
         check = mark(f"check.bounds.{ins.op.space}", info(ins), *addresses, at=ins)
         placed[ins] = replace(check, about=covered)
-        inserts.before(ins, *of_rows(function, ins, placed[ins]))
+        inserts.before(ahead.get(ins, ins), *of_rows(function, ins, placed[ins]))
     inserts.done()
     facts.put_before(placed)
+
+
+def _loads_ahead(body) -> dict[Instruction, Instruction]:
+    """Loads that may be checked before others that come before them, and the first of these: then they are in one block of
+    LLVM's, and what is loaded need not be kept over a check."""
+    found, first, written = {}, None, set()
+    for item in body:
+        op = None if isinstance(item, Label) else item.op
+        if (
+            op is None
+            or op.flow
+            or op.collective
+            or op.memory not in ("", "load")
+            or op.ordering
+            or op.asynchronous
+        ):
+            first = None
+            continue
+        if op.memory and is_checked(item) and not item.pred:
+            if first is None:
+                first, written = item, set()
+            if item.address.base not in written:
+                found[item] = first
+        written |= item.writes
+    return found
 
 
 def is_checked(ins: Instruction) -> bool:

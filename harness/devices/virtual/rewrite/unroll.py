@@ -20,16 +20,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.assigned import maybe_undefined, read_first
-from ..analyse.dataflow import reached
+from ..analyse.assigned import read_first
 from ..analyse.private_arrays import Counted, counted, writers_of
 from ..ptx.cfg import Blocks, Loop, basic_blocks, find_loops
-from ..ptx.ir import Function, Immediate, Instruction, Label, Register, Symbol, operand, renamed
-from ..ptx.types import BITS, is_signed
-from . import straighten
+from ..ptx.ir import Function, Immediate, Instruction, Label, operand, renamed
+from ..ptx.types import BITS
+from . import constants, straighten
 
 _LONGEST = 3000  # instructions of a function, with all copies
 _MOST_LOOPS = 100
+_LONGEST_WRITTEN = 1000  # instructions of all iterations of a short loop
 
 
 def run(function: Function) -> bool:
@@ -37,11 +37,82 @@ def run(function: Function) -> bool:
     for number in range(_MOST_LOOPS):
         if not (any(v.space == "local" for v in function.variables.values()) and _unroll_one(function)):
             return number > 0
-        _compute(function)
-        _drop_copies(function)
-        _drop_unreached(function)
+        constants.compute(function)
+        constants.drop_copies(function)
+        constants.drop_unreached(function)
         straighten.run(function)
     return True
+
+
+def short_loops(function: Function) -> None:
+    """In place. Writes out loops of one block that constants end after a few iterations."""
+    more = True
+    while more:
+        constants.compute(function)
+        blocks, writers = basic_blocks(function.body, function.tables), writers_of(function.body)
+        loops = (b for b in blocks if b in blocks[b][1])
+        more = any(_write_out(function, blocks, start, writers) for start in loops)
+    constants.drop_copies(function)
+    straighten.run(function)
+
+
+def _write_out(function: Function, blocks: Blocks, start: int, writers: dict[str, list[Instruction]]) -> bool:
+    """A loop of one block, if it is short."""
+    end = blocks[start][0]
+    head, *inside, last = function.body[start:end]
+    entries = [b for b in blocks if start in blocks[b][1] and b != start]
+    plain = not any(i.op.flow or i.op.collective or i.base == "enter" for i in inside)
+    if len(entries) != 1 or not plain or not last.pred or last.operands[0] != head.name:
+        return False
+    numbers = (w[0] for w in writers.values() if len(w) == 1 and _is_number(w[0]))
+    values = {i.operands[0]: i.operands[1].value for i in numbers}
+    constants.follow(function.body[entries[0] : blocks[entries[0]][0]], values)
+    carried = [name for name in writers_of(inside) if name in read_first(inside, function.regs)]
+    known, again = [], True
+    while again:
+        known.append({name: values[name] for name in carried if name in values})
+        constants.follow(inside, values)
+        if last.pred not in values or len(known) * len(inside) > _LONGEST_WRITTEN:
+            return False
+        again = bool(values[last.pred]) != last.negated
+    own = writers_of(inside).keys() - carried - _read_elsewhere(function, start, end)
+    function.body[start:end] = [head, *(i for each in known for i in _iteration(function, inside, each, own))]
+    return True
+
+
+def _iteration(
+    function: Function, inside: list[Instruction], known: dict[str, int], own: set[str]
+) -> list[Instruction]:
+    """A copy of a loop's instructions. known: the numbers that registers hold at its start; own: those that are its own."""
+    suffix, found = f"${_last_serial(function) + 1}", []
+    names = {name: name + suffix for name in (*own, *known)}
+    function.regs |= {new: function.regs[old] for old, new in names.items()}
+    for name, value in known.items():
+        opcode = "mov.pred" if function.regs[name] == "pred" else f"mov.b{BITS[function.regs[name]]}"
+        found.append(Instruction(opcode, (operand(names[name]), operand(str(value))), inside[0].at))
+    for item in inside:
+        written = int(item.op.has_result)
+        operands = [renamed(o, lambda n: names.get(n, n)) for o in item.operands[written:]]
+        pred = names.get(item.pred, item.pred)
+        for name in known.keys() & item.writes:
+            names.pop(name, "")
+        operands[:0] = (renamed(o, lambda n: names.get(n, n)) for o in item.operands[:written])
+        found.append(replace(item, operands=tuple(operands), pred=pred, original=item.original or item))
+    return found
+
+
+def _read_elsewhere(function: Function, start: int, end: int) -> set[str]:
+    outside = (i for i in (*function.body[:start], *function.body[end - 1 :]) if isinstance(i, Instruction))
+    return {name for i in outside for name in i.reads}
+
+
+def _is_number(ins: Instruction) -> bool:
+    return (
+        ins.op.is_move
+        and not ins.pred
+        and isinstance(ins.operands[1], Immediate)
+        and not ins.operands[1].format
+    )
 
 
 def _unroll_one(function: Function) -> bool:
@@ -171,152 +242,3 @@ def _last_serial(function: Function) -> int:
     names = [*function.regs, *(item.name for item in function.body if isinstance(item, Label))]
     ends = (name.rpartition("$")[2] for name in names)
     return max((int(end) for end in ends if end.isdigit()), default=0)
-
-
-# -- what constants determine ------------------------------------------------------------------------------
-
-
-def _compute(function: Function) -> None:
-    """Registers that are always the same number are set to it, and branches that depend on such are decided."""
-    early = maybe_undefined(function.body, function.regs)
-    once = {name for name, found in writers_of(function.body).items() if len(found) == 1} - early
-    known: dict[str, int] = {}
-    body: list = []
-    for item in function.body:
-        if isinstance(item, Instruction):
-            item = _decided(_with_number(item, known), known)
-            if item is None:
-                continue
-            if not item.pred and len(item.writes) == 1 and item.writes <= once:
-                value = _value(item, known)
-                if value is not None:
-                    (name,) = item.writes
-                    known[name] = value
-                    item = _assigned(item, name, function.regs[name], value)
-        body.append(item)
-    function.body = body
-
-
-def _drop_copies(function: Function) -> None:
-    """Without copies, and numbers, that nothing reads. (What is computed from an unset register is a fault, read or not.)"""
-    reads: dict[str, int] = {}
-    for ins in (i for i in function.body if isinstance(i, Instruction)):
-        for name in ins.reads:
-            reads[name] = reads.get(name, 0) + 1
-    dropped: set[Instruction] = set()
-    copies = [i for i in function.body if isinstance(i, Instruction) and i.op.is_move and len(i.writes) == 1]
-    more = True
-    while more:
-        more = False
-        for ins in reversed(copies):
-            if ins not in dropped and not any(reads.get(name) for name in ins.writes):
-                dropped.add(ins)
-                more = True
-                for name in ins.reads:
-                    reads[name] -= 1
-    function.body = [i for i in function.body if i not in dropped]
-
-
-def _drop_unreached(function: Function) -> None:
-    """Without the loops of an iteration that does not take place."""
-    blocks = basic_blocks(function.body, function.tables)
-    alive = reached([0], lambda start: blocks[start][1])
-    function.body = [item for start in sorted(alive) for item in function.body[start : blocks[start][0]]]
-
-
-def _assigned(ins: Instruction, name: str, type_: str, value: int) -> Instruction:
-    if ins.op.is_move and isinstance(ins.operands[1], Immediate):
-        return ins
-    opcode = "mov.pred" if type_ == "pred" else f"mov.b{BITS[type_]}"
-    operands = (operand(name), operand(str(value)))
-    return replace(ins, opcode=opcode, operands=operands, original=ins.original or ins)
-
-
-def _decided(ins: Instruction, known: dict[str, int]) -> Instruction | None:
-    """A branch whose guard is known: always taken, or None."""
-    if ins.op.flow != "branch" or ins.pred not in known:
-        return ins
-    if bool(known[ins.pred]) == ins.negated:
-        return None
-    return replace(ins, opcode="bra.uni", pred="", negated=False, original=ins.original or ins)
-
-
-def _with_number(ins: Instruction, known: dict[str, int]) -> Instruction:
-    """The sum of a register and a known one, as a sum with a number."""
-    if ins.op.formula != "a+b":
-        return ins
-    target, a, b = ins.operands
-    if a in known and b not in known and isinstance(b, Register):
-        a, b = b, a
-    if b not in known or not isinstance(a, (Register, Symbol)):
-        return ins
-    number = operand(str(_read(known[b], ins.op.type.replace("u", "s").replace("b", "s"))))
-    return replace(ins, operands=(target, a, number), original=ins.original or ins)
-
-
-def _read(value: int, type_: str) -> int:
-    """The number that bits are, in a type."""
-    if type_ == "pred":
-        return value & 1
-    bits = BITS[type_]
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if is_signed(type_) and value >> bits - 1 else value
-
-
-_SUMS = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "div": lambda a, b: a // b if a >= 0 and b > 0 else None,
-    "rem": lambda a, b: a % b if a >= 0 and b > 0 else None,
-}
-_COMPARISONS = {
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-}
-
-
-def _value(ins: Instruction, known: dict[str, int]) -> int | None:
-    """The bits of an integer result, if all operands are known and it is one of those that indices are computed with."""
-    given = []
-    for o in ins.sources:
-        if isinstance(o, Immediate) and not o.format:
-            given.append(o.value)
-        elif o in known:
-            given.append(known[o])
-        else:
-            return None
-    op, type_ = ins.op, ins.op.type
-    if op.types and any(t[0] == "f" or t not in BITS for t in op.types):
-        return None
-    if op.is_move:
-        return _bits(given[0], type_)
-    if op.base == "cvt" and len(op.mods) == 2:
-        return _bits(_read(given[0], op.types[1]), op.types[0])
-    if op.base == "not":
-        return _bits(~given[0], type_)
-    if op.base == "setp" and len(op.mods) == 2 and op.mods[0] in _COMPARISONS and len(ins.operands) == 3:
-        a, b = (_read(x, type_) for x in given)
-        return int(_COMPARISONS[op.mods[0]](a, b))
-    if op.base in ("shl", "shr") and op.mods == (type_,):
-        by = min(given[1] & 0xFFFFFFFF, BITS[type_])
-        value = _read(given[0], type_)
-        return _bits(value << by if op.base == "shl" else value >> by, type_)
-    if op.base in ("mul", "mad") and op.mods in (("lo", type_), ("wide", type_)):
-        wide = type_[0] + str(2 * BITS[type_]) if op.mods[0] == "wide" else type_
-        a, b = (_read(x, type_) for x in given[:2])
-        return _bits(a * b + (_read(given[2], wide) if op.base == "mad" else 0), wide)
-    if op.base in _SUMS and op.mods == (type_,):
-        value = _SUMS[op.base](*(_read(x, type_) for x in given))
-        return None if value is None else _bits(value, type_)
-    return None
-
-
-def _bits(value: int, type_: str) -> int:
-    return value & (1 if type_ == "pred" else (1 << BITS[type_]) - 1)

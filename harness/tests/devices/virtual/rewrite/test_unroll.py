@@ -174,3 +174,73 @@ def test_indices(computed, index):
     _, function = unrolled(LOOP.format(body=body, after=""))
     sums = [i.operands[2] for i in function.body if i.opcode == "add.s64"]
     assert sums[1] == ("%rd2$2" if index is None else str(4 * index))
+
+
+# -- short loops of optimised code ------------------------------------------------------------------------------
+
+
+def written_out(body: str) -> str:
+    function = module(f"{HEAD}{body}\n}}").functions["k"]
+    unroll.short_loops(function)
+    assert all(
+        register in function.regs
+        for i in function.body
+        if hasattr(i, "reads")
+        for register in (i.reads | i.writes) - {"%tid.x"}
+    )
+    return printed(function)
+
+
+ROUNDS = """
+    mov.u32 %r1, %tid.x; mov.u32 %r2, 0; mov.f32 %f1, 0f00000000;
+    $L_1: mad.lo.s32 %r3, %r2, 272, %r1; ld.shared.f32 %f2, [%r3]; fma.rn.f32 %f1, %f2, %f2, %f1;
+    {step} add.s32 %r2, %r2, 1; setp.lt.s32 %p1, %r2, 3; @%p1 bra $L_1;
+    st.shared.f32 [%r1], %f1; ret;"""
+
+
+def test_a_short_loop():
+    assert written_out(ROUNDS.format(step="")) == lines("""
+        mov.u32 %r1, %tid.x;
+        mov.u32 %r2, 0;
+        mov.f32 %f1, 0f00000000;
+        mov.b32 %r2$1, 0;
+        mad.lo.s32 %r3$1, %r2$1, 272, %r1;
+        ld.shared.f32 %f2$1, [%r3$1];
+        fma.rn.f32 %f1, %f2$1, %f2$1, %f1;
+        add.s32 %r2, %r2$1, 1;
+        setp.lt.s32 %p1, %r2, 3;
+        mov.b32 %r2$2, 1;
+        mad.lo.s32 %r3$2, %r2$2, 272, %r1;
+        ld.shared.f32 %f2$2, [%r3$2];
+        fma.rn.f32 %f1, %f2$2, %f2$2, %f1;
+        add.s32 %r2, %r2$2, 1;
+        setp.lt.s32 %p1, %r2, 3;
+        mov.b32 %r2$3, 2;
+        mad.lo.s32 %r3$3, %r2$3, 272, %r1;
+        ld.shared.f32 %f2$3, [%r3$3];
+        fma.rn.f32 %f1, %f2$3, %f2$3, %f1;
+        add.s32 %r2, %r2$3, 1;
+        setp.lt.s32 %p1, %r2, 3;
+        st.shared.f32 [%r1], %f1;
+        ret;""")
+
+
+@pytest.mark.parametrize(
+    "body",
+    {
+        "how often is not known": ROUNDS.format(step="").replace("mov.u32 %r2, 0", "mov.u32 %r2, %r1"),
+        "a step is not known": ROUNDS.format(step="add.s32 %r2, %r2, %r1;"),
+        "a step that some take": ROUNDS.format(step="@%p2 add.s32 %r2, %r2, 1;"),
+        "too often": ROUNDS.format(step="").replace("setp.lt.s32 %p1, %r2, 3", "setp.lt.s32 %p1, %r2, 300"),
+        "a barrier": ROUNDS.format(step="bar.sync 0;"),
+        "two ways in": ROUNDS.format(step="").replace(
+            "$L_1:", "@%p2 bra $L_1; mov.u32 %r2, 1; bra.uni $L_1; $L_1:"
+        ),
+        "the wrong way round": ROUNDS.format(step="")
+        .replace("@%p1 bra", "@!%p1 bra")
+        .replace("setp.lt.s32 %p1, %r2, 3", "setp.lt.s32 %p1, %r2, -3"),
+    }.items(),
+    ids=lambda x: x[0],
+)
+def test_loops_that_are_not_short(body):
+    assert written_out(body[1]).count("ld.shared") == 1
