@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 
-from ..course.cuda_text import edited, read
-from ..course.cuda_values import tunables
 from ..course.declare import Puzzle
+from ..cuda.text import edited, read
+from ..cuda.values import tunables
 from ..devices.nvrtc import ptxas
 from ..errors import CourseError
 from ..grading.gates import Measure
