@@ -77,6 +77,10 @@ def grade(
         raise click.UsageError("--within goes with --file, and names a folder above that file")
     if everything and ids:
         raise click.UsageError("--all grades every puzzle; leave the IDs out")
+    if device != "gpu":
+        from ..devices.virtual.confined_process import PROCESS
+
+        PROCESS.start()  # while this one loads
     course, progress = the_course()
     chosen = chosen_ids(course, progress, ids, everything)
     from ..grading.grade import Options, grade_file

@@ -31,7 +31,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 from typing import NoReturn
@@ -39,7 +38,6 @@ from typing import NoReturn
 from ..errors import BackwarpError
 from . import bubblewrap
 from .confine import ONE_THREAD
-from .plain import Damaged
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _LENGTH = struct.Struct("=Q")  # the length of a message, sent before it
@@ -54,6 +52,10 @@ _LONGEST_WORD = 300  # characters of the last line that are reported
 _FRAME = re.compile(r' *File "(?:[^"]*/)?([^/"]+/[^/"]+\.py)", line (\d+)')  # in a traceback
 #: the environment variables that a process running untrusted code may see
 ENVIRONMENT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "TZ")
+
+
+class Damaged(Exception):
+    """What was received is not a valid message, or contains an object of a class that it must not."""
 
 
 class Channel:
@@ -289,9 +291,12 @@ def _started(command: list[str], **how) -> subprocess.Popen:
     """A new process. The system ends it with the thread that started it, so that is one that lives as long as this process."""
     if threading.current_thread() is threading.main_thread():
         return subprocess.Popen(command, **how)
-    found: Future[subprocess.Popen] = Future()
-    _starter().put((found, command, how))
-    return found.result()
+    started: queue.SimpleQueue = queue.SimpleQueue()
+    _starter().put((started, command, how))
+    found = started.get()
+    if isinstance(found, BaseException):
+        raise found
+    return found
 
 
 @cache
@@ -301,11 +306,11 @@ def _starter() -> queue.SimpleQueue:
 
     def start() -> None:
         while True:
-            found, command, how = wanted.get()
+            started, command, how = wanted.get()
             try:
-                found.set_result(subprocess.Popen(command, **how))
+                started.put(subprocess.Popen(command, **how))
             except BaseException as error:
-                found.set_exception(error)
+                started.put(error)
 
     threading.Thread(target=start, daemon=True).start()
     return wanted

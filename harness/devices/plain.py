@@ -16,6 +16,8 @@ from functools import cache
 
 import numpy as np
 
+from .child import Damaged
+
 _LENGTH = struct.Struct("=Q")
 _write = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
 _SIMPLE = {bool, float, int, str, type(None)}
@@ -25,10 +27,6 @@ _PER_VALUE = 32  # bytes of text for each value that a limited message may hold,
 _DEEPEST = 100  # levels; an error for lack of stack could meet anything that is to be freed just then
 _BRACKETS = re.compile(rb'\\.|"|[\[{]+|[\]}]+', re.DOTALL)
 _HARMLESS = (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError, struct.error)
-
-
-class Damaged(Exception):
-    """The bytes are not a valid value, or contain an object of another class."""
 
 
 class Codec:

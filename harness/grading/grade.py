@@ -12,10 +12,10 @@ import os
 import re
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,14 +26,13 @@ from ..cuda.values import Tunables, tunables
 from ..devices import end_processes
 from ..devices.confine import supported
 from ..errors import CompileError, CourseError, DeviceError, LaunchError, Unsupported
-from . import compile_errors, gates, race_timeline, sentences
-from .causes import fault_values, left_out, naming, written
-from .causes.wrong_kernels import WrongKernels
-from .compile_braces import wrong_line
+from . import sentences
 from .derived import whole
-from .explain import added_up, again, clearest, explain
 from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
 from .verdict import ERROR, FAILED, PASSED, RUNNABLE, SKIPPED, CaseResult, Verdict
+
+if TYPE_CHECKING:
+    from .causes.naming import Foresee
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Options:
     watch: Callable[[str], None] | None = None
     patience: float = PATIENCE
     given: Callable = given
-    foresee: naming.Foresee | None = None
+    foresee: Foresee | None = None
     again: bool = True
     told: bool = True
     optimised: bool = True
@@ -185,6 +184,8 @@ def on_device(
             verdict.next = "backwarp doctor"
             return end(verdict, Stop("device", str(e).splitlines(), ERROR))
         except Stop as stop:
+            from .compile_braces import wrong_line
+
             verdict.next = f"backwarp grade {puzzle.number}"
             wrong = (d for d in stop.diagnostics if d.severity == "error" and d.line)
             if line := next((wrong_line(d, source) for d in wrong), 0):
@@ -194,26 +195,16 @@ def on_device(
         skipped = [(o.case, o.kernel) for o in outcomes[done:]]
         ran = {o.case.name for o in outcomes}
         puzzle = replace(puzzle, cases=tuple(c for c in puzzle.cases if not c.once or c.name in ran))
-        tell = partial(added_up, puzzle, source, setup=setups[0], seed=options.seed)
-        tell = tell if setups[0].device.kind == "cpu" and options.again else None
-        verdict = conclude(
-            puzzle, source, outcomes[:done], skipped, verdict, options.foresee, tell, options.told
-        )
+        verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict, options, setups[0])
         told = getattr(setups[0].module, "warnings", ())
         verdict.notes += [w.message for w in told if w.severity == "note"]
-        if verdict.fault and setups[0].device.kind == "cpu" and options.again:
-            shown = next(
-                o for o in outcomes if (o.case.name, o.kernel.name) == (verdict.case, verdict.kernel)
-            )
-            again = puzzle, source, shown, setups[0], options.seed
-            values = fault_values.of_trial(*again) + written.of_trial(*again)
-            values += left_out.of_trial(*again)
-            verdict.lines = fault_values.insert(verdict.lines, shown.error, values)
-            verdict.causes += [line for line in values if not line.startswith("There ")]
-            if verdict.diagnosis == "race":
-                verdict.timeline = race_timeline.timeline(*again)
         if verdict.status == FAILED:
-            verdict.lines = compile_errors.with_warnings(verdict.lines, told, source, bool(verdict.fault))
+            from .compile_errors import with_warnings
+            from .failures import looked_into
+
+            if verdict.fault and setups[0].device.kind == "cpu" and options.again:
+                verdict = looked_into(puzzle, source, outcomes, verdict, setups[0])
+            verdict.lines = with_warnings(verdict.lines, told, source, bool(verdict.fault))
         return verdict
 
 
@@ -240,6 +231,8 @@ def through_gates(
     puzzle: Puzzle, source: str, name: str, options: Options, opener: Callable, verdict: Verdict
 ) -> Verdict:
     """Counts a correct kernel on the virtual GPU, to see whether it is also fast."""
+    from . import gates  # most puzzles have none
+
     if options.watch:
         options.watch("counting")
     with opener("cpu", checks="count", seed=options.seed) as device:
@@ -287,13 +280,11 @@ def prepare(setup: Setup, puzzle: Puzzle, source: str, name: str) -> None:
     """Compile the file and find its kernels; Stop if that fails."""
     try:
         setup.module = setup.device.compile(source, name=name, include_dirs=puzzle.include_dirs)
-    except Unsupported as e:
-        raise Stop(
-            "unsupported", compile_errors.compile_error(e, source), diagnostics=e.diagnostics
-        ) from None
     except CompileError as e:
-        told = compile_errors.compile_error(e, source, stub_text(puzzle))
-        raise Stop("compile", told, diagnostics=e.diagnostics) from None
+        from .compile_errors import compile_error
+
+        kind, stub = ("unsupported", "") if isinstance(e, Unsupported) else ("compile", stub_text(puzzle))
+        raise Stop(kind, compile_error(e, source, stub), diagnostics=e.diagnostics) from None
     for kernel in puzzle.kernels:
         try:
             found = setup.module.get_function(kernel.name)
@@ -341,12 +332,11 @@ def conclude(
     outcomes: list[Outcome],
     skipped: list,
     verdict: Verdict,
-    foresee: naming.Foresee | None = None,
-    tell: Callable[[Outcome, list[Outcome], bool], str] | None = None,
-    told: bool = True,
+    options: Options = Options(),
+    setup: Setup | None = None,
 ) -> Verdict:
-    """The verdict on all outcomes; it explains the first failing case, which is the smallest. tell: see
-    `added_up`; told: see Options."""
+    """The verdict on all outcomes; it explains the first failing case, which is the smallest. setup: where that may run again,
+    to be looked into."""
     results = [
         CaseResult(o.case.name, o.case.dims, o.kernel.name, FAILED if o.kind else PASSED, o.kind)
         for o in outcomes
@@ -357,30 +347,15 @@ def conclude(
     notes = (note for o in outcomes for note in o.notes)
     # report each line once, however many threads it concerns
     verdict.notes = list({re.sub(r"\d+ threads?", "threads", note): note for note in notes}.values())
-    failed = [o for o in outcomes if o.kind]
-    shown = clearest(failed) if failed else next((o for o in outcomes if o.stdout), None)
-    if shown:
+    if any(o.kind for o in outcomes):
+        from .failures import explained  # loads all that may be said about a wrong kernel
+
+        verdict = explained(puzzle, source, outcomes, verdict, options, setup)
+        verdict.lines += ["The other cases were not run."] * bool(skipped)
+        return verdict
+    if shown := next((o for o in outcomes if o.stdout), None):
         verdict.stdout, verdict.stdout_dropped = shown.stdout, shown.stdout_dropped
-    if not failed and skipped:
+    if skipped:
         verdict.lines = sentences.printing(verdict.stdout, verdict.stdout_dropped)
         return replace(verdict, status=FAILED, kind="printing", next=f"backwarp grade {puzzle.number}")
-    if not failed:
-        return replace(verdict, status=PASSED, kind="", next="")
-    verdict.status, verdict.kind = FAILED, shown.kind
-    verdict.case, verdict.dims, verdict.kernel = shown.case.name, shown.case.dims, shown.kernel.name
-    verdict.case_number = in_order(puzzle).index(shown.case) + 1
-    known = nullcontext(foresee) if foresee else WrongKernels(puzzle, shown.kernel, source, verdict.seed)
-    with known as foresee:
-        added = partial(tell, shown, outcomes) if tell else lambda examples: ""
-        verdict.lines = explain(puzzle, source, shown, outcomes, verdict, foresee, added, told)
-    small_too = any(again(o, shown) for o in outcomes)
-    if (
-        shown is failed[0]
-        and shown.case.stress
-        and shown.kind in ("fault", "wrong", "unwritten")
-        and not small_too
-    ):
-        verdict.lines.append(sentences.great_sizes(shown.case))
-    if skipped:
-        verdict.lines.append("The other cases were not run.")
-    return verdict
+    return replace(verdict, status=PASSED, kind="", next="")

@@ -3,7 +3,6 @@ colour."""
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -13,8 +12,6 @@ from ..course.stubs import first_task, stub_text
 from ..cuda.accesses import access_at, is_divided
 from ..cuda.text import read
 from ..errors import Coordinates, KernelFault, LaunchError
-from .causes.block_slips import same_in_block
-from .causes.too_few import whole_blocks_spare
 from .compare import Mismatch, show_pair
 
 WORDS = {  # for kinds of faults
@@ -163,6 +160,8 @@ def surplus_thread(
         if threads[1:].count(1) != len(threads) - 1:
             return []
         threads = threads[0]
+    from .causes.too_few import whole_blocks_spare  # nothing of causes is loaded for a right kernel
+
     own = [each for each in puzzle.cases if kernel in puzzle.kernels_of(each)]
     if any(whole_blocks_spare(kernel, puzzle.full_dims(each), t) for each in own):
         return []
@@ -180,6 +179,8 @@ def surplus_thread(
 
 def returned_early(found: KernelFault, kernel: Kernel, source: str) -> list[str]:
     """Why an element of shared memory may be unset: threads can return before the kernel's first barrier."""
+    from .causes.block_slips import same_in_block
+
     if found.kind != "uninitialised-read" or "__shared__" not in found.headline:
         return []
     text = read(source).function(kernel.name)
@@ -240,6 +241,8 @@ def launch_error(error: LaunchError, kernel: Kernel) -> list[str]:
 
 def missing_kernel(puzzle: Puzzle, kernel: Kernel, file: str, defined: Sequence[str]) -> list[str]:
     """The kernel is missing: what the file defines instead, and which of those was probably meant."""
+    import difflib
+
     if not defined:
         says = f"{file} defines no __global__ function, but {kernel.name} is needed."
     else:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from ..course.checkout import Course
 from ..course.declare import Puzzle
-from ..devices.child import Child, attach, serve
-from ..devices.plain import Damaged
+from ..devices.child import Child, Damaged, attach, serve
 from ..errors import BackwarpError
 from .verdict import ERROR, Verdict
 

@@ -16,7 +16,7 @@ from reference.lenet import PARAMETERS
 
 from ..course.declare import Case, Mistake
 from ..course.inputs import derive_seed
-from ..devices.plain import Damaged
+from ..devices.child import Damaged
 from ..grading import sentences
 from ..grading.programs.data import NetHandle
 from ..grading.verdict import Finding

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..devices.plain import Damaged
+from ..devices.child import Damaged
 from ..errors import LaunchMistake
 from .model import LeNet
 

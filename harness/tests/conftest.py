@@ -84,9 +84,9 @@ def forked_processes():
 @pytest.fixture(scope="session", autouse=True)
 def one_runtime(cache_directory):
     """The pytest-xdist worker that first needs the virtual GPU's runtime compiles it; the others wait."""
-    from harness.devices.virtual.compile import link
+    from harness.devices.virtual.compile import runtime_code
 
-    make = link.runtime_object
+    make = runtime_code._made
 
     def found_or_made() -> bytes:
         cache_directory.mkdir(exist_ok=True, mode=0o700)
@@ -95,16 +95,16 @@ def one_runtime(cache_directory):
             return make()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(link, "runtime_object", found_or_made)
+        patch.setattr(runtime_code, "_made", found_or_made)
         yield
 
 
 @pytest.fixture(scope="session")
 def runtime(one_runtime):
     """The runtime is in the cache: a program that a test starts would not wait for it."""
-    from harness.devices.virtual.compile import link
+    from harness.devices.virtual.compile import runtime_code
 
-    link.runtime_object()
+    runtime_code.code()
 
 
 @pytest.fixture(scope="session")

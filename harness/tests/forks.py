@@ -26,12 +26,17 @@ from collections.abc import Callable
 
 from ..devices.child import Child
 
+#: the workers' modules -> what they import late
 MODULES = {
-    "harness.devices.gpu.worker",
-    "harness.devices.virtual.compile.build_worker",
-    "harness.devices.virtual.confined_worker",
-    "harness.grading.programs.worker",
-    "harness.measure.baseline",
+    "harness.devices.gpu.worker": (),
+    "harness.devices.virtual.compile.build_worker": ("harness.devices.virtual.compile.pipeline",),
+    "harness.devices.virtual.confined_worker": (
+        "harness.devices.virtual.analyse.rows",
+        "harness.devices.virtual.explain.agreement",
+        "harness.devices.virtual.explain.faults",
+    ),
+    "harness.grading.programs.worker": (),
+    "harness.measure.baseline": (),
 }
 #: environment variables that Python and its libraries read when they start
 _AT_START = {
@@ -138,7 +143,8 @@ def has_ended(process: Child, forked: type = Forked, otherwise: Callable = Child
 
 def stand_by(module: str, file: int) -> None:
     """Forks until the tests end."""
-    importlib.import_module(module)
+    for each in (module, *MODULES[module]):
+        importlib.import_module(each)
     del sys.modules[module]  # each fork runs it as its program
     gc.collect()
     gc.freeze()

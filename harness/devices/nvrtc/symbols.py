@@ -74,6 +74,11 @@ def symbol_names(symbol: str) -> tuple[str, str, str]:
     return function, variable, arguments
 
 
+def local_name(symbol: str) -> str:
+    """The name of a function-level variable in an Itanium symbol: _ZZ4tilePfiE1t -> t."""
+    return symbol_names(symbol)[1] or demangle(symbol)
+
+
 def template_arguments(mangled: str) -> list[str]:
     """The arguments that follow a template's name in a symbol: dLi20ELb1EE... -> ["double", "20", "1"]; [] where unknown."""
     arguments = []

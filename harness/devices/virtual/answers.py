@@ -12,7 +12,7 @@ from ..plain import Codec
 from .analyse.padding import Padding, Pointed
 from .compile.modules import Built, CountedAccess, CountedSegment, KernelInfo, Lowered, Parameter
 from .explain.metrics import Request
-from .ptx.parse import Location, Variable
+from .ptx.declared import Location, Variable
 
 #: attributes of a device that are sent with each launch
 DEVICE_SETTINGS = (

@@ -17,12 +17,11 @@ from ...errors import CompileError, DeviceError, KernelFault, LaunchError
 from ..graphs import CopyNode, Graph, LaunchNode, refuse_while_recording
 from ..launching import CompiledFile, Launch, check_arguments, constant_bytes, triple, variable_array
 from ..texture import SurfaceObject
+from . import REASON
 from .answers import DEVICE_SETTINGS, is_sound
-from .compile.build import build, build_ahead
-from .compile.modules import Built
+from .compile.build import build, build_ahead, with_source
+from .compile.modules import Built, fixed_to, for_any_block, kernel_called
 from .confined_process import GRACE, PROCESS, START
-from .device import VirtualGPU, with_source
-from .kernel import fixed_to, for_any_block, kernel_called
 from .plan import LIMITS, check_launch
 from .run.arena import arena_sizes, slots_start
 from .run.trace import Steps
@@ -41,7 +40,7 @@ class ConfinedGPU:
         self.turns = self.several_orders = self.agree = True
         cores = available_cores()
         self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
-        self.reason = VirtualGPU.reason
+        self.reason = REASON
         self.recording: ConfinedGraph | None = None
         self.process = PROCESS
         self.process.start()

@@ -1,5 +1,8 @@
 """The process in which kernels run, without access to files, the network or other processes: its limits, and
 the messages when it ends.
+
+It takes as long to start as a verdict to begin, so this module loads quickly, and the verbs that will need the process start
+it first.
 """
 
 from __future__ import annotations
@@ -11,10 +14,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from ...errors import BackwarpError, DeviceError, LaunchError
-from ..child import ENVIRONMENT, Child
-from ..plain import Damaged
-from .answers import CODEC
-from .compile import link
+from ..child import ENVIRONMENT, Child, Damaged
 
 START = 60  # seconds for the process to start
 GRACE = 20  # seconds beyond a launch's own limit, which the process itself enforces
@@ -23,6 +23,22 @@ MEMORY = 700 << 20  # bytes that the process may use beyond what arrays need
 NEED = {"full": 48, "memory": 6, "draft": 6, "count": 6, "none": 6}
 QUESTIONS = 24  # for other builds, per launch
 MOST = 1 << 26  # bytes of an answer, not counting arrays
+
+
+class _Codec:
+    """`answers.CODEC`, loaded when there is something to send."""
+
+    @staticmethod
+    def dumps(message: tuple) -> bytes:
+        from .answers import CODEC
+
+        return CODEC.dumps(message)
+
+    @staticmethod
+    def loads(data: bytes) -> object:
+        from .answers import CODEC
+
+        return CODEC.loads(data)
 
 
 class Process:
@@ -34,7 +50,6 @@ class Process:
         self._child: Child | None = None
         self._unused: deque[tuple[int, int, int]] = deque()  # (generation, handle, need) of released arrays
         self.need = self.most = 0  # bytes that all arrays may need, and the largest of them
-        self._runtimes: set[bool] = set()
         self._allowed: tuple = ()  # the last time limit, and the second in which it was set
         self.numbers = itertools.count(1)  # of devices, arrays and modules
 
@@ -43,7 +58,7 @@ class Process:
         with self.lock:
             if self._child is None:
                 worker = "harness.devices.virtual.confined_worker"
-                self._child = Child(worker, environment=ENVIRONMENT, codec=CODEC)
+                self._child = Child(worker, environment=ENVIRONMENT, codec=_Codec)
                 self._child.questions = QUESTIONS
                 self.need = self.most = 0
                 self._has_runtime, self._allowed = False, ()
@@ -61,10 +76,12 @@ class Process:
 
     def provide_runtime(self) -> None:
         """Send the machine code that all kernels are linked with."""
+        from .compile import runtime_code
+
         with self.lock:
             self.start()
             if not self._has_runtime:
-                self.post("runtime", link.runtime_object())
+                self.post("runtime", runtime_code.code())
                 self._has_runtime = True
 
     def post(self, verb: str, *arguments) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import importlib
+import importlib.util
+import os
 
 from ...errors import DeviceError, KernelFault
 from ..child import Channel, attach, serve
 from ..confine import confine, limit, python_folders
 from .answers import CODEC
 from .array import Array
-from .compile import link
+from .compile import link, runtime_code
 from .compile.modules import Built
 from .device import Module, VirtualGPU
 from .graph import Graph
@@ -36,7 +39,7 @@ class Handles:
         self.graphs: dict[int, Graph] = Known()
 
     def runtime(self, code: bytes) -> None:
-        link.provide_runtime(code)
+        runtime_code.provide(code)
 
     def open(self, number: int, checks: str) -> None:
         self.devices[number] = device = VirtualGPU(checks)
@@ -187,9 +190,17 @@ VERBS = (
 )
 
 
+def write_bytecode() -> None:
+    """Imports what explains faults if Python has not compiled it yet: later this process may not write that to the disk."""
+    spec = importlib.util.find_spec("harness.devices.virtual.explain.faults")
+    if not os.path.exists(spec.cached):
+        importlib.import_module(spec.name)
+
+
 def main() -> None:
     channel = attach(CODEC)
     link.prepare_linker()
+    write_bytecode()
     limit(file_size=1 << 20)
     confine(readable=python_folders())
     gc.freeze()

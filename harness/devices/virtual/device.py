@@ -12,22 +12,22 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...errors import CompileError, DeviceError
 from ..launching import CompiledFile, constant_bytes, variable_array
 from ..nvrtc.compiler import Ptx
-from ..nvrtc.symbols import demangle
-from .analyse.rows import Block, are_block
+from ..nvrtc.symbols import demangle, local_name
+from . import REASON
 from .array import Array
-from .compile.build import Built, build, build_ahead, build_ptx
+from .compile.build import Built, build, build_ahead, build_ptx, with_source
 from .compile.link import Executable
+from .compile.modules import for_any_block, kernel_called
 from .compile.recipes import BUILDS, RECIPES, Check
-from .explain.owners import local_name
 from .graph import Graph
-from .kernel import Kernel, for_any_block, kernel_called
+from .kernel import Kernel
 from .plan import LIMITS
 from .ptx.types import BYTES
 from .run.arena import Arena, Owner
@@ -41,6 +41,9 @@ from .run.workers import (
     available_cores,
 )
 from .runtime import abi
+
+if TYPE_CHECKING:
+    from .analyse.rows import Block
 
 OPTIMISING = 40e-6  # seconds that optimising takes, per byte of quickly compiled code
 SCOUTING = (
@@ -61,7 +64,7 @@ class VirtualGPU:
     """
 
     kind = "cpu"
-    reason = "runs real CUDA on the CPU and checks every access"
+    reason = REASON
     build = staticmethod(build)
 
     def __init__(self, checks: str = "full", seed: int = 0, cores: int | None = None):
@@ -310,6 +313,8 @@ class Module(CompiledFile):
         info, key = self.lowered.kernels.get(kernel), (kernel, block)
         if info is None or key in self.of_blocks:
             return
+        from .analyse.rows import are_block  # no launch that ends soon needs it
+
         self.of_blocks[key], made = None, copy.copy(self)
         if not info.coroutine or info.lanes > 1 and not are_block(block, info.lanes):
             return
@@ -436,15 +441,3 @@ class Module(CompiledFile):
                     (value & (1 << 8 * width) - 1).to_bytes(width, "little"), np.uint8
                 )
         arena.guard.add(base, [owner for owner in self.owners if not owner.readonly])
-
-
-def with_source(error: CompileError, source: str, name: str) -> CompileError:
-    """Add the text of the line to the diagnostics of a refusal."""
-    lines = source.splitlines()
-    error.diagnostics = tuple(
-        replace(
-            d, file=d.file or name, source=d.source or (lines[d.line - 1] if 0 < d.line <= len(lines) else "")
-        )
-        for d in error.diagnostics
-    )
-    return error

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...errors import LaunchError
 from ..graphs import LaunchNode, refuse_while_recording
 from ..launching import Launch, triple
-from ..nvrtc.compiler import Ptx
-from .compile.modules import KernelInfo, Lowered
+from .compile.modules import KernelInfo, fixed_to
 from .launch import Execution, Stopwatch
 from .plan import LIMITS, Packer, Plan
 from .variants import Batch, Wanted
@@ -20,27 +18,6 @@ if TYPE_CHECKING:
     from .device import Module
 
 MOST_PLANS = 64  # kept per kernel
-
-
-def kernel_called(name: str, compiled: Ptx, lowered: Lowered) -> str:
-    """The PTX name of a kernel. LaunchError if there is none (the text may seem to have one, in a
-    comment)."""
-    symbol = compiled.find(name)
-    if symbol not in lowered.kernels:
-        raise LaunchError(f"there is no kernel called {name}", "cudaErrorInvalidDeviceFunction")
-    return symbol
-
-
-def fixed_to(symbol: str, args, block) -> tuple[str, tuple[int | None, ...], tuple[int, ...]]:
-    """What a kernel is compiled for: its PTX name, the values of its integer parameters, the shape of blocks. block: 0 for
-    any."""
-    values = tuple(int(a) if isinstance(a, np.integer) else None for a in args)
-    return symbol, values, triple(block, "block") if block else ()
-
-
-def for_any_block(fixed: tuple) -> tuple:
-    """The same, for blocks of any shape."""
-    return (*fixed[:2], ()) if fixed else ()
 
 
 class Kernel:

@@ -11,10 +11,6 @@ import numpy as np
 
 from ..launching import Launch
 from .array import Array
-from .explain import barriers, heap
-from .explain.agreement import MOST_STEPS, Agreement
-from .explain.faults import Diagnosis
-from .explain.unset import unset_outputs
 from .run import orders
 from .run.orders import Order
 from .run.printf import Output
@@ -105,6 +101,10 @@ class Execution:
 
     def _in_several_orders(self, before: list) -> Launch:
         """The last one's result. Errors: KernelFault, also if the arrays do not agree."""
+        from .explain.agreement import (
+            Agreement,  # like all of explain: few launches need it, and it takes a while to load
+        )
+
         device, memory = self.device, sum(len(values) for _, values, _ in before)
         self._launch(orders.AHEAD)
         agreement = Agreement(self) if device.agree and not device.keep_steps else None
@@ -126,6 +126,8 @@ class Execution:
 
     def _traced(self, order: Order, before: list) -> np.ndarray:
         """The rows of the steps of an order."""
+        from .explain.agreement import MOST_STEPS
+
         self.arena.restore(before)
         self.device.keep_steps = MOST_STEPS
         try:
@@ -280,13 +282,20 @@ class Execution:
         if launch.kept or self.module.tracking:
             self.diagnose(launch, result)
         if self.plan.launch.grid_sync:
+            from .explain import barriers
+
             result.notes.append(barriers.cooperative(self))
         if self.module.lowered.heap and self.device.heap.used:
-            result.notes += heap.leaks(Diagnosis(self))
+            from .explain import faults, heap
+
+            result.notes += heap.leaks(faults.Diagnosis(self))
         return result
 
     def diagnose(self, launch: abi.Launch, result: Launch) -> None:
         """Add a launch's records to its notes. Errors: KernelFault."""
+        from .explain.faults import Diagnosis
+        from .explain.unset import unset_outputs
+
         records = self.device.faults[: launch.kept].copy()
         if self.module.tracking and launch.stop != abi.GIVEN_UP:
             self._set_padding(after=True)

@@ -13,14 +13,12 @@ import numpy as np
 from ...errors import LaunchError
 from ..launching import Limits, check_arguments, check_shape
 from ..texture import SurfaceObject
-from .analyse.warps import WARP
 from .array import Array
 from .compile.modules import KernelInfo
 from .compile.recipes import Check
-from .explain.declarations import declared_type
 from .run.workers import block_order, spread_order, thread_order
 from .runtime import abi
-from .runtime.abi import bounds_offset, holds_bounds
+from .runtime.abi import WARP, bounds_offset, holds_bounds
 
 if TYPE_CHECKING:
     from .kernel import Kernel
@@ -178,7 +176,11 @@ class Plan:
     def _padding(self, module, symbol: str, nbytes: int) -> int:
         """Of a shared array of structs, added to `paddings`: a word as in `emit/unit`."""
         structs = module.lowered.structs
-        if not structs or not (found := structs.get(declared_type(module.source, symbol))):
+        if not structs:
+            return 0
+        from .explain.declarations import declared_type
+
+        if not (found := structs.get(declared_type(module.source, symbol))):
             return 0
         self.paddings += (replace(p, count=nbytes // p.stride) for p in found)
         return len(self.paddings) - len(found) << 16 | len(found)

@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from ...devices.child import ENVIRONMENT, Child
-from ...devices.plain import Damaged
+from ...devices.child import ENVIRONMENT, Child, Damaged
 from ...errors import BackwarpError, KernelFault
 from ..sentences import nth_line, source_line
 from .data import CODEC, MOST_PRINTED, MOST_TOLD, Raised, Refused

@@ -13,9 +13,8 @@ import pytest
 
 from harness.devices import child as children
 from harness.devices import open_device
-from harness.devices.child import Child
+from harness.devices.child import Child, Damaged
 from harness.devices.launching import Launch
-from harness.devices.plain import Damaged
 from harness.devices.virtual import confined_process
 from harness.devices.virtual.answers import CODEC, is_sound
 from harness.devices.virtual.explain.metrics import Request

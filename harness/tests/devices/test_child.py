@@ -5,8 +5,7 @@ import threading
 
 import pytest
 
-from harness.devices.child import Child
-from harness.devices.plain import Damaged
+from harness.devices.child import Child, Damaged
 from harness.errors import DeviceError
 
 

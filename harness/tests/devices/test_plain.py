@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from harness.devices.plain import Codec, Damaged
+from harness.devices.child import Damaged
+from harness.devices.plain import Codec
 from harness.errors import CompileError, Diagnostic, KernelFault, LaunchError, Unsupported
 
 

@@ -27,6 +27,7 @@ from functools import cached_property
 
 from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label, Operand, Special
+from ..runtime.abi import WARP
 from . import row_steps
 from .anchors import anchors, wanted_in_full
 from .dataflow import dominators, live, reached
@@ -36,7 +37,7 @@ from .pointers import Origin, Origins
 from .rows import Block, find_several, firsts, knows_rows, rows_pay, steps
 from .strides import COUNTERS, LINEAR, Strides
 from .uniformity import sums
-from .warps import IN_REGISTER, WARP, Warps
+from .warps import IN_REGISTER, Warps
 
 _EXIT = -1
 _MOST_BLOCKS = 300

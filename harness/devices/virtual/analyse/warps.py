@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from ..ptx.cfg import Blocks
 from ..ptx.ir import Function, Immediate, Instruction, Operand, Register, Special
+from ..runtime.abi import WARP
 from .strides import LINEAR
 
-WARP = 32
 _MOST_THREADS = 10  # bits of a thread's number in its block
 _WORDS = ("u32", "s32", "b32")
 #: comparisons with a multiple of the group's width, or with one less

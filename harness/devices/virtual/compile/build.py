@@ -11,16 +11,15 @@ import atexit
 import contextlib
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
 from ....errors import BackwarpError, CompileError, DeviceError
-from ...child import ENVIRONMENT, Child
+from ...child import ENVIRONMENT, Child, Damaged
 from ...nvrtc.compiler import Job, Ptx, compile_job, gather
-from ...plain import Damaged
 from ...store import Store, digest
 from ..answers import CODEC
-from . import link
-from .llvm import machine
+from . import runtime_code
 from .modules import Built
 from .recipes import RECIPES, recipe
 
@@ -71,7 +70,7 @@ def build(
     """
     how = checks, arena_size, fixed, quick, tracking, lanes, target
     job, flavour = gather(source, name, include_dirs, name_expressions, options), RECIPES[checks].ptx
-    key = digest(job.key(), *map(str, how), link.own_text(), machine())
+    key = digest(job.key(), *map(str, how), runtime_code.own_text(), runtime_code.machine())
     if data := _store.get(key):
         with contextlib.suppress(Damaged):  # written by another version
             if isinstance(built := CODEC.loads(data), Built):
@@ -101,8 +100,8 @@ def _begun(key: str, work: Callable[[], Built]) -> Built | None:
 
 
 def _made(key: str, job: Job, flavour: str, how: tuple, beside: bool = False) -> Built:
-    if not link.is_prepared():  # meanwhile: it is needed too
-        threading.Thread(target=link.runtime_object).start()
+    if not runtime_code.is_prepared():  # meanwhile: it is needed too
+        threading.Thread(target=runtime_code.code).start()
     known = job.stored(flavour)
     built = _in_child((job, known, *how), beside)
     if not known:
@@ -158,6 +157,18 @@ def build_ptx(
 
     how = recipe(checks, quick, tracking, lanes, target), arena_size, fixed, longest
     return Built(compiled, *pipeline.compile_ptx(compiled.text, name, *how))
+
+
+def with_source(error: CompileError, source: str, name: str) -> CompileError:
+    """Add the text of the line to the diagnostics of a refusal."""
+    lines = source.splitlines()
+    error.diagnostics = tuple(
+        replace(
+            d, file=d.file or name, source=d.source or (lines[d.line - 1] if 0 < d.line <= len(lines) else "")
+        )
+        for d in error.diagnostics
+    )
+    return error
 
 
 # -- the parent's side --------------------------------------------------------------------------------

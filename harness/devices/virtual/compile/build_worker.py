@@ -14,8 +14,8 @@ from ...confine import confine, limit, python_folders
 from ...nvrtc.library import load_compiler
 from ..answers import CODEC
 from .build import MEMORY, TOTAL, build_here, too_large
-from .llvm import machine
 from .modules import Built
+from .targets import target
 
 ADDRESSES = 4 << 30  # bytes of address space: the compilers use only part of what they reserve
 
@@ -46,7 +46,7 @@ def explain(error: Exception) -> tuple[Exception, bool]:
 
 def main() -> None:
     channel = attach(CODEC)
-    machine()
+    target()
     with contextlib.suppress(DeviceError):  # it is raised again when it is needed
         load_compiler()
     limit(addresses=ADDRESSES, memory=MEMORY, seconds=TOTAL, file_size=0)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 from functools import cache
 from itertools import islice
 
-import llvmlite
 import llvmlite.binding as llvm
 
 from ....errors import Unsupported
@@ -193,12 +191,3 @@ def target_machine(level: int, for_: str = ""):
         codemodel="small",
         jit=True,
     )
-
-
-@cache
-def machine() -> str:
-    """What object code depends on besides the LLVM text."""
-    own = target()
-    features = hashlib.sha256(own.features.encode()).hexdigest()[:16]
-    version = ".".join(map(str, llvm.llvm_version_info))
-    return f"{own.cpu} {features} llvm {version} llvmlite {llvmlite.__version__}"

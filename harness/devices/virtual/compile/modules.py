@@ -6,9 +6,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from math import prod
 
+import numpy as np
+
+from ....errors import LaunchError
+from ...launching import triple
 from ...nvrtc.compiler import Ptx
 from ..analyse.padding import Padding, Pointed
-from ..ptx.ir import Location, Variable
+from ..ptx.declared import Location, Variable
 from ..runtime import abi
 
 
@@ -124,3 +128,24 @@ class Built:
     compiled: Ptx
     lowered: Lowered
     code: bytes  # an object file
+
+
+def kernel_called(name: str, compiled: Ptx, lowered: Lowered) -> str:
+    """The PTX name of a kernel. LaunchError if there is none (the text may seem to have one, in a
+    comment)."""
+    symbol = compiled.find(name)
+    if symbol not in lowered.kernels:
+        raise LaunchError(f"there is no kernel called {name}", "cudaErrorInvalidDeviceFunction")
+    return symbol
+
+
+def fixed_to(symbol: str, args, block) -> tuple[str, tuple[int | None, ...], tuple[int, ...]]:
+    """What a kernel is compiled for: its PTX name, the values of its integer parameters, the shape of blocks. block: 0 for
+    any."""
+    values = tuple(int(a) if isinstance(a, np.integer) else None for a in args)
+    return symbol, values, triple(block, "block") if block else ()
+
+
+def for_any_block(fixed: tuple) -> tuple:
+    """The same, for blocks of any shape."""
+    return (*fixed[:2], ()) if fixed else ()

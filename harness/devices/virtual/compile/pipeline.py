@@ -26,19 +26,27 @@ from ..rewrite import (
     bases,
     copy_parameters,
     decide,
+    drop_identities,
+    drop_labels,
     fragments,
     inline,
     predicates,
     scouts,
     specialise,
+    split_depots,
     surfaces,
     unroll,
 )
 from . import llvm
 from .modules import Lowered
-from .recipes import Check, Recipe
+from .recipes import Check, Recipe, Rewrite
 from .targets import target
 
+_REWRITES = {
+    Rewrite.IDENTITIES: drop_identities.run,
+    Rewrite.DEPOTS: split_depots.run,
+    Rewrite.LABELS: drop_labels.run,
+}
 #: the instrumentation passes, in order
 _CHECKS = {
     Check.RACES: races.run,
@@ -92,8 +100,9 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     verify.run(module, name)
     predicates.run(module)
     surfaces.run(module)
-    for rewrite in recipe.rewrites:
-        rewrite(module)
+    for step, rewrite in _REWRITES.items():
+        if step in recipe:
+            rewrite(module)
     processor, block = target(recipe.target), ()
     if fixed:
         kernel, values, block = fixed

@@ -6,12 +6,8 @@ No other part of the compiler knows the builds by name; each asks only for the c
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-
-from ..ptx.ir import Module
-from ..rewrite import drop_identities, drop_labels, split_depots
 
 
 class Check(Enum):
@@ -27,11 +23,19 @@ class Check(Enum):
     SEGMENTS = auto()  # exact counters
 
 
+class Rewrite(Enum):
+    """What is changed in the whole module before anything else, in this order."""
+
+    IDENTITIES = auto()
+    DEPOTS = auto()
+    LABELS = auto()
+
+
 @dataclass(frozen=True)
 class Recipe:
     """One build.
 
-    ptx: a flavour of `nvrtc.compiler`. rewrites: of the whole module, before anything else. coarsen:
+    ptx: a flavour of `nvrtc.compiler`. coarsen:
     neighbouring threads run together where they can: as vector lanes (lanes: how many, 0: as suits the
     target, 1: never), otherwise coarsened, but not with full checks. target: the processor, see `targets`.
     llvm: its optimisation level.
@@ -42,23 +46,22 @@ class Recipe:
     ptx: str
     llvm: int
     checks: frozenset[Check] = frozenset()
-    rewrites: tuple[Callable[[Module], object], ...] = ()
+    rewrites: frozenset[Rewrite] = frozenset()
     coarsen: bool = False
     lanes: int = 0
     target: str = ""
     own_frames: bool = False
     runtime: bool = False
 
-    def __contains__(self, check: Check) -> bool:
-        return check in self.checks
+    def __contains__(self, step: Check | Rewrite) -> bool:
+        return step in self.checks or step in self.rewrites
 
 
 _FULL = {Check.BOUNDS, Check.INITIALISED, Check.REGISTERS, Check.RACES, Check.BARRIERS}
 _COUNT = {Check.GROUPED_BOUNDS, Check.SEGMENTS}
-_REWRITES = (drop_identities.run, split_depots.run, drop_labels.run)
 
 RECIPES = {
-    "full": Recipe("debug", 3, frozenset(_FULL), _REWRITES, coarsen=True, own_frames=True),
+    "full": Recipe("debug", 3, frozenset(_FULL), frozenset(Rewrite), coarsen=True, own_frames=True),
     "memory": Recipe("fast", 3, frozenset({Check.GROUPED_BOUNDS}), coarsen=True),
     "count": Recipe("fast", 2, frozenset(_COUNT)),
     "draft": Recipe("draft", 0, frozenset({Check.GROUPED_BOUNDS})),

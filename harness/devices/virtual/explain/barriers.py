@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....errors import KernelFault
-from ..analyse.warps import WARP
-from ..runtime.abi import AT_ARRIVED, AT_COUNT, AT_NONE, AT_VOTES
+from ..runtime.abi import AT_ARRIVED, AT_COUNT, AT_NONE, AT_VOTES, WARP
 from .wording import coordinates, lanes_of, triple
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from ...nvrtc.symbols import demangle, symbol_names
+from ...nvrtc.symbols import demangle, local_name
 from ..analyse import debuginfo
 from ..analyse.pointers import Likely, Origin, calls
+from ..compile.recipes import Rewrite
 from ..ptx import parse as ptx
 from ..ptx.callgraph import align_up
 from ..ptx.ir import Instruction
@@ -153,7 +154,7 @@ class Owners:
 
     @cached_property
     def text(self) -> Text:
-        split = split_depots.run in self.run.device.recipe.rewrites
+        split = Rewrite.DEPOTS in self.run.device.recipe
         return _read(self.module.compiled.text, self.module.name, self.run.kernel.info.name, split)
 
     @property
@@ -297,8 +298,3 @@ def accessed(text: str) -> int:
 def distance(owner: Owner, address: int) -> int:
     """Bytes from an array to an address outside it."""
     return max(owner.start - address, address - (owner.start + owner.nbytes) + 1, 0)
-
-
-def local_name(symbol: str) -> str:
-    """The name of a function-level variable in an Itanium symbol: _ZZ4tilePfiE1t -> t."""
-    return symbol_names(symbol)[1] or demangle(symbol)

@@ -30,12 +30,8 @@ from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label
 from ..ptx.types import BITS
 from ..rewrite.predicates import skip
-from ..runtime import abi
-from ..runtime.abi import SPACE
 from .insert import mark
 
-_ENTRY = abi.DTYPES["Entry"].itemsize
-_LANES = 128  # bytes of an Entry for one access: an address of 4 bytes per lane
 _MOST_ACCESSES = 1024  # of a segment
 
 #: the registers that this needs -> their types
@@ -262,24 +258,3 @@ class _Counting:
 def _register(loop: Loop) -> str:
     """Where the iterations of a loop are counted, times its number."""
     return f"%count.loop.{loop.number}"
-
-
-def segment_arrays(segments: list[CountedSegment]):
-    """(Segment[], Access[], Total[]) for the runtime, nothing counted yet."""
-    accesses = [a for s in segments for a in s.accesses]
-    infos, totals, counted = (
-        abi.array(name, n)
-        for name, n in (("Access", len(accesses)), ("Total", 3 * len(accesses)), ("Segment", len(segments)))
-    )
-    for info, access in zip(infos, accesses, strict=False):
-        info["size"], info["space"], info["atomic"] = (
-            access.size,
-            SPACE[access.space],
-            access.kind == "atomic",
-        )
-    first = 0
-    for row, segment in zip(counted, segments, strict=False):
-        n = len(segment.accesses)
-        row["first"], row["accesses"], row["bytes"] = first, n, _ENTRY + _LANES * n
-        first += n
-    return counted, infos, totals

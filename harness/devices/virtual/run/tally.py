@@ -7,8 +7,8 @@ import mmap
 import numpy as np
 
 from ....errors import DeviceError
+from ..compile.modules import CountedSegment
 from ..explain.metrics import Request, collect
-from ..instrument.segments import segment_arrays
 from ..runtime import abi
 from .arena import reserve
 from .workers import Workers
@@ -17,6 +17,8 @@ from .workers import Workers
 _POOLS = (1 << 30, 1 << 28, 1 << 26)
 _MOST = 32 << 20  # for one warp
 _WARPS = abi.MAX_THREADS // 32
+_ENTRY = abi.DTYPES["Entry"].itemsize
+_LANES = 128  # bytes of an Entry for one access: an address of 4 bytes per lane
 
 
 class Tally:
@@ -81,3 +83,24 @@ class Tally:
                 Request(a.line, a.kind, space, a.size, int(row["block"]), int(row["warp"]), addresses)
             )
         return found
+
+
+def segment_arrays(segments: list[CountedSegment]):
+    """(Segment[], Access[], Total[]) for the runtime, nothing counted yet."""
+    accesses = [a for s in segments for a in s.accesses]
+    infos, totals, counted = (
+        abi.array(name, n)
+        for name, n in (("Access", len(accesses)), ("Total", 3 * len(accesses)), ("Segment", len(segments)))
+    )
+    for info, access in zip(infos, accesses, strict=False):
+        info["size"], info["space"], info["atomic"] = (
+            access.size,
+            abi.SPACE[access.space],
+            access.kind == "atomic",
+        )
+    first = 0
+    for row, segment in zip(counted, segments, strict=False):
+        n = len(segment.accesses)
+        row["first"], row["accesses"], row["bytes"] = first, n, _ENTRY + _LANES * n
+        first += n
+    return counted, infos, totals

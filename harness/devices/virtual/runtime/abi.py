@@ -43,6 +43,7 @@ LOOPS = DTYPES["Extra"]["turns"].shape[0]  # loops around them that are distingu
 BOUNDS = struct.Struct("<QQQ")
 
 CACHE_LINE = 64
+WARP = 32  # threads
 MAX_THREADS = 1024  # of a block
 PARAM_BYTES = 4352  # of a kernel's parameters
 WHOLE = (1 << 32) - 1  # threads in a piece of a block that is not split

@@ -8,7 +8,7 @@ from harness.course.checkout import Course
 from harness.cuda.text import read
 from harness.devices.virtual.explain.wording import ONE_THREAD
 from harness.errors import KernelFault
-from harness.grading import grade
+from harness.grading import failures
 from harness.grading.causes import noting
 from harness.grading.causes.fault_values import MOVED, insert, is_flat
 from harness.grading.causes.noting import probe_of
@@ -23,7 +23,7 @@ DOT = "sum += A[row * K + k] * B[k * N + col];"
 @pytest.fixture
 def said(tmp_path, monkeypatch):
     """The lines of the verdict on a puzzle's solution with texts replaced, but for what it adds up."""
-    monkeypatch.setattr(grade, "added_up", lambda *_, **__: "")
+    monkeypatch.setattr(failures, "added_up", lambda *_, **__: "")
 
     def said(number, *edits):
         puzzle = COURSE.load(number)

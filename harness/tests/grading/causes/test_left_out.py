@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.course.checkout import Course
-from harness.grading import grade
+from harness.grading import failures
 from harness.grading.grade import Options, grade_file
 from harness.tests.grading.first_cases import small
 from harness.tests.lenet.small import ROOT
@@ -30,7 +30,7 @@ STORES = "Line 29 stores into a only where"
     ],
 )
 def test_a_zero_is_asked_for_where_it_is_all_that_is_missing(load, says, tmp_path, monkeypatch):
-    monkeypatch.setattr(grade, "added_up", lambda *_, **__: "")
+    monkeypatch.setattr(failures, "added_up", lambda *_, **__: "")
     puzzle = Course(ROOT).load("26")
     source = puzzle.solution_path.read_text(encoding="utf-8")
     assert LOAD in source

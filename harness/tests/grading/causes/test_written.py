@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.course.checkout import Course
-from harness.grading import grade
+from harness.grading import failures
 from harness.grading.causes.written import described
 from harness.grading.grade import Options, grade_file
 from harness.tests.grading.first_cases import small
@@ -47,7 +47,7 @@ COURSE = Course(ROOT)
     ],
 )
 def test_what_was_written(number, edit, says, tmp_path, monkeypatch):
-    monkeypatch.setattr(grade, "added_up", lambda *_, **__: "")
+    monkeypatch.setattr(failures, "added_up", lambda *_, **__: "")
     puzzle = COURSE.load(number)
     source = puzzle.solution_path.read_text(encoding="utf-8")
     assert edit[0] in source

@@ -16,7 +16,7 @@ import pytest
 import harness
 from harness.course.checkout import Course
 from harness.devices.child import Child
-from harness.grading import grade
+from harness.grading import failures
 from harness.grading.grade import Options
 from harness.grading.repair.edits import Edit
 from harness.grading.repair.repair import Repair
@@ -34,7 +34,7 @@ SECONDS = 300  # far more than a search takes
 @pytest.fixture(autouse=True)
 def no_search_for_sums(monkeypatch):
     """The search for repairs does not ask what a kernel adds up."""
-    monkeypatch.setattr(grade, "added_up", lambda *_, **__: "")
+    monkeypatch.setattr(failures, "added_up", lambda *_, **__: "")
 
 
 @cache

@@ -15,10 +15,10 @@ from functools import reduce
 
 from ...analyse.access_groups import together
 from ...analyse.lanes import Lanes
-from ...analyse.warps import WARP
 from ...instrument.bounds import is_checked
 from ...ptx.ir import Instruction, Symbol, operand
 from ...ptx.types import BITS, llvm_type
+from ...runtime.abi import WARP
 from ..control import DEAD
 from .checks import Checks
 from .looks import Looks

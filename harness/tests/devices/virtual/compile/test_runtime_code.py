@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from harness.devices.virtual.compile import link
+from harness.devices.virtual.compile import runtime_code
 
 
 def test_threads_that_need_the_runtime_wait_for_the_one_that_compiles_it(monkeypatch):
@@ -16,10 +16,10 @@ def test_threads_that_need_the_runtime_wait_for_the_one_that_compiles_it(monkeyp
         others.wait(10)
         return b"code"
 
-    monkeypatch.setattr(link, "_provided", [])
-    monkeypatch.setattr(link, "_made", made)
+    monkeypatch.setattr(runtime_code, "_provided", [])
+    monkeypatch.setattr(runtime_code, "_made", made)
     found: list[bytes] = []
-    threads = [threading.Thread(target=lambda: found.append(link.runtime_object())) for _ in range(3)]
+    threads = [threading.Thread(target=lambda: found.append(runtime_code.code())) for _ in range(3)]
     threads[0].start()
     begun.wait(10)
     for thread in threads[1:]:
