@@ -45,7 +45,7 @@ class Handles:
         self.devices[number] = device = VirtualGPU(checks)
         # the parent builds: the compilers run in another process, and this one cannot reach the cache
         device.build = lambda *given, quick, tracking, lanes, target, when: self.channel.ask(
-            "build", (quick, tracking, lanes == 1, when == "cached", when == "beside", given[-1])
+            "build", (quick, tracking, lanes, when == "cached", when == "beside", given[-1])
         )
 
     def close(self, number: int) -> None:

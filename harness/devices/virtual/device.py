@@ -25,7 +25,7 @@ from .array import Array
 from .compile.build import Built, build, build_ahead, build_ptx, with_source
 from .compile.link import Executable
 from .compile.modules import for_any_block, kernel_called
-from .compile.recipes import BUILDS, RECIPES, Check
+from .compile.recipes import BUILDS, RECIPES, WIDE, Check
 from .graph import Graph
 from .kernel import Kernel
 from .plan import LIMITS
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .analyse.rows import Block
 
 OPTIMISING = 40e-6  # seconds that optimising takes, per byte of quickly compiled code
+WIDENING = 8e-6  # that compiling it once more takes, as quickly, but with lanes
 SCOUTING = (
     5e-6  # seconds of launches with full checks, per byte of code, after which lanes are compiled beside them
 )
@@ -243,6 +244,7 @@ class Module(CompiledFile):
         fixed: tuple = (),
     ):
         self.quick, self.seconds, self.tracking, self.fixed = quick, 0.0, False, fixed
+        self.wide = False  # whether quick code has lanes where that is possible
         self._looks = 0.0  # after how many seconds lanes are looked for again
         self.doubted: set[str] = set()  # kernels that lanes were not sure about: single threads run them
         self.recorded: set[str] = set()  # kernels that may race: their launches record every access
@@ -295,18 +297,34 @@ class Module(CompiledFile):
             due = SCOUTING * self.nbytes
             self._looks = max(due, self.seconds + LOOKING)
             self.scout("beside" if self.seconds >= due else "cached")
-        self.look_for_blocks(kernel, block, self.spent[kernel, block])
+        self.look_for_better(kernel, block)
 
-    def look_for_blocks(self, kernel: str, block: Block, seconds: float) -> None:
-        """Uses a version for blocks of this shape if there is one. Where launches have taken, or will take, so many seconds, it is
-        compiled beside them."""
-        if self.quick or self.device.races:
+    def look_for_better(self, kernel: str, block: Block, expected: float = 0.0) -> None:
+        """Uses lanes, or optimised code for blocks of this shape, if there is any. Where launches have taken long enough, or this
+        one is expected to take as many seconds, it is compiled beside them."""
+        if self.device.races:
             return
+        seconds = expected + (self.seconds if self.quick else self.spent[kernel, block])
         due = OF_BLOCKS_PER_BYTE * self.nbytes if self.device.quick else OF_BLOCKS
+        due = WIDENING * self.nbytes if self.quick else due
         now, when = time.monotonic(), "beside" if seconds >= due else "cached"
-        if now >= self._looks_for[kernel, block, when]:
-            self._looks_for[kernel, block, when] = now + LOOKING if when == "beside" else math.inf
+        if now < self._looks_for[kernel, block, when] or self.quick and (self.wide or seconds < LOOKING):
+            return
+        self._looks_for[kernel, block, when] = now + LOOKING if when == "beside" else math.inf
+        if self.quick:
+            self.widen(when)
+        else:
             self.for_blocks(kernel, block, when)
+
+    def widen(self, when: str = "now") -> None:
+        """From now on, quick code has lanes where it can: it compiles sooner than optimised code does. when: as of `scout`."""
+        self.wide = True
+        if self.device.recipe.coarsen and not self.tracking:
+            with contextlib.suppress(CompileError, DeviceError):
+                built = self._built_again(WIDE, when)
+                self.wide = built is not None
+                if built:
+                    self._load(built)
 
     def for_blocks(self, kernel: str, block: Block, when: str = "now") -> None:
         """From now on: blocks of this shape run as one, if they can be lanes side by side. when: as of `scout`."""

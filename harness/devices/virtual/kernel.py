@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from .device import Module
 
 MOST_PLANS = 64  # kept per kernel
+LARGE = 1 << 16  # threads whose work may take longer than it takes to compile better code
 
 
 class Kernel:
@@ -104,7 +106,9 @@ class Kernel:
                 return Execution(self, grid, block, args, shared_mem).go()
             module.optimise_when_due(self._symbol, block)
             watch = Stopwatch()
-            pauses = not module.spent[self._symbol, block] and module.times_launches(self._symbol, block)
+            first = not module.spent[self._symbol, block]
+            large = module.quick and prod(grid) * prod(block) >= LARGE
+            pauses = (first or large) and module.times_launches(self._symbol, block)
             try:
                 return Execution(self, grid, block, args, shared_mem, pauses).go()
             finally:

@@ -169,11 +169,11 @@ class Execution:
         while launch.until <= launch.next_block < blocks and not launch.stop:
             seconds, launch.until = watch.seconds, abi.ALL
             each = max(seconds, 1e-9) / launch.next_block
-            module.look_for_blocks(*key, each * blocks)
-            if not launch.kept and module.times_launches(*key):
-                launch.until = launch.next_block + int(max(SLICE, seconds / 2) / each)
-            elif not launch.kept:
+            module.look_for_better(*key, each * blocks)
+            if not launch.kept:
                 self._switch(launch)
+                if module.times_launches(*key):
+                    launch.until = launch.next_block + int(max(SLICE, seconds / 2) / each)
             self.plan.seconds = each * blocks
             self.workers.run(self.plan, launch)
         self.plan.seconds = watch.seconds
@@ -181,6 +181,8 @@ class Execution:
     def _switch(self, launch: abi.Launch) -> None:
         """Goes on with the version of the kernel that there is by now."""
         kernel = self.asked.for_blocks(self.block)
+        if kernel.module.executable is self.plan.executable:
+            return
         plan = kernel.own_plan(self.grid, self.block, self.shared_mem)
         if plan.shares == self.plan.shares:
             self.kernel, self.module, self.plan = kernel, kernel.module, plan

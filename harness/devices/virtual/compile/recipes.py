@@ -72,15 +72,18 @@ RECIPES = {
 BUILDS = tuple(name for name, recipe in RECIPES.items() if not recipe.runtime)
 
 
+WIDE = -1  # lanes as suit the target, where quick code otherwise has none
+
+
 def recipe(
     checks: str, quick: bool = False, tracking: bool = False, lanes: int = 0, target: str = ""
 ) -> Recipe:
     """The recipe of a build. quick: for short runs, compiled in a sixth of the time, with lanes only if their
-    number is given. tracking: code that tracks unset values, which takes long to optimise. lanes, target: see
+    number is given, or WIDE. tracking: code that tracks unset values, which takes long to optimise. lanes, target: see
     `Recipe`.
     """
-    found = replace(RECIPES[checks], lanes=lanes, target=target)
+    found = replace(RECIPES[checks], lanes=max(lanes, 0), target=target)
     if tracking:
         followed = found.checks - {Check.REGISTERS, Check.INITIALISED} | {Check.UNSET}
         return replace(found, checks=followed, llvm=0, coarsen=False)
-    return replace(found, llvm=0, coarsen=found.coarsen and lanes > 1) if quick else found
+    return replace(found, llvm=0, coarsen=found.coarsen and lanes not in (0, 1)) if quick else found

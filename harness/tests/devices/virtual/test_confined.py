@@ -23,7 +23,7 @@ from harness.devices.texture import (
 from harness.devices.virtual import confined_process
 from harness.devices.virtual.answers import CODEC
 from harness.devices.virtual.compile import llvm
-from harness.devices.virtual.compile.recipes import recipe
+from harness.devices.virtual.compile.recipes import WIDE, recipe
 from harness.errors import CompileError, DeviceError, KernelFault, LaunchError
 
 SOURCE = """
@@ -207,6 +207,22 @@ def ready():
         x = device.empty(4, np.int32, name="x")
         module.get_function("f")(1, 4, (x,))
         yield device, module, x
+
+
+def test_the_process_is_given_the_build_that_it_asks_for():
+    with open_device("cpu", checks="memory", confined=True) as device:
+        device.quick = True
+        module = device.compile(SOURCE)
+        for asked, lanes in (
+            (WIDE, True),
+            (1, False),
+            (0, False),
+            (-2, False),
+            ("", False),
+            (np.ones(3), False),
+        ):
+            built = module.better(True, False, asked, False, False, ("", (), ()))
+            assert any(kernel.lanes > 1 for kernel in built.lowered.kernels.values()) == lanes
 
 
 def test_a_process_that_was_ended_is_replaced(ready):

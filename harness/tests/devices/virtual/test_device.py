@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from harness.devices import open_device
+from harness.devices.virtual.compile import build
 from harness.devices.virtual.device import VirtualGPU
 from harness.errors import CompileError, DeviceError, KernelFault, LaunchError
 from harness.tests.devices.virtual.launches import FLAVOURS, K, device
@@ -92,6 +93,38 @@ def test_a_module_compiled_quickly_is_optimised_once_it_has_run_for_long(checks,
             kernel(1, 40, (pool, np.int32(40)), shared_mem=160)
             assert pool.get().tolist() == list(range(39, -1, -1))
             assert module.quick is quick and (module.executable is code) is quick
+
+
+@pytest.mark.parametrize("wrong", [None, 3, 150, 199])
+def test_a_long_launch_of_quick_code_goes_on_with_lanes(wrong, monkeypatch):
+    source = """extern "C" __global__ void k(float* y, int n, int wrong) {
+        __shared__ float s[64];
+        s[threadIdx.x] = y[blockIdx.x * 64 + threadIdx.x];
+        __syncthreads();
+        int i = blockIdx.x * 64 + threadIdx.x;
+        y[i + (blockIdx.x == wrong) * 99999] = s[threadIdx.x ^ 1] + n;
+    }"""
+    monkeypatch.setattr("harness.devices.virtual.kernel.LARGE", 1 << 10)
+    monkeypatch.setattr("harness.devices.virtual.device.LOOKING", 1e-12)
+    monkeypatch.setattr("harness.devices.virtual.device.WIDENING", 0.0)
+    with VirtualGPU("memory") as dev:
+        dev.quick, dev.build = True, lambda *given, when="", **how: build.build(*given, **how)  # waits for it
+        module, ran = dev.compile(source), []
+        kernel, y = module.get_function("k"), dev.array(np.arange(200 * 64, dtype=np.float32), name="y")
+        single, run = module.executable, dev.workers.run
+        dev.workers.run = lambda plan, launch: ran.append(plan) or run(plan, launch)
+        args = y, np.int32(7), np.int32(-1 if wrong is None else wrong)
+        for _ in range(2):
+            if wrong is None:
+                kernel(200, 64, args)
+            else:
+                with pytest.raises(KernelFault) as caught:
+                    kernel(200, 64, args)
+                assert (caught.value.line, caught.value.block) == (6, (wrong, 0, 0))
+        assert wrong is not None or y.get().tolist() == list(range(14, 200 * 64 + 14))
+        assert (
+            ran[0].executable is single and ran[-1].executable is not single and module.wide and module.quick
+        )
 
 
 @pytest.mark.parametrize("dtype", "f2 f4 f8 i1 u1 i2 u2 i4 u4 i8 u8 ?".split())

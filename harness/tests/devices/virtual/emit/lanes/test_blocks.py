@@ -212,7 +212,7 @@ def test_a_launch_goes_on_with_code_that_comes_while_it_runs(wrong, cores):
     dev.lanes = 4
     made, out = dev.compile(source), dev.array(np.zeros(100 * 32, np.float32), name="out")
     # what is expected of it is known once a part has run
-    made.look_for_blocks = lambda kernel, block, seconds: seconds and made.for_blocks(kernel, block)
+    made.look_for_better = lambda kernel, block, seconds=0.0: seconds and made.for_blocks(kernel, block)
     ran, run = [], dev.workers.run
     dev.workers.run = lambda plan, launch: ran.append((plan, launch.next_block)) or run(plan, launch)
     kernel, args = made.get_function("k"), (out, np.int32(5), np.int32(999 if wrong is None else wrong))
