@@ -18,7 +18,7 @@ from . import arrays, run_arguments, run_headers, run_results, run_textures
 from .course.checkout import read_source, require_no_link_out
 from .cuda.text import read
 from .devices.launching import Launch, triple
-from .devices.nvrtc import host_code
+from .devices.nvrtc import host_signs
 from .errors import CompileError, CourseError, KernelFault
 from .grading import compile_errors
 from .grading.causes import fault_values
@@ -100,7 +100,7 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
         source = gathered.source
         expressions = (asked.kernel,) if "<" in asked.kernel else ()
         compiled = dict(name=asked.file.name, include_dirs=(folder,), name_expressions=expressions)
-        compiled["options"] = (host_code.PARTED, *(f"-D{macro}" for macro in asked.macros))
+        compiled["options"] = (host_signs.PARTED, *(f"-D{macro}" for macro in asked.macros))
         with opener(kind, checks="full", seed=asked.seed) as device:
             done.device, device.several_orders = device.name, not asked.once
             try:

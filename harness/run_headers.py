@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from .course.checkout import project_of, read_bytes
-from .devices.nvrtc import host_code, includes
+from .devices.nvrtc import host_code, host_signs, includes
 from .devices.nvrtc.compiler import ABSENT, ABSENT_ASKED, HEADER_SUFFIXES, is_here
 from .errors import CompileError, CourseError, Diagnostic
 
@@ -67,7 +67,7 @@ def gather(source: str, file: Path, folders: Sequence[Path], into: Path) -> Gath
         name, folder = waiting.pop()
         new = {}
         for include in includes.scan(texts[name], name, MOST_BYTES):
-            if is_here(include.name) or host_code.is_host(include.name):
+            if is_here(include.name) or host_signs.is_host(include.name):
                 continue
             path = project.beside(include.name, (folder, *given, home)) or project.search(
                 include.name, folder

@@ -85,6 +85,13 @@ class Limits:
     constant: int = 64 << 10  # __constant__ memory of a file
 
 
+def poison(shape, dtype) -> numpy.ndarray:
+    """What an array holds that nothing was written to: NaN with all bits set, or 0x7f in every byte."""
+    made = numpy.empty(shape, dtype)
+    made.reshape(-1).view(numpy.uint8).fill(0xFF if made.dtype.kind in "fc" else 0x7F)
+    return made
+
+
 def constant_bytes(compiled, name: str, values) -> tuple[str, numpy.ndarray]:
     """(name in the PTX, bytes) to fill a variable from its start with values or a device array; the rest of a
     __constant__ variable is poison.

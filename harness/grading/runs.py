@@ -15,7 +15,7 @@ from ..course.declare import Array, Case, Kernel, Launch, Puzzle, Scalar
 from ..course.inputs import make_inputs
 from ..cuda.values import Tunables
 from ..devices.child import Child
-from ..devices.launching import QUICK
+from ..devices.launching import QUICK, poison
 from ..errors import BackwarpError, CourseError, KernelFault, LaunchError
 from . import sentences
 from .causes import naming
@@ -196,7 +196,7 @@ def run_once(trial: Trial, setup: Setup, schedule: int) -> LaunchResult | None:
     outcome, kernel = trial.outcome, trial.outcome.kernel
     handles = {p.name: place(setup.device, p, trial) for p in kernel.passed}
     quick = getattr(setup.module, "quick", False)
-    before = {p.name: handles[p.name].get() for p in kernel.outputs}
+    before = {p.name: untouched(p, trial) for p in kernel.outputs}
     try:
         done = start(trial, setup, schedule, handles)
     except KernelFault as e:
@@ -218,17 +218,18 @@ def run_once(trial: Trial, setup: Setup, schedule: int) -> LaunchResult | None:
     outcome.same_writes += [n for n in done.notes if n.kind == "same-write"]
     told = [str(n) for n in done.notes if n.kind != "same-write"]
     outcome.notes += [note for note in told if note not in outcome.notes]
-    if damage := spoiled(kernel, handles, trial.arrays):
+    found = dict(zip(handles, setup.device.fetch(handles.values()), strict=True))
+    if damage := spoiled(kernel, handles, found, trial.arrays):
         outcome.kind, outcome.lines = damage
         return None
-    results = {p.name: handles[p.name].get() for p in kernel.outputs}
+    results = {p.name: found[p.name] for p in kernel.outputs}
     masks = {p.name: getattr(handles[p.name], "written", None) for p in kernel.outputs}
     written = {name: mask for name, mask in masks.items() if mask is not None}
     tables = [
         (p, trial.arrays[p.name]) for p in kernel.arrays if p.role == "in" and p.dtype.startswith("int")
     ]
-    found = [compare(x, results[n := x.array.name], before[n], written.get(n), tables) for x in trial.targets]
-    return LaunchResult(setup, before, written, results, [m for m in found if m], getattr(done, "turns", ()))
+    wrong = [compare(x, results[n := x.array.name], before[n], written.get(n), tables) for x in trial.targets]
+    return LaunchResult(setup, before, written, results, [m for m in wrong if m], getattr(done, "turns", ()))
 
 
 def start(trial: Trial, setup: Setup, schedule: int, handles: Mapping):
@@ -281,15 +282,20 @@ def place(device, p: Array, trial: Trial):
     return device.empty(p.shape(trial.dims), np.dtype(p.dtype), name=p.name, axes=p.letters)
 
 
+def untouched(p: Array, trial: Trial) -> np.ndarray:
+    """What an array holds before the launch."""
+    return trial.arrays[p.name] if p.is_input else poison(p.shape(trial.dims), p.dtype)
+
+
 def spoiled(
-    kernel: Kernel, handles: Mapping, arrays: Mapping[str, np.ndarray]
+    kernel: Kernel, handles: Mapping, found: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray]
 ) -> tuple[str, list[str]] | None:
-    """(kind, lines) if a guard band or an input was written to."""
+    """(kind, lines) if a guard band or an input was written to. found: what the arrays hold now."""
     for p in kernel.passed:
         if sentence := handles[p.name].intact():
             return "fault", [sentence]
         if p.role == "in":
-            now = handles[p.name].get()
+            now = found[p.name]
             changed = np.argwhere(~same_bits(now, arrays[p.name]))
             if len(changed):
                 at = tuple(changed[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.devices.nvrtc import compiler, host_code
+from harness.devices.nvrtc import compiler, host_code, host_signs
 from harness.errors import CompileError
 from harness.run_arguments import Wanted
 from harness.run_headers import gather
@@ -87,7 +87,7 @@ def compiled(folder, into, change=("", "")):
     into.mkdir(exist_ok=True)
     source = (folder / "k.cu").read_text().replace(*change)
     made = gather(source, folder / "k.cu", (), into)
-    return made, compiler.compile_ptx(made.source, "k.cu", "draft", (into,), options=(host_code.PARTED,))
+    return made, compiler.compile_ptx(made.source, "k.cu", "draft", (into,), options=(host_signs.PARTED,))
 
 
 def test_host_code_in_headers_without_a_sign_of_cuda(project, tmp_path):
@@ -123,7 +123,7 @@ def test_a_header_that_a_kernel_needs_is_named_first(project, tmp_path):
     source = '#include "solver.h"\n__global__ void k(float* y) { y[0] = solved(1); }\n'
     made = gather(source, project / "k.cu", (), tmp_path)
     with pytest.raises(CompileError) as error:
-        compiler.compile_ptx(made.source, "k.cu", "draft", (tmp_path,), options=(host_code.PARTED,))
+        compiler.compile_ptx(made.source, "k.cu", "draft", (tmp_path,), options=(host_signs.PARTED,))
     first, *rest = made.explained(error.value).diagnostics
     assert first.line == 1 and first.message.startswith('"solver.h" is not beside the file') and rest
 
@@ -154,7 +154,7 @@ def test_nothing_of_a_kernel_that_cannot_be_parsed_is_left_out(source):
 )
 def test_headers_of_the_toolkit(source, tmp_path):
     made = gather(source, tmp_path / "k.cu", (), tmp_path)
-    assert compiler.compile_ptx(made.source, "k.cu", "draft", (), options=(host_code.PARTED,)).kernels == (
+    assert compiler.compile_ptx(made.source, "k.cu", "draft", (), options=(host_signs.PARTED,)).kernels == (
         "k",
     )
 

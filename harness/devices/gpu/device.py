@@ -13,6 +13,7 @@ import threading
 import time
 import weakref
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -128,6 +129,10 @@ class GPU:
         shape = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
         dtype = numpy.dtype(dtype)
         return GpuArray(self, self._ask("empty", shape, dtype, name), shape, dtype, name, axes, False)
+
+    def fetch(self, arrays: Iterable[GpuArray]) -> list[numpy.ndarray]:
+        """Copies of arrays on the host."""
+        return [array.get() for array in arrays]
 
     def bind_texture(self, array: GpuArray, fields: dict) -> int:
         """Always a DeviceError: use CuPy's own textures."""

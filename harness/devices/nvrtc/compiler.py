@@ -20,6 +20,7 @@ from harness.devices.store import Store, digest
 from harness.errors import CompileError, Diagnostic, LaunchError
 
 from . import includes, library
+from .host_signs import PARTED, has_literals, has_sign
 from .messages import describe, parse_log
 from .symbols import demangle, entries, name_table, variables
 
@@ -194,14 +195,14 @@ def gather(
 
     Errors: CompileError for an include, an expression or an option that is refused; DeviceError.
     """
-    from . import host_code  # only the process that reads the file needs it
-
     name = name if _PLAIN_NAME.fullmatch(name) else "kernel.cu"
 
     if wrong := next((e for e in name_expressions if not e.isprintable()), None):
         raise CompileError(f"{wrong!r} is not the name of a kernel")
     notes = ()
-    if host_code.PARTED not in options:
+    if PARTED not in options and (has_sign(source) or has_literals(source)):
+        from . import host_code
+
         source, notes = host_code.without(source, name, has_header)
     macros = _macros(options)
     headers, needs_cuda = _headers(source, name, includes.scan(source, name), include_dirs)

@@ -19,39 +19,16 @@ from typing import TYPE_CHECKING
 from harness.cuda import tree as cuda_tree
 from harness.errors import Diagnostic
 
-from .host_items import DECLARATIONS, PROGRAM, Item, is_broken, items, outside_functions, parts
+from .host_items import DECLARATIONS, Item, is_broken, items, outside_functions, parts
 from .host_macros import Macros
+from .host_signs import PROGRAM, has_literals, has_sign, is_host
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-#: headers of host libraries, which are of no use to a kernel
-HEADERS = frozenset(
-    """
-    iostream fstream sstream iomanip ostream istream iosfwd ios streambuf cwchar cctype ctype.h string string_view
-    vector map unordered_map set unordered_set list forward_list deque queue stack memory memory_resource any variant
-    chrono random thread mutex shared_mutex condition_variable future execution filesystem regex locale codecvt
-    stdexcept exception system_error typeinfo typeindex iterator valarray csignal signal.h csetjmp setjmp.h cerrno
-    errno.h ctime time.h unistd.h fcntl.h getopt.h pthread.h sched.h dirent.h sys/time.h sys/stat.h sys/mman.h
-    sys/resource.h malloc.h windows.h omp.h mpi.h gtest/gtest.h benchmark/benchmark.h
-    helper_cuda.h helper_functions.h helper_timer.h helper_string.h helper_image.h exception.h
-    cuda_gl_interop.h cudaGL.h cuda_egl_interop.h cudaEGL.h cuda_vdpau_interop.h cudaVDPAU.h cudaTypedefs.h cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp nvml.h cupti.h nvrtc.h
-    cudnn.h curand.h nccl.h npp.h nvjpeg.h
-    """.split()
-)
-# all of Thrust's headers except those with something for kernels, and CUB's functions that launch kernels
-_THRUST = re.compile(r"thrust/(?!(?:pair|tuple|complex|functional|swap|extrema|detail/.*)\.h)|cub/device/")
-_SIGN = re.compile(
-    rf"{PROGRAM.pattern}|__CUDACC_RTC__|#\s*include\s*[<\"](?:thrust/|(?:"
-    + "|".join(map(re.escape, sorted(HEADERS)))
-    + r")[>\"])"
-)
 _RTC = re.compile(r"(?P<not>!?)(?:defined\(?)?__CUDACC_RTC__\)?")
 _INCLUDE = re.compile(r"[<\"]([^>\"]*)[>\"]")
-_COMPOUND = re.compile(r"\((?:struct\s+)?[A-Za-z_][\w:]*\)\s*\{")
 _NAMESPACE = re.compile(r"\bnamespace\s+(\w+)")
-#: an option for what `without` has gone through, together with its headers
-PARTED = "-DBACKWARP_PARTED"
 
 Edit = tuple[int, int, str]  # where, and what is there instead
 
@@ -68,15 +45,15 @@ def without(
     """
     whole = headers is not None
     file, source = source, (headers or "") + source
-    if not whole and not _SIGN.search(source) and not _COMPOUND.search(source):
+    if not whole and not has_sign(source) and not has_literals(source):
         return source, ()
     macros = Macros.of(source)
     calls = list(macros.calls(source))
     plain = _replaced(source, calls)
     root = cuda_tree.outline(plain, macros.blanks) if whole else cuda_tree.parse(plain)
-    edits = list(_compound_literals(root, source)) if _COMPOUND.search(source) else []
+    edits = list(_compound_literals(root, source)) if has_literals(source) else []
     dead: list[tuple[int, int]] = []
-    if whole or _SIGN.search(source):
+    if whole or has_sign(source):
         program = not whole and bool(PROGRAM.search(source))
         hidden = [*_hidden(root, source), *_host_includes(root, program, has)]
         found = items(root, source, {n.id for n in hidden}, macros)
@@ -139,11 +116,6 @@ def _ranges(lines: list[int]) -> str:
         return f"{len(lines)} lines"
     listed = texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
     return f"line {listed}" if lines[0] == lines[-1] else f"lines {listed}"
-
-
-def is_host(header: str) -> bool:
-    """Whether a header belongs to a host library."""
-    return header in HEADERS or bool(_THRUST.match(header))
 
 
 # ---- what is not needed ----------------------------------------------------------------------------------

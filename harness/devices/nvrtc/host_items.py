@@ -14,11 +14,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from .host_macros import DEVICE, NOT_CODE, Macros
+from .host_signs import PROGRAM
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-PROGRAM = re.compile(r"<<<|\bmain\s*\(|\bcuda[A-Z]\w*\s*\(")
 _INSIDE = ("declaration_list", "preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "ERROR")
 _IN_CLASS = (*_INSIDE[1:], "field_declaration_list", "template_declaration")
 RECORDS = ("struct_specifier", "class_specifier", "union_specifier")

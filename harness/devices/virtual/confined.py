@@ -95,6 +95,15 @@ class ConfinedGPU:
         self.process.post("empty", made.handle, self.number(), list(shape), dtype.str, name, axes)
         return made
 
+    def fetch(self, arrays: Iterable[ConfinedArray]) -> list[np.ndarray]:
+        """Copies of arrays on the host, in one request."""
+        arrays = list(arrays)
+        refuse_while_recording(self)
+        found = self.process.ask("get", *(array.handle for array in arrays))
+        if not isinstance(found, list) or len(found) != len(arrays):
+            raise self.process.nonsense()
+        return [array.checked(each, array.dtype) for array, each in zip(arrays, found, strict=True)]
+
     def bind_texture(self, array: ConfinedArray, fields: dict) -> int:
         """See VirtualGPU.bind_texture."""
         return int(self.process.ask("texture", array.handle, fields))
@@ -120,9 +129,9 @@ class ConfinedArray:
         self.nbytes = self.size * dtype.itemsize
         process = device.process
         with process.lock:
-            self._handle, need = process.expect(self.nbytes, device.checks)
+            self._handle = process.expect(self.nbytes, device.checks)
             self._generation = process.generation
-        weakref.finalize(self, process.forget, self._generation, self._handle, need).atexit = False
+        weakref.finalize(self, process.forget, self._generation, self._handle).atexit = False
 
     @property
     def pointer(self) -> int:
@@ -136,8 +145,7 @@ class ConfinedArray:
         return self._handle
 
     def get(self) -> np.ndarray:
-        refuse_while_recording(self.device)
-        return self._checked(self.device.process.ask("get", self.handle), self.dtype)
+        return self.device.fetch([self])[0]
 
     def set(self, values) -> None:
         if self.device.recording:
@@ -149,13 +157,13 @@ class ConfinedArray:
     def written(self) -> np.ndarray | None:
         if self.device.checks != "full":
             return None
-        return self._checked(self.device.process.ask("written", self.handle), np.dtype(bool))
+        return self.checked(self.device.process.ask("written", self.handle), np.dtype(bool))
 
     def intact(self) -> None:
         """Always None: a write outside an array has already raised a KernelFault."""
         return None
 
-    def _checked(self, found, dtype: np.dtype) -> np.ndarray:
+    def checked(self, found, dtype: np.dtype) -> np.ndarray:
         if not isinstance(found, np.ndarray) or found.shape != self.shape or found.dtype != dtype:
             raise self.device.process.nonsense()
         return found
@@ -370,7 +378,7 @@ class ConfinedGraph(Graph):
                 process.ask("fit", module.number(), kernel, node.block, verbs={"build": module.better})
             self._known = process.generation, next(process.numbers)
             process.post("graph", self._known[1], self.device.number(), nodes)
-            weakref.finalize(self, process.forget, *self._known, 0).atexit = False
+            weakref.finalize(self, process.forget, *self._known).atexit = False
         return self._known[1]
 
 

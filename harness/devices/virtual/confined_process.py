@@ -48,8 +48,9 @@ class Process:
         self.lock = threading.RLock()
         self.generation = 1  # what a dead process held is lost
         self._child: Child | None = None
-        self._unused: deque[tuple[int, int, int]] = deque()  # (generation, handle, need) of released arrays
-        self.need = self.most = 0  # bytes that all arrays may need, and the largest of them
+        self._unused: deque[tuple[int, int]] = deque()  # (generation, handle) of what is released
+        self._arrays: dict[int, tuple[int, int]] = {}  # by handle: what each may need, and its own bytes
+        self.need = self.held = 0  # the same of all arrays
         self._allowed: tuple = ()  # the last time limit, and the second in which it was set
         self.numbers = itertools.count(1)  # of devices, arrays and modules
 
@@ -60,19 +61,21 @@ class Process:
                 worker = "harness.devices.virtual.confined_worker"
                 self._child = Child(worker, environment=ENVIRONMENT, codec=_Codec)
                 self._child.questions = QUESTIONS
-                self.need = self.most = 0
+                self.need = self.held = 0
+                self._arrays.clear()
                 self._has_runtime, self._allowed = False, ()
 
-    def expect(self, nbytes: int, checks: str) -> tuple[int, int]:
-        """Announces a new array: (its number, what the process may use for it)."""
+    def expect(self, nbytes: int, checks: str) -> int:
+        """Announces a new array: its number."""
         with self.lock:
             self.start()
-            need = NEED[checks] * nbytes
-            self.need, self.most = self.need + need, max(self.most, nbytes)
-            return next(self.numbers), need
+            number, need = next(self.numbers), NEED[checks] * nbytes
+            self._arrays[number] = need, nbytes
+            self.need, self.held = self.need + need, self.held + nbytes
+            return number
 
-    def forget(self, generation: int, handle: int, need: int) -> None:
-        self._unused.append((generation, handle, need))
+    def forget(self, generation: int, handle: int) -> None:
+        self._unused.append((generation, handle))
 
     def provide_runtime(self) -> None:
         """Send the machine code that all kernels are linked with."""
@@ -103,7 +106,7 @@ class Process:
             self.start()
             try:
                 self._free_unused()
-                self._child.most = MOST + self.most
+                self._child.most = MOST + self.held
                 self._child.granted = self.need
                 self._child.memory = MEMORY + self._child.granted
                 allowed = limit, int(time.monotonic())
@@ -141,10 +144,11 @@ class Process:
     def _free_unused(self) -> None:
         handles = []
         while self._unused:
-            generation, handle, need = self._unused.popleft()
+            generation, handle = self._unused.popleft()
             if generation == self.generation:
                 handles.append(handle)
-                self.need -= need
+                need, nbytes = self._arrays.pop(handle, (0, 0))
+                self.need, self.held = self.need - need, self.held - nbytes
         if handles:
             self._child.post("free", *handles)
 

@@ -74,8 +74,8 @@ class Handles:
     def texture(self, handle: int, fields: dict) -> int:
         return self.arrays[handle].device.bind_texture(self.arrays[handle], fields)
 
-    def get(self, handle: int):
-        return self.arrays[handle].get()
+    def get(self, *handles: int) -> list:
+        return [self.arrays[handle].get() for handle in handles]
 
     def set(self, handle: int, data) -> None:
         self.arrays[handle].set(data)

@@ -159,11 +159,15 @@ class VirtualGPU:
         return made
 
     def empty(self, shape, dtype=np.float32, name: str = "array", axes: str = "") -> Array:
-        """An array of poison: NaN with all bits set for floating point, 0x7f in every byte for integers."""
+        """An array of poison, see `launching.poison`."""
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         made = self._new(shape, np.dtype(dtype), name, axes, False, False)
-        made._view().view(np.uint8).fill(0xFF if made.dtype.kind == "f" else 0x7F)
+        made._view().view(np.uint8).fill(0xFF if made.dtype.kind in "fc" else 0x7F)
         return made
+
+    def fetch(self, arrays: Iterable[Array]) -> list[np.ndarray]:
+        """Copies of arrays on the host."""
+        return [array.get() for array in arrays]
 
     def _new(self, shape, dtype, name: str, axes: str, readonly: bool, written: bool) -> Array:
         nbytes = math.prod(map(int, shape)) * dtype.itemsize
