@@ -104,8 +104,11 @@ class KernelFault(BackwarpError):
     kind: "out-of-bounds", "misaligned", "uninitialised-read", "race", "barrier-divergence",
     "shuffle-mask", "timeout", "assert", "invalid-address", "invalid-free", "invalid-texture", "stale-texel",
     "read-only", "stack-overflow", "order-dependent".
-    headline: NVIDIA's own wording. explanation: one plain sentence.
-    array, index, shape: the element, as `array[b=0,c=2,h=7,w=0]`, and the shape of its array. other: the
+    headline: NVIDIA's own wording. explanation: plain sentences; the first states what happened, the others what helps.
+    array, index, shape: the element, as `array[b=0,c=2,h=7,w=0]`, and the shape of its array. access: as in Place, with its
+    space, "global", "shared" ..., and its size in bytes; before: how many elements before its array it begins. absent: a mask
+    of the lanes that a collective's mask names and that do not make the call. asks_index: the explanation asks what an index
+    is made of. other: the
     second side of a race or of a divergent barrier.
     count: how many threads did the same at the same line; the message names the first in the grid.
     more: further faults of the same run, the first of each kind and line. follows: probably a consequence of the first
@@ -133,6 +136,12 @@ class KernelFault(BackwarpError):
     more: list[KernelFault] = field(default_factory=list)
     follows: bool = False
     same_value: bool = False
+    access: str = ""
+    space: str = ""
+    size: int = 0
+    before: int = 0
+    absent: int = 0
+    asks_index: bool = False
 
     address = 0  # not fields: they mean something only in the process that launched
     no_barrier = False
@@ -142,6 +151,16 @@ class KernelFault(BackwarpError):
 
     def __post_init__(self) -> None:
         Exception.__init__(self, str(self))
+
+    @property
+    def fact(self) -> str:
+        """What happened, without what helps."""
+        fact, dot, _ = self.explanation.partition(". ")
+        return fact + dot.strip()
+
+    @property
+    def element(self) -> str:
+        return f"{self.array}[{self.index}]" if self.index else self.array
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file

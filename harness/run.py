@@ -22,6 +22,7 @@ from .devices.nvrtc import host_signs
 from .errors import CompileError, CourseError, KernelFault
 from .grading import compile_errors
 from .grading.causes import fault_values
+from .grading.findings import Finding
 from .run_results import Expectation
 
 MOST_SHOWN = 1 << 20  # bytes of a __device__ variable
@@ -51,7 +52,9 @@ class Run:
     changed: set[str] = field(default_factory=set)
     launch: Launch | None = None
     fault: KernelFault | None = None
-    values: list[str] = field(default_factory=list)  # what is known about the values involved in the fault
+    values: list[Finding] = field(
+        default_factory=list
+    )  # what is known about the values involved in the fault
     notes: list[str] = field(default_factory=list)
     counters: dict = field(default_factory=dict)
     differences: list[str] = field(default_factory=list)  # from what was expected
@@ -125,7 +128,7 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
                     module = device.compile(noted, **compiled)
                     _start(asked, module, made, _placed(asked, device, module, made), done)
 
-                done.values = fault_values.told(done.fault, source, device, done.grid, done.block, again)
+                done.values = fault_values.behind(done.fault, source, device, done.grid, done.block, again)
             cpu = device.kind == "cpu"
         if cpu and asked.count and not done.fault:
             with opener("cpu", checks="count", seed=asked.seed) as device:

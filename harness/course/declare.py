@@ -216,7 +216,7 @@ class Program:
     """A puzzle that is solved in Python instead of with kernels.
 
     file: what the student writes. functions: what it defines, as `forward(net)`. check(functions, case,
-    device, seed) -> Finding, or None if all is right; the functions run in a confined process, for at most `seconds`
+    device, seed) -> Failure, or None if all is right; the functions run in a confined process, for at most `seconds`
     per case. requests: what they may request from their `net`: verb -> work(net, ...).
     prepare(device): slow work that all cases need, such as compiling; it does not count towards the seconds.
     driver: a module of the harness that runs in the file's process and uses what the file defines: the check

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ..course.declare import Puzzle
 from . import race_timeline, sentences
-from .causes import fault_values, left_out, written
+from .causes import fault_values, written
+from .causes.added_up import added_up
 from .causes.wrong_kernels import WrongKernels
-from .explain import added_up, again, clearest, explain
+from .explain import Asked, clearest, explain
+from .findings import Finding
 from .runs import Outcome, Setup, in_order
 from .verdict import FAILED, Verdict
 
@@ -35,26 +38,23 @@ def explained(
     verdict.case_number = in_order(puzzle).index(shown.case) + 1
     foresee = options.foresee
     known = nullcontext(foresee) if foresee else WrongKernels(puzzle, shown.kernel, source, verdict.seed)
+    again = setup and setup.device.kind == "cpu" and options.again
     with known as foresee:
-        again_here = setup and setup.device.kind == "cpu" and options.again
-        how = partial(added_up, puzzle, source, shown, outcomes, setup=setup, seed=verdict.seed)
-        added = how if again_here else lambda examples: ""
-        verdict.lines = explain(puzzle, source, shown, outcomes, verdict, foresee, added, options.told)
+        asked = Asked(puzzle, source, shown, outcomes, foresee, unnamed=options.unnamed)
+        if again:
+            added = partial(added_up, puzzle, source, shown, outcomes, setup=setup, seed=verdict.seed)
+            noted = partial(values_behind, puzzle, source, shown, setup, verdict.seed)
+            asked = replace(asked, added=added, noted=noted)
+        verdict.lines = explain(asked, verdict)
+    if again and verdict.diagnosis == "race":
+        verdict.timeline = race_timeline.timeline(puzzle, source, shown, setup, verdict.seed)
     great = shown is failed[0] and shown.case.stress and shown.kind in ("fault", "wrong", "unwritten")
-    if great and not any(again(o, shown) for o in outcomes):
+    if great and not any(o.kernel is shown.kernel and o.same_writes for o in outcomes):
         verdict.lines.append(sentences.great_sizes(shown.case))
     return verdict
 
 
-def looked_into(
-    puzzle: Puzzle, source: str, outcomes: list[Outcome], verdict: Verdict, setup: Setup
-) -> Verdict:
-    """The verdict on a fault, with the values behind it, or the steps of a race: the case is run again for them."""
-    shown = next(o for o in outcomes if (o.case.name, o.kernel.name) == (verdict.case, verdict.kernel))
-    trial = puzzle, source, shown, setup, verdict.seed
-    values = fault_values.of_trial(*trial) + written.of_trial(*trial) + left_out.of_trial(*trial)
-    verdict.lines = fault_values.insert(verdict.lines, shown.error, values)
-    verdict.causes += [line for line in values if not line.startswith("There ")]
-    if verdict.diagnosis == "race":
-        verdict.timeline = race_timeline.timeline(*trial)
-    return verdict
+def values_behind(puzzle: Puzzle, source: str, shown: Outcome, setup: Setup, seed: int) -> list[Finding]:
+    """What led to a fault, found by running the case again."""
+    again = puzzle, source, shown, setup, seed
+    return fault_values.of_trial(*again) + written.of_trial(*again)

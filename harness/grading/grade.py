@@ -43,7 +43,7 @@ class Options:
     verdict.
     patience: work, as of runs.Pace, for all cases after the first that fails. given: makes the inputs and
     the expected results. foresee: predicts what mistakes write, see naming; if None, they are compiled for
-    this file. again: repeat a faulting run to find the values behind the fault, or the steps of a race. told:
+    this file. again: repeat a faulting run to find the values behind the fault, or the steps of a race. unnamed:
     also look for unnamed causes. optimised: what is right in the build with all checks also runs in the
     optimised build. most: a kernel is tested in only this many cases, the smallest; gates count in theirs all
     the same. within: the folder with other people's files that contains this one. It is graded only where
@@ -58,7 +58,7 @@ class Options:
     given: Callable = given
     foresee: Foresee | None = None
     again: bool = True
-    told: bool = True
+    unnamed: bool = True
     optimised: bool = True
     most: int | None = None
     within: Path | None = None
@@ -200,10 +200,7 @@ def on_device(
         verdict.notes += [w.message for w in told if w.severity == "note"]
         if verdict.status == FAILED:
             from .compile_errors import with_warnings
-            from .failures import looked_into
 
-            if verdict.fault and setups[0].device.kind == "cpu" and options.again:
-                verdict = looked_into(puzzle, source, outcomes, verdict, setups[0])
             verdict.lines = with_warnings(verdict.lines, told, source, bool(verdict.fault))
         return verdict
 

@@ -20,6 +20,7 @@ from ..errors import BackwarpError, CourseError, KernelFault, LaunchError
 from . import sentences
 from .causes import naming
 from .compare import Expected, Mismatch, axis_index, compare, expectations, same_bits
+from .findings import Finding
 
 SMALL = 400_000  # bytes of a case's arrays
 PATIENCE = 8.0  # work for all cases after the first that fails or has its output cut
@@ -79,6 +80,7 @@ class Outcome:
     kind: str = ""
     error: BackwarpError | None = None
     lines: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)  # why runs disagree
     mismatches: list[Mismatch] = field(default_factory=list)
     observation: naming.Observation | None = None
     stdout: str = ""
@@ -320,7 +322,9 @@ def weigh(runs: list[LaunchResult], targets: tuple[Expected, ...], outcome: Outc
     alone = next((run for run in runs if run.setup is failed[0].setup and not run.turns), None)
     if failed[0].turns and alone and not same(alone, failed[0], targets):
         outcome.kind = "schedule"
-        outcome.lines = [sentences.come_between(failed[0].turns)]
+        outcome.findings = [
+            Finding.of("come_between", *(failed[0].turns if len(failed[0].turns) == 1 else ()))
+        ]
     elif odd:
         builds = [run.setup for run in runs]
         same_build = any(
@@ -330,7 +334,8 @@ def weigh(runs: list[LaunchResult], targets: tuple[Expected, ...], outcome: Outc
             if a.setup is b.setup and builds.count(a.setup) > 1
         )
         outcome.kind = "schedule"
-        outcome.lines = [sentences.schedule(same_build, gpu=odd.setup.device.kind == "gpu")]
+        how = "gpu" if odd.setup.device.kind == "gpu" else "order" if same_build else "build"
+        outcome.findings = [Finding.of("schedule", how=how)]
     else:
         left = all(m.unwritten == m.count for m in outcome.mismatches)
         outcome.kind = "unwritten" if left else "wrong"

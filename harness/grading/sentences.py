@@ -3,16 +3,20 @@ colour."""
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
 
+from ..course.array_names import name_in_file
 from ..course.declare import Array, Case, Kernel, Puzzle
 from ..course.stubs import first_task, stub_text
-from ..cuda.accesses import access_at, is_divided
+from ..cuda.accesses import access_at, is_divided, stores_into
 from ..cuda.text import read
+from ..devices.launching import triple
 from ..errors import Coordinates, KernelFault, LaunchError
 from .compare import Mismatch, show_pair
+from .findings import Finding
 
 WORDS = {  # for kinds of faults
     "out-of-bounds": "an access outside an array",
@@ -27,9 +31,6 @@ WORDS = {  # for kinds of faults
     "assert": "a failed assertion",
     "stack-overflow": "a stack overflow",
 }
-# these end the thread, which then writes nothing more
-ENDS = {"out-of-bounds", "misaligned", "invalid-address", "read-only"}
-FOLLOWS = "Probably a consequence"
 
 
 def source_line(number: int, text: str, column: int = 0) -> list[str]:
@@ -58,9 +59,12 @@ def place(thread: Coordinates | None, block: Coordinates | None) -> str:
     return f" by {' of '.join(who)}" if who else ""
 
 
-def fault(found: KernelFault, source: str, called: str = "") -> list[str]:
+def fault(
+    found: KernelFault, source: str, called: str = "", behind: Sequence[Finding] = (), fact_only: bool = False
+) -> list[str]:
     """The device's report, with the student's line; `source` is the file's text. called: what the file calls
-    the array, if it is another name."""
+    the array, if it is another name. behind: the values behind it, which stand after what they explain. fact_only: without
+    what usually helps."""
     where = f" at {found.file}:{found.line}" if found.line else ""
     headline = found.headline
     if found.other and found.other.line == found.line:  # both sides of a race are on one line: name it once
@@ -69,17 +73,17 @@ def fault(found: KernelFault, source: str, called: str = "") -> list[str]:
     text = found.source or nth_line(source, found.line)
     divided = is_divided(found.array, source)
     here = text == nth_line(source, found.line)  # and not in a header
-    how = next((how for how in ("read", "write") if f"this thread {how}s" in found.explanation), "")
-    how = how or next((how for how in ("read", "write") if f"__ {how} of" in found.headline), "")
-    at = column(*((found.line, source) if here else (1, text)), called or found.array, how)
+    at = column(*((found.line, source) if here else (1, text)), called or found.array, found.access)
     lines += source_line(found.line, text, 0 if divided else at)
     element = f"{found.array}[{found.index}]" if found.array.isidentifier() and found.index else ""
-    if element and element not in found.explanation and "before its start" not in found.explanation:
+    if element and not found.before and element not in found.explanation:
         lines.append(
             f"The element is {element}"
             + (f"; {found.array} has the shape {found.shape}." if found.shape else ".")
         )
-    lines.append(found.explanation)
+    # of threads whose pointers begin at different places, nobody asks what their indices are made of
+    moved = found.asks_index and any(f.kind == "both_begin" for f in behind)
+    lines.append(found.fact if fact_only or moved else found.explanation)
     if divided:
         lines.append(
             f"{found.array} is the whole dynamic shared memory here: the access may belong to another pointer into it."
@@ -87,7 +91,7 @@ def fault(found: KernelFault, source: str, called: str = "") -> list[str]:
     if found.other and found.other.line != found.line:
         other = column(found.other.line, source, called or found.array)
         lines += source_line(found.other.line, nth_line(source, found.other.line), other)
-    return lines + others(found)
+    return lines + [str(f) for f in behind] + others(found)
 
 
 def column(line: int, source: str, array: str, how: str = "") -> int:
@@ -111,7 +115,7 @@ def others(found: KernelFault) -> list[str]:
             f"{len(again)} further pair{'s' * (not one)} of lines race{'s' * one} for {found.array}."
         )
     rest = list({key(f): f for f in reversed(more) if key(f) != key(found)}.values())[::-1]
-    for says, follows in (("Also", False), (FOLLOWS, True)):
+    for says, follows in (("Also", False), ("Probably a consequence", True)):
         kinds = [f for f in rest if f.follows == follows]
         named = ", ".join(f"{WORDS.get(f.kind, f.kind)}{of_array(f)} in line {f.line}" for f in kinds[:3])
         if kinds:
@@ -138,17 +142,17 @@ def repeated(case: str, found: KernelFault, source: str) -> list[str]:
 
 
 def surplus_thread(
-    found: KernelFault, kernel: Kernel, case: Case, puzzle: Puzzle, t: Mapping[str, int], source: str
-) -> list[str]:
+    fault: KernelFault, kernel: Kernel, case: Case, puzzle: Puzzle, t: Mapping[str, int], source: str
+) -> list[Finding]:
     """Why a thread beyond the last element strays: it has no element and should have returned. A kernel whose
     guard lets it through has the wrong bound, such as the size of a different output.
 
     Nothing if the kernel's threads wait for one another: then they have more to do than one element.
     """
     if (
-        found.kind not in ("out-of-bounds", "uninitialised-read")
-        or found.thread is None
-        or found.block is None
+        fault.kind not in ("out-of-bounds", "uninitialised-read")
+        or fault.thread is None
+        or fault.block is None
     ):
         return []
     text = read(source).function(kernel.name)
@@ -160,40 +164,36 @@ def surplus_thread(
         if threads[1:].count(1) != len(threads) - 1:
             return []
         threads = threads[0]
-    from .causes.too_few import whole_blocks_spare  # nothing of causes is loaded for a right kernel
-
     own = [each for each in puzzle.cases if kernel in puzzle.kernels_of(each)]
     if any(whole_blocks_spare(kernel, puzzle.full_dims(each), t) for each in own):
         return []
-    number = found.block[0] * threads + found.thread[0]
+    number, returns = fault.block[0] * threads + fault.thread[0], any(text.all("return_statement"))
     for p in kernel.outputs:
         count = math.prod(p.shape(dims))
-        if found.block[1:] == (0, 0) and number >= count:
-            says = "a thread without an element must return first."
-            if any(text.all("return_statement")):
-                says = "the test that makes threads without an element return lets this one through, by its comparison or by a size in it."
-            elements = f"{count} element{'s' * (count != 1)}"
-            return [f"This is thread number {number} of the launch, and {p.name} has {elements}: {says}"]
+        if fault.block[1:] == (0, 0) and number >= count:
+            return [Finding.of("surplus_thread", number=number, array=p.name, count=count, returns=returns)]
     return []
 
 
-def returned_early(found: KernelFault, kernel: Kernel, source: str) -> list[str]:
+def whole_blocks_spare(kernel: Kernel, dims: Mapping[str, int], t: Mapping[str, int]) -> bool:
+    """Whether a launch has whole blocks more than one thread for each element needs: a block may work for one."""
+    launch = kernel.launch(dict(dims), t)
+    blocks, threads = (math.prod(triple(n, "launch")) for n in (launch.grid, launch.block))
+    return (blocks - 1) * threads >= max(math.prod(p.shape(dims)) for p in kernel.outputs)
+
+
+def returned_early(fault: KernelFault, kernel: Kernel, source: str) -> list[Finding]:
     """Why an element of shared memory may be unset: threads can return before the kernel's first barrier."""
     from .causes.block_slips import same_in_block
 
-    if found.kind != "uninitialised-read" or "__shared__" not in found.headline:
+    if fault.kind != "uninitialised-read" or fault.space != "shared":
         return []
     text = read(source).function(kernel.name)
     barrier = next((call for name, call in text.calls() if is_barrier(name)), None) if text else None
     early = [e for e in text.all("return_statement") if e.start < barrier.start] if barrier else []
     tests = [(e, e.file.around(e.start, "if_statement")) for e in early]
     leaves = next((e for e, ifs in tests if not all(same_in_block(s.part("condition")) for s in ifs)), None)
-    if not leaves:
-        return []
-    return [
-        f"Line {leaves.line} lets threads return before the first barrier. If only some threads of a block return, nobody "
-        "loads their elements: keep every thread to the end, and test only before the store."
-    ]
+    return [Finding.of("returned_early", leaves.line)] if leaves else []
 
 
 def wrong_type(found: KernelFault, kernel: Kernel) -> list[str]:
@@ -201,28 +201,27 @@ def wrong_type(found: KernelFault, kernel: Kernel) -> list[str]:
     import numpy as np
 
     p = next((p for p in kernel.arrays if p.name == found.array), None)
-    if p is None or "of size 8 bytes" not in found.headline or np.dtype(p.dtype).itemsize >= 8:
+    if p is None or found.size != 8 or np.dtype(p.dtype).itemsize >= 8:
         return []
     size = np.dtype(p.dtype).itemsize
     return [f"That is 8 bytes into an array of {size}-byte elements: is it declared as {p.declaration}?"]
 
 
-def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, found: Sequence[Mismatch]) -> list[str]:
+def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, wrong: Sequence[Mismatch]) -> list[Finding]:
     """Why no element was written: the code is missing, or no thread reaches it."""
-    if any(m.count != m.total for m in found):
+    if any(m.count != m.total for m in wrong):
         return []
     text, stub = (read(t).function(kernel.name) for t in (source, stub_text(puzzle)))
     if text and stub and text.code.split() == stub.code.split():
         for comment in text.all("comment"):
             if todo := re.search(r"TODO\(\d+\)", comment.code):
-                return [f"{kernel.name} is still empty: {todo[0]}, line {comment.line}."]
-        return [f"{kernel.name} is still empty: line {text.name_line}."]
-    if found[0].updated:
-        return [
-            "Its value did not change: is nothing stored there, does an `if` or a `return` keep every thread away, or do they"
-            " store the old value back?"
-        ]
-    return ["No thread reached a store to it: does an `if`, a `return` or an empty loop keep them all away?"]
+                return [Finding.of("still_empty", comment.line, kernel=kernel.name, task=todo[0])]
+        return [Finding.of("still_empty", text.name_line, kernel=kernel.name, task="")]
+    array = name_in_file(wrong[0].array, kernel, source)
+    into = next((v for v in text.parameters if v.name == array), None) if text else None
+    if into and stores_into(text.file, into) == []:
+        return [Finding.of("no_store", array=array)]
+    return [Finding.of("nothing_changed" if wrong[0].updated else "no_thread_stores")]
 
 
 def is_barrier(name: str) -> bool:
@@ -241,8 +240,6 @@ def launch_error(error: LaunchError, kernel: Kernel) -> list[str]:
 
 def missing_kernel(puzzle: Puzzle, kernel: Kernel, file: str, defined: Sequence[str]) -> list[str]:
     """The kernel is missing: what the file defines instead, and which of those was probably meant."""
-    import difflib
-
     if not defined:
         says = f"{file} defines no __global__ function, but {kernel.name} is needed."
     else:
@@ -296,12 +293,15 @@ def untouched(puzzle: Puzzle, file: str, source: str) -> list[str]:
     return lines
 
 
-def mismatch(found: Sequence[Mismatch], special: bool = False) -> list[str]:
-    """The first wrong element of the first wrong output, how many differ, and which. special: see Case."""
-    m = found[0]
+def mismatch(
+    wrong: Sequence[Mismatch], special: bool = False, pattern: bool = True, explained: bool = False
+) -> list[str]:
+    """The first wrong element of the first wrong output, how many differ, and which. special: see Case. pattern: whether to
+    say where they are; explained: whether it is known why a number is not finite."""
+    m = wrong[0]
     name = f"{m.array}[{m.first.index}]"
     if m.unwritten == m.count:
-        which = pattern(m)
+        which = pattern_of(m)
         says = "still has its value from before the launch" if m.updated else "was never written"
         lines = [f"{name} {says}   ({m.count} of {m.total} elements{f': {which}' if which else ''})"]
     else:
@@ -309,10 +309,12 @@ def mismatch(found: Sequence[Mismatch], special: bool = False) -> list[str]:
         by = f" {m.expected_by}" if m.expected_by else ""
         differ = "the only element" if m.total == 1 else f"{m.count} of {m.total} elements differ"
         lines = [f"{name} = {got}, expected {want}{by}   ({differ})"]
-        if which := pattern(m):
+        if pattern and (which := pattern_of(m)):
             lines.append(f"Wrong: {which}.")
         if m.unwritten:
             lines.append(f"{m.unwritten} of them {'was' if m.unwritten == 1 else 'were'} never written.")
+        elif explained:
+            pass
         elif m.first.expected != m.first.expected:
             lines.append(
                 "nan is expected, since an input is one: is it lost in a comparison? x > y is false where one is nan."
@@ -327,13 +329,13 @@ def mismatch(found: Sequence[Mismatch], special: bool = False) -> list[str]:
             lines.append(
                 "inf is infinity: the result of a division by 0, of log(0), or of a number too large for its type."
             )
-    if len(found) > 1:
-        others = ", ".join(f"{o.array} ({o.count} of {o.total})" for o in found[1:])
+    if len(wrong) > 1:
+        others = ", ".join(f"{o.array} ({o.count} of {o.total})" for o in wrong[1:])
         lines.append(f"Also wrong: {others}.")
     return lines
 
 
-def pattern(m: Mismatch) -> str:
+def pattern_of(m: Mismatch) -> str:
     return "" if m.pattern == "every element" else m.pattern
 
 
@@ -350,41 +352,6 @@ def great_sizes(case: Case) -> str:
     return (
         f"Every smaller case is right. This one has {case.note}: does the kernel assume a certain size, "
         "or keep an index in a short or a char?"
-    )
-
-
-def other_values(case: Case) -> str:
-    """Only cases with small or large values fail."""
-    return (
-        f"Every case with ordinary values is right. This one has {case.note}: does the kernel leave out what is small, "
-        "limit what is large, or compare with a number of its own?"
-    )
-
-
-def schedule(same_build: bool, gpu: bool) -> str:
-    """Runs of one kernel on the same inputs disagree."""
-    if gpu:
-        return "Two launches with the same inputs give different results: threads race for the same memory."
-    if same_build:
-        return (
-            "The result depends on the order in which warps and blocks run: "
-            "threads share memory without a barrier or an atomic between them."
-        )
-    return (
-        "The debug build and the optimised build of this kernel give different results: it relies on "
-        "something that C++ leaves undefined, such as an uninitialised variable, a division by zero or "
-        "integer overflow."
-    )
-
-
-def come_between(lines: tuple[int, ...]) -> str:
-    """The result changes when no other thread intervenes between a thread's read of shared data and its next
-    step."""
-    place = f" in line {lines[0]}" if len(lines) == 1 else ""
-    return (
-        f"The result depends on what other threads do between a thread's read of data that they change{place} and its next "
-        "step: an update done as a read and then a store loses whatever others store in between. Update in one step, "
-        "with atomicAdd() or the like, or put a barrier between the two."
     )
 
 

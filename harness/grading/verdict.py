@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .findings import Finding
 
 PASSED, FAILED, ERROR, SKIPPED = "passed", "failed", "error", "skipped"
 # verdicts on kernels that run: a second device can explain them, and a change may repair them
@@ -23,7 +26,7 @@ class CaseResult:
 
 
 @dataclass
-class Finding:
+class Failure:
     """What is wrong in one case of a Python file; fields as in Verdict, mismatches are compare.Mismatch."""
 
     kind: str
@@ -43,7 +46,7 @@ class Verdict:
     "slow" (right, but a gate is not passed), "device"; for a Python file also "syntax", "missing-function",
     "exception", "timeout", "kernels" (its kernels are not solved yet, and there are no solutions). case,
     kernel, dims: the smallest failing case, which `lines` explain. lines: sentences, and source lines
-    indented by four spaces. next: the command to try next.
+    indented by four spaces; findings: what some of the sentences say, as data. next: the command to try next.
     """
 
     puzzle: str
@@ -60,9 +63,7 @@ class Verdict:
     dims: dict[str, int] = field(default_factory=dict)
     kernel: str = ""
     lines: list[str] = field(default_factory=list)
-    causes: list[str] = field(default_factory=list)  # the lines that say why
-    # the causes found in the text of the kernel alone, not in what it did
-    suspicions: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     next: str = ""
     diagnostics: list[dict[str, Any]] = field(default_factory=list)
@@ -95,6 +96,16 @@ class Verdict:
         return EXIT[self.status]
 
     @property
+    def causes(self) -> list[str]:
+        """The lines that say why."""
+        return [str(f) for f in self.findings if f.row.explains]
+
+    @property
+    def suspicions(self) -> list[str]:
+        """The causes found in the text of the kernel alone, not in what it did."""
+        return [str(f) for f in self.findings if f.is_suspicion]
+
+    @property
     def is_runnable(self) -> bool:
         return self.status == FAILED and self.kind in RUNNABLE and bool(self.kernel)
 
@@ -109,4 +120,8 @@ class Verdict:
         return self.mistake or (self.fault or {}).get("kind", "") or self.kind
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(replace(self, findings=[])) | {
+            "findings": [f.as_dict() for f in self.findings],
+            "causes": self.causes,
+            "suspicions": self.suspicions,
+        }

@@ -1,7 +1,7 @@
 """Grades puzzle 40: compares what operators return, and LeNet trained on them, with float64.
 
 The student's operators run in their own process and request launches, which are made here with the solutions'
-kernels: a value counts only if a kernel has stored it. The checks return a Finding, or None.
+kernels: a value counts only if a kernel has stored it. The checks return a Failure, or None.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..course.inputs import derive_seed
 from ..devices.child import Damaged
 from ..grading import sentences
 from ..grading.programs.data import NetHandle
-from ..grading.verdict import Finding
+from ..grading.verdict import Failure
 from ..lenet import data
 from ..lenet.checks import chosen_kernels, weigh
 from ..lenet.training_checks import MOMENTUM, WEIGHT_DECAY, wrong_losses
@@ -141,7 +141,7 @@ def launched_on(device) -> Launched:
 
 def check_layers(
     functions: Functions, case: Case, device, seed: int, mistakes: Sequence[Mistake] = ()
-) -> Finding | None:
+) -> Failure | None:
     """Runs the check that the case's name selects."""
     launched = launched_on(device)
     launched.forget()
@@ -164,7 +164,7 @@ class Check:
 
     # -- one operator
 
-    def layer(self, name: str) -> Finding | None:
+    def layer(self, name: str) -> Failure | None:
         """Checks its schema, values and gradients, also on non-contiguous arrays."""
         if finding := self.operator(name):
             return finding
@@ -189,22 +189,22 @@ class Check:
             return [np.arange(1, 1 + np.prod(s)).reshape(s).astype(dtype) for s in shapes]
         return [self.random.standard_normal(s).astype(dtype) for s in shapes]
 
-    def operator(self, name: str) -> Finding | None:
+    def operator(self, name: str) -> Failure | None:
         found, wanted = self.call("schema", name), LAYERS[name].schema
         if not found:
-            return Finding("signature", [f"{name} is no operator: custom_op is missing above its def."])
+            return Failure("signature", [f"{name} is no operator: custom_op is missing above its def."])
         if found != wanted:
-            return Finding("signature", [f"The schema of {name} is {found};", f"it has to be {wanted}."])
+            return Failure("signature", [f"The schema of {name} is {found};", f"it has to be {wanted}."])
         return None
 
-    def values(self, name: str, arrays: Sequence, apart: bool) -> Finding | None:
+    def values(self, name: str, arrays: Sequence, apart: bool) -> Failure | None:
         layer = LAYERS[name]
         self.launched.forget()
         applied = self.call("apply", name, arrays, None, apart)
         found = applied["outputs"]
         expected = layer.forward(*(a.astype(np.float64) for a in arrays))
         if len(found) != len(expected):
-            return Finding(
+            return Failure(
                 "wrong", [f"{name} returns {len(found)} tensors; it has to return {len(expected)}."]
             )
         for (output, kernel), got, right in zip(layer.outputs.items(), found, expected):
@@ -212,21 +212,21 @@ class Check:
                 return finding
         return self.fakes(applied["fakes"])
 
-    def fakes(self, found: Sequence) -> Finding | None:
+    def fakes(self, found: Sequence) -> Failure | None:
         """Whether the operators' fakes, including backward's, describe what the operators return."""
         for operator, told, real in found:
             if told is None:
-                return Finding("unwritten", [f"{operator} has no fake: {operator}.register_fake is missing."])
+                return Failure("unwritten", [f"{operator} has no fake: {operator}.register_fake is missing."])
             for i, (says, is_) in enumerate(zip(told, real, strict=False), 1):
                 if says != is_:
                     line = f"The fake of {operator} says {shape(says)} for output {i};"
-                    return Finding("wrong", [line, f"the operator returns {shape(is_)}."])
+                    return Failure("wrong", [line, f"the operator returns {shape(is_)}."])
             if len(told) != len(real):
                 line = f"The fake of {operator} returns {len(told)} tensors, the operator {len(real)}."
-                return Finding("wrong", [line])
+                return Failure("wrong", [line])
         return None
 
-    def gradients(self, name: str, arrays: Sequence, apart: bool) -> Finding | None:
+    def gradients(self, name: str, arrays: Sequence, apart: bool) -> Failure | None:
         layer = LAYERS[name]
         output = layer.forward(*arrays)[0].shape
         grad = self.random.standard_normal(output).astype(np.float32)
@@ -236,69 +236,69 @@ class Check:
         applied = self.call("apply", name, arrays, grad, apart)
         found = applied["gradients"]
         if found is None:
-            return Finding("unwritten", [f"Nothing flows back through {name}: register_autograd is missing."])
+            return Failure("unwritten", [f"Nothing flows back through {name}: register_autograd is missing."])
         expected = layer.gradients(grad.astype(np.float64), *(a.astype(np.float64) for a in arrays))
         for input_, got, right in zip(layer.inputs, found, expected, strict=True):
             if got is None:
-                return Finding("unwritten", [f"The backward of {name} returns no gradient of {input_}."])
+                return Failure("unwritten", [f"The backward of {name} returns no gradient of {input_}."])
             kernel = layer.backward[input_]
             if finding := self.compared(name, f"grad_{input_}", got, right, kernel):
                 return finding
         return self.fakes(applied["fakes"])
 
-    def compared(self, operator: str, name: str, got, expected, kernel: str) -> Finding | None:
+    def compared(self, operator: str, name: str, got, expected, kernel: str) -> Failure | None:
         """Checks that a result is right, and was stored by the kernel."""
         if not isinstance(got, np.ndarray) or got.shape != expected.shape:
             found = got.shape if isinstance(got, np.ndarray) else type(got).__name__
-            return Finding(
+            return Failure(
                 "wrong", [f"{operator}: the shape of {name} is {found}; it has to be {expected.shape}."]
             )
         if wrong := weigh(name, got, np.asarray(expected), name in ("grad_weight", "grad_bias")):
             lines = sentences.mismatch([wrong])
-            return Finding("wrong", [f"{operator}: {lines[0]}", *lines[1:]], mismatches=[wrong])
+            return Failure("wrong", [f"{operator}: {lines[0]}", *lines[1:]], mismatches=[wrong])
         if not self.launched.has_stored(kernel, got):
             says = f"{operator}: {name} is right, but no launch of {kernel} has stored it."
-            return Finding("launch", [says, "The operator has to return what its kernel stores."])
+            return Failure("launch", [says, "The operator has to return what its kernel stores."])
         return None
 
     # -- all operators
 
-    def each(self, check: Callable) -> Finding | None:
+    def each(self, check: Callable) -> Failure | None:
         for name in LAYERS:
             if finding := self.operator(name) or check(name):
                 return finding
         return None
 
-    def opcheck(self) -> Finding | None:
+    def opcheck(self) -> Failure | None:
         return self.each(self.checked)
 
-    def checked(self, name: str) -> Finding | None:
+    def checked(self, name: str) -> Failure | None:
         for test, result in self.call("opcheck", name, self.inputs(name)).items():
             if result != "SUCCESS":
                 told = " ".join(str(result).split())[:300]
-                return Finding("wrong", [f"torch.library.opcheck({name}, ...): {test} fails.", told])
+                return Failure("wrong", [f"torch.library.opcheck({name}, ...): {test} fails.", told])
         return None
 
-    def gradcheck(self) -> Finding | None:
+    def gradcheck(self) -> Failure | None:
         return self.each(self.differenced)
 
-    def differenced(self, name: str) -> Finding | None:
+    def differenced(self, name: str) -> Failure | None:
         told = self.call("gradcheck", name, self.inputs(name, "float64"))
         return (
-            Finding("wrong", [f"torch.autograd.gradcheck({name}, ...):", " ".join(told.split())[:300]])
+            Failure("wrong", [f"torch.autograd.gradcheck({name}, ...):", " ".join(told.split())[:300]])
             if told
             else None
         )
 
     # -- LeNet
 
-    def lenet(self) -> Finding | None:
+    def lenet(self) -> Failure | None:
         return self.step(compiled=False)
 
-    def compiled(self) -> Finding | None:
+    def compiled(self) -> Failure | None:
         return self.step(compiled=True)
 
-    def step(self, compiled: bool) -> Finding | None:
+    def step(self, compiled: bool) -> Failure | None:
         """Checks the logits and all gradients of one batch."""
         batch = self.case.dims["batch"]
         start = lenet.initial(self.seed)
@@ -310,27 +310,27 @@ class Check:
         for name, right in wanted.items():
             got = found["logits"] if name == "logits" else found["gradients"].get(name)
             if got is None:
-                return Finding("unwritten", [f"The gradient of {name} is None: it is not used in forward."])
+                return Failure("unwritten", [f"The gradient of {name} is None: it is not used in forward."])
             called = name if name == "logits" else f"the gradient of {name}"
             if got.shape != right.shape:
-                return Finding(
+                return Failure(
                     "wrong", [f"LeNet, {called}: the shape is {got.shape}; it has to be {right.shape}."]
                 )
             if wrong := weigh(name, got, right):
                 lines = sentences.mismatch([wrong])
-                return Finding("wrong", [f"LeNet, {called}: {lines[0]}", *lines[1:]], mismatches=[wrong])
+                return Failure("wrong", [f"LeNet, {called}: {lines[0]}", *lines[1:]], mismatches=[wrong])
         return self.unlaunched(1)
 
-    def unlaunched(self, steps: int) -> Finding | None:
+    def unlaunched(self, steps: int) -> Failure | None:
         missing = [k for k in KERNELS if self.launched.counts.get(k, 0) < steps]
         if not missing:
             return None
-        return Finding(
+        return Failure(
             "launch",
             [f"Right, but {missing[0]} was launched {self.launched.counts.get(missing[0], 0)} times."],
         )
 
-    def six_steps(self) -> Finding | None:
+    def six_steps(self) -> Failure | None:
         """Compares six steps with the float64 trainer."""
         digits, count, size = data.load("digits"), self.case.dims["steps"], self.case.dims["batch"]
         start = lenet.initial(self.seed)
@@ -346,10 +346,10 @@ class Check:
         for name in PARAMETERS:
             if wrong := weigh(name, found["parameters"][name], p[name]):
                 says = f"The losses are right, but not {name} after step {count}."
-                return Finding("wrong", [*sentences.mismatch([wrong]), says], mismatches=[wrong])
+                return Failure("wrong", [*sentences.mismatch([wrong]), says], mismatches=[wrong])
         return self.unlaunched(count)
 
-    def digits(self) -> Finding | None:
+    def digits(self) -> Failure | None:
         """Trains for an epoch on the digits; then tests on unseen images."""
         digits, size = data.load("digits"), self.case.dims["batch"]
         starts = [*range(0, len(digits.train_labels), size)] * self.case.dims["epochs"]
@@ -359,7 +359,7 @@ class Check:
         share = (found == digits.test_labels).mean()
         if share >= 0.8:
             return self.unlaunched(len(pairs))
-        return Finding(
+        return Failure(
             "wrong",
             [f"Test accuracy {share:.1%} after {self.case.dims['epochs']} epoch; 80 % was expected."],
         )

@@ -1,7 +1,7 @@
 """Grades puzzle 37: compares every value and gradient of a step with the float64 LeNet.
 
 The checks run the student's functions on the solutions' kernels, so that anything wrong is in the Python
-file. They return a Finding, or None if all is right.
+file. They return a Failure, or None if all is right.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..course.progress import Progress
 from ..errors import LaunchMistake
 from ..grading import sentences
 from ..grading.compare import Expected, Mismatch, compare
-from ..grading.verdict import Finding
+from ..grading.verdict import Failure
 from . import data
 from .choices import Choice, choose
 from .kernels import Kernels
@@ -43,7 +43,7 @@ Functions = Mapping[str, Callable]
 
 def check_step(
     functions: Functions, case: Case, device, seed: int, mistakes: Sequence[Mistake] = ()
-) -> Finding | None:
+) -> Failure | None:
     """forward(net) and backward(net), array by array in the order in which they are computed."""
     start, images, labels = step_inputs(case, seed)
     net = solution_net(device, functions, start)
@@ -55,7 +55,7 @@ def check_step(
         functions[function](net)
         for name in names:
             if name not in watch.written:
-                return Finding("unwritten", [f"No launch in {function} stores net.{name}.", told(name)])
+                return Failure("unwritten", [f"No launch in {function} stores net.{name}.", told(name)])
             wrong = weigh(name, net[name].get(), expected[name])
             if wrong:
                 return explained_step(net, watch, name, wrong, known, mistakes)
@@ -136,18 +136,18 @@ def weigh(name: str, got: np.ndarray, expected: np.ndarray, parameter: bool | No
     return compare(target, got, np.full_like(got, np.nan if got.dtype.kind == "f" else 0x7F7F7F7F))
 
 
-def explained_step(net, watch, name, wrong, known, mistakes) -> Finding:
+def explained_step(net, watch, name, wrong, known, mistakes) -> Failure:
     """The first wrong array: how it differs, who stored it, and the mistake that computes the same."""
     lines = [*sentences.mismatch([wrong]), f"It is the first wrong array; {watch.written[name]} stored it."]
     for m in (m for m in mistakes if m.computes):
         with np.errstate(all="ignore"):
             values = m.computes(known, {})
         if name in values and weigh(name, net[name].get(), values[name]) is None:
-            return Finding("wrong", [*lines[:1], m.says], m.name, m.hint, [wrong])
-    return Finding("wrong", lines, mismatches=[wrong])
+            return Failure("wrong", [*lines[:1], m.says], m.name, m.hint, [wrong])
+    return Failure("wrong", lines, mismatches=[wrong])
 
 
-def check_differences(net: LeNet, start, images, labels, seed: int, epsilon: float = 1e-5) -> Finding | None:
+def check_differences(net: LeNet, start, images, labels, seed: int, epsilon: float = 1e-5) -> Failure | None:
     """Compares three elements of every parameter's gradient with central differences of the float64 loss.
 
     Where the slopes on the two sides differ, a ReLU or a maximum switches, and there is no gradient to
@@ -167,7 +167,7 @@ def check_differences(net: LeNet, start, images, labels, seed: int, epsilon: flo
             slope, room = (left + right) / 2, 1e-3 * max(abs(left), abs(right), 1e-2 * np.abs(gradient).max())
             if abs(gradient[index] - slope) > room > abs(left - right):
                 where = ",".join(f"{a}={i}" for a, i in zip(PARAMETER_AXES[len(shape)], index))
-                return Finding(
+                return Failure(
                     "wrong",
                     [f"grad_{name}[{where}] = {gradient[index]:.6g}; finite differences give {slope:.6g}."],
                 )

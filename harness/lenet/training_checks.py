@@ -17,7 +17,7 @@ from reference.lenet import PARAMETERS
 from ..course.declare import Case, Mistake
 from ..course.inputs import derive_seed
 from ..grading import sentences
-from ..grading.verdict import Finding
+from ..grading.verdict import Failure
 from . import data
 from .checks import Functions, solution_net, weigh
 from .model import LeNet
@@ -30,7 +30,7 @@ APART = 0.05
 
 def check_training(
     functions: Functions, case: Case, device, seed: int, mistakes: Sequence[Mistake] = ()
-) -> Finding | None:
+) -> Failure | None:
     """Runs the check that the case's name selects: the rate, one update, a few steps, the accuracy, or
     everything."""
     checks = {
@@ -70,12 +70,12 @@ class Updates:
         if kernel == "sgd_step":
             self.numbers.setdefault(arrays[0].name, []).append(numbers)
 
-    def clearest(self, rates: Sequence[float], found: Finding | None) -> Finding | None:
+    def clearest(self, rates: Sequence[float], found: Failure | None) -> Failure | None:
         """What was found, if it names a mistake; else numbers that are wrong, as they are the cause."""
         named = found and (found.mistake or found.kind != "wrong")
         return found if named else self.wrong(rates) or found
 
-    def wrong(self, rates: Sequence[float]) -> Finding | None:
+    def wrong(self, rates: Sequence[float]) -> Failure | None:
         """The first update that has other numbers than the rate of its step, MOMENTUM and WEIGHT_DECAY."""
         for name, found in self.numbers.items():
             for step, (got, rate) in enumerate(zip(found, rates)):
@@ -85,13 +85,13 @@ class Updates:
                 )
                 if n := next(wrong, ""):
                     line = f"The update of net.{name} in step {step} has {n} = {got.get(n, 0):.6g}, expected {right[n]:.6g}."
-                    return Finding("wrong", [line])
+                    return Failure("wrong", [line])
             if len(found) != len(rates):
-                return Finding("wrong", [f"net.{name} is updated {len(found)} times in {len(rates)} steps."])
+                return Failure("wrong", [f"net.{name} is updated {len(found)} times in {len(rates)} steps."])
         return None
 
 
-def check_rate(functions, case, device, seed, mistakes) -> Finding | None:
+def check_rate(functions, case, device, seed, mistakes) -> Failure | None:
     """learning_rate(step, steps) for every step, against the formula."""
     steps = case.dims["steps"]
     expected = np.array(rates_of(steps))
@@ -99,14 +99,14 @@ def check_rate(functions, case, device, seed, mistakes) -> Finding | None:
     for step in range(steps):
         rate = functions["learning_rate"](step, steps)
         if not is_number(rate):
-            return Finding(
+            return Failure(
                 "wrong", [f"learning_rate({step}, {steps}) returns {shown(rate)}, which is not a number."]
             )
         rates.append(float(rate))
     return compared_rates(np.array(rates), expected, steps, mistakes)
 
 
-def compared_rates(rates, expected, steps, mistakes) -> Finding | None:
+def compared_rates(rates, expected, steps, mistakes) -> Failure | None:
     """The first step whose rate is wrong, and the mistake that has the same rates."""
     wrong = np.flatnonzero(~(np.abs(rates - expected) <= 1e-9))
     if not wrong.size:
@@ -121,11 +121,11 @@ def compared_rates(rates, expected, steps, mistakes) -> Finding | None:
         if m.computes and m.kernel == "learning_rate":
             values = m.computes({"step": steps_, "right": expected}, {"steps": steps})
             if np.allclose(values, rates, rtol=1e-9, atol=1e-12):
-                return Finding("wrong", [line, m.says], m.name, m.hint)
-    return Finding("wrong", [line])
+                return Failure("wrong", [line, m.says], m.name, m.hint)
+    return Failure("wrong", [line])
 
 
-def check_update(functions, case, device, seed, mistakes) -> Finding | None:
+def check_update(functions, case, device, seed, mistakes) -> Failure | None:
     """update(net, rate) on random parameters, velocities and gradients."""
     random = np.random.default_rng(derive_seed(seed, "38", case.name))
     net = solution_net(device, functions, {n: random.standard_normal(s) for n, s in PARAMETERS.items()})
@@ -145,10 +145,10 @@ def check_update(functions, case, device, seed, mistakes) -> Finding | None:
     return updates.wrong([rate])
 
 
-def explained_update(net, name, arrays, rate, wrong, mistakes) -> Finding:
+def explained_update(net, name, arrays, rate, wrong, mistakes) -> Failure:
     """What is wrong with the first wrong array after an update of the parameter `name`."""
     if np.array_equal(net[name].get(), arrays[0].astype(np.float32)):
-        return Finding("unwritten", [f"update(net, rate) leaves net.{name} unchanged."])
+        return Failure("unwritten", [f"update(net, rate) leaves net.{name} unchanged."])
     known = dict(zip(("weights", "velocity", "gradient"), arrays))
     for m in mistakes:
         if (
@@ -156,12 +156,12 @@ def explained_update(net, name, arrays, rate, wrong, mistakes) -> Finding:
             and m.kernel == "update"
             and weigh(name, net[name].get(), m.computes(known, {"rate": rate})) is None
         ):
-            return Finding("wrong", [*sentences.mismatch([wrong])[:1], m.says], m.name, m.hint, [wrong])
+            return Failure("wrong", [*sentences.mismatch([wrong])[:1], m.says], m.name, m.hint, [wrong])
     lines = [*sentences.mismatch([wrong]), "It is the first wrong array after update(net, rate)."]
-    return Finding("wrong", lines, mismatches=[wrong])
+    return Failure("wrong", lines, mismatches=[wrong])
 
 
-def check_steps(functions, case, device, seed, mistakes) -> Finding | None:
+def check_steps(functions, case, device, seed, mistakes) -> Failure | None:
     """train(net, batches) against the float64 trainer: the loss of every step, then the parameters."""
     digits, count, size = data.load("digits"), case.dims["steps"], case.dims["batch"]
     start = lenet.initial(seed)
@@ -181,7 +181,7 @@ def check_steps(functions, case, device, seed, mistakes) -> Finding | None:
         wrong = None if near else weigh(name, got, right)
         if wrong:
             says = f"The losses are right, but not net.{name} after step {count}."
-            return Finding("wrong", [*sentences.mismatch([wrong]), says], mismatches=[wrong])
+            return Failure("wrong", [*sentences.mismatch([wrong]), says], mismatches=[wrong])
     return None
 
 
@@ -194,7 +194,7 @@ def numpy_losses(start, pairs, rates: Sequence[float] | None = None) -> tuple[di
     return p | {f"velocity_{name}": values for name, values in velocity.items()}, losses
 
 
-def wrong_losses(losses: object, expected: Sequence[float], known: dict, mistakes) -> Finding | None:
+def wrong_losses(losses: object, expected: Sequence[float], known: dict, mistakes) -> Failure | None:
     """The list that train returned, loss by loss."""
     if finding := no_losses(losses, len(expected)):
         return finding
@@ -209,26 +209,26 @@ def wrong_losses(losses: object, expected: Sequence[float], known: dict, mistake
     line = f"The loss of step {step} is {found[step]:.6g}, expected {expected[step]:.6g}."
     for m in mistakes:
         if m.computes and m.kernel == "train" and same(m.computes(known, {})):
-            return Finding("wrong", [line, m.says], m.name, m.hint)
-    return Finding("wrong", [line, "Look at the order of load, forward, backward, update and the loss."])
+            return Failure("wrong", [line, m.says], m.name, m.hint)
+    return Failure("wrong", [line, "Look at the order of load, forward, backward, update and the loss."])
 
 
-def no_losses(losses: object, count: int) -> Finding | None:
+def no_losses(losses: object, count: int) -> Failure | None:
     """The finding if train did not return a number for every batch."""
     try:
         found = [float(loss) for loss in losses]
     except (TypeError, ValueError, OverflowError):
-        return Finding("wrong", [f"train returns {shown(losses)}; it has to return a list of numbers."])
+        return Failure("wrong", [f"train returns {shown(losses)}; it has to return a list of numbers."])
     if len(found) != count:
-        return Finding("wrong", [f"train returns {len(found)} losses for {count} batches."])
+        return Failure("wrong", [f"train returns {len(found)} losses for {count} batches."])
     return None
 
 
-def no_share(share: object) -> Finding | None:
+def no_share(share: object) -> Failure | None:
     """The finding if accuracy did not return a number."""
     if is_number(share):
         return None
-    return Finding("wrong", [f"accuracy returns {shown(share)}, which is not a number."])
+    return Failure("wrong", [f"accuracy returns {shown(share)}, which is not a number."])
 
 
 def is_number(value: object) -> bool:
@@ -247,7 +247,7 @@ def shown(value: object) -> str:
     return text if len(text) < 60 else f"a {type(value).__name__}"
 
 
-def check_accuracy(functions, case, device, seed, mistakes) -> Finding | None:
+def check_accuracy(functions, case, device, seed, mistakes) -> Failure | None:
     """accuracy(net, batches) of a net that knows a little; the last batch is smaller."""
     digits, size = data.load("digits"), case.dims["batch"]
     start = quick_parameters()
@@ -267,8 +267,8 @@ def check_accuracy(functions, case, device, seed, mistakes) -> Finding | None:
     known = {"right": right, "batches": parts}
     for m in mistakes:
         if m.computes and m.kernel == "accuracy" and abs(m.computes(known, {}) - got) < 1e-6:
-            return Finding("wrong", [line, m.says], m.name, m.hint)
-    return Finding("wrong", [line])
+            return Failure("wrong", [line, m.says], m.name, m.hint)
+    return Failure("wrong", [line])
 
 
 @lru_cache(maxsize=1)
@@ -281,7 +281,7 @@ def quick_parameters() -> dict[str, np.ndarray]:
     return p
 
 
-def check_overfit(functions, case, device, seed, mistakes) -> Finding | None:
+def check_overfit(functions, case, device, seed, mistakes) -> Failure | None:
     """Learns ten digits, one of each class, by heart; every file starts from the same parameters, since
     training depends on luck."""
     digits, steps = data.load("digits"), case.dims["steps"]
@@ -300,7 +300,7 @@ def check_overfit(functions, case, device, seed, mistakes) -> Finding | None:
     share = min(share, (learned.argmax(1) == pair[1]).mean())
     if share == 1 and loss < 0.05:
         return None
-    return Finding(
+    return Failure(
         "wrong",
         [
             f"After {steps} steps on the same 10 images the loss is {loss:.3g}, "
@@ -315,7 +315,7 @@ def parameters(net: LeNet) -> dict[str, np.ndarray]:
     return {name: net[name].get().astype(np.float64) for name in PARAMETERS}
 
 
-def check_curve(functions, case, device, seed, mistakes) -> Finding | None:
+def check_curve(functions, case, device, seed, mistakes) -> Failure | None:
     """A few epochs on the digits: the loss falls, and images that LeNet has not seen are recognised.
 
     Every file has the same start and order, since the result of two epochs depends on luck too.
@@ -340,7 +340,7 @@ def check_curve(functions, case, device, seed, mistakes) -> Finding | None:
     if share >= 0.85 and last < each[0] / 2:
         return None
     curve = ", ".join(f"{loss:.3g}" for loss in (*each[:-1], last))
-    return Finding(
+    return Failure(
         "wrong",
         [
             f"Test accuracy {share:.1%} after {epochs} epochs; 85 % was expected. "

@@ -102,7 +102,7 @@ def stub(puzzle: Puzzle, opener: Callable | None = None) -> Iterator[str]:
     if kind != "untouched" and not puzzle.repair:
         yield f"the stub as it is should be `untouched`, but is {kind or 'right'}"
     # in the first cases that fail, and without an explanation
-    shortly = Options("cpu", 0, patience=0, foresee=lambda *_: None, again=False, told=False)
+    shortly = Options("cpu", 0, patience=0, foresee=lambda *_: None, again=False, unnamed=False)
     kind = graded(puzzle, f"{slashes} mine\n{text}", shortly, opener).kind
     if kind not in ("unwritten", "wrong", "fault", "launch"):
         yield f"the stub should compile and fail, but is {kind or 'right'}"

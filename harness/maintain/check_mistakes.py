@@ -20,7 +20,7 @@ from ..grading.causes.wrong_kernels import Variant, WrongKernels, compiled
 from ..grading.grade import Options, grade_file
 from ..grading.programs.program import Program, ProgramError
 from ..grading.runs import given, in_order
-from ..grading.verdict import Finding, Verdict
+from ..grading.verdict import Failure, Verdict
 from ..once import once
 from ..report.text import MOST_LINES, verdict_lines
 
@@ -73,7 +73,7 @@ def wrong_programs(puzzle: Puzzle) -> Iterator[str]:
                 yield f"mistake {m.name!r} of {m.kernel}: found {diagnosis}, expected {' or '.join(m.expected)}"
 
 
-def finding(puzzle: Puzzle, source: str, device: object, program: Program, first: str = "") -> Finding | None:
+def finding(puzzle: Puzzle, source: str, device: object, program: Program, first: str = "") -> Failure | None:
     """The finding of the first failing case of a program. first: the name of the cases to begin with."""
     declared = puzzle.program
     try:
@@ -83,7 +83,7 @@ def finding(puzzle: Puzzle, source: str, device: object, program: Program, first
             if found := declared.check(functions, case, device, 0):
                 return found
     except ProgramError as e:
-        return Finding(e.kind, e.lines)
+        return Failure(e.kind, e.lines)
     return None
 
 
@@ -138,8 +138,8 @@ class Examination(WrongKernels):
         """The verdict up to the first failing case; if others must confirm a name, on the smallest cases that
         suffice."""
         puzzle, text = self.alone(mistake)
-        told = not self.shortly or bool(mistake.line) or mistake.name == next(iter(self.own))
-        options = Options("cpu", 0, given=self.given_once, foresee=self.outputs, again=False, told=told)
+        unnamed = not self.shortly or bool(mistake.line) or mistake.name == next(iter(self.own))
+        options = Options("cpu", 0, given=self.given_once, foresee=self.outputs, again=False, unnamed=unnamed)
         patience, tries = 0, [puzzle]
         if "slow" in mistake.expected:
             tries = [replace(puzzle, cases=usual_cases(puzzle))]
@@ -152,7 +152,7 @@ class Examination(WrongKernels):
             if found.diagnosis in mistake.expected and mistake.line in "\n".join(found.lines):
                 return found
         # graded like a student's file, which may take long
-        options = replace(options, again=True, told=True, optimised=True, most=None)
+        options = replace(options, again=True, unnamed=True, optimised=True, most=None)
         return graded(puzzle, text, options, impatient)
 
     def alone(self, mistake: Mistake) -> tuple[Puzzle, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..grading.repair.telling import cause_removed
@@ -20,21 +21,23 @@ def document(verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "format": FORMAT,
         "passed": all(v.status == PASSED for v in verdicts),
         "exit_status": max((v.exit_status for v in verdicts), default=0),
-        "verdicts": [
-            plain(v.as_dict() | told(v) | {"diagnosis": v.diagnosis, "repair": repairs(v)}) for v in verdicts
-        ],
+        "verdicts": [plain(shown(v) | {"diagnosis": v.diagnosis, "repair": repairs(v)}) for v in verdicts],
     }
 
 
-def told(verdict: Verdict) -> dict[str, list[str]]:
-    """What it says, without the questions that are not asked."""
-    hidden, says = unconfirmed(verdict), {n: getattr(verdict, n) for n in ("lines", "causes", "suspicions")}
-    return {name: [text for text in texts if text not in hidden] for name, texts in says.items()}
+def shown(verdict: Verdict) -> dict[str, Any]:
+    """The verdict without the questions that are not asked."""
+    hidden = unconfirmed(verdict)
+    texts = {str(f) for f in hidden}
+    left = [f for f in verdict.findings if f not in hidden]
+    return replace(
+        verdict, lines=[line for line in verdict.lines if line not in texts], findings=left
+    ).as_dict()
 
 
 def repairs(verdict: Verdict) -> list[dict[str, Any]]:
     """Each repair with the cause it removes; "" if the verdict is about other lines only."""
-    return [r | {"cause": cause_removed(verdict.causes, [r])} for r in verdict.repair]
+    return [r | {"cause": str(cause_removed(verdict.findings, [r]) or "")} for r in verdict.repair]
 
 
 def plain(value: Any) -> Any:

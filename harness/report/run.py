@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.text import Text
 
 from ..grading import sentences
-from ..grading.causes import fault_values
 from ..run import Run
 from .profile import line_table
 from .text import body_lines, printable, seconds, terminal_width, wants_colour
@@ -46,7 +45,7 @@ def print_run(console: Console, run: Run, width: int, clock: str = "") -> None:
     head = Text.assemble((f"{mark} ", style), (printable(run.kernel), "bold"), shape)
     console.print(head, soft_wrap=True)
     if run.fault:
-        for line in fault_values.insert(sentences.fault(run.fault, run.source), run.fault, run.values):
+        for line in sentences.fault(run.fault, run.source, behind=run.values):
             say(line)
     for line in run.differences:
         say(line)

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TextIO
 
-from ..grading.repair.telling import code_at, elsewhere, lines_named, told
+from ..grading.findings import Finding
+from ..grading.repair.telling import code_at, elsewhere, told
 from ..grading.sentences import source_line
 from ..grading.verdict import ERROR, FAILED, PASSED, SKIPPED, Verdict
 
@@ -71,7 +72,7 @@ def parts(verdict: Verdict, width: int) -> Parts:
     head = wrapped_spans(headline(verdict), width)
     tail = [[("  Next: ", ""), (verdict.next, "bold cyan")]] if verdict.next else []
     room = most_lines(width) - len(head) - len(tail)
-    asked = [text for text in verdict.suspicions if text.endswith("?")]
+    asked = [str(f) for f in verdict.findings if f.is_suspicion and f.asks]
     body = shortened(replace(verdict, lines=[t for t in verdict.lines if t not in asked]), width, room)
     room -= sum(len(lines) for _, lines in body)
     output = printed(verdict, room)
@@ -92,18 +93,18 @@ def most_lines(width: int) -> int:
 
 def with_repair(verdict: Verdict, width: int, report: Parts) -> list[Line]:
     """The suspicions about its lines, and the repair."""
-    hidden = unconfirmed(verdict)
+    hidden = {str(f) for f in unconfirmed(verdict)}
     first = [line for text, lines in report.suspected.items() if text not in hidden for line in lines]
     return first + (repair_lines(verdict, width, report.above + first) if verdict.repair else [])
 
 
-def unconfirmed(verdict: Verdict) -> list[str]:
+def unconfirmed(verdict: Verdict) -> list[Finding]:
     """The suspicions that are not told, since the line may well be right: those about lines that a repair leaves as they
     are, and questions unless a repair changes what they are about."""
     edits = [edit for repair in verdict.repair for edit in repair.get("edits", [repair])]
     changed = [(edit["line"], words(edit["before"])) for edit in edits]
-    asked = [text for text in verdict.suspicions if text.endswith("?")]
-    open_ = [q for q in asked if not any(n in lines_named(q) and code <= words(q) for n, code in changed)]
+    asked = [f for f in verdict.findings if f.is_suspicion and f.asks]
+    open_ = [f for f in asked if not any(n in f.all_lines and code <= words(f.code) for n, code in changed)]
     return [*open_, *elsewhere(verdict)]
 
 
@@ -121,7 +122,8 @@ def repair_lines(verdict: Verdict, width: int, above: Iterable[Line] = ()) -> li
 
 def shortened(verdict: Verdict, width: int, room: int) -> list[tuple[str, list[Line]]]:
     """The sentences of a verdict, each with its lines; if there are too many, the causes are kept."""
-    texts = verdict.lines
+    texts, known = verdict.lines, {str(f): f for f in verdict.findings}
+    causes = {text: f for text, f in known.items() if f.row.explains}
     lines: list[list[Line]] = []
     for text in texts:  # a caret belongs to its source line
         lines.append([] if re.match(r" {4,}\| ", text) and lines else body_lines(text, width))
@@ -130,18 +132,16 @@ def shortened(verdict: Verdict, width: int, room: int) -> list[tuple[str, list[L
     if sum(map(len, lines)) <= room:
         return list(zip(texts, lines))
     every = range(len(texts))
-    above = next(
-        (i for i in every if texts[i] not in verdict.causes), 0
-    )  # sentences from which the rest follows
+    above = next((i for i in every if texts[i] not in causes), 0)  # sentences from which the rest follows
     least = LEAST + above
     first = [i for i in every if i < least and lines[i]]
-    facts = [i for i in every if texts[i] in verdict.causes and not texts[i].endswith("?")]
-    cause = next((text for text in verdict.causes if not text.endswith("?")), "")
+    facts = [i for i in every if texts[i] in causes and not causes[texts[i]].asks]
+    cause = next((text for text, f in causes.items() if not f.asks), "")
     # the cause, then rather several short ones than one that is long
     facts.sort(key=lambda i: (texts[i] != cause or len(lines[i]) > LONG, len(lines[i])))
     element = [i for i in every if i >= least and i not in facts and not is_source(texts[i])][:1]
-    values = [i for i in every if texts[i].startswith("There ")]
-    others = sorted(every, key=lambda i: texts[i].endswith("?"))
+    values = [i for i in every if texts[i] in known and texts[i] not in causes]
+    others = sorted(every, key=lambda i: texts[i] in known and known[texts[i]].asks)
     kept: defaultdict[int, list[Line]] = defaultdict(list)
     left = room - 1
     for n, i in enumerate((*first, *element, *facts, *values, *others)):

@@ -65,14 +65,40 @@ def is_sound(found: object) -> bool:
         return plain and lists and isinstance(found.counters, dict) and _all_sound(found.notes)
     if not isinstance(found, errors.KernelFault):
         return False
-    texts = "kind", "headline", "explanation", "file", "array", "index", "shape", "severity", "source"
+    texts = (
+        "kind",
+        "headline",
+        "explanation",
+        "file",
+        "array",
+        "index",
+        "shape",
+        "severity",
+        "source",
+        "access",
+        "space",
+    )
     places = [p for p in (found, found.other) if p is not None]
     if not all(isinstance(p, errors.KernelFault | errors.Place) for p in places):
         return False
     return (
-        _are(str, [getattr(found, name) for name in texts] + [p.file for p in places])
-        and _are(bool, [found.follows, found.same_value])
-        and _are(int, [found.line, found.count, found.node or 0, *(p.line for p in places)])
+        _are(
+            str,
+            [getattr(found, name) for name in texts] + [text for p in places for text in (p.file, p.access)],
+        )
+        and _are(bool, [found.follows, found.same_value, found.asks_index])
+        and _are(
+            int,
+            [
+                found.line,
+                found.count,
+                found.size,
+                found.before,
+                found.absent,
+                found.node or 0,
+                *(p.line for p in places),
+            ],
+        )
         and all(_is_place(at) for p in places for at in (p.thread, p.block))
         and _all_sound(found.more)
         and (found.launch is None or isinstance(found.launch, Launch) and is_sound(found.launch))

@@ -16,15 +16,14 @@ from ...course.parameters import Array, Scalar
 from ...cuda.follow import returned, value_of
 from ...cuda.parts import counter, index_of, shown, sign_of
 from ...cuda.pieces import Function, Piece
-from .findings import Slip
+from ..findings import Finding
 
 Product = tuple[int, tuple[str, ...]]  # 1 or -1, and names and numbers in order
 MOST_TERMS = 64  # products of one index
-SHAPE = ", which is ["  # of an array, in a sentence about a step in it
 Sizes = Mapping[str, Sequence[int]]  # the value of a name in each case
 
 
-def wrong_steps(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> Iterator[Slip]:
+def wrong_steps(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> Iterator[Finding]:
     """The first index or pointer with a wrong stride. dims: of the cases."""
     sizes = sizes_of(kernel, own, dims)
     arrays = with_pointers(own, by_name(kernel, own))
@@ -56,7 +55,7 @@ def wrong_steps(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]
             return
 
 
-def other_rows(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> Iterator[Slip]:
+def other_rows(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> Iterator[Finding]:
     """`tap % R` and `tap / R`, where tap counts through R rows of S elements."""
     sizes = sizes_of(kernel, own, dims)
 
@@ -75,9 +74,10 @@ def other_rows(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]])
             rows.get(tuple(worth(count)), (None, "", [], [])) if count else (None, "", [], [])
         )
         if array and worth(e.part("right")) == high != wide:
-            yield Slip(
+            yield Finding.of(
+                "other_row_divisor",
                 e.line,
-                f"Line {e.line} has {shown(e)}, where {shown(e.part('left'))} counts {shown(count)} elements, and a row of {array.name} "
+                text=f"Line {e.line} has {shown(e)}, where {shown(e.part('left'))} counts {shown(count)} elements, and a row of {array.name} "
                 f"has {inner}: is {shown(e.part('right'))} the right divisor?",
             )
             return
@@ -198,19 +198,26 @@ def axis_of(
     return found[0] if known and len(found) == 1 else ""
 
 
-def told(access: Piece, array: Array, scale: list[str], name: str, axis: str = "") -> Slip:
+def told(access: Piece, array: Array, scale: list[str], name: str, axis: str = "") -> Finding:
     """name: of the variable that is stepped; axis: the letter of the axis that it must stand for, if known."""
     names = [str(size) for _, size in array.axes]
     known = {p.code for p in access.file.whole.all("identifier")}
     step = f"for the step along {name}" if name else f"as the step of {access.part('left').code}"
     says = f"Line {access.line} takes {' * '.join(scale)} elements {step} in {array.name}"
     if not all(n in known or n.isdecimal() for n in names):
-        return Slip(access.line, f"{says}; no axis of {array.name} has elements so far apart.")
+        return Finding.of(
+            "no_such_step", access.line, text=f"{says}; no axis of {array.name} has elements so far apart."
+        )
     steps = [" * ".join(names[i + 1 :]) or "1" for i in range(len(names))]
     axes = [f"along {letter} is {step}" for letter, step in zip(array.letters, steps, strict=True)]
     axis = name if name and name in array.letters else axis
     axes = [axes[array.letters.index(axis)]] if axis else axes
-    return Slip(access.line, f"{says}{SHAPE}{', '.join(names)}]: there the step {', '.join(axes)}.")
+    return Finding.of(
+        "other_step",
+        access.line,
+        array=array.name,
+        text=f"{says}, which is [{', '.join(names)}]: there the step {', '.join(axes)}.",
+    )
 
 
 def sizes_of(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:

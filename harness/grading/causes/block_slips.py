@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -18,25 +17,21 @@ from ...cuda.tree import LOOPS
 from ...cuda.values import tunables
 from ...devices.launching import triple
 from ...errors import CourseError, KernelFault
+from ..findings import Finding
 from .array_steps import MOST_TERMS, products
-from .findings import Slip
 
 AXES = "xyz"
 
 
 def block_slips(
     kernel: Kernel, own: Function, solution: Function, failed: Sequence[tuple[Mapping[str, int], Launch]]
-) -> Iterator[Slip]:
+) -> Iterator[Finding]:
     """The slips that the solution does not have. failed: the sizes and launches of the failing cases."""
     yield from overlapping_blocks(kernel, own, solution, failed)
     yield from blocks_of_another_size(own, failed)
     if not any(places_in_the_grid(solution)):
         for e, name, index in places_in_the_grid(own):
-            yield Slip(
-                e.line,
-                f"Line {e.line} looks in {name} at {shown(index)}, which counts through all blocks (blockIdx is in it); {name} "
-                "belongs to one block, and counts from 0 in each.",
-            )
+            yield Finding.of("counts_all_blocks", e.line, name=name, index=shown(index))
             break
     if not any(other_rows(solution)):
         yield from other_rows(own)
@@ -48,7 +43,7 @@ def block_slips(
 
 def overlapping_blocks(
     kernel: Kernel, own: Function, solution: Function, failed: Sequence[tuple[Mapping[str, int], Launch]]
-) -> Iterator[Slip]:
+) -> Iterator[Finding]:
     """`blockIdx.x + threadIdx.x`, where blocks have several threads in x and should not overlap."""
     known = {axis for _, axis in sums_without_a_factor(solution)}
     for e, axis in sums_without_a_factor(own):
@@ -61,17 +56,13 @@ def overlapping_blocks(
                     return
                 threads = threads or own_threads
         if threads and axis not in known:
-            yield Slip(
-                e.line,
-                f"Line {e.line}: in {shown(e)}, each block begins one after the block before it, and has {threads} threads "
-                f"along {axis}: must blockIdx.{axis} not be multiplied by that?",
-            )
+            yield Finding.of("overlapping_blocks", e.line, code=shown(e), threads=threads, axis=axis)
             return
 
 
 def blocks_of_another_size(
     own: Function, failed: Sequence[tuple[Mapping[str, int], Launch]]
-) -> Iterator[Slip]:
+) -> Iterator[Finding]:
     """`blockIdx.x * 256 + threadIdx.x`, also with a name for 256, where no failing launch has blocks of that size."""
     for e in own.body.all("binary_expression"):
         terms = [names for sign, names in expanded(e) if sign > 0 and sign_of(e) == "+"]
@@ -83,10 +74,8 @@ def blocks_of_another_size(
             step = constant(own, blocks[0][0])
             each = {step / n for n in threads}  # a thread may have several elements, and blocks may overlap
             if step and each and 1 not in each and (len(each) > 1 or min(each) > 1 and min(each) % 1):
-                yield Slip(
-                    e.line,
-                    f"Line {e.line} takes blocks to be {step} threads apart along {axis}: {shown(e)}. In a failing case, a block has "
-                    f"{threads[0]}: use blockDim.{axis}.",
+                yield Finding.of(
+                    "blocks_of_another_size", e.line, step=step, axis=axis, code=shown(e), threads=threads[0]
                 )
                 return
 
@@ -171,7 +160,7 @@ def places_in_the_grid(function: Function) -> Iterator[tuple[Piece, str, Piece]]
             yield access, array.name, index
 
 
-def other_rows(function: Function) -> Iterator[Slip]:
+def other_rows(function: Function) -> Iterator[Finding]:
     """An array in shared memory that is written with one row length and read with another."""
     rows: dict[str, dict[bool, list[tuple[Piece, Piece]]]] = defaultdict(lambda: {True: [], False: []})
     for access, array, index in (*shared_accesses(function), *through_pointers(function)):
@@ -183,16 +172,20 @@ def other_rows(function: Function) -> Iterator[Slip]:
         worth = [{worth_of(length) for _, length in found[written]} for written in (True, False)]
         if len(worth[0]) == len(worth[1]) == 1 and worth[0] != worth[1] and None not in worth[0] | worth[1]:
             (put, length), (taken, other) = found[True][0], found[False][0]
-            where = f" (line {length.line})" if length.line != put.line else ""
-            yield Slip(
+            where = [length.line] * (length.line != put.line)
+            yield Finding.of(
+                "other_row_length",
                 put.line,
-                f"Line {put.line} puts elements into {name} in rows of {shown(length)}{where}, and line {taken.line} takes "
-                f"them from rows of {shown(other)}.",
+                taken.line,
+                *where,
+                name=name,
+                length=shown(length),
+                other=shown(other),
             )
             return
 
 
-def mixed_on_one_side(function: Function) -> Iterator[Slip]:
+def mixed_on_one_side(function: Function) -> Iterator[Finding]:
     """An array in shared memory that is written with an XOR swizzle and read without it, or the other way
     round."""
     found: dict[str, dict[bool, list[Piece]]] = defaultdict(lambda: {True: [], False: []})
@@ -209,13 +202,10 @@ def mixed_on_one_side(function: Function) -> Iterator[Slip]:
         for written in (True, False):
             if mixed[written] and all(mixed[written]) and mixed[not written] and not any(mixed[not written]):
                 with_it, without = sides[written][0], sides[not written][0]
-                puts = "puts elements into" if not written else "takes elements from"
                 indices = [shown(i) for i in all_indices(without) if i]
                 place = indices[0] if len(indices) == 1 else f"[{']['.join(indices)}]"
-                yield Slip(
-                    without.line,
-                    f"Line {without.line} {puts} {name} at {place}, and line {with_it.line} has ^ in the index: both must "
-                    "name the same place for the same element.",
+                yield Finding.of(
+                    "mixed_on_one_side", without.line, with_it.line, puts=not written, name=name, place=place
                 )
                 return
 
@@ -317,11 +307,11 @@ def worth_of(e: Piece) -> int | None:
 # ------------------------------------------------------------------------------------
 
 
-def takes_what_changes(fault: KernelFault, own: Function) -> str:
+def takes_what_changes(fault: KernelFault, own: Function) -> Finding | None:
     """For a race within `part[i] += part[j]` in a loop with a barrier per iteration: the wrong threads do the
     adding."""
     if fault.kind != "race" or fault.other is None or fault.other.line != fault.line:
-        return ""
+        return None
     for e in own.body.all("assignment_expression"):
         left, right = e.part("left"), e.part("right")
         if e.line != fault.line or left.kind != "subscript_expression" or sign_of(right) not in ("", "+"):
@@ -332,68 +322,63 @@ def takes_what_changes(fault: KernelFault, own: Function) -> str:
         if len(others) != 1 or not loops or not waits(loops[0]):
             continue
         this, other = fault.thread, fault.other.thread
-        if "and this thread reads it" in fault.explanation:
-            takes, adds = this, other
-        elif "and this thread writes it" in fault.explanation:
-            takes, adds = other, this
-        else:
-            continue
+        match fault.other.access, fault.access:
+            case "write", "read":
+                takes, adds = this, other
+            case "read", "write":
+                takes, adds = other, this
+            case _:
+                continue
         element = f"{fault.array}[{fault.index}]"
         asked = [i.part("condition") for i in own.file.around(e.start, "if_statement") if loops[0].holds(i)]
-        does = f" Does {shown(asked[0])} leave thread {named(adds)} out?" if asked else ""
-        return (
-            f"In the same iteration of the loop in line {loops[0].line}, thread {named(adds)} adds to {element}, and thread "
-            f"{named(takes)} adds {element} to its own: a thread whose element is taken must not add in that iteration.{does}"
+        return Finding.of(
+            "takes_what_changes" if asked else "adds_what_changes",
+            loops[0].line,
+            adds=named(adds),
+            takes=named(takes),
+            element=element,
+            test=shown(asked[0]) if asked else "",
         )
-    return ""
+    return None
 
 
-def stores_meet(fault: KernelFault, own: Function, outputs: Sequence[str]) -> str:
+def stores_meet(fault: KernelFault, own: Function, outputs: Sequence[str]) -> Finding | None:
     """For a race between two different stores: the indices are wrong, not a barrier missing. outputs: the
     arrays in which each element belongs to one thread."""
     other = fault.other and fault.other.line
-    if fault.kind != "race" or not other or other == fault.line or "Write access" not in fault.headline:
-        return ""
-    if re.search(r"\b(Read|Atomic) access", fault.headline):
-        return ""
+    if fault.kind != "race" or not other or other == fault.line:
+        return None
+    if {fault.access, fault.other.access} != {"write"}:
+        return None
     stores = [stores_in(own, line) for line in sorted((other, fault.line))]
     if any(len(found) != 1 for found in stores):
-        return ""
+        return None
     (a,), (b,) = stores
     bases = [store.indexed.code for store in (a, b)]
     if fault.array in outputs:
-        return (
-            f"Line {a.line} stores {shown(a)}, and line {b.line} {shown(b)}: of two threads, these are one element. A barrier "
-            "would only decide which value stays: each element must belong to one thread."
-        )
+        return Finding.of("stores_meet", a.line, b.line, first=shown(a), second=shown(b))
     begins = [value_of(own.file, base, a.start) for base in bases]
     if bases[0] == bases[1] or not all(begins):
-        return ""
-    where = " and ".join(f"{base} at {shown(e)}" for base, e in zip(bases, begins, strict=True))
-    return (
-        f"{bases[0]} and {bases[1]} both lie in {fault.array}, and they overlap: {where}. If both are needed at once, leave "
-        "more room between them; if not, put a barrier between their uses."
-    )
+        return None
+    begin = [shown(e) for e in begins]
+    return Finding.of("parts_overlap", names=bases, begin=begin, array=fault.array)
 
 
-def same_slot(fault: KernelFault, own: Function) -> str:
+def same_slot(fault: KernelFault, own: Function) -> Finding | None:
     """For a race between a copy and a read in one iteration of a loop: both use the same slot of a ring
     buffer."""
     lines = sorted({fault.line, fault.other.line}) if fault.other else []
     if fault.kind != "race" or len(lines) != 2:
-        return ""
+        return None
     both = [own.file.subscripts(fault.array, line) for line in lines]
     slots = [all_indices(found[0])[0] for found in both if len(found) == 1]
     loops = [own.file.around(found[0].start, *LOOPS)[-1:] for found in both if found]
     if len(slots) < 2 or None in slots or loops[0] != loops[1] or not all(map(goes_round, slots)):
-        return ""
+        return None
     known = [fingerprint(slot) for slot in slots]
     if known[0] != known[1] or None in known[0]:
-        return ""
-    texts = [
-        f"line {line} uses {fault.array}[{shown(slot)}]" for line, slot in zip(lines, slots, strict=True)
-    ]
-    return f"In one iteration of the loop, {' and '.join(texts)}, and both are one slot: fill another than the one that is read."
+        return None
+    return Finding.of("same_slot", *lines, array=fault.array, slots=[shown(slot) for slot in slots])
 
 
 def goes_round(slot: Piece) -> bool:

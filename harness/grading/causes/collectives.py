@@ -12,15 +12,15 @@ from ...cuda.parts import shown
 from ...cuda.pieces import Piece
 from ...cuda.text import CudaText, read
 from ...errors import KernelFault
+from ..findings import Finding
 
 WARPS = 2  # examined
 SHOWN = 50  # characters of a condition
 
 
-def kept_away(fault: KernelFault, kernel: str, source: str) -> list[str]:
+def kept_away(fault: KernelFault, kernel: str, source: str) -> list[Finding]:
     """`Line 30 calls all_sum only where tid < warps (line 28).`"""
-    how = "no part in", "returned before", "never make"
-    if fault.kind != "shuffle-mask" or not any(words in fault.explanation for words in how):
+    if fault.kind != "shuffle-mask" or not fault.absent:
         return []
     file = read(source)
     within, own = file.function_at(fault.line), file.function(kernel)
@@ -32,7 +32,7 @@ def kept_away(fault: KernelFault, kernel: str, source: str) -> list[str]:
     for call in here[:1]:
         for test in tests_around(call):
             if splits(test) or "threadIdx" in test_names(test) and all(map(unknown, conjuncts(test))):
-                return [f"Line {test.line} makes this call only where {in_short(test)}. {REMEDY}"]
+                return [Finding.of("called_only_where", test.line, test.line, who="", test=in_short(test))]
     helper = within.name != own.name
     calls = [c for name, c in own.body.calls() if name == within.name] if helper else here[:1]
     found = [(c, test, "") for c in calls for test in tests_around(c) if helper and splits(test)]
@@ -42,16 +42,10 @@ def kept_away(fault: KernelFault, kernel: str, source: str) -> list[str]:
     if len({test.start for _, test, _ in found}) != 1:
         return []
     call, test, leaves = found[0]
-    who = f"calls {within.name}" if helper else "makes this call"
+    who = within.name if helper else ""
     if leaves:
-        return [
-            f"Line {test.line} lets lanes return where {in_short(test)}, before line {call.line} {who}. {REMEDY}"
-        ]
-    where = f"{in_short(test)} (line {test.line})" if test.line != call.line else in_short(test)
-    return [f"Line {call.line} {who} only where {where}. {REMEDY}"]
-
-
-REMEDY = "Either all lanes of the warp make the call, those without a value with one that changes nothing, or the mask names only those that do."
+        return [Finding.of("lanes_return", test.line, call.line, who=who, test=in_short(test))]
+    return [Finding.of("called_only_where", call.line, test.line, who=who, test=in_short(test))]
 
 
 def tests_around(call: Piece) -> Iterator[Piece]:

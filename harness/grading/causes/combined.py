@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...course.declare import Kernel
-from ..compare import either, reference_arrays
-from .findings import how_often
+from ..compare import reference_arrays
+from ..findings import Finding
 
 if TYPE_CHECKING:
     from .naming import Observation
@@ -21,10 +21,10 @@ WHOLE = 1e-3  # how near a factor must be to an integer
 CLOSE = 1e-5
 
 
-def explain(kernel: Kernel, observations: Sequence[Observation]) -> str:
-    """Which quantities are not added as they should be; "" if the output is no such sum."""
+def explain(kernel: Kernel, observations: Sequence[Observation]) -> Finding | None:
+    """Which quantities are not added as they should be; None if the output is no such sum."""
     if kernel.parts is None or len(kernel.outputs) > 1 or not any(o.failed for o in observations):
-        return ""
+        return None
     name, rows, right, got = kernel.outputs[0].name, [], [], []
     parts: dict[str, np.ndarray] = {}
     for o in observations:
@@ -39,22 +39,11 @@ def explain(kernel: Kernel, observations: Sequence[Observation]) -> str:
     table = np.concatenate(rows)
     factors = [whole_factors(table, np.concatenate(each)) for each in (right, got)]
     if None in factors or factors[0] == factors[1]:
-        return ""
+        return None
     if instead := exchanged(list(parts), *factors):
-        return f"In {name}, {instead[0]} is added in place of {instead[1]}."
+        return Finding.of("summand_exchanged", out=name, now=instead[0], right=instead[1])
     differ = [(part, a, b) for part, a, b in zip(parts, *factors, strict=True) if a != b]
-    if not any(b for *_, b in differ):  # nothing but parts that are lacking
-        (first, a, _), *others = differ
-        lacking = [
-            f"{first} must be {added(a, False)}",
-            *(f"{part} {added(a, False)}" for part, a, _ in others),
-        ]
-        return f"In {name}, {either(lacking, 'and')}."
-    told = []
-    for part, a, b in differ:
-        often = max(abs(a), abs(b)) > 1
-        told.append(f"{part} is {added(b, often)}; it should be {added(a, often)}")
-    return f"In {name}, {', and '.join(told)}."
+    return Finding.of("summands", out=name, parts=differ)
 
 
 def exchanged(parts: list[str], right: list[int], now: list[int]) -> tuple[str, str] | None:
@@ -75,10 +64,3 @@ def whole_factors(table: np.ndarray, values: np.ndarray) -> list[int] | None:
     room = CLOSE * (np.abs(table).sum(1) + 1)
     fits = (np.abs(table @ whole - values) <= room).all() and np.abs(factors - whole).max() < WHOLE
     return whole.astype(int).tolist() if rank == table.shape[1] and fits else None
-
-
-def added(times: int, often: bool) -> str:
-    if times == 0:
-        return "not added"
-    count = f" {how_often(abs(times))}" if abs(times) > 1 else " once" * often
-    return ("added" if times > 0 else "subtracted") + count

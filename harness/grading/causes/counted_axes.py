@@ -16,6 +16,7 @@ from ...cuda.follow import begun, value_of
 from ...cuda.parts import counter, sign_of
 from ...cuda.pieces import Function, Piece
 from ...cuda.tree import LOOPS
+from ..findings import Finding
 from .array_steps import (
     Sizes,
     counts,
@@ -28,12 +29,13 @@ from .array_steps import (
     told,
     with_pointers,
 )
-from .findings import Slip
 
 Worth = list[int]  # in each case
 
 
-def steps_of_other_axes(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> Iterator[Slip]:
+def steps_of_other_axes(
+    kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]
+) -> Iterator[Finding]:
     """The first such step of a variable, or else of a pointer. dims: of the cases."""
     found = Steps(own, sizes_of(kernel, own, dims), dims, with_pointers(own, by_name(kernel, own)))
     yield from found.of_variables() or found.of_pointers()
@@ -48,7 +50,7 @@ class Steps:
         self.own, self.sizes, self.dims, self.arrays = own, sizes, dims, arrays
         self.places = [(place, array.apart, index) for place, array, index in places(own, arrays)]
 
-    def of_variables(self) -> list[Slip]:
+    def of_variables(self) -> list[Finding]:
         """It counts through an axis, as which another array has it, and has the step of another axis here."""
         for place, array, index in self.places:
             for name, scale in self._scaled(index):
@@ -63,7 +65,7 @@ class Steps:
                     return [told(place, array, scale, name, letter)]
         return []
 
-    def of_pointers(self) -> list[Slip]:
+    def of_pointers(self) -> list[Finding]:
         """It goes on by less than what the variables that it begins with count through, in a loop that counts through an axis."""
         for e in self.own.body.all("assignment_expression"):
             name, by = e.part("left").code, products(e.part("right"))

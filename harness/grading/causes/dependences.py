@@ -14,6 +14,7 @@ import numpy as np
 from ...course.declare import Kernel
 from ...course.parameters import Array
 from ..compare import axis_index
+from ..findings import Finding
 from .budget import Budget
 from .formulas import alike, described
 from .one_element import elements
@@ -25,12 +26,14 @@ OTHERS = (3, 4)  # seeds of other inputs
 MOVES = (UP, DOWN, 0.1, -0.1, 0.5)
 
 
-def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, budget: Budget) -> str:
-    """Where an output depends on other elements than it should; "" if it does not. Errors: Spent."""
+def explain(
+    kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, budget: Budget
+) -> Finding | None:
+    """Where an output depends on other elements than it should; None if it does not. Errors: Spent."""
     right, arrays = right_results(kernel, dims, budget), with_no_zeros(kernel, arrays)
     first = run(arrays)
     if first is None:
-        return ""
+        return None
     for output in (a for a in kernel.outputs if a.dtype == "float32" and a.role == "out"):
         if not np.isfinite(first[output.name]).all():
             continue
@@ -51,9 +54,9 @@ def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, budg
             for seed in OTHERS if got else ():  # of a maximum, one element changes here, and another there
                 others = with_no_zeros(kernel, arrays, seed)
                 got = got and merged(got, changing(output, a, others, run, (UP, DOWN), doubtful))
-            if want and got and len(want.at) and len(got.at) and (says := different(want, got)):
-                return says
-    return ""
+            if want and got and len(want.at) and len(got.at) and (what := different(want, got)):
+                return what
+    return None
 
 
 def with_no_zeros(kernel: Kernel, arrays: Arrays, seed: int = 2) -> Arrays:
@@ -105,20 +108,20 @@ def merged(known: Terms, more: Terms | None) -> Terms | None:
     return replace(known, at=both, times=np.ones(len(both)))
 
 
-def different(want: Terms, got: Terms) -> str:
-    """The sentence on two sets of pairs; "" where they are the same."""
+def different(want: Terms, got: Terms) -> Finding | None:
+    """How two sets of pairs differ; None where they are the same."""
     out, source = (a.name for a in want.arrays)
     lacks, more = (~np.isin(a.keys(), b.keys()) for a, b in ((want, got), (got, want)))
     if not lacks.any() and not more.any():
-        return ""
+        return None
     of, where = ("", "") if more.any() else described(want, lacks)
     if of + where:
-        return f"{out}{of} does not change with the elements of {source}{where}; it should."
+        return Finding.of("does_not_depend", out=out, of=of, array=source, which=where)
     places = got.flat(0)[more] if more.any() else want.flat(0)[lacks]
     both = sorted(set(places.tolist()) & set(want.flat(0)[lacks].tolist()))
     at = both[0] if both else int(places.min())
     place = axis_index(want.arrays[0].letters, np.unravel_index(at, want.shapes[0]))
     sets = [elements(t.only(t.flat(0) == at)) for t in (got, want)]
     if not all(sets):
-        return ""
-    return f"{out}[{place}] changes with {sets[0]}; it should change with {sets[1]}."
+        return None
+    return Finding.of("depends_on", place=f"{out}[{place}]", now=sets[0], right=sets[1])

@@ -14,8 +14,8 @@ from itertools import combinations
 from ...cuda.follow import value_of
 from ...cuda.parts import index_of, shown, sign_of
 from ...cuda.pieces import Function, Piece
+from ..findings import Finding
 from .array_steps import products
-from .findings import Slip
 
 LEAVES = {"continue_statement", "return_statement"}
 
@@ -30,7 +30,7 @@ class Digit:
     piece: Piece
 
 
-def mixed_digits(function: Function) -> Iterator[Slip]:
+def mixed_digits(function: Function) -> Iterator[Finding]:
     digits: dict[str, list[Digit]] = {}
     for digit in digits_of(function):
         digits.setdefault(digit.number, []).append(digit)
@@ -53,9 +53,10 @@ def mixed_digits(function: Function) -> Iterator[Slip]:
                 continue
             fits = (f for f in found if f.count is not None and f.divisor in known)
             first = max(fits, key=lambda f: sum((f.divisor + f.count).values()))
-            yield Slip(
+            yield Finding.of(
+                "mixed_digits",
                 d.piece.line,
-                f"{both(d.piece, first.piece)}: the quotient after a remainder divides by the size of that, too; do these sizes fit "
+                text=f"{both(d.piece, first.piece)}: the quotient after a remainder divides by the size of that, too; do these sizes fit "
                 "together?",
             )
             break
@@ -65,18 +66,19 @@ def mixed_digits(function: Function) -> Iterator[Slip]:
     yield from asked_for_a_remainder(function)
 
 
-def taken_twice(found: list[Digit]) -> Iterator[Slip]:
+def taken_twice(found: list[Digit]) -> Iterator[Finding]:
     """`y = i / W % H` and `z = i / W % D`."""
     for a, b in combinations(found, 2):
         if a.count and b.count and a.divisor == b.divisor and not (a.count <= b.count or b.count <= a.count):
-            yield Slip(
+            yield Finding.of(
+                "taken_twice",
                 b.piece.line,
-                f"{both(b.piece, a.piece)}: two remainders of one number, by different sizes: must one be divided away before the other?",
+                text=f"{both(b.piece, a.piece)}: two remainders of one number, by different sizes: must one be divided away before the other?",
             )
             return
 
 
-def beyond_its_range(function: Function, number: str, found: list[Digit]) -> Iterator[Slip]:
+def beyond_its_range(function: Function, number: str, found: list[Digit]) -> Iterator[Finding]:
     """`k = i / (R * S)`, where `i < C * taps`: i does not count through R * S."""
     bounds = [
         e.part("right")
@@ -92,9 +94,11 @@ def beyond_its_range(function: Function, number: str, found: list[Digit]) -> Ite
             runs = f"{number} runs up to {shown(bounds[0])}"
             value = value_of(bounds[0].file, bounds[0].code, bounds[0].start)
             runs += f" = {shown(value)}" if value else ""
-            yield Slip(
+            yield Finding.of(
+                "beyond_its_range",
                 d.piece.line,
-                f"Line {d.piece.line} has {shown(d.piece)}, and {runs} (line {bounds[0].line}): {by} is not among its factors.",
+                bounds[0].line,
+                text=f"Line {d.piece.line} has {shown(d.piece)}, and {runs} (line {bounds[0].line}): {by} is not among its factors.",
             )
             return
 
@@ -105,7 +109,7 @@ def both(a: Piece, b: Piece) -> str:
     return f"Line {a.line} has {shown(a)}, and {where}{shown(b)}"
 
 
-def in_turn(function: Function) -> Iterator[Slip]:
+def in_turn(function: Function) -> Iterator[Finding]:
     """`x = rest % W; rest /= H;`"""
     last: dict[str, Piece] = {}
     divided: set[str] = set()
@@ -122,14 +126,16 @@ def in_turn(function: Function) -> Iterator[Slip]:
             taken = last.pop(name)
             sizes = [factors(each.part("right")) for each in (taken, e)]
             if None not in sizes and sizes[0] != sizes[1]:
-                yield Slip(
+                yield Finding.of(
+                    "in_turn",
                     e.line,
-                    f"Line {taken.line} takes {shown(taken)}, then line {e.line} divides {name} by {shown(e.part('right'))}: after "
+                    taken.line,
+                    text=f"Line {taken.line} takes {shown(taken)}, then line {e.line} divides {name} by {shown(e.part('right'))}: after "
                     f"that remainder, what is left is {name} / {shown(taken.part('right'))}.",
                 )
 
 
-def by_subtraction(function: Function) -> Iterator[Slip]:
+def by_subtraction(function: Function) -> Iterator[Finding]:
     """`x = i - y * H`, where `y = i / W`."""
     for e in function.body.all("binary_expression"):
         terms = [(sign, list(names)) for sign, names in products(e)] if sign_of(e) == "-" else []
@@ -155,9 +161,10 @@ def by_subtraction(function: Function) -> Iterator[Slip]:
                 and len(sizes) == len(taken) - 1
                 and not (members and sum(by.values()) != len(sizes))  # a member may hold a product
             ):
-                yield Slip(
+                yield Finding.of(
+                    "by_subtraction",
                     e.line,
-                    f"Line {e.line} has {shown(e)}, where {name} is {shown(value)}: the remainder is {whole} - {name} * "
+                    text=f"Line {e.line} has {shown(e)}, where {name} is {shown(value)}: the remainder is {whole} - {name} * "
                     f"{bracketed(value.part('right'))}.",
                 )
 
@@ -167,7 +174,7 @@ def in_field(e: Piece) -> bool:
     return e.outer.kind == "field_expression"
 
 
-def counted_twice(function: Function) -> Iterator[Slip]:
+def counted_twice(function: Function) -> Iterator[Finding]:
     """`y[n * C * P + c * P + i]`, where `n = i / P`: n is counted again in i."""
     for access in function.body.all("subscript_expression"):
         array, index = function.file.variable_at(access.indexed.code, access.start), index_of(access)
@@ -180,15 +187,16 @@ def counted_twice(function: Function) -> Iterator[Slip]:
             value = value.bare if value else None
             whole = value.part("left").code if value and sign_of(value) == "/" else ""
             if whole and whole in alone and name not in alone and factors(value.part("right")):
-                yield Slip(
+                yield Finding.of(
+                    "counted_twice",
                     access.line,
-                    f"Line {access.line} uses {name} = {shown(value)} and then adds all of {whole}, so {name} is counted twice. Add "
+                    text=f"Line {access.line} uses {name} = {shown(value)} and then adds all of {whole}, so {name} is counted twice. Add "
                     f"{whole} % {bracketed(value.part('right'))}.",
                 )
                 return
 
 
-def asked_for_a_remainder(function: Function) -> Iterator[Slip]:
+def asked_for_a_remainder(function: Function) -> Iterator[Finding]:
     """`if (d % s == 0) continue;` before `d / s`; and `if (d % s) continue;` where `d / s` is never
     computed."""
     given = {v.name for v in function.parameters}
@@ -209,15 +217,18 @@ def asked_for_a_remainder(function: Function) -> Iterator[Slip]:
             and sign_of(e.outer.outer) in ("", "||")
         )
         if zero and later:
-            yield Slip(
+            yield Finding.of(
+                "remainder_the_other_way",
                 e.line,
-                f"Line {e.line} leaves out where {shown(e)} is 0, so that line {later[0].line} takes {shown(later[0])} only where the "
+                later[0].line,
+                text=f"Line {e.line} leaves out where {shown(e)} is 0, so that line {later[0].line} takes {shown(later[0])} only where the "
                 "division leaves a remainder: is it not the other way round?",
             )
         elif not zero and not taken and sign_of(e.outer) in ("", "!=", "||"):
-            yield Slip(
+            yield Finding.of(
+                "multiple_for_nothing",
                 e.line,
-                f"Line {e.line} asks whether {name} is a multiple of {by}, and nothing is computed from {name} / {by}.",
+                text=f"Line {e.line} asks whether {name} is a multiple of {by}, and nothing is computed from {name} / {by}.",
             )
 
 

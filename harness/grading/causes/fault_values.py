@@ -8,7 +8,6 @@ faulted.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,21 +24,21 @@ from ...cuda.text import CudaText, read
 from ...cuda.tree import LOOPS
 from ...cuda.values import tunables
 from ...devices.launching import triple
-from ...devices.virtual.explain.wording import ONE_THREAD
 from ...errors import BackwarpError, KernelFault
+from ..findings import Finding
+from ..kinds import ENDS
 from ..runs import Outcome, Pace, Setup, Trial, start_text
-from ..sentences import ENDS, nth_line
+from ..sentences import nth_line
 from .noting import Probe, access_of, element_of, noting, probe_of
 from .outside_axis import axes_of, outside_of_axis, quotients, varies
 
 MOST_VALUES = 8  # shown
 MOST_OF_BOTH = 3  # of two threads
 FEW_VALUES, LONGEST_VALUE = 5, 40  # values shown with their expressions; longest expression in characters
-MOVED = ", and is moved from there"  # of a pointer
 NOTED = {*ENDS, "uninitialised-read", "race"}
 
 
-def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[str]:
+def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[Finding]:
     """What to say about the fault in an outcome; nothing for large cases, which would take long."""
     trial = Trial(Outcome(failed.case, failed.kernel), Pace())
     if failed.case.stress:
@@ -57,21 +56,10 @@ def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: i
     arrays = by_name(failed.kernel, own) if own else {}
     called = next((name for name, a in arrays.items() if a.name == fault.array), "")
     elements = {name: math.prod(a.shape(trial.dims)) for name, a in arrays.items()}
-    return told(fault, source, setup.device, *shape, launch, sizes, called, elements)
+    return behind(fault, source, setup.device, *shape, launch, sizes, called, elements)
 
 
-def insert(lines: list[str], fault: KernelFault, more: list[str]) -> list[str]:
-    """The lines of a fault message with more lines inserted after those that they explain: the explanation, or only what it
-    says has happened. Of threads whose pointers begin at different places, nobody asks what their indices are made of."""
-    if any(MOVED in text for text in more):
-        lines = [text.partition(f" {ONE_THREAD}")[0] for text in lines]
-    after = max(i for i, text in enumerate(lines) if text and fault.explanation.startswith(text)) + 1
-    while lines[after : after + 1] and lines[after].startswith("    "):  # the other line of the fault
-        after += 1
-    return lines[:after] + more + lines[after:]
-
-
-def told(
+def behind(
     fault: KernelFault,
     source: str,
     device,
@@ -81,7 +69,7 @@ def told(
     sizes: Mapping[str, str] | None = None,
     called: str = "",
     elements: Mapping[str, int] | None = None,
-) -> list[str]:
+) -> list[Finding]:
     """What to say about the values behind a fault; nothing if it does not reproduce or has no index.
 
     launch(source): compiles this text in place of the file and runs it as before. sizes: the names of the sizes of the
@@ -111,7 +99,7 @@ def told(
     unblamed = larger or _has_few_for_its_bytes(mine)
     return [
         *_where(file, probe, values, call),
-        *(_differences(file, probe, values, names) if "before its start" in fault.explanation else ()),
+        *(_differences(file, probe, values, names) if fault.before else ()),
         *outside,
         *quotients(file, probe, values, names),
         *(
@@ -150,13 +138,10 @@ def _strays(
     run: Callable,
     shape: tuple,
     sizes: Mapping[str, str],
-) -> list[str]:
+) -> list[Finding]:
     """The first of two threads that write the same element which has none of its own: part of its index is
     outside its axis. mine: the fault, with the file's name for the array."""
-    lines = fault.line, fault.other and fault.other.line
-    if lines[0] != lines[1] or not re.search(
-        "between (Write|Atomic) access.* and (Write|Atomic) access", fault.headline
-    ):
+    if not fault.other or fault.line != fault.other.line or "read" in (fault.access, fault.other.access):
         return []
     known: list[dict[str, int]] = []
     for at in (fault.other, fault):
@@ -170,44 +155,43 @@ def _strays(
             outside, names = outside_of_axis(file, probe, values, fault, sizes)
             if outside:
                 who = ",".join(map(str, side.thread))
-                return [f"In thread ({who}), {outside[0]}", *_guard(file, probe, values, names)]
+                return [replace(outside[0], where=f"In thread ({who})"), *_guard(file, probe, values, names)]
     return _of_both(file, probe, mine, known) if len(known) == 2 else []
 
 
-def _of_both(file: CudaText, probe: Probe, fault: KernelFault, both: Sequence[dict[str, int]]) -> list[str]:
+def _of_both(
+    file: CudaText, probe: Probe, fault: KernelFault, both: Sequence[dict[str, int]]
+) -> list[Finding]:
     """How two threads arrive at the same element: `t / 32 is 0 / 32 and 1 / 32`."""
     place, access = probe.indices[0].start, access_of(file, fault)
     if left_out := _only_in_sizes(file, access, both):
-        return [
-            f"The two threads differ only in {left_out}, and the index in line {access.line} adds nothing that is computed "
-            "from it."
-        ]
+        return [Finding.of("differ_only_in", access.line, index=left_out)]
     indices = [index for index in all_indices(access) if index.kind != "identifier"]
     names = list(dict.fromkeys(p.code for index in all_indices(access) for p in index.all("identifier")))
-    found, more, base = [], "", named(access)
+    apart, kind, base = [], "both_indices", named(access)
     moved = base != fault.array and not value_of(file, base, place)
     if moved and (begins := begun(file, base, place)):
         texts = [substituted(begins, values, _without_pointers(file, values)) for values in both]
-        found = [(f"{base} begins at {plain(begins)}, which", *texts)] if all(texts) else []
-        more = MOVED
+        apart = [(f"{base} begins at {plain(begins)}, which", *texts)] if all(texts) else []
+        kind = "both_begin"
     elif access.indexed.code != fault.array and (begins := value_of(file, access.indexed.code, place)):
         names += [p.code for p in begins.all("identifier") if p.code not in names]
-        found = [(name, *(str(values[name]) for values in both)) for name in names if name in both[0]]
+        apart = [(name, *(str(values[name]) for values in both)) for name in names if name in both[0]]
     origins = [(f"{name} = ", v) for name in names if (v := value_of(file, name, place))]
-    for pieces in ([("", index) for index in indices], origins) if not found else ():
+    for pieces in ([("", index) for index in indices], origins) if not apart else ():
         texts = [
             (f"{called}{plain(e)}", *(substituted(e, values, integer_of(file, values)) for values in both))
             for called, e in pieces
         ]
-        found = found or [each for each in texts if each[1] and each[2] and each[1] != each[2]]
-    says = [f"{text} is {a} and {b}" for text, a, b in found if a != b]
+        apart = apart or [each for each in texts if each[1] and each[2] and each[1] != each[2]]
+    apart = [each for each in apart if each[1] != each[2]][:MOST_OF_BOTH]
     who = [f"thread ({','.join(map(str, at.thread))})" for at in (fault.other, fault)]
     if fault.block != fault.other.block:
         who = [
             f"{w} of block ({','.join(map(str, at.block))})"
             for w, at in zip(who, (fault.other, fault), strict=True)
         ]
-    return [f"In {who[0]} and {who[1]}: {'; '.join(says[:MOST_OF_BOTH])}{more}."] if says else []
+    return [Finding.of(kind, who=who, values=apart)] if apart else []
 
 
 def _only_in_sizes(file: CudaText, access: Piece, both: Sequence[dict[str, int]]) -> str:
@@ -249,7 +233,7 @@ def _same(a: KernelFault, b: KernelFault) -> bool:
 # -- what to say ------------------------------------------------------------------------------------------
 
 
-def _where(file: CudaText, probe: Probe, values: dict[str, int], call: int) -> list[str]:
+def _where(file: CudaText, probe: Probe, values: dict[str, int], call: int) -> list[Finding]:
     """`There idx = 12 = blockIdx.x * blockDim.x + threadIdx.x.` Values that vary come first, sizes if there
     is room."""
     place = probe.indices[0].start
@@ -261,12 +245,12 @@ def _where(file: CudaText, probe: Probe, values: dict[str, int], call: int) -> l
     texts = []
     for name in shown:
         value = value_of(file, name, place) if name in probe.own else None
-        told = value and value.kind != "number_literal" and len(value.code) <= LONGEST_VALUE
-        told = told and (len(shown) <= FEW_VALUES or name in sizes)
-        computed = f" = {' '.join(value.code.split())}" if told else ""
+        written = value and value.kind != "number_literal" and len(value.code) <= LONGEST_VALUE
+        written = written and (len(shown) <= FEW_VALUES or name in sizes)
+        computed = f" = {' '.join(value.code.split())}" if written else ""
         texts.append(f"{name}{computed} = {values[name]}")
-    found = [f"There {', '.join(texts)}."] if texts else []
-    return found + [f"{probe.function.name} was called from line {call}."] * bool(call)
+    there = [Finding.of("values", values=texts)] if texts else []
+    return there + [Finding.of("called_from", call, function=probe.function.name)] * bool(call)
 
 
 def _is_of_loop(file: CudaText, name: str, place: int) -> bool:
@@ -274,10 +258,10 @@ def _is_of_loop(file: CudaText, name: str, place: int) -> bool:
     return any(name in {p.code for p in update.all("identifier")} for update in updates if update)
 
 
-def _differences(file: CudaText, probe: Probe, values: dict[str, int], outside: set[str]) -> list[str]:
+def _differences(file: CudaText, probe: Probe, values: dict[str, int], outside: set[str]) -> list[Finding]:
     """The differences in an index that are negative: `q - s is 0 - 1 = -1`. outside: its variables that are
     explained further, but whose origin is not shown."""
-    place, found, integer = probe.indices[0].start, {}, integer_of(file, values)
+    place, negative, integer = probe.indices[0].start, {}, integer_of(file, values)
     origins = [v for name in probe.own if values.get(name, 0) < 0 and (v := value_of(file, name, place))]
     for piece in (*([] if outside else probe.indices), *origins):
         for part in piece.all("binary_expression"):
@@ -287,13 +271,13 @@ def _differences(file: CudaText, probe: Probe, values: dict[str, int], outside: 
             a, b = integer(left), integer(right)
             if part.part("operator").code == "-" and a is not None and b is not None and a < b:
                 text = f"{plain(left)} - {plain(right)}"
-                found[text] = f"{text} is {a} - {b} = {a - b}"
-    return [f"{'; '.join(list(found.values())[:3])}."] if found else []
+                negative[text] = text, a, b
+    return [Finding.of("negative", differences=list(negative.values())[:3])] if negative else []
 
 
 def _guard(
     file: CudaText, probe: Probe, values: dict[str, int], outside: set[str], flat: bool = False
-) -> list[str]:
+) -> list[Finding]:
     """The guard that should have stopped it, with values for its variables: one with a part that detects
     this, one that stops an element too late, or one that tests the part of the index that is outside its
     axis.
@@ -327,19 +311,19 @@ def _guard(
             here = flat and looks and guard.outer.kind not in LOOPS
             tells = here or (late or halves) and (looks or names & behind)
         if text and tells:
-            ranked.append((not late, f"Line {guard.line} lets it through: {plain(guard)} is {text} here."))
-    return [says for _, says in sorted(ranked, key=lambda r: r[0])[:1]]
+            ranked.append((not late, Finding.of("guard_passes", guard.line, test=plain(guard), numbers=text)))
+    return [what for _, what in sorted(ranked, key=lambda r: r[0])[:1]]
 
 
 def _has_few_for_its_bytes(fault: KernelFault) -> bool:
     """Whether the launch's bytes of shared memory are taken as elements of 8 bytes each: an array of these may be
     what is wrong, and not the guard."""
-    return "bytes of dynamic shared memory" in fault.explanation and "of size 8 bytes" in fault.headline
+    return fault.space == "shared" and not fault.shape and fault.size == 8
 
 
 def _index_of_a_larger(
     probe: Probe, values: Mapping[str, int], array: str, elements: Mapping[str, int]
-) -> list[str]:
+) -> list[Finding]:
     """Of an index that is one variable: the array with more elements that it is an index of, too. Its guard is for that."""
     index = probe.indices[0]
     at = values.get(index.code, -1) if index.kind == "identifier" else -1
@@ -347,7 +331,9 @@ def _index_of_a_larger(
         name, other = access.indexed.code, index_of(access)
         if name != array and other and other.code == index.code and elements.get(name, 0) > at:
             return [
-                f"In line {access.line}, {index.code} is an index of {name}, which has {elements[name]} elements."
+                Finding.of(
+                    "index_of_a_larger", access.line, name=index.code, array=name, elements=elements[name]
+                )
             ]
     return []
 

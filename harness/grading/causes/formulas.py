@@ -15,10 +15,10 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from ..compare import axis_pattern, either
-from .findings import how_often
+from ..compare import axis_pattern
+from ..findings import Finding
 from .one_element import one_each, one_element
-from .place_steps import told_steps
+from .place_steps import other_steps
 from .places import as_table, beyond_an_axis, brought_inside, other_split
 from .rules import EXACT, Column, Linear, View, columns_of, nearest, table, views, views_of_parts
 from .summed import Terms
@@ -27,29 +27,29 @@ LEAST_STEPS = 4  # equal steps that are needed before anything is said about the
 FEW_BROKEN = 2  # rules that extra terms break, if they are told of at all
 
 
-def told(want: Terms, got: Terms, scalars: Mapping[str, float] | None = None) -> str:
-    """What is different; "" if nothing is. scalars: see one_element."""
-    return general(want, got) or (
-        "" if alike(want, got) else against_rules(want, got) or one_element(want, got, scalars)
-    )
+def difference(want: Terms, got: Terms, scalars: Mapping[str, float] | None = None) -> Finding | None:
+    """What is different; None if nothing is. scalars: see one_element."""
+    if (what := general(want, got)) or alike(want, got):
+        return what
+    return against_rules(want, got) or one_element(want, got, scalars)
 
 
-def general(want: Terms, got: Terms, raced: bool = False) -> str:
-    """What all wrong elements have in common; "" if nothing is wrong, or if it takes an example to say.
+def general(want: Terms, got: Terms, raced: bool = False) -> Finding | None:
+    """What all wrong elements have in common; None if nothing is wrong, or if it takes an example to say.
     raced: whether threads store over one another's results: then what is looked up in a table is
     arbitrary."""
     if not len(got.at):
         out, *factors = (a.name for a in want.arrays)
-        return f"nothing of {factors[0]} gets into {out}." if not factors[1:] else ""
+        return None if factors[1:] else Finding.of("nothing_gets", array=factors[0], out=out)
     if alike(want, got):
-        return ""
+        return None
     lacks, more = (~np.isin(a.keys(), b.keys()) for a, b in ((want, got), (got, want)))
     if not more.any():
         return other_range(want, got) or beginnings(want, got) or by_number(want, got) or one_each(want, got)
     if not lacks.any():
         return brought_inside(want, got.only(more)) or beyond_an_axis(want, got.only(more))
     rules = len(got.at) * 4 >= len(want.at)  # a few terms fit many rules
-    return (other_rule(want, got, raced) or other_split(want, got)) if rules else ""
+    return (other_rule(want, got, raced) or other_split(want, got)) if rules else None
 
 
 def alike(want: Terms, got: Terms) -> bool:
@@ -62,17 +62,16 @@ def alike(want: Terms, got: Terms) -> bool:
 # -- other rules --------------------------------------------------------------------------------------------
 
 
-def other_rule(want: Terms, got: Terms, raced: bool) -> str:
+def other_rule(want: Terms, got: Terms, raced: bool) -> Finding | None:
     """The simplest other rule that some view of the terms shows."""
-    found = [
-        (cost, says) for view in views(want) for cost, says in [in_view(view, want, got, not raced)] if says
-    ]
-    found = found or [(0, says) for view in views_of_parts(want) if (says := as_own_steps(view, want, got))]
-    return min(found, key=lambda f: f[0])[1] if found else ""
+    every = [in_view(view, want, got, not raced) for view in views(want)]
+    known = [(cost, what) for cost, what in every if what]
+    known = known or [(0, what) for view in views_of_parts(want) if (what := as_own_steps(view, want, got))]
+    return min(known, key=lambda each: each[0])[1] if known else None
 
 
-def in_view(view: View, want: Terms, got: Terms, tables: bool = True) -> tuple[float, str]:
-    """(how many factors differ, the sentence); the number is higher for rules that are unusual."""
+def in_view(view: View, want: Terms, got: Terms, tables: bool = True) -> tuple[float, Finding | None]:
+    """(how many factors differ, the finding); the number is higher for rules that are unusual."""
     base = view.of(got)
     wrong = [
         (c, rule)
@@ -80,7 +79,7 @@ def in_view(view: View, want: Terms, got: Terms, tables: bool = True) -> tuple[f
         if not rule.fits(base, got.at[:, c.number])
     ]
     if not wrong or len({c.array for c, _ in wrong}) > 1:
-        return 0, ""
+        return 0, None
     index = wrong[0][0].array
     new = {
         c: nearest(rule, base, got.at[:, c.number]) if isinstance(rule, Linear) else None for c, rule in wrong
@@ -90,20 +89,20 @@ def in_view(view: View, want: Terms, got: Terms, tables: bool = True) -> tuple[f
     )
     if None not in new.values():
         if any(is_turned(view, c, rule, new[c]) for c, rule in wrong):
-            return 0, ""
+            return 0, None
         pairs = [pair for c, rule in wrong for pair in zip(rule.factors, new[c].factors, strict=True)]
         unusual = inverse + any(b < 0 == a for a, b in pairs) / 2 + 2 * (view.dependent == 0)
         unusual += 4 * any(isinstance(rule, Linear) and not rule.is_whole for rule in view.rules)
         return sum(a != b for a, b in pairs) + unusual, as_indices(view, want, index, dict(wrong), new)
-    cost, says = as_steps(view, want, got, index)
-    if says:
-        return cost + 4 * (view.dependent == 0), says
+    cost, what = as_steps(view, want, got, index)
+    if what:
+        return cost + 4 * (view.dependent == 0), what
     if len(wrong) == 1 and isinstance(wrong[0][1], Linear):
-        if says := as_slope(view, want, got, *wrong[0]):
-            return 6 + inverse + 4 * (view.dependent == 0), says
-    if tables and len(wrong) == 1 and (found := table(base, got.at[:, wrong[0][0].number])):
-        return 8, as_table(view, want, *wrong[0], found)
-    return 0, ""
+        if what := as_slope(view, want, got, *wrong[0]):
+            return 6 + inverse + 4 * (view.dependent == 0), what
+    if tables and len(wrong) == 1 and (looked_up := table(base, got.at[:, wrong[0][0].number])):
+        return 8, as_table(view, want, *wrong[0], looked_up)
+    return 0, None
 
 
 def is_turned(view: View, column: Column, right: Linear, new: Linear) -> bool:
@@ -113,33 +112,31 @@ def is_turned(view: View, column: Column, right: Linear, new: Linear) -> bool:
     return same and any(min(a, b) < 0 for letter, a, b in factors if letter != column.letter)
 
 
-def as_slope(view: View, want: Terms, got: Terms, column: Column, rule: Linear) -> str:
-    """By how much an index moves with one letter while all others are constant; "" if that is not the same
+def as_slope(view: View, want: Terms, got: Terms, column: Column, rule: Linear) -> Finding | None:
+    """By how much an index moves with one letter while all others are constant; None if that is not the same
     everywhere."""
     base, values = view.of(got), got.at[:, column.number]
     places, first, each = np.unique(base, axis=0, return_index=True, return_inverse=True)
     if (values[first][each.ravel()] != values).any():  # several for one place
-        return ""
-    found = []
+        return None
+    other = []
     for i, letter in enumerate(view.letters):
         order = np.lexsort((places[:, i], *np.delete(places, i, 1).T))
         moves = np.diff(places[order], axis=0)
         alone = (np.delete(moves, i, 1) == 0).all(1)
         slopes = np.unique(np.diff(values[first][order])[alone] / moves[alone, i])
         if len(slopes) == 1 and alone.sum() >= LEAST_STEPS and rule.factors[i] not in (0, slopes[0]):
-            found.append((letter, slopes[0], rule.factors[i]))
-    if len(found) != 1 or found[0][1] % 1 or found[0][2].denominator > 1:
-        return ""
-    letter, now, right = found[0]
-    index = f"{column.letter} of {want.arrays[column.array].name}"
+            other.append((letter, slopes[0], rule.factors[i]))
+    if len(other) != 1 or other[0][1] % 1 or other[0][2].denominator > 1:
+        return None
+    letter, now, right = other[0]
     if not now and right < 0:  # nobody thinks of `h - p` as of something that changes with p
-        return ""
-    if not now:
-        return f"{index} does not change with {letter}; it should."
-    return f"a step along {letter} changes {index} by {now:g}; it should by {right}."
+        return None
+    index = f"{column.letter} of {want.arrays[column.array].name}"
+    return Finding.of("slope", index=index, letter=letter, now=int(now), right=int(right))
 
 
-def as_indices(view: View, want: Terms, index: int, right: dict, new: dict) -> str:
+def as_indices(view: View, want: Terms, index: int, right: dict, new: dict) -> Finding:
     rules = dict(zip(view.rest, view.rules, strict=True)) | new
     array = want.arrays[index].name
     texts = []
@@ -148,122 +145,112 @@ def as_indices(view: View, want: Terms, index: int, right: dict, new: dict) -> s
         shown = [rules[c].text(view.letters) if isinstance(rules.get(c), Linear) else c.letter for c in own]
         texts.append(f"{other.name}[{','.join(shown)}]")
     out, *factors = texts
-    texts = {c: (rule.text(view.letters), new[c].text(view.letters)) for c, rule in right.items()}
-    changes = [should_be(c.letter, a, b) for c, (a, b) in texts.items()]
-    if len(texts) == 2 and len({frozenset(pair) for pair in texts.values()}) == 1:
-        a, b = next(iter(texts.values()))
-        changes = [f"{a} and {b} should change places"]
-        array = array if index else f"{array}, or in what is added to it"
-    does = "adds" if len(factors) == 2 else "puts"
-    to = "to" if len(factors) == 2 else "into"
-    where = f"in {array}, {', and '.join(changes)}"
-    if len(want.shapes[index]) == 1 and len(texts) == 1:
-        ((_, (a, b)),) = texts.items()
-        where = f"the index of {array} should be {a}, {f'but is always {b}' if b.isdecimal() else f'not {b}'}"
-        both = [other.name for other in want.arrays[1:] if {a, b} <= set(other.letters)]
-        if both and not index:  # the output's index may be right, and that of what it gets wrong
-            where = f"{b} and {a} have changed places, in {either([array, *both], 'or in')}"
-    return f"it {does} {' * '.join(factors)} {to} {out}: {where}."
+    facts = dict(factors=factors, out=out, array=array)
+    changes = [(c.letter, rule.text(view.letters), new[c].text(view.letters)) for c, rule in right.items()]
+    pairs = [(a, b) for _, a, b in changes]
+    if len(pairs) == 2 and len({frozenset(pair) for pair in pairs}) == 1:
+        a, b = pairs[0]
+        return Finding.of("indices_exchanged", right=a, now=b, is_output=not index, **facts)
+    if len(want.shapes[index]) > 1 or len(pairs) > 1:
+        return Finding.of("other_indices_of", changes=changes, **facts)
+    ((a, b),) = pairs
+    both = [other.name for other in want.arrays[1:] if {a, b} <= set(other.letters)]
+    if both and not index:  # the output's index may be right, and that of what it gets wrong
+        return Finding.of("index_exchanged_somewhere", right=a, now=b, places=[array, *both], **facts)
+    return Finding.of("other_index_of", right=a, now=b, **facts)
 
 
-def should_be(letter: str, right: str, now: str) -> str:
-    if right != letter:
-        return f"{letter} should be {right}, not {now}"
-    return f"{letter} is always {now}" if now.isdecimal() else f"{now} stands where {right} should"
-
-
-def as_steps(view: View, want: Terms, got: Terms, index: int) -> tuple[int, str]:
+def as_steps(view: View, want: Terms, got: Terms, index: int) -> tuple[int, Finding | None]:
     """The place in the whole array, as a sum of steps."""
     own = [c for c in columns_of(want) if c.array == index]
     rules = {c: rule for c, rule in zip(view.rest, view.rules, strict=True) if c in own}
     if len(rules) < len(own) or not all(isinstance(rule, Linear) for rule in rules.values()):
-        return 0, ""
+        return 0, None
     whole = Linear(tuple(sum(c.step * rules[c].factors[i] for c in own) for i in range(len(view.base) + 1)))
     base = view.of(got)
     new = nearest(whole, base, got.flat(index))
     if new is None or new == whole:
-        return 0, ""
-    return told_steps(want, index, view.letters, whole.where_moving(base), new.where_moving(base))
+        return 0, None
+    return other_steps(want, index, view.letters, whole.where_moving(base), new.where_moving(base))
 
 
-def as_own_steps(view: View, want: Terms, got: Terms) -> str:
+def as_own_steps(view: View, want: Terms, got: Terms) -> Finding | None:
     """The place along a merged axis, as a sum of steps of the axes that it counts through."""
     own = [(c, r) for c, r in zip(view.rest, view.rules, strict=True) if c.array == view.dependent]
     if len(own) < len(view.rest) or not all(isinstance(rule, Linear) for _, rule in own):
-        return ""
-    meant = np.stack([rule.of(view.of(got)) for _, rule in own], 1)
-    at = np.rint(meant).astype(int)
+        return None
+    right = np.stack([rule.of(view.of(got)) for _, rule in own], 1)
+    at = np.rint(right).astype(int)
     place = got.at[:, [c.number for c, _ in own]] @ np.array([c.step for c, _ in own])
     whole = Linear((*(Fraction(c.step) for c, _ in own), Fraction(0)))
-    new = nearest(whole, at, place) if (np.abs(at - meant) < EXACT).all() else None
+    new = nearest(whole, at, place) if (np.abs(at - right) < EXACT).all() else None
     if new is None or new == whole:
-        return ""
+        return None
     letters = [c.letter for c, _ in own]
-    cost, says = told_steps(want, view.dependent, letters, whole.where_moving(at), new.where_moving(at))
-    return says if cost < 4 else ""
+    cost, what = other_steps(want, view.dependent, letters, whole.where_moving(at), new.where_moving(at))
+    return what if cost < 4 else None
 
 
 # -- terms that are missing, or too many ------------------------------------------------------------------------
 
 
-def other_range(want: Terms, got: Terms) -> str:
+def other_range(want: Terms, got: Terms) -> Finding | None:
     """Terms that are missing or added too often while all others are right."""
     if not np.isin(got.keys(), want.keys()).all():
-        return ""
-    things = "products" if len(want.arrays) > 2 else f"elements of {want.arrays[1].name}"
-    missing = ~np.isin(want.keys(), got.keys())
+        return None
+    facts, missing = dict(out=want.arrays[0].name, things=things_of(want)), ~np.isin(want.keys(), got.keys())
     if missing.any():
         kept = got.times == 1
         if len(want.arrays) > 2 and not kept.all():
-            return ""
+            return None
         (of, lacks), (of_only, only) = (described(want, chosen) for chosen in (missing, ~missing))
-        sums, extra = f"the sums of {want.arrays[0].name}", times_of(want, got)
-        if not of + lacks and not extra and (end := an_end(want, missing)):
-            return f"each sum of {want.arrays[0].name} lacks the {things} with {end}"
+        often = times_of(want, got)
+        if not of + lacks and not often and (ends := an_end(want, missing)):
+            return Finding.of("sums_lack_an_end", ends=ends, **facts)
         if of_only + only and (not of + lacks or 2 * missing.sum() > len(missing)):
-            if of_only:
-                extra = f"{extra and ', ' + extra}; the others have none"
-                return f"{sums}{of_only} have {f'only the {things}{only}' if only else f'all their {things}'}{extra}."
-            return f"{sums} have only the {things}{only}{extra and ', ' + extra}."
-        all_or_some = f"the {things}{lacks}" if lacks else f"all their {things}"
-        return f"{sums}{of} lack {all_or_some}{extra and '; the others are ' + extra}." if of + lacks else ""
+            return Finding.of("sums_have_only", of=of_only, which=only, often=often, **facts)
+        return Finding.of("sums_lack", of=of, which=lacks, often=often, **facts) if of + lacks else None
     if len(want.arrays) < 3:
-        return ""
+        return None
     often = got.times != 1
     if len(set(got.times[often])) == 1 and len(np.unique(got.keys())) == len(got.at):
-        count = int(got.times[often][0])
-        how = f"added {how_often(count)}" if count > 0 else "subtracted"
         of, which = described(got, often)
         if often.all() or of + which:
-            products = f"the products{which}" if which else "all products"
-            return f"in the sums of {want.arrays[0].name}{of} {products} are {how}."
-    return ""
+            return Finding.of(
+                "products_again", out=facts["out"], of=of, which=which, times=int(got.times[often][0])
+            )
+    return None
 
 
-def an_end(want: Terms, missing: np.ndarray) -> str:
-    """Each sum lacks the terms with its largest, or smallest, place along one axis."""
-    sums, output, found = want.flat(0), want.arrays[0].letters, []
+def things_of(want: Terms) -> str:
+    """What is added up."""
+    return "products" if len(want.arrays) > 2 else f"elements of {want.arrays[1].name}"
+
+
+def an_end(want: Terms, missing: np.ndarray) -> list[str]:
+    """Each sum lacks the terms with its largest, or smallest, place along one of these axes."""
+    sums, output, ends_of = want.flat(0), want.arrays[0].letters, []
     for c in columns_of(want):
         at = want.at[:, c.number]
         for extreme, beyond, word in ((np.maximum, -1, "last"), (np.minimum, c.size, "first")):
             ends = np.full(sums.max() + 1, beyond)
             extreme.at(ends, sums, at)
             if c.letter not in output and c.size > 1 and ((at == ends[sums]) == missing).all():
-                found.append(f"its {word} {c.letter}")
-    return f"{either(found, 'or')}: is a loop one iteration too short?" if found else ""
+                ends_of.append(f"its {word} {c.letter}")
+    return ends_of
 
 
-def times_of(want: Terms, got: Terms) -> str:
-    """`added twice`, for terms that are there, but not as often as they should be; "" if they are."""
+def times_of(want: Terms, got: Terms) -> float | None:
+    """How often terms that are there are added, or 0 for different numbers; None if they are as they should be."""
     order = np.argsort(want.keys())
     right = want.times[order][np.searchsorted(want.keys()[order], got.keys())]
     ratios = np.unique(np.round(got.times / right, 4))
     if (ratios == 1).all() and len(np.unique(got.keys())) == len(got.at):
-        return ""
-    return f"added {how_often(ratios[0])}" if len(ratios) == 1 else "not added once each"
+        return None
+    return float(ratios[0]) if len(ratios) == 1 else 0.0
 
 
-def beginnings(want: Terms, got: Terms) -> str:
+def beginnings(want: Terms, got: Terms) -> Finding | None:
     """Sums that stop early, each at a different term: in some order of the axes, the missing terms come
     last."""
     there = np.isin(want.keys(), got.keys())
@@ -271,28 +258,26 @@ def beginnings(want: Terms, got: Terms) -> str:
     columns = [c for c in columns_of(want) if c.array == 1 and c.letter not in output and c.size > 1]
     again_and_again = len(np.unique(got.keys())) < len(got.at) or len(set(np.round(got.times, 6))) > 1
     if (got.times != 1).any() and len(want.arrays) > 2 or again_and_again or not columns:
-        return ""
+        return None
     same = len(got.times) and np.allclose(got.times, want.times[there][:1])
     for order in permutations(columns):
         at = np.lexsort((*(want.at[:, c.number] for c in reversed(order)), places))
         again = ~there[at][:-1] & there[at][1:] & (places[at][:-1] == places[at][1:])
         stops = there[at][:-1] & ~there[at][1:] & (places[at][:-1] == places[at][1:])
         if not again.any() and stops.any():
-            along = either([c.letter for c in order], "and")
-            return (
-                f"the sums of {want.arrays[0].name} stop early, in the order of {along}: the terms that come first are "
-                + ("there" if same else f"added {how_often(got.times[0])}")
-                + ", those after them are not."
+            often = None if same else float(got.times[0])
+            return Finding.of(
+                "sums_stop_early", out=want.arrays[0].name, along=[c.letter for c in order], often=often
             )
-    return ""
+    return None
 
 
-def by_number(want: Terms, got: Terms) -> str:
+def by_number(want: Terms, got: Terms) -> Finding | None:
     """Terms that are missing by their position in the sum, in the order of an array's axes: every 16th, as in
     a tile."""
     chosen, output = ~np.isin(want.keys(), got.keys()), want.arrays[0]
-    if times_of(want, got):
-        return ""
+    if times_of(want, got) is not None:
+        return None
     for array in range(1, len(want.arrays)):
         own = [
             c for c in columns_of(want) if c.array == array and c.letter not in output.letters and c.size > 1
@@ -301,20 +286,19 @@ def by_number(want: Terms, got: Terms) -> str:
         for c in own:
             number = number * c.size + want.at[:, c.number]
         touched = np.unique(number[chosen])
-        says = axis_pattern("number", touched, int(np.prod([c.size for c in own])))
-        if len(own) > 1 and says and (np.isin(number, touched) == chosen).all():
-            things = "products" if len(want.arrays) > 2 else f"elements of {want.arrays[1].name}"
-            through = either([c.letter for c in own], "and")
-            return (
-                f"the sums of {output.name} lack the {things} with {says}, counted from 0 through {through}."
+        which = axis_pattern("number", touched, int(np.prod([c.size for c in own])))
+        if len(own) > 1 and which and (np.isin(number, touched) == chosen).all():
+            through = [c.letter for c in own]
+            return Finding.of(
+                "sums_lack_numbers", out=output.name, things=things_of(want), which=which, through=through
             )
-    return ""
+    return None
 
 
-def against_rules(want: Terms, got: Terms) -> str:
+def against_rules(want: Terms, got: Terms) -> Finding | None:
     """Extra terms with an index that is not what it should be."""
     if not np.isin(want.keys(), got.keys()).all():
-        return ""
+        return None
     extra = got.only(~np.isin(got.keys(), want.keys()))
     for view in views(want):
         base = view.of(extra)
@@ -326,8 +310,8 @@ def against_rules(want: Terms, got: Terms) -> str:
         few = 0 < len(broken) <= FEW_BROKEN  # where all are broken, none of them is the cause
         if few and all(isinstance(rule, Linear) and rule.is_whole for rule in view.rules):
             things = "products" if len(want.arrays) > 2 else "elements"
-            return f"it also adds to {want.arrays[0].name} {things} for which {either(broken)}."
-    return ""
+            return Finding.of("extra_terms", out=want.arrays[0].name, things=things, broken=broken)
+    return None
 
 
 def described(whole: Terms, chosen: np.ndarray) -> tuple[str, str]:

@@ -15,14 +15,14 @@ from ...course.parameters import Array
 from ...cuda.follow import guards, value_of
 from ...cuda.parts import index_of, shown, sign_of
 from ...cuda.pieces import Function, Piece
+from ..findings import Finding
 from .array_steps import evaluated, multiplied_out, places, sizes_of, with_pointers
 from .block_slips import expanded
-from .findings import Slip
 
 Worth = Sequence[int]  # in each case
 
 
-def wrong_guards(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> Iterator[Slip]:
+def wrong_guards(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> Iterator[Finding]:
     """The first of them. dims: of the cases."""
     sizes, arrays = sizes_of(kernel, own, dims), with_pointers(own, by_name(kernel, own))
     for access, array, index in places(own, arrays):
@@ -51,9 +51,10 @@ def wrong_guards(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]
                 letter, size = array.axes[axis]
                 where = "" if bound.line == access.line else f"line {access.line} "
                 does = "compares" if compared[0][1] == bound else "limits"
-                yield Slip(
+                yield Finding.of(
+                    "wrong_guard",
                     bound.line,
-                    f"Line {bound.line} {does} {name} {'with' if does == 'compares' else 'by'} {shown(bound)}, and {where}takes it "
+                    text=f"Line {bound.line} {does} {name} {'with' if does == 'compares' else 'by'} {shown(bound)}, and {where}takes it "
                     f"for {letter} of {array.name}, of which there are {size}.",
                 )
                 return
@@ -75,7 +76,7 @@ def limits_of(e: Piece, bound: Piece, sizes: Mapping[str, Worth]) -> Iterator[tu
 
 def asks_another(
     own: Function, access: Piece, array: Array, of_axes: Sequence[tuple[str, int]], around: Iterable[Piece]
-) -> Slip | None:
+) -> Finding | None:
     """`c < N ? A[r * K + k] : 0`: the condition of a read tests a variable that is not in the index, and not
     the one that is."""
     branches = own.file.around(access.start, "conditional_expression", "if_statement")
@@ -102,9 +103,10 @@ def asks_another(
             and not any(name in {p.code for p in e.all("identifier")} for e in around)
         ):
             e, (letter, _) = strange[0], array.axes[axis]
-            return Slip(
+            return Finding.of(
+                "other_guard",
                 e.line,
-                f"Line {e.line} asks whether {shown(e)} before {shown(access)}, whose index has no {e.part('left').code}; whether "
+                text=f"Line {e.line} asks whether {shown(e)} before {shown(access)}, whose index has no {e.part('left').code}; whether "
                 f"there is such a {letter}, {name}, is not asked.",
             )
     return None
@@ -128,7 +130,7 @@ def by_a_size(access: Piece, name: str, sizes: Mapping[str, Worth]) -> Piece | N
 
 def too_few_steps(
     loop: Piece, access: Piece, array: Array, sizes: Mapping[str, Worth], dims: Sequence[Mapping[str, int]]
-) -> Slip | None:
+) -> Finding | None:
     """`for (i = o; i < batch; i += n_out)`, where i counts through all elements of [batch, n_out]."""
     name, step = (loop.part("update").part(side).code for side in ("left", "right"))
     bound = bound_of(loop.part("condition"), name) if loop.part("condition") else None
@@ -136,9 +138,10 @@ def too_few_steps(
     if not bound or shown(index_of(access)) != name or [sizes.get(bound.code), sizes[step]] != [rows, row]:
         return None
     letter, size = array.axes[0]
-    return Slip(
+    return Finding.of(
+        "guard_before_steps",
         loop.line,
-        f"Line {loop.line} compares {name} with {bound.code}, and steps it by {step}, from one {letter} of {array.name} to the "
+        text=f"Line {loop.line} compares {name} with {bound.code}, and steps it by {step}, from one {letter} of {array.name} to the "
         f"next: {size} such steps are {size} * {step} elements.",
     )
 

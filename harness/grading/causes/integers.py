@@ -13,6 +13,7 @@ import numpy as np
 from ...course.declare import Kernel
 from ...course.parameters import Array, Scalar
 from ..compare import Expected, axis_index, reference_arrays
+from ..findings import Finding
 from .rules import EXACT, Linear, nearest
 from .summands import reference
 
@@ -22,21 +23,21 @@ if TYPE_CHECKING:
 LEAST = 4  # elements needed for a conclusion
 
 
-def explain(kernel: Kernel, observations: Sequence[Observation]) -> str:
-    """The sentence on the only wrong output, if it holds integers; "" if there is none."""
+def explain(kernel: Kernel, observations: Sequence[Observation]) -> Finding | None:
+    """On the only wrong output, if it holds integers."""
     failed = [o for o in observations if o.failed]
     wrong = {t.array.name for o in failed for t in o.targets if not t.right(o.results[t.array.name]).all()}
     if len(wrong) != 1:
-        return ""
+        return None
     (name,) = wrong
     seen = [(o, next(t for t in o.targets if t.array.name == name)) for o in failed]
     seen = [(o, t) for o, t in seen if not left_out(o, t)]
     if not seen or not seen[0][1].array.dtype.startswith("int"):
-        return ""
+        return None
     source = counted(kernel, *seen[0])
     if source:
-        told = of_equals(kernel, source, seen) or by_a_constant(seen) or other_formula(kernel, source, seen)
-        return told or by_a_constant(seen, those_wrong=True)
+        what = of_equals(kernel, source, seen) or by_a_constant(seen) or other_formula(kernel, source, seen)
+        return what or by_a_constant(seen, those_wrong=True)
     return by_a_constant(seen, those_wrong=True)
 
 
@@ -64,32 +65,32 @@ def plane(a: Array, o: Observation) -> int:
 # -- equal values ----------------------------------------------------------------------------------------------
 
 
-def of_equals(kernel: Kernel, a: Array, seen: Sequence[tuple[Observation, Expected]]) -> str:
+def of_equals(kernel: Kernel, a: Array, seen: Sequence[tuple[Observation, Expected]]) -> Finding | None:
     """Which of several equal elements counts; or that the one chosen is not in the window of this output."""
-    signs, first = set(), ""
+    signs, first = set(), {}
     for o, target in seen:
         got, want = o.results[target.array.name].astype(np.int64), target.values.astype(np.int64)
         wrong = np.argwhere(got != want)
         if (got < 0).any() or (got >= plane(a, o)).any():
-            return ""
+            return None
         for at in map(tuple, wrong):
             x = o.arrays[a.name][at[:-2]].ravel()[[got[at], want[at]]]
             if x[0] != x[1] and not np.isnan(x).all():
-                return ""
+                return None
             signs.add((bool(want[at] > got[at]), bool(np.isnan(x).all())))
             if not first:
                 width = o.arrays[a.name].shape[-1]
                 h, w = a.letters[-2:]
                 places = [f"{h}={n // width},{w}={n % width}" for n in (want[at], got[at])]
                 name = f"{target.array.name}[{axis_index(target.array.letters, at)}]"
-                first = f"{name} should be the place of {places[0]}; it is that of {places[1]}"
+                first = dict(name=name, right=places[0], now=places[1])
                 if not may_be(kernel, a, o, target, at):
-                    return f"{first}, which lies outside of its window: does the search begin there?"
-                first += f", where {a.name} is {x[0]:g} as well"
-    if len(signs) != 1:
-        return f"{first}." if signs else ""
-    later, nan = signs.pop()
-    return f"{first}: of several {'NaN' if nan else 'equal elements'}, the {'last' if later else 'first'} counts."
+                    return Finding.of("place_outside_window", **first)
+                first |= dict(array=a.name, value=float(x[0]))
+    if not signs:
+        return None
+    later, nan = signs.pop() if len(signs) == 1 else (None, False)
+    return Finding.of("place_of_equal", later=later, nan=nan, **first)
 
 
 def may_be(kernel: Kernel, a: Array, o: Observation, target: Expected, at: tuple[int, ...]) -> bool:
@@ -103,10 +104,10 @@ def may_be(kernel: Kernel, a: Array, o: Observation, target: Expected, at: tuple
 # -- formulas --------------------------------------------------------------------------------------------------
 
 
-def other_formula(kernel: Kernel, a: Array, seen: Sequence[tuple[Observation, Expected]]) -> str:
+def other_formula(kernel: Kernel, a: Array, seen: Sequence[tuple[Observation, Expected]]) -> Finding | None:
     """The places as affine functions of the row, the column and the output's own place, in every case of
     plain numbers; the formula of most cases is told, as small ones fit simpler ones as well."""
-    letters, found = [*a.letters[-2:], *seen[0][1].array.letters], []
+    letters, rules = [*a.letters[-2:], *seen[0][1].array.letters], []
     for o, target in seen:
         if o.case.special:
             continue
@@ -116,22 +117,26 @@ def other_formula(kernel: Kernel, a: Array, seen: Sequence[tuple[Observation, Ex
         right = Linear((Fraction(width), Fraction(1), *[Fraction(0)] * (base.shape[1] - 1)))
         got = o.results[target.array.name].ravel()
         if not is_linear(base, got):
-            return ""
+            return None
         rule = nearest(right, base, got)
         if rule and rule != right:
-            found.append((o, width, right, rule))
-    if not found:
-        return ""
-    often = Counter(rule for *_, rule in found)
-    o, width, right, rule = max(found, key=lambda each: often[each[-1]])
+            rules.append((o, width, right, rule))
+    if not rules:
+        return None
+    often = Counter(rule for *_, rule in rules)
+    o, width, right, rule = max(rules, key=lambda each: often[each[-1]])
     name, factor = seen[0][1].array.name, rule.factors[0]
     of = sized(kernel, o.dims, int(factor)) if factor.denominator == 1 and factor != width else ""
-    named = {sized(kernel, each.dims, int(f.factors[0])).split(" = ")[0] for each, *_, f in found}
+    named = {sized(kernel, each.dims, int(f.factors[0])).split(" = ")[0] for each, *_, f in rules}
     if named != {of.split(" = ")[0]}:
         of = ""  # by chance
-    return (
-        f"In case {o.case.name}, {name} is {rule.text(letters)}{of}; it should be {right.text(letters)}"
-        f"{sized(kernel, o.dims, width)}, the place of the element in its plane of {a.name}."
+    return Finding.of(
+        "place_formula",
+        case=o.case.name,
+        out=name,
+        now=f"{rule.text(letters)}{of}",
+        right=f"{right.text(letters)}{sized(kernel, o.dims, width)}",
+        array=a.name,
     )
 
 
@@ -146,13 +151,12 @@ def sized(kernel: Kernel, dims: Mapping[str, int], value: int) -> str:
     return f" ({names[0]} = {value})" if len(names) == 1 and value > 1 else ""
 
 
-def by_a_constant(seen: Sequence[tuple[Observation, Expected]], those_wrong: bool = False) -> str:
+def by_a_constant(seen: Sequence[tuple[Observation, Expected]], those_wrong: bool = False) -> Finding | None:
     """All elements, or all wrong ones, differ from the expected ones by the same amount."""
     apart = [o.results[t.array.name].astype(np.int64) - t.values.astype(np.int64) for o, t in seen]
     apart = np.concatenate([x.ravel() for x in apart])
-    which = "Every wrong element" if those_wrong and not apart.all() else "Every element"
+    only_wrong = bool(those_wrong and not apart.all())
     apart = apart[apart != 0] if those_wrong else apart
     if len(apart) < LEAST or len(np.unique(apart)) != 1:
-        return ""
-    name, by = seen[0][1].array.name, int(apart[0])
-    return f"{which} of {name} is {abs(by)} too {'large' if by > 0 else 'small'}, in all failing cases."
+        return None
+    return Finding.of("integer_offset", array=seen[0][1].array.name, by=int(apart[0]), only_wrong=only_wrong)

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 from ...course.declare import Kernel, Launch
 from ...cuda.pieces import Piece
 from ...devices.launching import triple
-from ..compare import either
-from .findings import Slip
+from ..findings import Finding
 
 if TYPE_CHECKING:
     from .misuses import Use
 
-DO_THE_SAME = " do the same"
 _RANKS = re.compile(r"thread_rank|thread_index|group_index|block_rank|block_index|asm")
 
 
-def unused_axes(kernel: Kernel, mine: Use, launches: Sequence[Launch]) -> Iterator[Slip]:
+def unused_axes(kernel: Kernel, mine: Use, launches: Sequence[Launch]) -> Iterator[Finding]:
     """An axis of the launch in which no thread reads its index."""
     asked = indices_in(mine)
     if not all(e.kind == "field_expression" for e in asked) or _RANKS.search(mine.file.text):
@@ -30,15 +28,12 @@ def unused_axes(kernel: Kernel, mine: Use, launches: Sequence[Launch]) -> Iterat
             shapes = [s for each in launches if (s := triple(getattr(each, part), part))[i] > 1]
             if shapes and f"{name}.{axis}" not in used and any(e.startswith(name) for e in used):
                 shape = " x ".join(map(str, shapes[0][: 1 + max(k for k in range(3) if shapes[0][k] > 1)]))
-                what = f"a block has {shape} threads" if part == "block" else f"there are {shape} blocks"
-                yield Slip(
-                    mine.function.name_line,
-                    f"In this launch, {what}, and {kernel.name} never uses {name}.{axis}: "
-                    f"{'threads' if part == 'block' else 'blocks'} that differ only there{DO_THE_SAME}.",
+                yield Finding.of(
+                    "unused_axis", kernel=kernel.name, index=f"{name}.{axis}", shape=shape, of=part
                 )
 
 
-def idle_axes(mine: Use, launches: Sequence[Launch]) -> Iterator[Slip]:
+def idle_axes(mine: Use, launches: Sequence[Launch]) -> Iterator[Finding]:
     """Indices along axes that the launch does not have, where none along x is beside them."""
     shapes = [triple(shape, "shape") for each in launches for shape in (each.block, each.grid)]
     used = [axis for i, axis in enumerate("xyz") if i == 0 or any(shape[i] > 1 for shape in shapes)]
@@ -47,21 +42,17 @@ def idle_axes(mine: Use, launches: Sequence[Launch]) -> Iterator[Slip]:
     ]
     if idle and shapes:
         names = list(dict.fromkeys(e.code for e in idle))
-        listed = f"{either(names, 'and')} {'are' if names[1:] else 'is'}"
-        yield Slip(
-            idle[0].line,
-            f"This launch has threads and blocks along {either(used, 'and')} alone: {listed} always 0 (line {idle[0].line}).",
-        )
+        yield Finding.of("idle_axes", idle[0].line, names=names, used=used)
 
 
 def the_same(mine: Use, missing: Sequence[str]) -> str:
-    """`: all its threads do the same`, where neither its threads nor its blocks ask which they are; "" if they may tell
-    in another way, as by an atomic counter."""
+    """`all its threads`, where neither its threads nor its blocks ask which they are; "" if they may tell in another way, as
+    by an atomic counter."""
     if _RANKS.search(mine.file.text) or "atomic" in mine.file.text:
         return ""
     who = {"threadIdx": "all threads of a block", "blockIdx": "all its blocks"}
     alike = [name for name in who if name in missing and not mine.of(name)]
-    return f": {'all its threads' if alike[1:] else who[alike[0]]}{DO_THE_SAME}" if alike else ""
+    return ("all its threads" if alike[1:] else who[alike[0]]) if alike else ""
 
 
 def indices_in(mine: Use) -> list[Piece]:

@@ -23,32 +23,27 @@ from ...cuda.pieces import Function, Piece, Variable
 from ...cuda.text import CudaText, read
 from ...cuda.values import tunables
 from ...devices.launching import triple
-from ..compare import either
 from ..differences import with_parameters_of
+from ..findings import Finding
 from .array_steps import other_rows, wrong_steps
 from .block_slips import block_slips
 from .counted_axes import steps_of_other_axes
 from .digits import mixed_digits
-from .findings import Slip
 from .guarded_axes import wrong_guards
 from .launch_axes import idle_axes, the_same, unused_axes
-from .near_solution import differences
 from .outside_axis import varies
 from .remainders import dropped_remainders, masks, other_sizes
 from .rows_columns import Rows
 from .tile_slips import turned_tiles
-from .too_few import split_grids, too_few_in_a_block, too_few_threads
 
 TRIED = 8  # values of the names of an expression
-DEPENDS = ", which the result depends on"
 UNSIGNED = {"unsigned", "size_t", "uint32_t", "uint64_t"}
-LAUNCH_PASSES = "The launch passes "
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def misuses(
     puzzle: Puzzle, kernel: Kernel, source: str, failed: Sequence[Mapping[str, int]] = ()
-) -> list[Slip]:
+) -> list[Finding]:
     """The most telling first. failed: the dimensions of the cases that go wrong."""
     file = read(source)
     own = file.function(kernel.name)
@@ -72,52 +67,41 @@ def misuses(
     t = tunables(source)
     launches = [kernel.launch(dict(d), t) for d in failed]
     found += unused_axes(kernel, mine, launches)
-    idle = list(idle_axes(mine, launches))
-    found += idle
-    passed = [(d, kernel.launch(dict(d), t)) for d in dims if d not in failed]
-    wrong = list(zip(failed, launches, strict=True))
-    for look in (too_few_threads, too_few_in_a_block, split_grids):
-        found += look(kernel, own, wrong, passed)
+    found += idle_axes(mine, launches)
     found += other_sizes(kernel, own, failed, dims)
     found += masks(kernel, own, failed)
     if right:
         found += dropped_remainders(kernel, own, right, failed, dims, t)
         found += block_slips(kernel, own, right, list(zip(failed, launches, strict=True)))
     if solution:
-        beside = beside_the_solution(kernel, mine, stub, Use(solution, kernel.name), launches)
-        found += [slip for slip in beside if not idle or " never uses " not in slip.says]
+        found += beside_the_solution(kernel, mine, stub, Use(solution, kernel.name), launches)
     return found or ([] if puzzle.repair else changed_lines(stub, mine))
 
 
 def beside_the_solution(
     kernel: Kernel, mine: Use, stub: Use, solution: Use, launches: Sequence[Launch]
-) -> list[Slip]:
+) -> list[Finding]:
     """What the solution does and this file does not."""
     names = {p.name for p in kernel.params}
     own = {v.name for v in mine.function.parameters}
-    known = {v.name for v in stub.file.variables} | {letter for a in kernel.arrays for letter in a.letters}
-    found = differences(mine.file, solution.file, kernel.name, own | known)
     use = mine, stub, solution
-    if all(u.function for u in use) and own == names:
-        found += [
-            *never_used(kernel, *use, launches),
-            *no_remainder(kernel, *use),
-            *no_negative(kernel, *use),
-        ]
-    return found
+    if not all(u.function for u in use) or own != names:
+        return []
+    return [*never_used(kernel, *use, launches), *no_remainder(kernel, *use), *no_negative(kernel, *use)]
 
 
-def other_order(kernel: Kernel, own: Function) -> list[Slip]:
+def other_order(kernel: Kernel, own: Function) -> list[Finding]:
     """The declared parameters, by their names, in another order."""
     names, declared = [v.name for v in own.parameters], [p.name for p in kernel.params]
     if names == declared or sorted(names) != sorted(declared):
         return []
     first = next(i for i, name in enumerate(names) if name != declared[i])
-    text = (
-        f"{LAUNCH_PASSES}{', '.join(declared)}, in this order; line {own.parameters[first].line} takes parameter "
-        f"{first + 1}, {declared[first]}, for {names[first]}."
-    )
-    return [Slip(own.parameters[first].line, text)]
+    line = own.parameters[first].line
+    return [
+        Finding.of(
+            "other_order", line, declared=declared, number=first + 1, is_=declared[first], taken=names[first]
+        )
+    ]
 
 
 # -- what is left unused -------------------------------------------------------------------------------------
@@ -204,7 +188,7 @@ class Use:
 
 def never_used(
     kernel: Kernel, mine: Use, stub: Use, solution: Use, launches: Sequence[Launch] = ()
-) -> Iterator[Slip]:
+) -> Iterator[Finding]:
     """Names that the solution's own lines use and this file's own do not. launches: those that go wrong; where each has
     one block, none needs its number."""
     names = [p.name for p in kernel.params] + [p.name for p in kernel.constants] + ["threadIdx", "blockIdx"]
@@ -221,12 +205,11 @@ def never_used(
     kinds = [next((i for i, some in enumerate((parts, sizes)) if n in some), 2) for n in missing]
     for kind in (0, 2, 1):
         some = [n for n, k in zip(missing, kinds, strict=True) if k == kind]
-        depends = DEPENDS * (kind == 2)
         given = any(stub.of(n) for n in some)
-        where = f"Nothing that you wrote in {kernel.name} uses" if given else f"{kernel.name} never uses"
         if some:
-            yield Slip(
-                mine.function.name_line, f"{where} {either(some, 'or')}{the_same(mine, some)}{depends}."
+            alike, what = the_same(mine, some), ("never_used", "never_used", "input_never_used")[kind]
+            yield Finding.of(
+                "all_the_same" if alike else what, kernel=kernel.name, names=some, given=given, alike=alike
             )
 
 
@@ -240,7 +223,7 @@ def made_from(stub: Use, name: str) -> set[str]:
     return found
 
 
-def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
+def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Finding]:
     """No division by a parameter, or one whose remainder is not tested, where the solution does both."""
     names = [p.name for p in kernel.params if isinstance(p, Scalar)]
     tested = [name for name in names if any(map(_is_tested, solution.by("%", name)))]
@@ -257,20 +240,11 @@ def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterato
             last = divisions[-1]
             if mine.masked_with(name) or not from_a_step_back(mine.function, last):
                 continue
-            yield Slip(
-                last.line,
-                f"Line {last.line} divides by {name}, and nothing asks whether the division leaves a remainder "
-                f"(% {name}): where it does, there is no such position.",
-            )
+            yield Finding.of("no_remainder", last.line, name=name, left="")
         elif not all(map(stub.file.function, mine.passed(name, "/"))):
             continue
         elif len(divisions) <= len(stub.by("/", name)) and not asks and mine.of(name) > stub.of(name):
-            yield Slip(
-                mine.function.name_line,
-                f"Nothing that you wrote in {kernel.name} divides by {name}: from here, what lies a step of {name} apart "
-                "is found by a division that leaves no remainder.",
-                guess=True,
-            )
+            yield Finding.of("no_division", kernel=kernel.name, name=name)
 
 
 def from_a_step_back(function: Function, division: Piece) -> bool:
@@ -285,7 +259,7 @@ def from_a_step_back(function: Function, division: Piece) -> bool:
     return False
 
 
-def untested_steps(names: list[str], tested: list[str], mine: Use, stub: Use) -> Iterator[Slip]:
+def untested_steps(names: list[str], tested: list[str], mine: Use, stub: Use) -> Iterator[Finding]:
     """Going the other way than the solution: `(h + pad - p * stride) / dilation`, with no remainder tested."""
     if any(mine.by("%", n) or len(mine.by("/", n)) > len(stub.by("/", n)) for n in tested):
         return
@@ -298,15 +272,11 @@ def untested_steps(names: list[str], tested: list[str], mine: Use, stub: Use) ->
             parts = list(value.all("binary_expression")) if value else []
             steps = [p for p in parts if sign_of(p) == "*" and {q.code for q in p.parts} & set(tested)]
             if steps and any(sign_of(p) == "-" for p in parts):
-                yield Slip(
-                    e.line,
-                    f"Line {e.line} divides {left.code} by {name}, and nothing asks whether the division leaves a "
-                    f"remainder ({left.code} % {name}): where it does, there is no such position.",
-                )
+                yield Finding.of("no_remainder", e.line, left=left.code, name=name)
                 break
 
 
-def no_negative(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
+def no_negative(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Finding]:
     """A difference that is divided although neither it nor its quotient is tested for being negative."""
     for name in (p.name for p in kernel.params if isinstance(p, Scalar)):
         if stub.by("%", name) or not any(map(_is_tested, solution.by("%", name))):
@@ -327,15 +297,11 @@ def no_negative(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator
                 and left.code in divided
                 and not mine.against_zero & {left.code, *quotients, f"{left.code} / {name}"}
             ):
-                yield Slip(
-                    e.line,
-                    f"Line {e.line}: nothing asks whether {left.code} is negative. In C, -2 / 2 is -1, -1 / 2 is 0 and -2 % 2 is "
-                    "0, so there seems to be a position.",
-                )
+                yield Finding.of("no_negative", e.line, name=left.code)
                 return
 
 
-def changed_lines(stub: Use, mine: Use) -> list[Slip]:
+def changed_lines(stub: Use, mine: Use) -> list[Finding]:
     """The only variable of the stub that has another value in the file; a file not based on the stub is not
     compared."""
     own, given = declared(mine), declared(stub)
@@ -346,7 +312,7 @@ def changed_lines(stub: Use, mine: Use) -> list[Slip]:
         return []
     told = [f"{v.type} {v.name} = {shown(v.value)}" for v in changed[0]]
     line = changed[0][1].line
-    return [Slip(line, f"The stub has {told[0]}, line {line} has {told[1]}: was it meant to change?")]
+    return [Finding.of("changed_line", line, stub=told[0], mine=told[1])]
 
 
 def says_the_same(a: Variable, b: Variable) -> bool:

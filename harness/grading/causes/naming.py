@@ -15,6 +15,7 @@ import numpy as np
 from ...course.declare import Case, Kernel, Puzzle
 from ...course.mistakes import Mistake
 from ..compare import ATOL, HALF, RTOL, Expected, untouched
+from ..findings import Finding
 from . import combined, other_inputs
 
 LARGE = 1 << 18  # elements; larger outputs are not searched for other orders
@@ -43,43 +44,35 @@ class Observation:
         return not all(t.right(self.results[t.array.name]).all() for t in self.targets)
 
 
-@dataclass(frozen=True)
-class Claim:
-    """An explanation. name: the mistake's, or "factor", "order", "half" ..., or "" for one that is told but
-    has no name; hint: 0 for none."""
-
-    name: str
-    says: str
-    hint: int = 0
-
-
 #: What a mistake writes in a case: values by output, NaN for elements that it leaves as they were; None if
 #: unknown.
 Foresee = Callable[[Mistake, Observation], Mapping[str, np.ndarray] | None]
 
 
 def explain(
-    puzzle: Puzzle, kernel: Kernel, observations: Sequence[Observation], foresee: Foresee, told: bool = True
-) -> Claim | None:
+    puzzle: Puzzle,
+    kernel: Kernel,
+    observations: Sequence[Observation],
+    foresee: Foresee,
+    unnamed: bool = True,
+) -> Finding | None:
     """The only explanation of a kernel's wrong outputs, or None.
 
-    observations: every completed case of `kernel`, the one to be explained first. foresee: see Foresee. told:
-    also explanations without a name.
+    observations: every completed case of `kernel`, the one to be explained first. foresee: see Foresee. unnamed: also
+    explanations without a name.
     """
     if matches := declared(puzzle, kernel, observations, foresee):
         return the_only(matches)
     failed = [o for o in observations if o.failed]
     if len(kernel.outputs) == 1 and (claim := generic(failed)):
         return claim
-    if not told:
+    if not unnamed:
         return None
-    says = combined.explain(kernel, observations)
-    if says := says or other_inputs.explain(kernel, observations, predicts, differs) or offset(failed):
-        return Claim("", says)
-    says = next(
-        (says for a in kernel.outputs if a.dtype == "float32" and (says := limited(failed, a.name))), ""
-    )
-    return Claim("", says) if says else None
+    claim = combined.explain(kernel, observations)
+    if claim := claim or other_inputs.explain(kernel, observations, predicts, differs) or offset(failed):
+        return claim
+    outputs = (a.name for a in kernel.outputs if a.dtype == "float32")
+    return next(filter(None, (limited(failed, name) for name in outputs)), None)
 
 
 def declared(
@@ -93,73 +86,77 @@ def declared(
     return [m for m in matches if any(differs(foresee(m, o) or {}, o) for o in failed)]
 
 
-def the_only(matches: Sequence[Mistake]) -> Claim | None:
-    """The claim of these mistakes; None if they disagree or there are none."""
+def the_only(matches: Sequence[Mistake]) -> Finding | None:
+    """These mistakes; None if they disagree or there are none."""
     if len({m.says for m in matches}) != 1:  # several wrong kernels may stand for one mistake
         return None
-    return Claim(matches[0].name, matches[0].says, matches[0].hint)
+    return Finding.of("mistake", name=matches[0].name, says=matches[0].says, hint=matches[0].hint)
 
 
-def limited(failed: Sequence[Observation], name: str) -> str:
+def name_of(claim: Finding) -> str:
+    """The mistake's name, or that of an explanation that fits any kernel; "" for others."""
+    return claim.facts["name"] if claim.kind == "mistake" else claim.kind if claim.kind in GENERIC else ""
+
+
+def limited(failed: Sequence[Observation], name: str) -> Finding | None:
     """An output is clamped: every element that should be below (or above) some number is that number, and no
     other is wrong."""
-    found = []
+    columns = []
     for o in failed:
         target = next(t for t in o.targets if t.array.name == name)
         got = o.results[name].astype(np.float64)
         wrong = ~target.right(o.results[name])
-        found.append(
+        columns.append(
             np.stack([got.ravel(), target.values.ravel(), wrong.ravel()])[:, ~np.isnan(target.values).ravel()]
         )
-    got, want, wrong = np.concatenate(found, 1) if found else np.zeros((3, 0))
+    got, want, wrong = np.concatenate(columns, 1) if columns else np.zeros((3, 0))
     limits = np.unique(got[wrong > 0])
     if len(limits) != 1 or not np.isfinite(limits).all() or wrong.sum() < LEAST:
-        return ""
+        return None
     for word, beyond in (("less", want < limits), ("greater", want > limits)):
         if beyond[wrong > 0].all() and not ((got < limits) if word == "less" else (got > limits)).any():
-            return f"Every element of {name} that should be {word} than {limits[0]:g} is {limits[0]:g}."
-    return ""
+            return Finding.of("clamped", array=name, limit=float(limits[0]), word=word)
+    return None
 
 
-def offset(failed: Sequence[Observation]) -> str:
+def offset(failed: Sequence[Observation]) -> Finding | None:
     """Every element of the only output is off by a number that is the same throughout a case."""
-    found = []
+    offsets = []
     for o in failed:
         target = o.targets[0]
         with np.errstate(invalid="ignore"):
             apart = o.results[target.array.name].astype(np.float64) - target.values
         if len(o.targets) > 1 or not np.isfinite(apart).all():
-            return ""
+            return None
         room = 4 * np.maximum(target.tolerance, RTOL * target.magnitude + ATOL)
         if (np.abs(apart - apart.mean()) > room).any():
-            return ""
-        found.append((float(apart.mean()), target, o))
-    if sum(target.values.size for _, target, _ in found) < LEAST or not any(
-        t.values.size > 1 for _, t, _ in found
-    ):
-        return ""
-    by, target, o = found[0]
-    size, which = f"{abs(by):.5g}", "large" if by > 0 else "small"
+            return None
+        offsets.append((float(apart.mean()), target, o))
+    sizes = [target.values.size for _, target, _ in offsets]
+    if sum(sizes) < LEAST or max(sizes) < 2:
+        return None
+    by, target, o = offsets[0]
     names = [
-        (d, says)
+        f"log({d})" if log else d
         for d in o.dims
-        for says in (f"log({d})", d)
-        if all(is_size(by, d, says, o) for by, _, o in found)
+        for log in (True, False)
+        if all(is_size(by, d, log, o) for by, _, o in offsets)
     ]
-    if len(names) == 1:
-        return f"Every element of {target.array.name} is {names[0][1]} too {which}: {size} in case {o.case.name}."
-    where = (
-        "all failing cases"
-        if all(abs(x - by) < 1e-3 * abs(by) for x, _, _ in found)
-        else f"case {o.case.name}"
+    everywhere = all(abs(x - by) < 1e-3 * abs(by) for x, _, _ in offsets)
+    called = names[0] if len(names) == 1 else ""
+    return Finding.of(
+        "offset",
+        array=target.array.name,
+        by=by,
+        case="" if everywhere and not called else o.case.name,
+        called=called,
     )
-    return f"Every element of {target.array.name} is {size} too {which}, in {where}."
 
 
-def is_size(by: float, dim: str, says: str, o: Observation) -> bool:
+def is_size(by: float, dim: str, log: bool, o: Observation) -> bool:
     size = o.dims.get(dim, 0)
-    worth = np.log(size) if says.startswith("log") and size else size
-    return bool(worth and abs(abs(by) - worth) < 1e-3 * worth)
+    value = np.log(size) if log and size else size
+    return bool(value and abs(abs(by) - value) < 1e-3 * value)
 
 
 def predicts(values: Mapping[str, np.ndarray] | None, seen: Observation) -> bool:
@@ -215,22 +212,17 @@ def agree(values: np.ndarray, got: np.ndarray, tolerance: float) -> bool:
 GENERIC = {"zero", "sign", "factor", "divided", "multiplied", "order", "half"}
 
 
-def generic(failed: Sequence[Observation]) -> Claim | None:
+def generic(failed: Sequence[Observation]) -> Finding | None:
     """Explanations that need no declared mistake; each is tried on all failing cases."""
     pairs = [(o, o.targets[0], o.results[o.targets[0].array.name]) for o in failed]
     if not pairs or not all(np.isfinite(got).all() for _, _, got in pairs):
         return None
     if sum(got.size for _, _, got in pairs) >= LEAST and not any(got.any() for _, _, got in pairs):
-        name = pairs[0][1].array.name
-        return Claim(
-            "zero",
-            f"Every element of {name} is 0: nothing is added to what is stored, it is multiplied by 0, or it is cut to a "
-            "whole number.",
-        )
+        return Finding.of("zero", array=pairs[0][1].array.name)
     return factor(pairs) or order(pairs) or half(pairs) or whole(pairs)
 
 
-def factor(pairs: list) -> Claim | None:
+def factor(pairs: list) -> Finding | None:
     """Every element is the same multiple of the expected one."""
     pairs = (
         [pair for pair in pairs if telling(pair[1])]
@@ -244,19 +236,17 @@ def factor(pairs: list) -> Claim | None:
     if not any(ratios):
         return None
     if all(abs(r + 1) < 1e-4 for r in ratios):
-        return Claim("sign", f"Every element of {name} has the right magnitude and the wrong sign.")
+        return Finding.of("sign", array=name)
     if len(ratios) > 1 and max(ratios) - min(ratios) < 1e-4 * abs(first):
-        return Claim(
-            "factor", f"Every element of {name} is {first:.4g} times the expected one, in all failing cases."
-        )
+        return Finding.of("factor", array=name, ratio=first, everywhere=True)
     sizes = [(r, seen.dims) for r, (seen, _, _) in zip(ratios, pairs, strict=True)]
     dims = {dim: size for dim, size in sizes[0][1].items() if all(dim in d for _, d in sizes)}
     fits = [(dim, "divided") for dim in dims if all(abs(r * d[dim] - 1) < 1e-3 for r, d in sizes)]
     fits += [(dim, "multiplied") for dim in dims if all(abs(r - d[dim]) < 1e-3 for r, d in sizes)]
     if len(fits) == 1:
         dim, what = fits[0]
-        return Claim(what, f"Every element of {name} is the expected one {what} by {dim}={dims[dim]}.")
-    return Claim("factor", f"Every element of {name} is {first:.4g} times the expected one.")
+        return Finding.of(what, array=name, size=dim, value=dims[dim])
+    return Finding.of("factor", array=name, ratio=first)
 
 
 def telling(target: Expected) -> int:
@@ -273,42 +263,38 @@ def common_ratio(target: Expected, got: np.ndarray) -> float | None:
     return ratio if bool(np.all(np.abs(got - ratio * target.values) <= room)) else None
 
 
-def order(pairs: list) -> Claim | None:
+def order(pairs: list) -> Finding | None:
     """The expected values, in another order: axes swapped, reversed, or shifted by a few elements."""
     _, target, got = pairs[0]
     if target.values.size > LARGE or target.values.size < 4:
         return None
-    kept = [says for says in orders(target, got) if all(says in orders(t, g) for _, t, g in pairs[1:])]
-    return Claim("order", kept[0]) if len(kept) == 1 else None
+    kept = [how for how in orders(target, got) if all(how in orders(t, g) for _, t, g in pairs[1:])]
+    return Finding.of("order", array=target.array.name, how=kept[0]) if len(kept) == 1 else None
 
 
 def orders(target: Expected, got: np.ndarray) -> list[str]:
-    """Every sentence about the order that is true of this output."""
+    """The orders that this output has."""
     room = max(float(target.tolerance.max()), RTOL * float(target.magnitude.max()))
-    return [says for says, values in reordered(target) if np.all(np.abs(got.ravel() - values) <= room)]
+    return [how for how, values in reordered(target) if np.all(np.abs(got.ravel() - values) <= room)]
 
 
 def reordered(target: Expected) -> Iterator[tuple[str, np.ndarray]]:
-    """(sentence, flat values) of the other orders worth a sentence."""
-    values, letters, name = target.values, target.array.letters, target.array.name
+    """(which, flat values) of the other orders worth a sentence: `reversed along h`."""
+    values, letters = target.values, target.array.letters
     axes = range(values.ndim)
     for perm in permutations(axes) if values.ndim <= 5 else ():
         if moved := [a for a in axes if perm[a] != a and values.shape[a] > 1]:
             laid, plain = (",".join(letters[a] for a in order) for order in (perm, axes))
             if len(moved) > 1:
-                says = f"These are the expected values of {name}, laid out as [{laid}], not [{plain}]."
-                yield says, values.transpose(perm).ravel()
+                yield f"laid out as [{laid}], not [{plain}]", values.transpose(perm).ravel()
     for count in range(1, 2 ** min(values.ndim, 5)):
         flipped = [a for a in axes if count >> a & 1]
         if all(values.shape[a] > 1 for a in flipped):
             along = " and ".join(letters[a] for a in flipped)
-            yield (
-                f"These are the expected values of {name}, reversed along {along}.",
-                np.flip(values, flipped).ravel(),
-            )
+            yield f"reversed along {along}", np.flip(values, flipped).ravel()
 
 
-def half(pairs: list) -> Claim | None:
+def half(pairs: list) -> Finding | None:
     """Errors of the size of half-precision rounding, or values that are all representable in half
     precision."""
     pairs = [(seen, target, got) for seen, target, got in pairs if seen.case.values != "integers"]
@@ -317,23 +303,13 @@ def half(pairs: list) -> Claim | None:
     name = pairs[0][1].array.name
     worst = max(float(np.max(np.abs(got - t.values) / np.maximum(t.magnitude, ATOL))) for _, t, got in pairs)
     if worst < 0.1 and sum(got.size for _, _, got in pairs) >= 4 and all(is_half(got) for _, _, got in pairs):
-        return Claim(
-            "half", f"Every value of {name} is a half-precision number: add up in float, not in half."
-        )
+        return Finding.of("half", array=name, worst=0.0)
     if HALF / 8 < worst < 4 * HALF:
-        size = f"up to {worst:.0e} of the sum of the terms' sizes"
-        return Claim(
-            "half",
-            f"The errors of {name} ({size}) are of the size of rounding to 10 bits after the point, as half and "
-            "TF32 have them: 5e-04 of a number.",
-        )
+        return Finding.of("half", array=name, worst=worst)
     return None
 
 
-WHOLE = "is a whole number"
-
-
-def whole(pairs: list) -> Claim | None:
+def whole(pairs: list) -> Finding | None:
     """Integers where fractions are expected."""
     pairs = [(target, got) for seen, target, got in pairs if seen.case.values != "integers"]
     if sum(map(np.count_nonzero, (got for _, got in pairs))) < 4 or any(
@@ -342,12 +318,7 @@ def whole(pairs: list) -> Claim | None:
         return None
     if all((target.values == np.round(target.values)).all() for target, _ in pairs):
         return None
-    name = pairs[0][0].array.name
-    return Claim(
-        "",
-        f"Every element of {name} {WHOLE}: fractions are dropped, by a variable that is an int or by a division of two "
-        "integers.",
-    )
+    return Finding.of("whole", array=pairs[0][0].array.name)
 
 
 def is_half(values: np.ndarray) -> bool:

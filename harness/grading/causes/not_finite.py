@@ -18,11 +18,11 @@ from ...cuda.pieces import Piece
 from ...cuda.text import edited, read
 from ...cuda.types import FLOAT, kind_of
 from ...errors import BackwarpError
+from ..findings import Finding
 
 MOST = 6  # values that are recorded
 MOST_PLACES = 3  # index integers recorded with them
 NOBODY = np.iinfo(np.uint64).max
-ARISES = "arises first in line"
 PLACES = (
     "compound_statement",
     "for_statement",
@@ -72,15 +72,15 @@ class Step:
     from_: tuple[str, ...]
 
 
-def told(source: str, kernel: str, device, launch: Callable[[str], object]) -> str:
-    """The sentence; "" if nothing of the kind happens. launch(source): runs this text in place of the
+def explain(source: str, kernel: str, device, launch: Callable[[str], object]) -> Finding | None:
+    """None if nothing of the kind happens. launch(source): runs this text in place of the
     file."""
     file = read(source)
     results = [
         r for function in reached(file, kernel) for r in results_of(function.body) if r.operands
     ]  # not of `float best = -INFINITY`
     if not results:
-        return ""
+        return None
     steps = max(len(r.steps) for r in results)
     notes = device.array(np.full(4 + MOST + MOST_PLACES + 3 * steps, NOBODY), name="notes")
     try:
@@ -88,12 +88,12 @@ def told(source: str, kernel: str, device, launch: Callable[[str], object]) -> s
             edits = [(r.statement, noting(r, i + 1, notes.pointer, seek)) for i, r in enumerate(results)]
             launch(edited(source, edits))
             if notes.get()[0] == NOBODY:
-                return ""
+                return None
     except BackwarpError:  # the instrumented text may not compile if a value has an unusual type
-        return ""
-    found = notes.get()
-    number = found[1]
-    return described(results[number - 1], *found[2:].view(np.float64).tolist()) if number != NOBODY else ""
+        return None
+    number, *values = notes.get()[1:]
+    known = np.array(values, np.uint64).view(np.float64).tolist()
+    return described(results[number - 1], *known) if number != NOBODY else None
 
 
 def results_of(body: Piece) -> Iterator[Result]:
@@ -218,27 +218,16 @@ def noting(r: Result, number: int, address: int, seek: bool) -> str:
     return f"{{ {' '.join(before)} {r.statement.code} {test} }}"
 
 
-def described(r: Result, now: float, *values: float) -> str:
-    word = "nan" if now != now else f"{now:g}"
+def described(r: Result, now: float, *values: float) -> Finding:
     at, own = values[: len(r.places)], values[len(r.places) :]
     where = ", ".join(f"{name} = {x:g}" for name, x in zip(r.places, at, strict=True))
     named = [f"{shown(p)} = {x:.5g}" for p, x in zip(r.operands, own, strict=False)]
-    text = f"{word} {ARISES} {r.statement.line}{where and f' for {where}'}: {shown(r.statement).rstrip(';')}, where {', '.join(named)}."
+    facts = dict(value=now, at=where, code=shown(r.statement).rstrip(";"), operands=named)
     for i, step in enumerate(r.steps):
         a, b, c = own[len(r.operands) + 3 * i : len(r.operands) + 3 * i + 3]
         made = c != c and now != now or np.isinf([c, now]).all() and np.isfinite([a, b]).all()
         if made and a == a and b == b:
-            return f"{text} {operation(step, a, b)}"
-    return text
-
-
-def operation(step: Step, a: float, b: float) -> str:
-    """`logf(1 - sum) is the logarithm of -0.5, a negative number.`"""
-    if step.sign in SIGNS:
-        return f"{step.text} is {a:.5g} {step.sign} {f'({b:.5g})' if b < 0 else f'{b:.5g}'}."
-    name = FUNCTIONS[step.sign]
-    if len(step.from_) == 2:
-        return f"{step.text} is {name} {a:.5g} and {b:.5g}."
-    negative = "" if a >= 0 else ", a negative number" if name != "the exponential of" else ""
-    large = ", which is too large for a float" if name == "the exponential of" else ""
-    return f"{step.text} is {name} {a:.5g}{negative}{large}."
+            name, two = FUNCTIONS.get(step.sign, ""), len(step.from_) == 2
+            operation = dict(step=step.text, name=name or step.sign, operands=[a, b] if two else [a])
+            return Finding.of("not_finite", r.statement.line, operation=operation, **facts)
+    return Finding.of("not_finite", r.statement.line, operation=None, **facts)

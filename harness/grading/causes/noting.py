@@ -107,7 +107,7 @@ def access_of(file: CudaText, fault: KernelFault) -> Piece | None:
         return None
     kinds = "subscript_expression", "pointer_expression"
     found = [a for a in function.body.all(*kinds) if a.line == fault.line and index_of(a)]
-    if "Write" in fault.headline:
+    if fault.access == "write":
         found = [a for a in found if a.outer.kind == "assignment_expression" and a.outer.part("left") == a]
     return found[0] if len(found) == 1 and not is_set(function.body, fault.array) else None
 

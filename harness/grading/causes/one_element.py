@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from ..compare import axis_index, either
-from .findings import how_often
+from ..findings import Finding
 from .summed import Terms
 
 MOST_SHOWN = 6  # elements that are listed one by one
@@ -20,7 +20,7 @@ _ONE = 1 - 1e-6
 CLOSE = 1e-4  # of a factor: float32 may have rounded it twice
 
 
-def one_element(want: Terms, got: Terms, scalars: Mapping[str, float] | None = None) -> str:
+def one_element(want: Terms, got: Terms, scalars: Mapping[str, float] | None = None) -> Finding | None:
     """At most two terms of a wrong element. scalars: the kernel's parameters that are fractions."""
     places = want.flat(0), got.flat(0)
     lacking, surplus = (t.only(~np.isin(t.keys(), other.keys())) for t, other in ((want, got), (got, want)))
@@ -34,41 +34,34 @@ def one_element(want: Terms, got: Terms, scalars: Mapping[str, float] | None = N
     (place,) = {element(t, 0, 0) for t in (less, more) if len(t.at)} or {""}
     if (places[0] == at).sum() == 1 and len(want.arrays) == 2 and len(less.at):  # a copy
         source = element(less, 1, 0)
-        if not len(more.at):
-            return f"{place} should be {source}."
-        if len(more.at) == 1:
-            return f"{place} is {element(more, 1, 0)}; it should be {source}."
+        if len(more.at) < 2:
+            return Finding.of(
+                "other_copy", place=place, now=element(more, 1, 0) if len(more.at) else "", right=source
+            )
     if len(less.at) and len(more.at) and len(want.arrays) == 3:
         for i, j in ((1, 2), (2, 1)):
             both = np.argwhere(less.flat(i)[:, None] == more.flat(i))
             if len(both):
                 a, b = both[0]
-                return (
-                    f"for {place}, {element(less, i, a)} is multiplied by {element(more, j, b)}; it should be by "
-                    f"{element(less, j, a)}."
-                )
-    parts = []
-    if len(less.at):
-        parts.append(f"lacks {product(less)}")
-    if len(more.at):
-        parts.append(f"has {product(more)}, which {'do' if len(more.at) > 1 else 'does'} not belong to it")
-    says = [f"the sum for {place} {', and '.join(parts)}."]
+                factors = dict(factor=element(less, i, a), now=element(more, j, b), right=element(less, j, a))
+                return Finding.of("other_factor", place=place, **factors)
+    lacks, has = (product(terms) if len(terms.at) else "" for terms in (less, more))
+    says = [Finding.of("other_terms", place=place, lacks=lacks, has=has, several=len(more.at) > 1)]
     whole = [t.only(t.flat(0) == at) for t in (got, want)]
     if len(want.arrays) == 2 and place and all(len(t.at) and (t.times == 1).all() for t in whole):
         sets = [elements(t) for t in whole]
         if all(sets):
-            says.append(f"{place} is the sum of {sets[0]}; it should be that of {sets[1]}.")
-    return min(says, key=len)
+            says.append(Finding.of("other_sum", place=place, now=sets[0], right=sets[1]))
+    return min(says, key=lambda f: len(str(f)))
 
 
-def one_each(want: Terms, got: Terms) -> str:
+def one_each(want: Terms, got: Terms) -> Finding | None:
     """Every sum has at most one of its terms, and some should have several."""
     most = [int(np.bincount(t.flat(0), minlength=1).max()) for t in (want, got)]
     if most[1] != 1 or most[0] < 2:
-        return ""
+        return None
     out, *factors = (a.name for a in want.arrays)
-    thing = "product" if factors[1:] else f"element of {factors[0]}"
-    return f"each element of {out} gets at most one {thing}; it should be the sum of up to {most[0]}."
+    return Finding.of("one_term_each", out=out, array="" if factors[1:] else factors[0], most=most[0])
 
 
 def element(terms: Terms, i: int, row: int) -> str:
@@ -107,29 +100,30 @@ def several(values: list[int]) -> str:
     return f"{values[0]} to {values[-1]}" if whole else f"{{{','.join(map(str, values))}}}"
 
 
-def other_weight(want: Terms, got: Terms, scalars: Mapping[str, float]) -> str:
+def other_weight(want: Terms, got: Terms, scalars: Mapping[str, float]) -> Finding | None:
     """The same elements, multiplied by other numbers."""
     a, b = np.argsort(want.keys(), kind="stable"), np.argsort(got.keys(), kind="stable")
     if len(a) != len(b) or (want.keys()[a] != got.keys()[b]).any():
-        return ""
+        return None
     wrong = np.flatnonzero(~np.isclose(want.times[a], got.times[b], rtol=1e-4))
     if not len(wrong):
-        return ""
+        return None
     i = wrong[0]
-    place, source = element(got, 0, b[i]), element(got, 1, b[i])
-    right, now = want.times[a[i]], got.times[b[i]]
+    facts = dict(place=element(got, 0, b[i]), source=element(got, 1, b[i]))
+    right, now = float(want.times[a[i]]), float(got.times[b[i]])
     if len(want.arrays) == 2 and all(0 < x < _ONE and abs(1 / x - round(1 / x)) < 1e-3 for x in (right, now)):
-        return f"for {place}, {source} is divided by {round(1 / now)}; it should be by {round(1 / right)}."
+        return Finding.of("other_divisor", now=round(1 / now), right=round(1 / right), **facts)
     if right == 1 and 0 < now < _ONE and abs(1 / now - round(1 / now)) < 1e-3:
-        return f"for {place}, {source} is divided by {round(1 / now)}; it should not be."
+        return Finding.of("other_divisor", now=round(1 / now), right=1, **facts)
     ratios = got.times[b] / want.times[a]
     if len(ratios) >= LEAST_TERMS and np.allclose(ratios, ratios[0], rtol=1e-4) and 0 < ratios[0] < _ONE:
         out, array = want.arrays[0].name, want.arrays[1].name
-        return f"{out} gets {ratios[0]:.4g}{in_scalars(ratios[0], scalars)} times as much of {array} as it should."
-    if scalars and (called := in_scalars(now, scalars)) != (meant := in_scalars(right, scalars)):
-        factors = [f"{x:.4g}{name}" for x, name in ((now, called), (right, meant))]
-        return f"for {place}, {source} is multiplied by {factors[0]}; it should be by {factors[1]}."
-    return f"for {place}, {source} is added {how_often(now)}; it should be {how_often(right)}."
+        return Finding.of(
+            "other_share", out=out, array=array, ratio=float(ratios[0]), called=in_scalars(ratios[0], scalars)
+        )
+    if scalars and (called := in_scalars(now, scalars)) != (expected := in_scalars(right, scalars)):
+        return Finding.of("other_scalar", now=f"{now:.4g}{called}", right=f"{right:.4g}{expected}", **facts)
+    return Finding.of("other_times", now=now, right=right, **facts)
 
 
 def in_scalars(factor: float, scalars: Mapping[str, float]) -> str:

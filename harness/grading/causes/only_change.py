@@ -11,32 +11,30 @@ from ...cuda.parts import reached, shown
 from ...cuda.pieces import Piece
 from ...cuda.text import CudaText
 from ..differences import differences
-from .findings import Slip
+from ..findings import Finding
 
 MOST = 24  # tokens of the place, in either text
 LONGEST = 90  # characters that are shown
 STATEMENTS = ("declaration", "expression_statement", "return_statement", "for_statement", "condition_clause")
 
 
-def only_change(mine: CudaText, solution: CudaText, kernel: str) -> Iterator[Slip]:
+def only_change(mine: CudaText, solution: CudaText, kernel: str) -> Iterator[Finding]:
     """For files whose constants, and functions called by the kernels, have the same names."""
-    found = differences(mine, solution, kernel)
-    if not found or names(mine, kernel) != names(solution, kernel):
+    places = differences(mine, solution, kernel)
+    if not places or names(mine, kernel) != names(solution, kernel):
         return
-    start, end = found[0].start, max(d.end for d in found)
+    start, end = places[0].start, max(d.end for d in places)
     before = [t for t in mine.tokens if t.end <= start]
     after = mine.tokens[len(before) :]
     changed = [t for t in after if t.start < end]
-    if max(len(changed), sum(len(d.right.split()) for d in found)) > MOST or not before or not after:
+    if max(len(changed), sum(len(d.right.split()) for d in places)) > MOST or not before or not after:
         return
-    if start == end and ";" in found[0].right:
+    if start == end and ";" in places[0].right:
         first, last = before[-1].line, after[0].line
-        where = f"Between lines {first} and {last}" if last > first else f"In line {first}"
-        yield Slip(first, f"{where}, something is missing; nothing else has to change.")
+        yield Finding.of("only_missing", *sorted({first, last}))
     elif statement := around(after[0], changed[-1] if changed else after[0]):
         line, text = after[0].line, shown(statement)
-        says = f"; it says: {text}" if len(text) <= LONGEST else "."
-        yield Slip(line, f"Only line {line} has to change{says}")
+        yield Finding.of("only_change", line, code=text if len(text) <= LONGEST else "")
 
 
 def names(file: CudaText, kernel: str) -> tuple[set, ...]:

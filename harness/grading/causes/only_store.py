@@ -11,30 +11,28 @@ from ...cuda.follow import value_of
 from ...cuda.parts import all_indices, shown, sign_of
 from ...cuda.pieces import Piece
 from ...cuda.text import CudaText, read
-from ..compare import either
+from ..findings import Finding
 
 MOST = 3  # conditions
 LONGEST = 60  # characters of one
 
 
-def only_store(array: str, kernel: Kernel, source: str) -> list[str]:
+def only_store(array: str, kernel: Kernel, source: str) -> list[Finding]:
     """`Only line 27 stores into output, and only where warp == 0 and o < n_out.`"""
     file, name = read(source), name_in_file(array, kernel, source)
     own = file.function(kernel.name)
     local = (v for v in file.variables if own and own.body.holds(v))
     into = next((v for v in (*own.parameters, *local) if v.name == name), None) if own else None
-    found = stores_into(file, into) if into else None
-    if not found or len(found) > 1 or not own.body.holds(found[0]):
+    stores = stores_into(file, into) if into else None
+    if not stores or len(stores) > 1 or not own.body.holds(stores[0]):
         return []
-    (store,) = found
+    (store,) = stores
     asked = list(conditions(file, store, own.start))
     indices = [i for i in all_indices(store) if i and i.kind == "identifier"]
-    begins = [f", with {i.code} = {shown(v)}" for i in indices if (v := value_of(file, i.code, i.start))]
+    begins = [f"{i.code} = {shown(v)}" for i in indices if (v := value_of(file, i.code, i.start))]
     if not asked or len(asked) > MOST or any(len(text) > LONGEST for text in (*asked, *begins)):
         return []
-    return [
-        f"Only line {store.line} stores into {name}, and only where {either(asked, 'and')}{begins[0] if begins else ''}."
-    ]
+    return [Finding.of("only_store", store.line, array=name, tests=asked, index=begins[0] if begins else "")]
 
 
 def conditions(file: CudaText, access: Piece, start: int) -> Iterator[str]:
@@ -59,8 +57,8 @@ def returns(statement: Piece) -> bool:
     return bool(last) and last.kind == "return_statement"
 
 
-def stores_a_comparison(kernel: Kernel, source: str) -> str:
-    """`y[i] = g[i] * x[i] > 0;`: what is stored in an output is 0 or 1. "" if there is no such store."""
+def stores_a_comparison(kernel: Kernel, source: str) -> Finding | None:
+    """`y[i] = g[i] * x[i] > 0;`: what is stored in an output is 0 or 1. None if there is no such store."""
     own = read(source).function(kernel.name)
     outputs = {p.name for p in kernel.outputs}
     arrays = {name for name, a in by_name(kernel, own).items() if a.name in outputs} if own else ()
@@ -76,5 +74,5 @@ def stores_a_comparison(kernel: Kernel, source: str) -> str:
             value = value_of(own.file, value.code, e.start) or value
         value = value.bare
         if sign_of(value) in ("<", ">", "<=", ">=", "==", "!=", "&&", "||"):
-            return f"Line {e.line} stores 0 or 1 in {left.indexed.code}: whether {shown(value)} holds."
-    return ""
+            return Finding.of("stores_a_comparison", e.line, array=left.indexed.code, test=shown(value))
+    return None

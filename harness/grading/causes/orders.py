@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...course.declare import Kernel
+from ..findings import Finding
 from .budget import Budget
 from .dependences import with_no_zeros
 from .summed import Arrays, Run, right_results
@@ -18,8 +19,10 @@ from .summed import Arrays, Run, right_results
 CLOSE = 1e-3
 
 
-def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, budget: Budget) -> str:
-    """The sentence; "" if the order of the elements makes no such difference. Errors: Spent."""
+def explain(
+    kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, budget: Budget
+) -> Finding | None:
+    """None if the order of the elements makes no such difference. Errors: Spent."""
     right, arrays = right_results(kernel, dims, budget), with_no_zeros(kernel, arrays)
     outputs = [a.name for a in kernel.outputs if a.role == "out"]
     for a in (a for a in kernel.arrays if a.role == "in" and a.dtype == "float32"):
@@ -32,11 +35,9 @@ def told(kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, budg
             if wrong[0] is None or wrong[1] is None or bool(wrong[0]) == bool(wrong[1]):
                 continue
             good, bad = ("smaller", "larger") if wrong[0] else ("larger", "smaller")
-            return (
-                f"{wrong[0] or wrong[1]} is right where each element of {a.name} along {letter} is {good} than the one before, and "
-                f"wrong where it is {bad}: does all that has been computed so far stay right when a {bad} element comes?"
-            )
-    return ""
+            out = wrong[0] or wrong[1]
+            return Finding.of("right_in_one_order", out=out, array=a.name, letter=letter, good=good, bad=bad)
+    return None
 
 
 def wrong_output(done: Arrays | None, right: Arrays, outputs: list[str]) -> str | None:

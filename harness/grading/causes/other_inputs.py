@@ -19,6 +19,7 @@ from ...course.declare import Kernel
 from ...course.parameters import Array, Scalar
 from ...errors import CourseError
 from ..compare import axis_index, reference_arrays, show_pair
+from ..findings import Finding
 from .budget import Budget, Spent
 from .summands import otherwise_joined, reference, times
 
@@ -38,17 +39,17 @@ class Other:
     parameters."""
 
     key: tuple
-    says: str
+    finding: Finding
     change: Callable[[Inputs], Inputs]
     scalars: Callable[[Mapping], Mapping] = lambda dims: dims
     of: str = ""
 
 
-def told_of_all(same: Sequence[Other]) -> str:
-    """The sentence on equivalent explanations: if `input` is reversed, or if `weights` is, the products are the same."""
+def of_all(same: Sequence[Other]) -> Finding:
+    """Equivalent explanations as one: if `input` is reversed, or if `weights` is, the products are the same."""
     of = list(dict.fromkeys(other.of for other in same))
     return (
-        same[0].says.replace(f" if {of[0]} is ", f" if {' or '.join(of)} is ", 1) if of[0] else same[0].says
+        Finding.of("reversed", **(dict(same[0].finding.facts) | {"arrays": of})) if of[0] else same[0].finding
     )
 
 
@@ -57,13 +58,13 @@ def explain(
     observations: Sequence[Observation],
     fits: Callable[[Mapping, Observation], bool],
     differs: Callable[[Mapping, Observation], bool],
-) -> str:
-    """The sentence; "" if there is none or more than one. fits, differs: see naming.predicts and
+) -> Finding | None:
+    """What is found; None if it is nothing or more than one. fits, differs: see naming.predicts and
     naming.differs."""
     seen = [o for o in observations if sum(a.size for a in o.arrays.values()) <= LARGE]
     wrong = [t.array for o in seen for t in o.targets if not t.right(o.results[t.array.name]).all()]
     if not wrong:
-        return ""
+        return None
     seen = [replace(o, targets=tuple(t for t in o.targets if t.array in wrong)) for o in seen]
     failed, out = [o for o in seen if o.failed], next(a for a in kernel.outputs if a in wrong).name
     first, left = failed[0], []
@@ -78,20 +79,17 @@ def explain(
         for o in sorted((o for o in seen if o is not first), key=lambda o: not o.failed):
             left = [other for other in left if explains(other, o)]
     if budget.left < 0:
-        return ""  # what is left might not explain the other cases, and others might explain all
+        return None  # what is left might not explain the other cases, and others might explain all
     left = [other for other in left if differs(computed(kernel, first, other), first)]
     if any("and" not in other.key for other in left):
         left = [other for other in left if "and" not in other.key]
     if len({other.key for other in left}) == 1:
         rest = [a.name for a in kernel.outputs if a not in wrong]
-        return told_of_all(left) + f" {' and '.join(rest)} {'is' if len(rest) == 1 else 'are'} right." * bool(
-            rest
-        )
+        return replace(of_all(left), also=Finding.of("others_right", names=rest) if rest else None)
     if left and all(other.key[0] == 0 for other in left):  # both are factors of the same products
-        names = [other.key[1] for other in left]
-        return f"{', '.join(names[:-1])} and {names[-1]} play no part in {out}: nothing of them gets there."
+        return Finding.of("no_part", names=[other.key[1] for other in left], out=out)
     if left or len(kernel.outputs) > 1:
-        return ""
+        return None
     return terms_of(kernel, seen, fits, differs) or times(kernel, failed) or otherwise_joined(kernel, failed)
 
 
@@ -111,22 +109,22 @@ def candidates(kernel: Kernel, seen: Observation, out: str) -> Iterator[Other]:
     inputs = [a for a in kernel.arrays if a.role in ("in", "constant") and a.dtype.startswith("float")]
     yield from other_scalars(kernel, out)
     for a in inputs:
-        for value, how in ((0, "plays no part in it"), (1, "is not multiplied in")):
+        for value in (0, 1):
             yield Other(
                 (value, a.name),
-                f"{out} is what comes out if every element of {a.name} is {value}: {a.name} {how}.",
+                Finding.of("as_if_constant", out=out, array=a.name, value=value),
                 replaced(a, lambda x, value=value: np.full_like(x, value)),
             )
         for way, (what, change) in KEPT.items():
             yield Other(
-                (way, a.name), f"{out} is what comes out if {what} {a.name} is 0.", replaced(a, change)
+                (way, a.name), Finding.of("as_if", out=out, what=f"{what} {a.name} is 0"), replaced(a, change)
             )
         own = next((p.letters for p in kernel.outputs if p.name == out), "")
         yield from slices(a, out, own)
         for i, letter in enumerate(a.letters):
             yield Other(
                 ("same", a.name, letter),
-                f"{out} is what comes out if every {letter} of {a.name} is the first one: {letter} has no effect on its index.",
+                Finding.of("as_if_first", out=out, letter=letter, array=a.name),
                 replaced(a, lambda x, i=i: np.repeat(x.take([0], i), x.shape[i], i)),
             )
         yield from layouts(a, out)
@@ -135,21 +133,25 @@ def candidates(kernel: Kernel, seen: Observation, out: str) -> Iterator[Other]:
         if len(shared) > 1:
             yield Other(
                 ("same", letter),
-                f"{out} is what comes out if every {letter} of {' and '.join(a.name for a in shared)} is the first one.",
+                Finding.of(
+                    "as_if",
+                    out=out,
+                    what=f"every {letter} of {' and '.join(a.name for a in shared)} is the first one",
+                ),
                 lambda arrays, shared=shared, letter=letter: all_first(arrays, shared, letter),
             )
     for a, b in permutations(inputs, 2):
         if a.shape(seen.dims) == b.shape(seen.dims):
             yield Other(
                 (a.name, "by", b.name),
-                f"{out} is what comes out if {b.name} is read in the place of {a.name}.",
+                Finding.of("as_if", out=out, what=f"{b.name} is read in the place of {a.name}"),
                 lambda arrays, a=a, b=b: {**arrays, a.name: arrays[b.name]},
             )
     for a, b in combinations(inputs, 2):
         if a.shape(seen.dims) == b.shape(seen.dims):
             yield Other(
                 (a.name, "and", b.name),
-                f"{out} is what comes out if {a.name} and {b.name} change places.",
+                Finding.of("as_if", out=out, what=f"{a.name} and {b.name} change places"),
                 lambda arrays, a=a, b=b: {**arrays, a.name: arrays[b.name], b.name: arrays[a.name]},
             )
 
@@ -166,7 +168,7 @@ def other_scalars(kernel: Kernel, out: str) -> Iterator[Other]:
     known = [p for p in kernel.params if isinstance(p, Scalar) and p.value is None and p.name not in sizes]
 
     def other(key: tuple, what: str, change: Callable[[Mapping], Mapping]) -> Other:
-        return Other(key, f"{out} is what comes out if {what}.", lambda a: a, lambda d: {**d, **change(d)})
+        return Other(key, Finding.of("as_if", out=out, what=what), lambda a: a, lambda d: {**d, **change(d)})
 
     for p in (p for p in known if p.dtype.startswith("float")):
         for value in (0, 1):
@@ -206,22 +208,19 @@ def slices(a: Array, out: str, own: Sequence[str]) -> Iterator[Other]:
     for count in (1, 2, 3):
         for chosen in combinations(axes, min(count, len(a.letters))):
             letters = "".join(a.letters[i] for i in chosen)
-            named = " and ".join(letters)
-            summed = f": nothing is added up along {'it' if count == 1 else 'them'}" * set(own).isdisjoint(
-                letters
-            )
+            summed = set(own).isdisjoint(letters)
             for which, place in (("first", 0), ("last", -1)):
                 yield Other(
                     (which, letters),
-                    f"{out} is what comes from the {which} {named} of {a.name} alone{summed}.",
+                    Finding.of(
+                        "end_alone", out=out, which=which, letters=letters, array=a.name, summed=summed
+                    ),
                     replaced(a, lambda x, chosen=chosen, place=place: kept(x, chosen, place)),
                 )
                 if count == 1:
-                    loop = "end" if place else "begin"
                     yield Other(
                         ("but", which, letters),
-                        f"The {which} {named} of {a.name} is left out of {out}: does a loop {loop} "
-                        f"one too {'early' if place else 'late'}?",
+                        Finding.of("end_left_out", which=which, letter=letters, array=a.name, out=out),
                         replaced(a, lambda x, chosen=chosen, place=place: x - kept(x, chosen, place)),
                     )
 
@@ -242,7 +241,7 @@ def layouts(a: Array, out: str) -> Iterator[Other]:
             named = " and ".join(a.letters[i] for i in chosen)
             yield Other(
                 ("reversed", named),
-                f"{out} is what comes out if {a.name} is reversed along {named}.",
+                Finding.of("reversed", out=out, arrays=[a.name], letters=named),
                 replaced(a, lambda x, chosen=chosen: np.flip(x, chosen)),
                 of=a.name,
             )
@@ -251,7 +250,7 @@ def layouts(a: Array, out: str) -> Iterator[Other]:
             laid, plain = (",".join(a.letters[i] for i in o) for o in (order, axes))
             yield Other(
                 ("laid", a.name, order),
-                f"{out} is what comes out if {a.name} is read as if it were laid out [{laid}]; it is [{plain}].",
+                Finding.of("as_if_laid_out", out=out, array=a.name, laid=laid, plain=plain),
                 replaced(a, lambda x, order=order: laid_out(x, order)),
             )
 
@@ -266,7 +265,9 @@ def laid_out(x: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
 # -- the terms of a sum --------------------------------------------------------------------------------------
 
 
-def terms_of(kernel: Kernel, seen: Sequence[Observation], fits: Callable, differs: Callable) -> str:
+def terms_of(
+    kernel: Kernel, seen: Sequence[Observation], fits: Callable, differs: Callable
+) -> Finding | None:
     """Whether every output is only its first or last term, or all but these."""
     failed = [o for o in seen if o.failed]
     for a in kernel.arrays:
@@ -279,8 +280,8 @@ def terms_of(kernel: Kernel, seen: Sequence[Observation], fits: Callable, differ
         for way in ways[0] if ways[0] else ():
             if all(w and fits(w[way], o) for w, o in zip(ways, small, strict=False)):
                 if differs(ways[0][way], failed[0]):
-                    return Terms(kernel, a, failed[0]).told(way)
-    return ""
+                    return Terms(kernel, a, failed[0]).described(way)
+    return None
 
 
 @dataclass
@@ -334,7 +335,7 @@ class Terms:
         exists = np.stack([out(unit, np.ones_like) != plain for unit in one])
         return name, base, each, exists
 
-    def told(self, way) -> str:
+    def described(self, way) -> Finding:
         name, base, each, exists = self._each()
         target = self.seen.targets[0]
         got = self.seen.results[name]
@@ -349,14 +350,7 @@ class Terms:
         other = float(each[(j, *at)]) / x if x else 0.0
         place, term = f"{name}[{axis_index(target.array.letters, at)}]", f"{self.array.name}[{index}]"
         product = f"{show_pair(x, x + 1)[0]} * {show_pair(other, other + 1)[0]}"
+        facts = dict(place=place, count=len(ends), which=which, term=term, product=product)
         if "but" in way:
-            return (
-                f"{place} has all of its {len(ends)} terms but the {which}, {term} = {product}; so has every element: does a "
-                f"loop {'end one too early' if which == 'last' else 'begin one too late'}?"
-            )
-        remedy = (
-            "each term replaces the one before it; add it with +=."
-            if which == "last"
-            else "the loops end after one iteration."
-        )
-        return f"{place} = {show_pair(value, value + 1)[0]} is the {which} of its {len(ends)} terms alone, {term} = {product}: {remedy}"
+            return Finding.of("all_terms_but_one", **facts)
+        return Finding.of("one_term_alone", value=show_pair(value, value + 1)[0], **facts)

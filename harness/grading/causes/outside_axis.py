@@ -12,7 +12,8 @@ from ...cuda.parts import sign_of
 from ...cuda.pieces import Function, Piece
 from ...cuda.text import CudaText
 from ...errors import KernelFault
-from ..sentences import ENDS
+from ..findings import Finding
+from ..kinds import ENDS
 from .array_steps import products
 from .noting import Probe
 
@@ -21,7 +22,7 @@ Scale = tuple[str, ...]
 
 def outside_of_axis(
     file: CudaText, probe: Probe, values: dict[str, int], fault: KernelFault, sizes: Mapping[str, str]
-) -> tuple[list[str], set[str]]:
+) -> tuple[list[Finding], set[str]]:
     """(which part of the index is outside its axis, its variables): `p + r = 5, but input has h = 0 to 4 (H =
     5).`
 
@@ -30,63 +31,79 @@ def outside_of_axis(
     letters, shape = axes_of(fault)
     if fault.kind not in (*ENDS, "race") or len(probe.indices) != 1 or not letters:
         return [], set()
-    index, texts, integer = probe.indices[0], {}, integer_of(file, values)
-    place = index.start
-    if index.kind == "identifier" and (origin := value_of(file, index.code, place)):
-        index = origin
-    while index.kind == "conditional_expression" and (taken := integer(index.part("condition"))) is not None:
-        index = index.part("consequence" if taken else "alternative")
-
-    def text_of(piece: Piece) -> str:
-        texts[plain(piece)] = piece
-        return plain(piece)
-
-    def value(name: str) -> int | None:
-        if name in texts:
-            return integer(texts[name])
-        return int(name) if name.isdecimal() else values.get(name)
-
-    def changes(name: str) -> bool:
-        names = [p.code for p in texts[name].all("identifier")] if name in texts else [name.split(".")[0]]
-        return any(varies(file, probe.function, n, place) for n in names)
-
-    def split(pieces: Iterable[Piece]) -> tuple[dict[Scale, list[tuple[int, str]]], dict[Scale, int]]:
-        """(signed names, elements) by the sizes that they are multiplied by; nothing where a term is anything else."""
-        parts: dict[Scale, list[tuple[int, str]]] = {}
-        worth: dict[Scale, int] = {}
-        for sign, names in [term for piece in pieces for term in products(piece, text_of)]:
-            fixed = [n for n in names if not changes(n)]
-            rest = [n for n in names if n not in fixed] or fixed[:1]
-            scale = tuple(sorted(n for n in fixed if n not in rest))
-            known = [value(n) for n in (*scale, *rest)]
-            if len(rest) != 1 or None in known or rest[0] in texts and is_product(texts[rest[0]]):
-                return {}, {}
-            parts.setdefault(scale, []).append((sign, rest[0]))
-            worth[scale] = math.prod(known[:-1])
-        return parts, worth
-
-    parts, worth = split([index, *addends_of(file, probe.indices[0].outer.outer)[1:]])
+    terms = IndexTerms(file, probe, values)
+    index = terms.taken(probe.indices[0])
+    parts, sizes_of = terms.split([index, *addends_of(file, probe.indices[0].outer.outer)[1:]])
     if not parts:
-        parts, worth = split([index])
+        parts, sizes_of = terms.split([index])
     if 0 < (merged := len(shape) - len(parts)) < len(shape):  # such as the index of a plane across all images
         letters, shape = ["", *letters[merged + 1 :]], [math.prod(shape[: merged + 1]), *shape[merged + 1 :]]
     steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-    scales = sorted(parts, key=lambda scale: (worth[scale], len(scale)), reverse=True)
-    if len(parts) != len(shape) or [worth[scale] for scale in scales] != steps:
+    scales = sorted(parts, key=lambda scale: (sizes_of[scale], len(scale)), reverse=True)
+    if len(parts) != len(shape) or [sizes_of[scale] for scale in scales] != steps:
         return [], set()
-    found, names = [], set()
+    outside, names = [], set()
     for letter, size, scale in zip(letters, shape, scales, strict=True):
-        terms = parts[scale]
-        at = sum(sign * value(n) for sign, n in terms)
+        own = parts[scale]
+        at = sum(sign * terms.value(n) for sign, n in own)
         if letter and not 0 <= at < size:
-            text = _added((sign, n) for sign, n in terms)
-            numbers = f"{_added((sign, str(value(n))) for sign, n in terms)} = " if terms[1:] else ""
-            called = sizes.get(letter, "")
-            known = f" ({called} = {size})" if called and not called.isdecimal() else ""
-            there = f"{letter} = 0 to {size - 1}" if size > 1 else f"only {letter} = 0"
-            found.append(f"{text} is {numbers}{at}, but {fault.array} has {there}{known}.")
-            names |= {p for _, n in terms for p in re.findall(r"[A-Za-z_]\w*", n)}
-    return found[:2], names
+            text = _added((sign, n) for sign, n in own)
+            numbers = f"{_added((sign, str(terms.value(n))) for sign, n in own)} = " if own[1:] else ""
+            axis = dict(array=fault.array, letter=letter, size=size, called=sizes.get(letter, ""))
+            outside.append(Finding.of("outside_axis", code=text, numbers=numbers, at=at, **axis))
+            names |= {p for _, n in own for p in re.findall(r"[A-Za-z_]\w*", n)}
+    return outside[:2], names
+
+
+class IndexTerms:
+    """The terms of an index, with the values that its names had."""
+
+    def __init__(self, file: CudaText, probe: Probe, values: dict[str, int]):
+        self.file, self.probe, self.values = file, probe, values
+        self.integer = integer_of(file, values)
+        self.pieces: dict[str, Piece] = {}  # by their text: factors that are no names
+
+    def taken(self, index: Piece) -> Piece:
+        """What an index is computed from, where that is known: the side of a condition that was taken."""
+        if index.kind == "identifier":
+            index = value_of(self.file, index.code, index.start) or index
+        while index.kind == "conditional_expression":
+            test = self.integer(index.part("condition"))
+            if test is None:
+                break
+            index = index.part("consequence" if test else "alternative")
+        return index
+
+    def split(self, pieces: Iterable[Piece]) -> tuple[dict[Scale, list[tuple[int, str]]], dict[Scale, int]]:
+        """(signed names, elements) by the sizes that they are multiplied by; nothing where a term is anything else."""
+        parts: dict[Scale, list[tuple[int, str]]] = {}
+        elements: dict[Scale, int] = {}
+        for sign, names in [term for piece in pieces for term in products(piece, self._text_of)]:
+            fixed = [n for n in names if not self._changes(n)]
+            rest = [n for n in names if n not in fixed] or fixed[:1]
+            scale = tuple(sorted(n for n in fixed if n not in rest))
+            known = [self.value(n) for n in (*scale, *rest)]
+            if len(rest) != 1 or None in known or rest[0] in self.pieces and is_product(self.pieces[rest[0]]):
+                return {}, {}
+            parts.setdefault(scale, []).append((sign, rest[0]))
+            elements[scale] = math.prod(known[:-1])
+        return parts, elements
+
+    def value(self, name: str) -> int | None:
+        if name in self.pieces:
+            return self.integer(self.pieces[name])
+        return int(name) if name.isdecimal() else self.values.get(name)
+
+    def _text_of(self, piece: Piece) -> str:
+        self.pieces[plain(piece)] = piece
+        return plain(piece)
+
+    def _changes(self, name: str) -> bool:
+        names = [name.split(".")[0]]
+        if name in self.pieces:
+            names = [p.code for p in self.pieces[name].all("identifier")]
+        place = self.probe.indices[0].start
+        return any(varies(self.file, self.probe.function, n, place) for n in names)
 
 
 def is_product(e: Piece) -> bool:
@@ -94,7 +111,7 @@ def is_product(e: Piece) -> bool:
     return sign_of(e) == "/" and any(sign_of(part) == "*" for part in e.all("binary_expression"))
 
 
-def quotients(file: CudaText, probe: Probe, values: dict[str, int], names: set[str]) -> list[str]:
+def quotients(file: CudaText, probe: Probe, values: dict[str, int], names: set[str]) -> list[Finding]:
     """The division that gave a variable outside its axis: `Line 31: oy = i / OH is 15 / 3 = 5.`; not if what is divided has
     changed since."""
     for name in sorted(names & values.keys(), key=lambda name: -abs(values[name])):
@@ -103,7 +120,8 @@ def quotients(file: CudaText, probe: Probe, values: dict[str, int], names: set[s
         integer = integer_of(file, values)
         text = substituted(value, values, integer) if value and integer(value) == values[name] else ""
         if text and any(part.part("operator").code in ("/", "%") for part in parts):
-            return [f"Line {value.line}: {name} = {plain(value)} is {text} = {values[name]}."]
+            facts = dict(name=name, code=plain(value), numbers=text, value=values[name])
+            return [Finding.of("quotient", value.line, **facts)]
     return []
 
 
@@ -114,8 +132,8 @@ def _added(terms: Iterable[tuple[int, str]]) -> str:
 def axes_of(fault: KernelFault) -> tuple[list[str], list[int]]:
     """(letters, extents) of a fault's array with named axes: `b x k = 2 x 3`."""
     axes = r"((?:\w x )*\w) = ([\d x]+)"
-    found = re.search(rf"\bshape {axes}", fault.explanation) or re.fullmatch(axes, fault.shape)
-    return (found[1].split(" x "), [int(n) for n in found[2].split(" x ")]) if found else ([], [])
+    known = re.fullmatch(axes, fault.shape)
+    return (known[1].split(" x "), [int(n) for n in known[2].split(" x ")]) if known else ([], [])
 
 
 def varies(file: CudaText, function: Function, name: str, place: int) -> bool:

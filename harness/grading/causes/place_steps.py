@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from ..findings import Finding
 from .rules import Column, Linear, columns_of
 from .summed import Terms
 
 
-def told_steps(
+def other_steps(
     want: Terms, index: int, letters: Sequence[str], whole: Linear, new: Linear
-) -> tuple[int, str]:
-    """(how many steps differ, the sentence). whole, new: the right place in an array and the one that is
+) -> tuple[int, Finding | None]:
+    """(how many steps differ, what they are). whole, new: the right place in an array and the one that is
     used."""
     own = [c for c in columns_of(want) if c.array == index]
     name, forwards, inverse = want.arrays[index].name, [], []
@@ -20,38 +21,40 @@ def told_steps(
     for letter, a, b in zip((*letters, ""), whole.factors, new.factors, strict=True):
         if a != b and letter:
             known = next((c.steps for c in own if c.step == a and c.step > 1 and c.letter == letter), "")
-            named = f" ({known})" if known and not known.isdecimal() else ""
-            like = as_elsewhere(want, letter, b, index)
-            of = of_another(want, letter, index) if back else ""
-            text = f"a step along {letter}{of} moves by {b} in {name}{like}; it should move by {a}{named}"
-            (inverse if a < 0 else forwards).append(text)
+            named = known if not known.isdecimal() else ""
+            step = dict(
+                letter=letter, now=str(b), right=str(a), named=named, **as_elsewhere(want, letter, b, index)
+            )
+            (inverse if a < 0 else forwards).append(
+                step | {"of": of_another(want, letter, index) if back else ""}
+            )
         elif a != b:
-            forwards.append(f"the elements of {name} are {abs(b - a)} too far {'on' if b > a else 'back'}")
+            forwards.append(dict(letter="", off=str(abs(b - a)), on=b > a))
     cost, changes = 1 + len(forwards) + len(inverse), forwards or inverse  # of `w - p`, the w alone is enough
     if len(changes) < 3:
-        return cost, f"{'; '.join(changes)}."
+        return cost, Finding.of("other_steps", array=name, steps=changes)
     turned = any(a * b < 0 for a, b in zip(whole.factors[:-1], new.factors[:-1], strict=True))
     if turned or inverse and not index:
-        return 0, ""  # by accident: nobody computes it in this direction
-    return cost, f"the place in {name} is {new.text(letters)}; it should be {whole.text(letters)}."
+        return 0, None  # by accident: nobody computes it in this direction
+    return cost, Finding.of("other_place", array=name, now=new.text(letters), right=whole.text(letters))
 
 
 def of_another(want: Terms, letter: str, index: int) -> str:
-    """` of input`: the only array with this letter, if it is another input."""
+    """The only array with this letter, if it is another input."""
     arrays = {c.array for c in columns_of(want) if c.letter == letter}
-    return f" of {want.arrays[min(arrays)].name}" if len(arrays) == 1 and not arrays & {0, index} else ""
+    return want.arrays[min(arrays)].name if len(arrays) == 1 and not arrays & {0, index} else ""
 
 
-def as_elsewhere(want: Terms, letter: str, step: Fraction, index: int) -> str:
-    """`, as in output (W_out)`, if a step along this letter is as long in another array, and along no other
-    axis."""
+def as_elsewhere(want: Terms, letter: str, step: Fraction, index: int) -> dict[str, str]:
+    """The other array in which a step along this letter is as long, and along no other axis, and what that is there:
+    `output`, `W_out`."""
     columns = columns_of(want)
     for c in columns:
         if c.letter == letter and c.array != index and c.step == step and c.steps.isidentifier():
             sizes = {str(want.arrays[o.array].axes[i][1]) for o, i in in_axes(columns) if o.size == step}
             if sizes == {c.steps}:
-                return f", as in {want.arrays[c.array].name} ({c.steps})"
-    return ""
+                return dict(like=want.arrays[c.array].name, size=c.steps)
+    return {}
 
 
 def in_axes(columns: Sequence[Column]) -> Iterator[tuple[Column, int]]:

@@ -12,12 +12,11 @@ from ...cuda.follow import is_set
 from ...cuda.parts import index_of, shown, sign_of
 from ...cuda.pieces import Function, Variable
 from ...cuda.values import Tunables
+from ..findings import Finding
 from .array_steps import products
-from .findings import Slip
 from .run_functions import TYPES, result
 
 LEAST = 3  # cases that pass
-OTHER_SIZE = " in a failing case, where "
 
 
 def dropped_remainders(
@@ -27,7 +26,7 @@ def dropped_remainders(
     failed: Sequence[Mapping[str, int]],
     every: Sequence[Mapping[str, int]],
     t: Tunables,
-) -> Iterator[Slip]:
+) -> Iterator[Finding]:
     """The only such division that the solution does not have. failed, every: the dimensions of the failing
     and of all cases."""
     others = [d for d in every if d not in failed]
@@ -53,9 +52,10 @@ def dropped_remainders(
             found.append(e)
     if len(found) == 1:
         (e,) = found
-        yield Slip(
+        yield Finding.of(
+            "dropped_remainder",
             e.line,
-            f"Line {e.line} rounds {shown(e)} down, and in every case that fails it leaves a remainder.",
+            text=f"Line {e.line} rounds {shown(e)} down, and in every case that fails it leaves a remainder.",
         )
 
 
@@ -64,7 +64,7 @@ def other_sizes(
     own: Function,
     failed: Sequence[Mapping[str, int]],
     every: Sequence[Mapping[str, int]],
-) -> Iterator[Slip]:
+) -> Iterator[Finding]:
     """`OH = (H - R + stride - 1) / stride + 1`: a variable that is the size of an axis in every case that passes, or is
     used for it, and another number in some that fail."""
     names = {str(size) for a in kernel.arrays for _, size in a.axes} - {p.name for p in kernel.params}
@@ -82,28 +82,28 @@ def other_sizes(
         if v.type not in TYPES or is_set(own.body, v.name) or v.scope and v.scope.type == "for_statement":
             continue
         known = [(d, result(v.value, {n: p.resolve(d) for p, n in scalars})) for d in every]
-        passed = [(d, found) for d, found in known if d not in failed]
-        if None in [found for _, found in known]:
+        passed = [(d, size) for d, size in known if d not in failed]
+        if None in [size for _, size in known]:
             continue
         name = meant_size(kernel, own, v, passed, names)
-        apart = [(found, d[name]) for d, found in known if name and d in failed and found[0] != d[name]]
+        apart = [(size, d[name]) for d, size in known if name and d in failed and size[0] != d[name]]
         if not apart:
             continue
-        (size, line), right = apart[0]
+        (now, line), right = apart[0]
         if calls:
             has = next(
                 a.name for a in (*kernel.outputs, *kernel.arrays) if name in [str(n) for _, n in a.axes]
             )
-            says = f"makes {v.name} = {size}{OTHER_SIZE}{has} has {name} = {right}"
+            says = f"makes {v.name} = {now} in a failing case, where {has} has {name} = {right}"
             says += f"; line {line} returns it" * (line > 0)
             if line in told:  # by the same function, for another axis
                 continue
             told |= {line} - {0}
-        elif {found[0] - right for found, right in apart} in ({1}, {-1}):
-            says = f"rounds {'up' if size > right else 'down'}: in a failing case {v.name} is {size}, where {name} is {right}"
+        elif {size[0] - right for size, right in apart} in ({1}, {-1}):
+            says = f"rounds {'up' if now > right else 'down'}: in a failing case {v.name} is {now}, where {name} is {right}"
         else:
             continue
-        yield Slip(v.line, f"Line {v.line} {says}.")
+        yield Finding.of("other_size" if calls else "rounded_size", v.line, text=f"Line {v.line} {says}.")
 
 
 def meant_size(
@@ -131,7 +131,7 @@ def meant_size(
     return ""
 
 
-def masks(kernel: Kernel, own: Function, failed: Sequence[Mapping[str, int]]) -> Iterator[Slip]:
+def masks(kernel: Kernel, own: Function, failed: Sequence[Mapping[str, int]]) -> Iterator[Finding]:
     """`x & (n - 1)`, where n is no power of two in a case that fails."""
     given = {v.name: p for p, v in zip(kernel.params, own.parameters, strict=False) if isinstance(p, Scalar)}
     for e in own.body.all("binary_expression"):
@@ -143,9 +143,10 @@ def masks(kernel: Kernel, own: Function, failed: Sequence[Mapping[str, int]]) ->
             sizes = [given[name[0]].resolve(d) for d in failed]
             if bad := [n for n in sizes if n & (n - 1)]:
                 number = shown(e.part(other))
-                yield Slip(
+                yield Finding.of(
+                    "mask",
                     e.line,
-                    f"Line {e.line}: {shown(e)} is {number} % {name[0]} only if {name[0]} is a power of two; in a failing case it "
+                    text=f"Line {e.line}: {shown(e)} is {number} % {name[0]} only if {name[0]} is a power of two; in a failing case it "
                     f"is {bad[0]}.",
                 )
                 return

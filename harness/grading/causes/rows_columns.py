@@ -12,7 +12,7 @@ from ...course.parameters import Scalar
 from ...cuda.follow import value_of
 from ...cuda.parts import shown, sign_of
 from ...cuda.pieces import Function, Piece
-from .findings import Slip
+from ..findings import Finding
 
 _PAIR = {"_h": "rows", "_w": "columns"}
 _OTHER = {"rows": "columns", "columns": "rows"}
@@ -31,7 +31,7 @@ class Rows:
     function: Function
     failed: Sequence[Mapping[str, int]] = ()
 
-    def mixed(self) -> Iterator[Slip]:
+    def mixed(self) -> Iterator[Finding]:
         if not self.pairs:
             return
         for e in self._sums():
@@ -61,12 +61,13 @@ class Rows:
         stems = {name[:-2] for name, side in sides.items() if name in self.pairs and side != right}
         return all(any(d.get(s + "_h") != d.get(s + "_w") for s in stems) for d in self.failed)
 
-    def _slip(self, e: Piece, told: Mapping[str, str]) -> Slip:
+    def _slip(self, e: Piece, told: Mapping[str, str]) -> Finding:
         sides, most = list(told.values()), majority(told)
         odd = " and ".join(name for name, side in told.items() if side != most)
-        return Slip(
+        return Finding.of(
+            "rows_for_columns",
             e.line,
-            f"Line {e.line} mixes rows and columns: in {shown(e)}, {odd} belong{'s' * (sides.count(most) + 1 == len(sides))} "
+            text=f"Line {e.line} mixes rows and columns: in {shown(e)}, {odd} belong{'s' * (sides.count(most) + 1 == len(sides))} "
             f"to the {_OTHER[most]}, the rest to the {most}.",
         )
 

@@ -16,30 +16,30 @@ from ...course.parameters import Array
 from ...cuda.text import read
 from ...devices.launching import triple
 from ..compare import either, right_outputs
+from ..findings import Finding
 from ..runs import Setup, Trial, place
 from ..sentences import is_barrier
 from .budget import Budget
-from .findings import how_often
 from .summed import MOST_STEPS, Arrays, Run, launches, noted
 
 WARP = 32
 MOST_RANGES = 6  # of threads that are listed one by one
 
 
-def told(trial: Trial, setup: Setup, budget: Budget) -> tuple[int, str]:
-    """(the number of threads that something is known about, the sentence); "" if all shares arrive or nothing
-    is known.
+def explain(trial: Trial, setup: Setup, budget: Budget) -> tuple[int, Finding | None]:
+    """(the number of threads that something is known about, what becomes of their shares); None if all arrive or nothing is
+    known.
     Errors: Spent."""
     kernel, block = trial.outcome.kernel, triple(trial.launch.block, "block")
     if block[0] == 1 or block[1:] != (1, 1) and block[0] % WARP:
-        return 0, ""
+        return 0, None
     run = launches(trial, setup, budget)
     for a in (a for a in kernel.arrays if a.role == "in" and a.dtype == "float32"):
         shares = shares_of(a, trial, setup)
         arrived = shares and arrivals(kernel, trial.dims, a, trial.arrays, shares, run)
-        if arrived and (says := described(arrived, kernel.outputs[0].name)):
-            return len(arrived), says
-    return 0, ""
+        if arrived and (what := described(arrived, kernel.outputs[0].name)):
+            return len(arrived), what
+    return 0, None
 
 
 def adds_together(kernel: Kernel, source: str) -> bool:
@@ -132,20 +132,24 @@ def is_whole(threads: Iterable[int]) -> bool:
     return not later or any(t % WARP for t in later)
 
 
-def described(arrived: Mapping[int, float], output: str) -> str:
+def described(arrived: Mapping[int, float], output: str) -> Finding | None:
     """`what lanes 16 to 31 of a warp read is lost`, if all wrong shares are wrong in the same way."""
     often = {n for n in arrived.values() if n != 1}
     if len(often) > 1:
         return one_by_one(arrived, output)
     if not often:
-        return ""
+        return None
     times = often.pop()
-    does = "is lost: it never reaches" if times == 0 else f"is added {how_often(times)} to"
     threads = np.array(sorted(arrived))
     bad = np.array([arrived[t] != 1 for t in threads])
     if bad.all():
-        return f"what any thread reads {does} {output}." if times and len(set(threads % WARP)) > 1 else ""
-    found = []
+        all_ = times and len(set(threads % WARP)) > 1
+        return (
+            Finding.of("share", unit="", who="any thread", one=True, times=times, out=output)
+            if all_
+            else None
+        )
+    every_unit = []
     for name, of, values in (
         ("warp", "", threads // WARP),
         ("lane", " of a warp", threads % WARP),
@@ -158,20 +162,21 @@ def described(arrived: Mapping[int, float], output: str) -> str:
             continue
         if (np.isin(values, touched) == bad).all() and len(ranges) <= 2 and complete and values.any():
             one = len(touched) == 1
-            text = f"what {name}{'' if one else 's'} {listed(ranges)}{of} read{'s' * one} {does} {output}."
-            found.append((len(touched) * (1 + (name == "thread")), text))
-    if found:
-        return min(found)[1]
+            text = f"{name}{'' if one else 's'} {listed(ranges)}{of}"
+            every_unit.append((len(touched) * (1 + (name == "thread")), text, name, one))
+    if every_unit:
+        _, who, name, one = min(every_unit)
+        return Finding.of("share", unit=name, who=who, one=one, times=times, out=output)
     some = every(threads, bad) if is_whole(arrived) else ""
-    return f"what {some} read {does} {output}." if some else ""
+    return Finding.of("share", unit="thread", who=some, one=False, times=times, out=output) if some else None
 
 
-def one_by_one(arrived: Mapping[int, float], output: str) -> str:
-    """How often what each thread reads is added, in a large block for warp 0; "" if there are too many
+def one_by_one(arrived: Mapping[int, float], output: str) -> Finding | None:
+    """How often what each thread reads is added, in a large block for warp 0; None if there are too many
     different numbers."""
-    of = "" if is_whole(arrived) else " of warp 0"
-    arrived = {t: n for t, n in arrived.items() if t < WARP or not of}
-    known, found = np.array(sorted(arrived)), []
+    first = not is_whole(arrived)
+    arrived = {t: n for t, n in arrived.items() if t < WARP or not first}
+    known, groups = np.array(sorted(arrived)), []
     for n in sorted(set(arrived.values())):
         chosen = np.array([arrived[t] == n for t in known.tolist()])
         ranges = runs_of(known[chosen], known)
@@ -179,13 +184,10 @@ def one_by_one(arrived: Mapping[int, float], output: str) -> str:
         if len(ranges) > 3 and any(repeats(known, chosen, period) for period in (2, 4, 8, 16)):
             ranges = ranges[:2]
             names = f"{', '.join(n for r in ranges for n in r)}, ..."
-        often = "not at all" if n == 0 else how_often(n)
-        found.append(
-            (int(known[chosen][0]), len(ranges), f"thread{'s' * int(chosen.sum() > 1)} {names}: {often}")
-        )
-    if sum(count for _, count, _ in found) > MOST_RANGES:
-        return ""
-    return f"what each thread{of} reads is added to {output} this many times: {'; '.join(text for *_, text in sorted(found))}."
+        groups.append((int(known[chosen][0]), len(ranges), names, int(chosen.sum()), n))
+    if sum(count for _, count, *_ in groups) > MOST_RANGES:
+        return None
+    return Finding.of("shares", out=output, first=first, groups=[group[2:] for group in sorted(groups)])
 
 
 def repeats(threads: np.ndarray, chosen: np.ndarray, period: int) -> bool:

@@ -13,24 +13,23 @@ from ...cuda.pieces import Function, Piece, Variable
 from ...cuda.text import read
 from ...cuda.tree import LOOPS
 from ...cuda.types import FLOAT, INTEGER, kind_of, of_type
-from .findings import Slip
-from .turn_slips import TURN_DETECTORS, uses
+from ..findings import Finding, distinct
 
 COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
 BODIES = {"if_statement": "consequence", **dict.fromkeys(LOOPS, "body")}
 
 
-def slips(source: str, kernel: str) -> list[Slip]:
+def slips(source: str, kernel: str) -> list[Finding]:
     """The slips in a kernel and in the functions that it calls, in source order."""
     file = read(source)
-    found = [slip for function in reached(file, kernel) for detect in DETECTORS for slip in detect(function)]
-    return sorted(dict.fromkeys(found), key=lambda slip: slip.line)
+    all_ = [slip for function in reached(file, kernel) for detect in DETECTORS for slip in detect(function)]
+    return sorted(distinct(all_), key=lambda slip: slip.lines[0])
 
 
 # -- conditions and bodies ---------------------------------------------------------------------------------
 
 
-def assigns_in_condition(function: Function) -> Iterator[Slip]:
+def assigns_in_condition(function: Function) -> Iterator[Finding]:
     """`if (i = n)`; a second pair of parentheses says that it is intended."""
     for statement in function.body.all("if_statement", "while_statement", "for_statement"):
         inside = statement.part("condition")
@@ -39,14 +38,10 @@ def assigns_in_condition(function: Function) -> Iterator[Slip]:
         if inside and inside.kind == "assignment_expression" and inside.part("operator").code == "=":
             left, right = inside.part("left"), inside.part("right")
             if left.kind == "identifier":
-                yield Slip(
-                    inside.line,
-                    f"Line {inside.line} sets {left.code} to {shown(right)} with a single =; a comparison is "
-                    f"written {left.code} == {shown(right)}, or with <, <=, > or >=.",
-                )
+                yield Finding.of("assigns_in_condition", inside.line, left=left.code, right=shown(right))
 
 
-def ends_at_once(function: Function) -> Iterator[Slip]:
+def ends_at_once(function: Function) -> Iterator[Finding]:
     """`if (...);`, and `for (...);` before what was meant to be its body."""
     for statement in function.body.all("if_statement", "for_statement"):
         body = statement.part(BODIES[statement.kind])
@@ -58,35 +53,35 @@ def ends_at_once(function: Function) -> Iterator[Slip]:
         )
         if word == "for" and not (after.kind == "compound_statement" or after.column > statement.column):
             continue
-        yield Slip(
-            body.line,
-            f"Line {body.line} has a ; right after {word} (...): this ; is all that the {word} governs, and what "
-            f"follows is done {'in any case' if word == 'if' else 'once'}. Remove it.",
-        )
+        yield Finding.of("ends_at_once", body.line, word=word)
 
 
-def compares_twice(function: Function) -> Iterator[Slip]:
+def compares_twice(function: Function) -> Iterator[Finding]:
     """`0 <= p < n`, which compares the result of a comparison."""
     for e in function.body.all("binary_expression"):
         left = e.part("left")
         if sign_of(e) in ("<", ">", "<=", ">=") and sign_of(left) in ("<", ">", "<=", ">="):
             middle = shown(left.part("right"))
-            yield Slip(
+            yield Finding.of(
+                "compares_twice",
                 e.line,
-                f"Line {e.line}: {shown(e)} compares the result of {shown(left)}, 0 or 1, with {shown(e.part('right'))}; "
-                f"write {shown(left)} && {middle} {sign_of(e)} {shown(e.part('right'))}.",
+                code=shown(e),
+                left=shown(left),
+                middle=middle,
+                sign=sign_of(e),
+                right=shown(e.part("right")),
             )
 
 
-def compares_with_itself(function: Function) -> Iterator[Slip]:
+def compares_with_itself(function: Function) -> Iterator[Finding]:
     for e in function.body.all("binary_expression"):
         left, right = e.part("left"), e.part("right")
         if sign_of(e) in COMPARISONS and left.code.split() == right.code.split() and kind_of(left) == INTEGER:
             if left.kind in ("identifier", "field_expression", "subscript_expression"):
-                yield Slip(e.line, f"Line {e.line} compares {left.code} with itself: {shown(e)}.")
+                yield Finding.of("compares_with_itself", e.line, name=left.code, code=shown(e))
 
 
-def leaves_too_early(function: Function) -> Iterator[Slip]:
+def leaves_too_early(function: Function) -> Iterator[Finding]:
     """`if (i + 1 >= n) return;` before `c[i] = ...` and `c[i + 1] = ...`: the last of an odd number of
     elements is never stored."""
     stores = [e.part("left") for e in function.body.all("assignment_expression")]
@@ -100,17 +95,20 @@ def leaves_too_early(function: Function) -> Iterator[Slip]:
         own = [store for store, index in stores if index.code == name]
         both = own and shown(left) in [shown(index) for _, index in stores]
         if both and all(store.start > statement.end for store, _ in stores):
-            yield Slip(
+            yield Finding.of(
+                "leaves_too_early",
                 statement.line,
-                f"Line {statement.line} leaves where {shown(test)}, even if {name} is less than {bound}: then nobody stores "
-                f"{shown(own[0])}.",
+                test=shown(test),
+                name=name,
+                bound=bound,
+                element=shown(own[0]),
             )
 
 
 # -- variables ---------------------------------------------------------------------------------------------
 
 
-def hides_the_sum(function: Function) -> Iterator[Slip]:
+def hides_the_sum(function: Function) -> Iterator[Finding]:
     """A variable declared again in a loop or block, when the outer one of the same name is read
     afterwards."""
     local = [v for v in function.file.variables if function.body.holds(v) and not v.extents]
@@ -126,11 +124,7 @@ def hides_the_sum(function: Function) -> Iterator[Slip]:
         if any(
             p.code == inner.name and p.start > inner.scope.end_byte for p in function.body.all("identifier")
         ):
-            yield Slip(
-                inner.line,
-                f"Line {inner.line} declares a second {inner.name}, which ends with its block; that of line "
-                f"{outer.line} never changes. Leave out the type: {inner.name} = ...",
-            )
+            yield Finding.of("hides_the_sum", inner.line, outer.line, name=inner.name)
 
 
 def _set_later(v: Variable) -> bool:
@@ -145,7 +139,7 @@ def _set_later(v: Variable) -> bool:
     return False
 
 
-def keeps_only_the_last(function: Function) -> Iterator[Slip]:
+def keeps_only_the_last(function: Function) -> Iterator[Finding]:
     """`sum = a * b` in every iteration of a loop, where `sum` begins with 0 and is used after the loop."""
     for e in function.body.all("assignment_expression"):
         name, value, sign = e.part("left"), e.part("right"), e.part("operator").code
@@ -164,14 +158,10 @@ def keeps_only_the_last(function: Function) -> Iterator[Slip]:
         inside = [p for p in uses if outermost.holds(p) and p != name]
         multiplies = value.kind == "binary_expression" and sign_of(value) == "*"
         if not inside and multiplies and any(p.start > outermost.end for p in uses):
-            yield Slip(
-                e.line,
-                f"Line {e.line} sets {name.code} again in every iteration of the loop, so that only the last product is left; "
-                "add with +=.",
-            )
+            yield Finding.of("keeps_only_the_last", e.line, name=name.code)
 
 
-def stores_what_it_began_with(function: Function) -> Iterator[Slip]:
+def stores_what_it_began_with(function: Function) -> Iterator[Finding]:
     """`float sum = 0;` that is stored although nothing was added to it."""
     for e in function.body.all("assignment_expression"):
         value = e.part("right")
@@ -192,13 +182,10 @@ def stores_what_it_began_with(function: Function) -> Iterator[Slip]:
             and len(uses) == 1
             and e.part("operator").code == "="
         ):
-            yield Slip(
-                e.line,
-                f"Line {e.line} stores {value.code}, which nothing has changed since it began as {first.code}.",
-            )
+            yield Finding.of("stores_what_it_began_with", e.line, value=value.code, first=first.code)
 
 
-def tile_of_its_own(function: Function) -> Iterator[Slip]:
+def tile_of_its_own(function: Function) -> Iterator[Finding]:
     """An array without __shared__ that is indexed by threadIdx, in a kernel with barriers."""
     if not any(name == "__syncthreads" for name, _ in function.body.calls()):
         return
@@ -208,11 +195,7 @@ def tile_of_its_own(function: Function) -> Iterator[Slip]:
         for access in function.body.all("subscript_expression"):
             base = access.indexed
             if base.code == v.name and _is_set(access) and _by_thread(access, base):
-                yield Slip(
-                    v.line,
-                    f"Line {v.line} declares {v.name} without __shared__: every thread has one of its own, and sees "
-                    "nothing of what the others put into theirs.",
-                )
+                yield Finding.of("tile_of_its_own", v.line, name=v.name)
                 break
 
 
@@ -229,7 +212,7 @@ def _by_thread(access: Piece, base: Piece) -> bool:
     return "threadIdx" in names or any(value.code.startswith("threadIdx.") for value in values)
 
 
-def keeps_the_index(function: Function) -> Iterator[Slip]:
+def keeps_the_index(function: Function) -> Iterator[Finding]:
     """`if (x[k] > largest) largest = k;`."""
     for statement in function.body.all("if_statement"):
         inside = statement.part("condition")
@@ -243,14 +226,12 @@ def keeps_the_index(function: Function) -> Iterator[Slip]:
             if len(other) != 1 or e.part("operator").code != "=" or value.kind != "identifier":
                 continue
             if [kind_of(p) for p in (name, other[0], value)] == [FLOAT, FLOAT, INTEGER]:
-                yield Slip(
-                    e.line,
-                    f"Line {e.line} compares {shown(other[0])} with {name.code}, and then keeps {value.code} in it, not "
-                    f"{shown(other[0])}.",
+                yield Finding.of(
+                    "keeps_the_index", e.line, other=shown(other[0]), name=name.code, value=value.code
                 )
 
 
-def keeps_another_place(function: Function) -> Iterator[Slip]:
+def keeps_another_place(function: Function) -> Iterator[Finding]:
     """`int best = y * W + x; ... v = img[at]; if (v > most) { most = v; best = j; }`: best starts as a place
     in the array and is then set to something else."""
     for e in function.body.all("assignment_expression"):
@@ -286,17 +267,21 @@ def keeps_another_place(function: Function) -> Iterator[Slip]:
             and not others & {value.code, name.code}
             and e.part("operator").code == "="
         ):
-            yield Slip(
+            yield Finding.of(
+                "keeps_another_place",
                 e.line,
-                f"Line {e.line} sets {name.code} to {value.code}, but line {read[0].line} reads {read[0].indexed.code} at "
-                f"{others.pop()}: {name.code} begins as such a place.",
+                read[0].line,
+                name=name.code,
+                value=value.code,
+                array=read[0].indexed.code,
+                index=others.pop(),
             )
 
 
 # -- integers where fractions are meant -----------------------------------------------------------------------
 
 
-def drops_the_fraction(function: Function) -> Iterator[Slip]:
+def drops_the_fraction(function: Function) -> Iterator[Finding]:
     """`1 / n` and `1 / 2` in a calculation with floats."""
     for e in function.body.all("binary_expression"):
         left, right = e.part("left"), e.part("right")
@@ -307,12 +292,15 @@ def drops_the_fraction(function: Function) -> Iterator[Slip]:
         whole = right.kind == "number_literal"
         if whole and int(left.code.rstrip("uUlL"), 0) % (int(right.code.rstrip("uUlL"), 0) or 1) == 0:
             continue
-        text, value = shown(e), f"{left.code}.0f / {' '.join(right.code.split())}"
-        yield Slip(
+        divisor = " ".join(right.code.split())
+        yield Finding.of(
+            "drops_the_fraction",
             e.line,
-            f"Line {e.line}: {text} divides two integers, which drops the fraction"
-            + ("" if whole else f": it is 0 wherever {shown(right)} is greater than {left.code}")
-            + f". Write {value}.",
+            code=shown(e),
+            number=left.code,
+            divisor=shown(right),
+            written=divisor,
+            whole=whole,
         )
 
 
@@ -333,7 +321,7 @@ def _among_floats(e: Piece) -> bool:
     return False
 
 
-def counts_in_integers(function: Function) -> Iterator[Slip]:
+def counts_in_integers(function: Function) -> Iterator[Finding]:
     """`int sum` to which floats are added."""
     told = set()
     for e in function.body.all("assignment_expression"):
@@ -345,14 +333,10 @@ def counts_in_integers(function: Function) -> Iterator[Slip]:
             known = function.file.named(left.code, left.start)
             if known and known[0].start not in told:
                 told.add(known[0].start)
-                yield Slip(
-                    known[0].line,
-                    f"Line {known[0].line} declares {left.code} as {known[0].type}: every fraction that is added to "
-                    "it is dropped. Declare it as float.",
-                )
+                yield Finding.of("counts_in_integers", known[0].line, name=left.code, type=known[0].type)
 
 
-def keeps_as_an_integer(function: Function) -> Iterator[Slip]:
+def keeps_as_an_integer(function: Function) -> Iterator[Finding]:
     """`int x = a[i]`, of an array of floats; `int x = 0.5f * a[i]` before `a[i] = x`."""
     for e in function.body.all("init_declarator"):
         value, name = e.part("value"), e.part("declarator").code
@@ -360,11 +344,15 @@ def keeps_as_an_integer(function: Function) -> Iterator[Slip]:
         integer = known and of_type(known.type) == INTEGER and not known.pointer
         fraction = integer and value and value.kind != "number_literal" and kind_of(value) == FLOAT
         if fraction and (value.kind == "subscript_expression" or any(map(is_taken_for_a_float, uses(known)))):
-            yield Slip(
-                e.line,
-                f"Line {e.line} keeps {shown(value)} in {name}, which is declared as {known.type}: the fraction is dropped."
-                " Declare it as float.",
-            )
+            yield Finding.of("keeps_as_an_integer", e.line, value=shown(value), name=name, type=known.type)
+
+
+def uses(v: Variable) -> list[Piece]:
+    """The uses of a variable after its declaration."""
+    names = v.file.piece(v.scope).all("identifier")
+    return [
+        p for p in names if p.code == v.name and p.start > v.end and v in v.file.named(v.name, p.start)[-1:]
+    ]
 
 
 def is_taken_for_a_float(use: Piece) -> bool:
@@ -376,7 +364,6 @@ def is_taken_for_a_float(use: Piece) -> bool:
 
 
 DETECTORS = (
-    *TURN_DETECTORS,
     keeps_another_place,
     assigns_in_condition,
     ends_at_once,

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...course.declare import Kernel
 from ..compare import outputs_of, reference_arrays
+from ..findings import Finding
 
 if TYPE_CHECKING:
     from .naming import Observation
@@ -21,14 +22,14 @@ def reference(
         return outputs_of(kernel, kernel.reference(dict(arrays), dict(dims)), dims)
 
 
-def times(kernel: Kernel, failed: Sequence[Observation]) -> str:
+def times(kernel: Kernel, failed: Sequence[Observation]) -> Finding | None:
     """An array that is added several times, such as a bias that every lane adds: `expected + (n - 1) *
     bias`."""
     name = kernel.outputs[0].name
     for a in kernel.arrays:
         if a.role not in ("in", "constant") or not a.dtype.startswith("float"):
             continue
-        found = set()
+        counts = set()
         for o in failed:
             arrays = reference_arrays(o.arrays)
             without = reference(kernel, {**arrays, a.name: np.zeros_like(arrays[a.name])}, o.dims)[name]
@@ -38,20 +39,16 @@ def times(kernel: Kernel, failed: Sequence[Observation]) -> str:
                 count = float((share * more).sum()) / size if size else np.nan
             room = (1 + abs(count)) * 4 * np.maximum(o.targets[0].tolerance, 1e-5 * o.targets[0].magnitude)
             fits = np.isfinite(count) and without.any() and bool((np.abs(more - count * share) <= room).all())
-            found.add(round(count) if fits and abs(count - round(count)) < 1e-3 else None)
-        if None not in found and all(n > 1 for n in found):
-            often = f"{min(found)} times" if len(found) == 1 else "several times"
-            where = ": in every iteration of a loop, or by everybody who has a part of the sum" * (
-                max(found) > 3
-            )
-            return f"{a.name} is added {often} instead of once{where}."
-    return ""
+            counts.add(round(count) if fits and abs(count - round(count)) < 1e-3 else None)
+        if None not in counts and all(n > 1 for n in counts):
+            return Finding.of("added_again", array=a.name, counts=sorted(counts))
+    return None
 
 
 JOINED = {"the larger": np.maximum, "the smaller": np.minimum, "the product": np.multiply}
 
 
-def otherwise_joined(kernel: Kernel, failed: Sequence[Observation]) -> str:
+def otherwise_joined(kernel: Kernel, failed: Sequence[Observation]) -> Finding | None:
     """A summand, such as a bias, that is not added to the rest: `fmaxf(sum, bias[k])`."""
     name = kernel.outputs[0].name
     inputs = [a for a in kernel.arrays if a.role in ("in", "constant") and a.dtype.startswith("float")]
@@ -63,9 +60,9 @@ def otherwise_joined(kernel: Kernel, failed: Sequence[Observation]) -> str:
             share, got = o.targets[0].values - without, o.results[name].astype(np.float64)
             room = 4 * np.maximum(o.targets[0].tolerance, 1e-5 * o.targets[0].magnitude)
             if not without.any() or not share.any():
-                return ""
+                return None
             with np.errstate(all="ignore"):
                 left = {k: f for k, f in left.items() if (np.abs(f(share, without) - got) <= room).all()}
         if len(left) == 1:
-            return f"Every element of {name} is {next(iter(left))} of two numbers: what {a.name} adds to it, and the rest. It should be their sum."
-    return ""
+            return Finding.of("otherwise_joined", out=name, how=next(iter(left)), array=a.name)
+    return None

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from ...course.declare import Kernel, Puzzle
 from ...cuda.text import read
+from ..findings import Finding, distinct, without_consequences
+from ..repair.from_solution import is_of_ones_own
 from .misuses import misuses
 from .only_change import only_change
 from .slips import slips
@@ -20,15 +22,14 @@ def causes(
     failed: Sequence[Mapping[str, int]] = (),
     explained: bool = False,
     named: bool = False,
-) -> list[str]:
-    """Sentences: slips first, then misuses. failed: see misuses; explained: whether what it computes already
-    shows the cause; named: whether that is the whole explanation. No question is asked about a line that a
-    fact is stated about."""
-    found = [*slips(source, kernel.name), *misuses(puzzle, kernel, source, failed)]
-    if not found and not named and puzzle.has_solution and not puzzle.repair:
+) -> list[Finding]:
+    """Slips first, then misuses. failed: see misuses; explained: whether what it computes already shows the cause; named:
+    whether that is the whole explanation. No question is asked about a line that a fact is stated about."""
+    known = [*slips(source, kernel.name), *misuses(puzzle, kernel, source, failed)]
+    if not known and not named and puzzle.has_solution and not puzzle.repair:
         solution = puzzle.solution_path.read_text(encoding="utf-8")
-        found = list(only_change(read(source), read(solution), kernel.name))
-    found = [slip for slip in found if not (explained and slip.guess)]
-    told = {slip.line for slip in found if not slip.asks}
-    found = [slip for slip in found if not (slip.asks and slip.line in told)]
-    return list(dict.fromkeys(slip.says for slip in found))[:MOST]
+        if not is_of_ones_own(source, solution, kernel.name):
+            known = list(only_change(read(source), read(solution), kernel.name))
+    known = without_consequences(f for f in known if f.row.sure or not explained)
+    stated = {line for f in known if not f.asks for line in f.lines[:1]}
+    return distinct(f for f in known if not (f.asks and stated.issuperset(f.lines[:1])))[:MOST]

@@ -12,16 +12,15 @@ from collections.abc import Iterator
 from ...cuda.follow import value_of
 from ...cuda.parts import all_indices, counter, index_of, shown, start_of
 from ...cuda.pieces import Function, Piece
+from ..findings import Finding
 from .block_slips import expanded, shared_accesses
-from .findings import Slip
 
-TURNED = "change places between the two"
 SIDES = ("row", "column")
 THREADS = ("threadIdx.x", "threadIdx.y")
 WAYS = [{(THREADS[0], i), (THREADS[1], 1 - i)} for i in (0, 1)]  # of a thread's numbers into rows and columns
 
 
-def turned_tiles(function: Function, solution: Function | None = None) -> Iterator[Slip]:
+def turned_tiles(function: Function, solution: Function | None = None) -> Iterator[Finding]:
     """`a[x][y] = A[row * K + k0 + x]` with `a[y][k]` in the loop over k."""
     if solution and turns(solution):
         return
@@ -44,10 +43,12 @@ def turned_tiles(function: Function, solution: Function | None = None) -> Iterat
             (put, at, (loop, thread)), (taken, other) = puts[0], read[name][0]
             if not all(any(around.holds(r) for _, _, (around, _) in puts) for r, _ in read[name]):
                 continue  # a loop that comes later takes the elements somewhere else
-            yield Slip(
+            yield Finding.of(
+                "turned_tiles",
                 put.line,
-                f"In line {put.line}, the {SIDES[at]} of {shown(put)} is the place along {counter(loop)} ({thread} is added to it), and in "
-                f"line {taken.line}, the {SIDES[other]} of {shown(taken)} is: rows and columns of {name} {TURNED}.",
+                taken.line,
+                text=f"In line {put.line}, the {SIDES[at]} of {shown(put)} is the place along {counter(loop)} ({thread} is added to it), and in "
+                f"line {taken.line}, the {SIDES[other]} of {shown(taken)} is: rows and columns of {name} change places between the two.",
             )
 
 

@@ -15,50 +15,41 @@ from ...cuda.accesses import access_at
 from ...cuda.text import read
 from ...cuda.tree import LOOPS
 from ...devices.launching import triple
+from ...devices.virtual.explain.wording import threads_of
 from ...errors import KernelFault
 from ..compare import untouched
+from ..findings import Finding
 from ..sentences import nth_line
 
 if TYPE_CHECKING:
     from .naming import Observation
 
 
-def read_unset(found: KernelFault, kernel: Kernel, source: str) -> list[str]:
+def read_unset(fault: KernelFault, kernel: Kernel, source: str) -> list[Finding]:
     """An output that is read or added to before anything is stored in it."""
-    if found.kind != "uninitialised-read" or not found.array:
+    if fault.kind != "uninitialised-read" or not fault.array:
         return []
-    file = read(source)
-    if any(p.name == found.array and p.role == "out" for p in kernel.arrays):
-        access = access_at(file, found.line, name_in_file(found.array, kernel, source))
-        if access and access.is_updated:
-            return [
-                f"{found.array} comes without values: store the result with =, or add up in a variable that begins at 0."
-            ]
-        if re.search(r"\batomic\w+\s*\(", nth_line(source, found.line)):
-            return [
-                f"{found.array} comes without values, and an atomic changes what is there: let one thread store the result with =."
-            ]
-        return [
-            f"{found.array} comes without values: a kernel can read only what it has stored there before."
-        ]
-    return []
+    if not any(p.name == fault.array and p.role == "out" for p in kernel.arrays):
+        return []
+    access = access_at(read(source), fault.line, name_in_file(fault.array, kernel, source))
+    if access and access.is_updated:
+        return [Finding.of("output_updated", array=fault.array)]
+    atomic = re.search(r"\batomic\w+\s*\(", nth_line(source, fault.line))
+    return [Finding.of("output_in_an_atomic" if atomic else "output_read", array=fault.array)]
 
 
-def too_few_threads(seen: Observation, launch: Launch) -> list[str]:
+def too_few_threads(seen: Observation, launch: Launch) -> list[Finding]:
     """Only the first elements have a value, as many as there are threads."""
     threads = prod(triple(launch.block, "block")) * prod(triple(launch.grid, "grid"))
     for target in seen.targets:
         name = target.array.name
         left = untouched(target, seen.results[name], seen.before[name], seen.written.get(name)).ravel()
         if left[threads:].any() and left[threads:].all() and not left[:threads].any():
-            return [
-                f"The launch has {threads} threads, and {name} has {left.size} elements: one each is too few. A thread "
-                "stores several."
-            ]
+            return [Finding.of("one_each", threads=threads, array=name, elements=left.size)]
     return []
 
 
-def left_in_a_loop(kernel: Kernel, source: str) -> list[str]:
+def left_in_a_loop(kernel: Kernel, source: str) -> list[Finding]:
     """A `return` inside a loop, which leaves the kernel before its store."""
     file = read(source)
     own, outputs = file.function(kernel.name), {name_in_file(p.name, kernel, source) for p in kernel.outputs}
@@ -69,14 +60,11 @@ def left_in_a_loop(kernel: Kernel, source: str) -> list[str]:
         loops = [loop for loop in file.around(leave.start, *LOOPS) if loop.start > own.start]
         after = [store for store in stores if loops and store.start > loops[-1].end]
         if after:
-            return [
-                f"The return in line {leave.line} leaves the kernel from inside a loop, before the store in line "
-                f"{after[0].line}; to skip one iteration of the loop, write continue."
-            ]
+            return [Finding.of("left_in_a_loop", leave.line, after[0].line)]
     return []
 
 
-def zeros_left_out(seen: Sequence[Observation]) -> list[str]:
+def zeros_left_out(seen: Sequence[Observation]) -> list[Finding]:
     """Whether all elements that were never written should be 0 and most others should not."""
     name, nan = "", False
     for o, target in ((o, t) for o in seen for t in o.targets):
@@ -87,12 +75,10 @@ def zeros_left_out(seen: Sequence[Observation]) -> list[str]:
         if left.any() and 2 * np.count_nonzero(target.values[~left]) > np.count_nonzero(~left):
             name = target.array.name
         nan |= bool(np.isnan(target.values[left]).any())
-    says = f"Every element of {name} that was never written should be 0{' or nan' * nan}: that has to be stored, too."
-    return [says] * bool(name)
+    return [Finding.of("zeros_left_out", array=name, nan=nan)] if name else []
 
 
-def written_twice(found: KernelFault) -> str:
+def written_twice(fault: KernelFault) -> Finding:
     """While other elements are never written, two threads write the same one."""
-    who, _, rest = found.explanation.partition(" both write ")
-    element = re.split("; |, the same value", rest)[0]
-    return f"{who} both write {element} (line {found.line}): do they compute their places as they should?"
+    both = threads_of(fault.other, fault)
+    return Finding.of("written_twice", fault.line, who=both, element=fault.element or "the same address")

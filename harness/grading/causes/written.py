@@ -15,6 +15,7 @@ from ...devices.virtual.run.trace import Steps
 from ...devices.virtual.runtime.abi import INFO_SHARED, INFO_WRITE
 from ...errors import KernelFault
 from ..compare import either
+from ..findings import Finding
 from ..race_timeline import linear, recorded
 from ..runs import Outcome, Setup
 from .only_store import only_store
@@ -22,35 +23,34 @@ from .summed import MOST_STEPS
 
 ORDINALS = "first", "second", "third", "fourth"
 MOST_RUNS = 3  # ranges of elements that are listed
-NOTHING = "nothing"
 GUARD = 128  # bytes: arrays in shared memory begin at a multiple
 SIZE = 255  # of an access, in the lowest bits of what is recorded about it
 
 
-def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[str]:
+def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[Finding]:
     """What to say about the fault in an outcome, which is reproduced with all accesses recorded."""
     fault = failed.error
-    if fault.kind != "uninitialised-read" or "__shared__" not in fault.headline or failed.case.stress:
+    if fault.kind != "uninitialised-read" or fault.space != "shared" or failed.case.stress:
         return []
     _, shape, steps = recorded(puzzle, source, failed, setup, seed, MOST_STEPS)
     if not steps or len(steps.rows) >= MOST_STEPS or is_divided(fault.array, source) or "async" in source:
         return []  # a copy in flight writes later
     launch = failed.kernel.launch(dict(puzzle.full_dims(failed.case)), tunables(source))
-    found = told(fault, steps, *shape, launch.shared_mem)
-    return found + (only_store(fault.array, failed.kernel, source) if NOTHING in str(found) else [])
+    before = written_before(fault, steps, *shape, launch.shared_mem)
+    nothing = any(f.kind == "nothing_written" for f in before)
+    return before + (only_store(fault.array, failed.kernel, source) if nothing else [])
 
 
-def told(
+def written_before(
     fault: KernelFault, steps: Steps, grid: Sequence[int], block: Sequence[int], dynamic: int = 0
-) -> list[str]:
+) -> list[Finding]:
     """`By then, line 30 has written only elements from tile[0] to tile[271].` dynamic: the bytes of dynamic shared
     memory."""
     at = [int(n) for n in re.findall(r"\d+", fault.index)]
     shape = [int(n) for n in re.findall(r"\d+", fault.shape)] or [0]
-    size = re.search(r"of size (\d+) bytes", fault.headline)
-    if not size or len(shape) != len(at) or len(at) > len(ORDINALS):
+    if not fault.size or len(shape) != len(at) or len(at) > len(ORDINALS):
         return []
-    bytes_, flat = int(size[1]), sum(n * prod(shape[i + 1 :]) for i, n in enumerate(at))
+    bytes_, flat = fault.size, sum(n * prod(shape[i + 1 :]) for i, n in enumerate(at))
     of_block = steps.accesses(linear(fault.block, grid))
     rows = of_block[of_block["info"] & INFO_SHARED != 0]
     lines, writes = steps.lines[rows["site"]], rows["info"] & INFO_WRITE != 0
@@ -82,24 +82,24 @@ def words(rows: np.ndarray, size: int) -> np.ndarray:
 
 def described(
     array: str, at: Sequence[int], places: Sequence[int], shape: Sequence[int], lines: Sequence[int]
-) -> list[str]:
+) -> list[Finding]:
     """at: the element read; places: those written. shape: [0] for one axis of any length."""
     if not places:
-        return [f"By then, {NOTHING} of {array} has been written."]
+        return [Finding.of("nothing_written", array=array)]
     if 0 in lines:
         return []
-    who = f"line{'s' * (len(lines) > 1)} {either([*map(str, lines)], 'and')} {'have' if lines[1:] else 'has'}"
     axes = np.unravel_index(places, shape) if shape != [0] else [np.array(places)]
     ends = [(int(x.min()), int(x.max())) for x in axes]
     outside = [i for i, (first, last) in enumerate(ends) if not first <= at[i] <= last]
     if len(at) == 1:
-        return [f"By then, {who} written only {text}."] if (text := elements(array, at[0], axes[0])) else []
+        text = elements(array, at[0], axes[0])
+        return [Finding.of("written_only", *lines, elements=text)] if text else []
     if not outside:
         return []
     some = [
         f"{ORDINALS[i]} index {ends[i][0]}" + f" to {ends[i][1]}" * (ends[i][1] > ends[i][0]) for i in outside
     ]
-    return [f"By then, {who} written only elements of {array} with {' and '.join(some)}."]
+    return [Finding.of("written_only", *lines, elements=f"elements of {array} with {' and '.join(some)}")]
 
 
 def elements(array: str, at: int, places: np.ndarray) -> str:

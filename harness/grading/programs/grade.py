@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from ...course.declare import Puzzle
 from ...devices import open_device
 from ...errors import DeviceError, NoSolution
-from ..verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Finding, Verdict
+from ..verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Failure, Verdict
 from .program import Program, ProgramError
 
 
@@ -53,7 +53,7 @@ def judged(puzzle: Puzzle, program: Program, source: str, name: str, device, see
         try:
             finding = declared.check(functions, case, device, seed)
         except ProgramError as e:
-            finding = Finding(e.kind, e.lines)
+            finding = Failure(e.kind, e.lines)
         status = FAILED if finding else PASSED
         verdict.cases.append(CaseResult(case.name, case.dims, "", status, finding.kind if finding else ""))
         if finding:
@@ -62,7 +62,7 @@ def judged(puzzle: Puzzle, program: Program, source: str, name: str, device, see
     return replace(verdict, status=PASSED, kind="", next="")
 
 
-def explained(puzzle: Puzzle, index: int, finding: Finding, verdict: Verdict) -> Verdict:
+def explained(puzzle: Puzzle, index: int, finding: Failure, verdict: Verdict) -> Verdict:
     """The verdict on the case that failed."""
     case = puzzle.cases[index]
     if finding.hint > 1:

@@ -10,7 +10,6 @@ from ...cuda.pieces import Piece
 from ...cuda.text import read
 from ..verdict import Verdict
 from .neighbours import fillers, setters, users
-from .telling import lines_named
 from .terms import are_counterparts
 from .texts import OUTSIDE
 
@@ -23,19 +22,27 @@ FEW, SHARE = 70, 0.6  # names in the lines that are tried alone, and their share
 def suspected(source: str, kernel: str, verdict: Verdict) -> dict[int, float]:
     """How much likelier edits of a line are: the verdict names the line, or names no line but its variables
     as a cause; or the line sets what is used there, or uses what is set there."""
-    found = dict.fromkeys(sorted(lines_named(" ".join(verdict.lines))), NAMED)
+    found = dict.fromkeys(sorted(named_lines(verdict)), NAMED)
     if fault := verdict.fault:
         found |= setters(source, fault["line"], NAMED)
         if fault["kind"] == "uninitialised-read" and fault.get("array"):
             found = {fault["line"]: NAMED} | fillers(source, fault["array"], NAMED)
         if fault["kind"] in OUTSIDE:
             found = deciding(source, fault["line"], NAMED) | found
-    found = found or spoken_of(source, kernel, verdict.causes)
+    found = found or spoken_of(source, kernel, [f.code for f in verdict.findings if f.row.explains])
     for near in (setters, users):
         for line, more in list(found.items()):
             for other, less in near(source, line, more / 2).items():
                 found[other] = max(found.get(other, 0.0), less)
     return found
+
+
+def named_lines(verdict: Verdict) -> set[int]:
+    """The lines that a verdict is about: those of its findings, and of what else went wrong in a launch with a fault."""
+    fault = verdict.fault or {}
+    others = [fault.get("other") or {}, *fault.get("more", ())]
+    lines = {other["line"] for other in others if other and other["line"] != fault["line"]}
+    return lines.union(*(f.all_lines for f in verdict.findings))
 
 
 def deciding(source: str, line: int, most: float) -> dict[int, float]:
@@ -102,14 +109,14 @@ def _families(source: str, names: Collection[int]) -> dict[int, list[int]]:
     return found
 
 
-def spoken_of(source: str, kernel: str, sentences: Sequence[str]) -> dict[int, float]:
-    """The lines that share names with some sentences; rare names count more."""
+def spoken_of(source: str, kernel: str, facts: Sequence[str]) -> dict[int, float]:
+    """The lines that share names with some facts; rare names count more."""
     function = read(source).function(kernel)
     if function is None:
         return {}
     names = _names_by_line(function.body)
     common = Counter(name for own in names.values() for name in set(own))
-    said = set(re.findall(r"[A-Za-z_]\w*", " ".join(sentences)))
+    said = set(re.findall(r"[A-Za-z_]\w*", " ".join(facts)))
     if said & {"tile", "tiles"}:
         said |= {v.name for v in read(source).variables if "__shared__" in v.words}
     shares = {line: sum(1 / common[name] for name in said.intersection(own)) for line, own in names.items()}

@@ -11,6 +11,7 @@ from ...course.declare import Puzzle
 from ...course.progress import Progress
 from ...errors import CourseError
 from ..compare import either
+from ..findings import Finding
 from ..sentences import nth_line, source_line
 from ..verdict import Verdict
 
@@ -86,27 +87,19 @@ def in_order(repairs: Sequence[Mapping]) -> list[Mapping]:
     return sorted(repairs, key=lambda r: (len(changed := changed_lines(r)) > MOST_CODE, changed))
 
 
-def elsewhere(verdict: Verdict) -> list[str]:
+def elsewhere(verdict: Verdict) -> list[Finding]:
     """The suspicions about lines that need no change."""
-    numbers = _changed(verdict.repair)
-    named = {text: lines_named(text) for text in verdict.suspicions}
-    return [text for text, lines in named.items() if numbers and lines and not lines & numbers]
+    changed = _changed(verdict.repair)
+    suspected = [f for f in verdict.findings if f.is_suspicion]
+    return [f for f in suspected if changed and f.all_lines and not f.all_lines & changed]
 
 
-def cause_removed(causes: Sequence[str], repairs: Sequence[Mapping]) -> str:
-    """The cause that repairs remove: one about a line that they change, or else one that names no line, since
-    the result is right after the repair; "" if all are about other lines."""
-    here = [c for c in causes if lines_named(c) & _changed(repairs)]
-    return next(iter(here + [c for c in causes if not lines_named(c)]), "")
-
-
-def lines_named(sentence: str) -> set[int]:
-    """The lines of the file that a sentence names: `Lines 24 and 25`, `lines 3 to 5`."""
-    found: set[int] = set()
-    for numbers in re.findall(r"\b[Ll]ines? (\d+(?:(?:, | and | or | to )\d+)*)", sentence):
-        for first, last in re.findall(r"(\d+)(?: to (\d+))?", numbers):
-            found |= set(range(int(first), int(last or first) + 1))
-    return found
+def cause_removed(findings: Sequence[Finding], repairs: Sequence[Mapping]) -> Finding | None:
+    """The cause that repairs remove: one about a line that they change, or else one about no line, since the result is right
+    after the repair; None if all are about other lines."""
+    causes = [f for f in findings if f.row.explains]
+    here = [f for f in causes if f.all_lines & _changed(repairs)]
+    return next(iter(here + [f for f in causes if not f.all_lines]), None)
 
 
 def _phrase(repair: Mapping) -> str:

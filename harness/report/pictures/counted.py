@@ -14,8 +14,9 @@ from harness.cuda.values import tunables
 from harness.devices import confined_device
 from harness.devices.virtual.explain.metrics import Request
 from harness.errors import CourseError, KernelFault
+from harness.grading.kinds import ENDS
 from harness.grading.runs import scalar
-from harness.grading.sentences import ENDS, WORDS
+from harness.grading.sentences import WORDS
 
 MOST_REQUESTS = 100_000
 

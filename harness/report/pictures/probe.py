@@ -19,7 +19,7 @@ from harness.cuda.text import read
 from harness.cuda.values import tunables
 from harness.errors import CourseError, KernelFault
 from harness.grading.compare import same_bits
-from harness.grading.sentences import ENDS
+from harness.grading.kinds import ENDS
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def test_repaired_in_order_the_next_kernel_is_explained(count):
 @pytest.mark.parametrize("name", sampled(FINDINGS, ("average_pool2d", "running_sum"), every=0))
 def test_each_mistake_alone_has_its_finding(name):
     text = repaired(*(set(FINDINGS) - {name}))
-    verdict = graded(PUZZLE, text, Options("cpu", again=False, told=False))
+    verdict = graded(PUZZLE, text, Options("cpu", again=False, unnamed=False))
     assert (verdict.kernel, verdict.diagnosis) == (name, FINDINGS[name])
 
 

@@ -85,7 +85,7 @@ def test_differently_written_kernels(path, tmp_path):
     number, sort, _ = path.stem.split("_", 2)
     (tmp_path / "kernel.cu").write_text(source, encoding="utf-8")
     verdict = grade_file(
-        COURSE.load(number), tmp_path / "kernel.cu", Options(device="cpu", again=False, told=False)
+        COURSE.load(number), tmp_path / "kernel.cu", Options(device="cpu", again=False, unnamed=False)
     )
     if sort == "right":
         assert verdict.passed, verdict.lines

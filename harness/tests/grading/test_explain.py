@@ -6,16 +6,15 @@ import re
 
 import pytest
 
-from harness.course.checkout import Course
 from harness.errors import KernelFault
 from harness.grading.causes import budget
-from harness.grading.explain import decisive, explain, without_consequences
+from harness.grading.explain import Asked, explain
+from harness.grading.findings import Finding, in_order, without_consequences
 from harness.grading.grade import Options, grade_file
 from harness.grading.runs import Outcome
 from harness.grading.verdict import Verdict
 from harness.maintain import check_mistakes
 from harness.tests.grading.first_cases import small
-from harness.tests.lenet.small import ROOT
 
 from .test_grade_puzzles import PUZZLES
 
@@ -117,19 +116,31 @@ def test_threads_that_do_the_same_work_are_not_suspected_of_short_integers(tmp_p
     )
 
 
-def test_what_everything_follows_from_is_decisive():
-    """A parameter that is never used explains numbers, but no race; threads that are lacking stray nowhere."""
-    unused, alike, lacks = (
-        "f never uses x, which the result depends on.",
-        "f never uses threadIdx: all threads of a block do the same.",
-        "Line 3 ..., so no thread does i = 8 or more.",
+def test_what_everything_follows_from_comes_first():
+    """A parameter that is never used explains numbers, but no race; threads that do the same stray nowhere."""
+    used = dict(kernel="f", names=["x"], given=False)
+    rest = Finding.of("nothing_gets", array="x", out="y")
+    unused, alike = (
+        Finding.of("input_never_used", alike="", **used),
+        Finding.of("all_the_same", alike="all", **used),
     )
-    says = ["In y, x is lost.", unused, alike, lacks]
-    assert decisive(says, "wrong") == [unused, alike, lacks]
-    assert decisive(says, "race") == [alike, lacks]
-    assert decisive(says, "out-of-bounds") == []
-    step = "Line 3 takes W elements for the step along k in y, which is [A, W]: there the step along k is 1."
-    assert [decisive([step], "race", array) for array in ("y", "x", "")] == [[step], [], []]
+    findings = [rest, unused, alike]
+
+    def leading(findings, *how):
+        return [f.kind for f in in_order(findings, *how) if f.leads]
+
+    assert leading(findings, "wrong") == [unused.kind, alike.kind]
+    assert leading(findings, "race") == [alike.kind]
+    assert leading(findings, "out-of-bounds") == []
+    step = Finding.of("other_step", 3, array="y", text="")
+    assert [leading([step], "race", array) for array in ("y", "x", "")] == [[step.kind], [], []]
+
+
+def test_what_follows_from_another_finding_is_left_out():
+    idle = Finding.of("idle_axes", 3, names=["threadIdx.y"], used=["x"])
+    unused = Finding.of("never_used", kernel="f", names=["W"], given=False, alike="")
+    assert without_consequences([idle, unused]) == [idle]
+    assert without_consequences([unused]) == [unused]
 
 
 @pytest.mark.parametrize("kind", ["race", "out-of-bounds"])
@@ -143,33 +154,12 @@ def test_a_kernel_without_indices_is_told_so_before_its_race_without_advice(kind
     fault.more.append(KernelFault(kind, "", "", line=3))
     shown = Outcome(case, puzzle.kernels[0], "fault", fault)
     verdict = Verdict(puzzle.id, "kernel.cu")
-    lines = explain(puzzle, source, shown, [shown], verdict, lambda *_: None)
+    lines = explain(Asked(puzzle, source, shown, [shown], lambda *_: None), verdict)
     alike = "sgd_step never uses threadIdx or blockIdx: all its threads do the same."
     where = next(i for i, line in enumerate(lines) if line.startswith("A fault"))
     assert alike in verdict.causes and (lines[0] == alike) == (where == 1) == (kind == "race")
     assert (alike in verdict.suspicions) == (kind != "race")
     assert ("a barrier" in str(lines), "Also" in str(lines)) == (kind != "race",) * 2
-
-
-def test_lacking_threads_explain_sums_that_stop_early():
-    stops, lacks = (
-        "In case a, the sums of y stop early, in the order of b.",
-        "Line 3 ..., so no thread does i = 8 or more.",
-    )
-    assert without_consequences([stops, "Other."], [lacks]) == ["Other."]
-    assert without_consequences([stops], []) == [stops]
-
-
-def test_a_named_mistake_is_told_with_the_threads_that_are_lacking(tmp_path):
-    puzzle = Course(ROOT).load("05")
-    text = puzzle.solution_path.read_text(encoding="utf-8")
-    begin = text.index("{", text.index("void mean_loss(")) + 1
-    end = text.index("\n}", begin)
-    body = "\nint b = blockIdx.x * blockDim.x + threadIdx.x;\nif (b == 0) *mean = 0.0f;\nif (b < batch) atomicAdd(mean, losses[b] / batch);"
-    path = tmp_path / "a.cu"
-    path.write_text(text[:begin] + body + text[end:], encoding="utf-8")
-    lines = grade_file(small(puzzle), path, Options("cpu", 0)).lines
-    assert any("has only one thread, so no thread does b = 1 or more." in line for line in lines)
 
 
 def test_a_stored_comparison_is_not_called_a_dropped_fraction(tmp_path):

@@ -21,6 +21,7 @@ from harness.grading.sentences import (
 )
 from harness.report.ticker import Ticker
 from harness.tests.devices.virtual.launches import K, run, zeros
+from harness.tests.grading.said import said
 from harness.tests.lenet.small import ROOT
 
 
@@ -130,7 +131,7 @@ def test_a_thread_too_many_is_told_to_leave_where_threads_do_not_wait_for_one_an
     threads = kernel.launch(puzzle.full_dims(case), {}).block
     fault = KernelFault("out-of-bounds", "", "", thread=(12 % threads, 0, 0), block=(12 // threads, 0, 0))
     source = f"{K}{kernel.name}(float* c) {{\n{body}\n}}\n"
-    lines = surplus_thread(fault, kernel, case, puzzle, {}, source)
+    lines = said(surplus_thread(fault, kernel, case, puzzle, {}, source))
     assert [line.split(": ")[1] for line in lines] == says
     assert all(line.startswith("This is thread number 12 of the launch") for line in lines)
 
@@ -160,10 +161,10 @@ def test_no_thread_is_one_too_many_where_a_block_works_for_one_element():
 def test_threads_that_have_returned_fill_nothing(body, says):
     kernel = open_course(Path(__file__).resolve().parent).load("19").kernels[0]
     source = f"{K}{kernel.name}(float* c) {{\n{body}\n}}\n"
-    for space, expected in (("__shared__", says), ("__global__", [])):
-        fault = KernelFault("uninitialised-read", f"Uninitialized {space} memory read of size 4 bytes", "")
+    for space, expected in (("shared", says), ("global", [])):
+        fault = KernelFault("uninitialised-read", "", "", space=space)
         assert [
-            line[: len("Line 2 lets threads return")] for line in returned_early(fault, kernel, source)
+            line[: len("Line 2 lets threads return")] for line in said(returned_early(fault, kernel, source))
         ] == expected
 
 

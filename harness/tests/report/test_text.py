@@ -9,10 +9,12 @@ import pytest
 
 from harness.errors import CompileError, Diagnostic
 from harness.grading.compile_errors import compile_error
+from harness.grading.findings import Finding
 from harness.grading.sentences import source_line
 from harness.grading.verdict import ERROR, FAILED, PASSED, CaseResult, Verdict
 from harness.report.json import dumps
 from harness.report.text import MOST_LINES, show, show_verdict, show_verdict_around, verdict_lines
+from harness.tests.grading.said import cause, suspicion
 
 
 class Terminal(io.StringIO):
@@ -105,7 +107,8 @@ def test_a_report_that_is_too_long_keeps_the_element_and_the_facts_in_whole_sent
     asked = "The loop in line 4 steps by 8: is that right?"
     source, other = source_line(6, "c[0] = tile[3];"), source_line(9, "y[0] = c[0];")
     found = ["a fault at line 6", *source, f"{element} {goes}.", *other, "There i = 3.", asked, *facts]
-    lines = text(wrong(lines=found, causes=[asked, *facts], cases=[]))
+    values = Finding.of("values", values=["i = 3"])
+    lines = text(wrong(lines=found, findings=[values, suspicion(asked, 4), *map(cause, facts)], cases=[]))
     assert len(lines) == MOST_LINES and lines.count("  ...") == 1
     for sentence in (element, "Line 7 is a short fact.", "Line 8 is a fact."):
         assert any(sentence in line for line in lines)
@@ -113,19 +116,26 @@ def test_a_report_that_is_too_long_keeps_the_element_and_the_facts_in_whole_sent
 
 
 def test_what_names_the_cause_of_a_fault_is_kept_before_shorter_facts():
-    cause = "This is thread number 4 of the launch, " + "and it has no element, " * 5 + "so it must return."
-    facts = [cause, *(f"Line {n} is a short fact." for n in range(9))]
+    first = "This is thread number 4 of the launch, " + "and it has no element, " * 5 + "so it must return."
+    facts = [first, *(f"Line {n} is a short fact." for n in range(9))]
     lines = text(
-        wrong(lines=["a fault", *source_line(6, "c[0] = 1;"), "This reads c[0].", *facts], causes=facts)
+        wrong(
+            lines=["a fault", *source_line(6, "c[0] = 1;"), "This reads c[0].", *facts],
+            findings=[*map(cause, facts)],
+        )
     )
-    assert cause in " ".join(" ".join(lines).split()) and "  ..." in lines and len(lines) == MOST_LINES
+    assert first in " ".join(" ".join(lines).split()) and "  ..." in lines and len(lines) == MOST_LINES
 
 
 def test_below_what_is_decisive_the_place_is_kept():
     decisive, source = ["Line 8 is decisive.", "Line 9 as well."], source_line(6, "c[0] = tile[3];")
     facts = [f"Line {n} is a fact." for n in range(12)]
     lines = text(
-        wrong(lines=[*decisive, "a fault", *source, *facts], causes=[*decisive, *facts[:9]], cases=[])
+        wrong(
+            lines=[*decisive, "a fault", *source, *facts],
+            findings=[*map(cause, (*decisive, *facts[:9]))],
+            cases=[],
+        )
     )
     assert len(lines) == MOST_LINES and all(any(part in line for line in lines) for part in source)
 
@@ -196,7 +206,7 @@ def test_a_suspicion_that_the_repair_does_not_confirm_is_taken_back_and_a_questi
 ):
     """line: of the repair; 0: none is found."""
     asks, says = "Line 4 adds x: is that too much?", "Line 4 goes on to the end of the row."
-    found = wrong(suspicions=[asks, says], causes=[asks, says])
+    found = wrong(findings=[suspicion(asks, 4), suspicion(says, 4)])
     found.lines += [asks, says]
     out, during = kind(), []
     monkeypatch.setattr("sys.stdout", out)

@@ -11,8 +11,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -22,6 +21,7 @@ import click
 from harness.course.checkout import Course, open_course
 from harness.course.declare import Puzzle
 from harness.errors import CourseError
+from harness.grading.findings import Finding
 from harness.grading.grade import Options
 from harness.grading.repair.search import repairs
 from harness.grading.verdict import Verdict
@@ -29,7 +29,6 @@ from harness.maintain.check_mistakes import graded, solution_text
 from harness.tests.soak.mutate import one_change
 
 KERNELS = Path(__file__).parents[1] / "kernels"
-LINES = re.compile(r"\b[Ll]ines? (\d+)(?:(?:, \d+)* and (\d+))?")
 
 
 @dataclass(frozen=True)
@@ -71,17 +70,17 @@ def wrong(name: str, puzzle: Puzzle, right: str, text: str) -> Wrong:
 def record(w: Wrong, repaired: bool) -> dict:
     """The findings of a verdict: what it is, the lines that its causes state or ask about, and its repairs."""
     verdict = graded(w.puzzle, w.text, Options("cpu"))
-    asked = [says for says in verdict.causes if says.endswith("?")]
-    stated = [says for says in verdict.causes if says not in asked]
+    causes = [f for f in verdict.findings if f.row.explains]
     found = {
         "text": hashlib.sha256(w.text.encode()).hexdigest()[:12],
         "lines": w.lines,
         "status": verdict.status,
         "diagnosis": verdict.diagnosis,
         "fault": fault_of(verdict),
-        "causes": len(stated),
-        "stated": named(stated),
-        "asked": named(asked),
+        "causes": sum(not f.asks for f in causes),
+        "kinds": [f.kind for f in causes],
+        "stated": named(f for f in causes if not f.asks),
+        "asked": named(f for f in causes if f.asks),
     }
     if repaired and verdict.is_runnable:
         found["repairs"] = [r.line for r in repairs(w.puzzle, w.text, verdict)]
@@ -93,9 +92,9 @@ def fault_of(verdict: Verdict) -> list:
     return [fault[key] for key in ("kind", "line", "array")] if fault else []
 
 
-def named(says: list[str]) -> list[int]:
-    """The lines that sentences name."""
-    return sorted({int(n) for text in says for match in LINES.finditer(text) for n in match.groups() if n})
+def named(findings: Iterable[Finding]) -> list[int]:
+    """The lines that findings are about."""
+    return sorted(set().union(*(f.all_lines for f in findings)))
 
 
 def worth(found: dict) -> tuple[int, ...]:
@@ -123,15 +122,22 @@ def course_set(every: int, each: int, folder: Path | None) -> Iterator[Wrong]:
 @click.option("--every", type=int, default=7, help="Every so many declared mistakes.")
 @click.option("--each", type=int, default=20, help="So many mutants of each right kernel.")
 @click.option("--others", "folder", type=click.Path(path_type=Path), help="A folder of wrong kernels.")
+@click.option("--only", default="", help="Only these puzzles: 09,13.")
 @click.option("--repairs/--no-repairs", default=False)
 def main(
-    write: Path | None, against: Path | None, every: int, each: int, folder: Path | None, repairs: bool
+    write: Path | None,
+    against: Path | None,
+    every: int,
+    each: int,
+    folder: Path | None,
+    only: str,
+    repairs: bool,
 ) -> None:
     """Grade a set of wrong kernels; write or compare the findings."""
     before = json.loads(against.read_text()) if against else {}
     now, counts = {}, dict.fromkeys(("better", "equal", "worse", "other"), 0)
     for w in course_set(every, each, folder):
-        if before and w.name not in before:
+        if before and w.name not in before or only and w.puzzle.number not in only.split(","):
             continue
         try:
             found = now[w.name] = record(w, repairs)
@@ -143,7 +149,8 @@ def main(
         if not (old := before.get(w.name)) or old["text"] != found["text"]:
             continue
         was, is_ = worth(old), worth(found)
-        how = "better" if is_ > was else "worse" if is_ < was else "equal" if old == found else "other"
+        same = all(found.get(key) == old[key] for key in old)
+        how = "better" if is_ > was else "worse" if is_ < was else "equal" if same else "other"
         counts[how] += 1
         if how != "equal":
             click.echo(f"{how} {w.name}: {old} -> {found}")

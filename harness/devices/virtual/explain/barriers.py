@@ -73,6 +73,7 @@ def mask(d: Diagnosis, record) -> dict:
     fields = dict(
         headline="Barrier error detected. Divergent thread(s) in warp",
         explanation=f"The mask 0x{mask:08x} names {lanes_of(lanes)}, which {how}.",
+        absent=0 if others else lanes,
     )
     if record["other_site"]:
         other = d.place(record["other_site"], record["other_thread"], record["block"])

@@ -6,6 +6,7 @@ explanation: one plain sentence.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 from ....cuda.text import read
@@ -33,7 +34,7 @@ from . import barriers, heap, textures, unset
 from .causes import in_order
 from .owners import Owners, element
 from .races import Race, Told
-from .wording import coordinates, named, space_name, triple
+from .wording import coordinates, named, space_name, threads_of
 
 NOTES = {"exited-early", "same-write"}
 RACES = {"race", "warp-race", "same-value"}
@@ -148,19 +149,23 @@ class Diagnosis:
         size = info & 255
         verb, done = _VERBS[_access_name(info)]
         headline = f"Invalid {space_name(owner)} {verb} of size {size} bytes"
+        accessed = dict(access=verb, space=owner.space if owner else "global", size=size)
         if kind == "misaligned":
-            return self._misaligned(headline, owner, address, size, done)
+            return accessed | self._misaligned(headline, owner, address, size, done)
         if owner is None:
-            return dict(kind="invalid-address", headline=headline, explanation=_nowhere(done, address))
+            return accessed | dict(
+                kind="invalid-address", headline=headline, explanation=_nowhere(done, address)
+            )
         if owner.space == "heap":
-            return dict(headline=headline, explanation=heap.access(self, address, size, done))
+            return accessed | dict(headline=headline, explanation=heap.access(self, address, size, done))
         if not owner.nbytes and owner.space != "shared":
-            return dict(
+            return accessed | dict(
                 headline=headline,
                 array=owner.name if owner.name.isidentifier() else "",
                 explanation=f"This {done} outside {owner.name}.",
             )
         fields = dict(array=owner.name, shape=owner.describe_shape(), headline=headline)
+        fields |= accessed
         if kind == "read-only":
             why = "is an input (const): kernels may only read it"
             if owner.space == "const":
@@ -176,7 +181,9 @@ class Diagnosis:
             count = -((address - owner.start) // owner.itemsize)
             before = f"{count} element{'s' * (count != 1)} before its start"
             return fields | dict(
-                index=first, explanation=f"This {done} {owner.name}, {before}; {self._extent(owner)}."
+                index=first,
+                explanation=f"This {done} {owner.name}, {before}; {self._extent(owner)}.",
+                before=count,
             )
         if owner.start <= address < end:  # it starts inside and extends past the end
             what = f"{size} bytes from {what} to {owner.name}[{last}]"
@@ -287,10 +294,11 @@ class Diagnosis:
             f"Race reported between {before} access at {race.first.file}:{race.first.line}"
             f" and {now} access at {race.last.file}:{race.last.line} [{count} hazard{'s' * (count != 1)}]"
         )
-        fields = dict(kind="race", headline=headline, other=race.first, explanation=told.explanation())
-        fields["same_value"] = race.kind == "same-value"
+        fields = dict(kind="race", headline=headline, explanation=told.explanation(), access=now.lower())
+        fields["other"] = replace(race.first, access=before.lower())
+        fields |= dict(same_value=race.kind == "same-value", asks_index=told.asks_index)
         if race.owner:
-            fields |= named(race.owner, int(race.record["address"]))
+            fields |= named(race.owner, int(race.record["address"])) | dict(space=race.owner.space)
         if (
             fields["same_value"]
             or race.kind == "warp-race"
@@ -314,26 +322,18 @@ class Diagnosis:
         words = self.words_in(place.line) if place.file == self.run.module.name else ()
         return any(word.endswith(("copy_async", "cpy_async")) or "cp.async" in word for word in words)
 
-    def both(self, here: Place, other: Place) -> str:
-        """`Threads (0,0,0) and (1,0,0)`, with their blocks where those differ."""
-        if here.block == other.block:
-            return f"Threads {triple(min(here.thread, other.thread))} and {triple(max(here.thread, other.thread))}"
-        first, second = sorted((here, other), key=lambda p: p.block[::-1])
-        return (
-            f"Thread {triple(first.thread)} of block {triple(first.block)} and thread {triple(second.thread)} of"
-            f" block {triple(second.block)}"
-        )
-
     def _same_write(self, record) -> dict:
         """Two threads stored the same value in one element: harmless, but it may explain a slow or wrong
         kernel."""
         here = self.place(record["site"], record["thread"], record["block"])
         other = self.place(record["other_site"], record["other_thread"], record["other_block"])
-        name = self.named(record, self.owner(record))
-        return dict(
+        owner = self.owner(record)
+        fields = named(owner, int(record["address"])) if owner and owner.nbytes else {}
+        return fields | dict(
             headline="Several threads write the same element",
             other=other,
-            explanation=f"{self.both(here, other)} both write {name}; each element should belong to one thread.",
+            access="write",
+            explanation=f"{threads_of(here, other)} both write {self.named(record, owner)}; each element should belong to one thread.",
         )
 
 

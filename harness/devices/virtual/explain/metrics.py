@@ -36,7 +36,8 @@ class Metric:
     ncu: str = ""
 
 
-def _metrics() -> dict[str, Metric]:
+def _of_memory() -> dict[str, Metric]:
+    """Of loads and stores."""
     found = {}
     for space in ("global", "local"):
         for name, op in (("load", "ld"), ("store", "st")):
@@ -70,66 +71,74 @@ def _metrics() -> dict[str, Metric]:
             ),
             f"shared_{name}_bytes": Metric("bytes", "that the threads asked for"),
         }
-    found |= {
-        "global_atomic_requests": Metric(
-            "warp instructions",
-            "atom and red",
-            "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum + l1tex__t_requests_pipe_lsu_mem_global_op_red.sum",
-        ),
-        "global_atomic_operations": Metric("thread operations", "atomic updates"),
-        "global_atomic_sectors": Metric(
-            "sectors",
-            "updated",
-            "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum + l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum",
-        ),
-        "global_atomic_serial": Metric("rounds", "per request, the most lanes that update one address"),
-        "global_requests_busiest": Metric(
-            "warp instructions", "of that warp of each block that makes most of them, all blocks together"
-        ),
-        "shared_atomic_requests": Metric(
-            "warp instructions", "atom and red", "smsp__inst_executed_op_shared_atom.sum"
-        ),
-        "shared_atomic_operations": Metric("thread operations", "atomic updates"),
-        "shared_atomic_serial": Metric("rounds", "per request, the most lanes that update one address"),
-        "thread_instructions": Metric(
-            "thread instructions", "all of PTX", "smsp__thread_inst_executed_pred_on.sum"
-        ),
-        "warp_instructions": Metric("warp instructions", "all of PTX", "smsp__inst_executed.sum"),
-        "integer_instructions": Metric(
-            "thread instructions",
-            "integer arithmetic, logic and comparisons",
-            "smsp__sass_thread_inst_executed_op_integer_pred_on.sum",
-        ),
-        "branches": Metric("warp instructions", "conditional branches", "smsp__sass_branch_targets.sum"),
-        "divergent_branches": Metric(
-            "warp instructions",
-            "conditional branches whose lanes went both ways",
-            "smsp__sass_branch_targets_threads_divergent.sum",
-        ),
-        "barriers": Metric("warp instructions", "__syncthreads() and its kin"),
-        "texture_requests": Metric(
-            "warp instructions", "texels fetched and filtered", "smsp__inst_executed_op_texture.sum"
-        ),
-        "surface_requests": Metric(
-            "warp instructions",
-            "loads and stores of surfaces",
-            "smsp__inst_executed_op_surface_ld.sum + smsp__inst_executed_op_surface_st.sum",
-        ),
-        "async_copies": Metric(
-            "warp instructions",
-            "cp.async, which are global loads and shared stores as well",
-            "smsp__inst_executed_op_ldgsts.sum",
-        ),
-        "async_copies_idle": Metric(
-            "thread operations",
-            "copies by cp.async of threads that computed nothing until they waited for them",
-        ),
-        "flops_overlapped": Metric("FLOP", "in threads that have copies by cp.async under way"),
-        "integer_divisions": Metric(
-            "thread instructions", "div and rem of integers, dozens of instructions each on a GPU"
-        ),
-        "warp_collectives": Metric("warp instructions", "shuffles, votes, match, redux, __syncwarp()"),
-    }
+    return found
+
+
+_OTHERS = {
+    "global_atomic_requests": Metric(
+        "warp instructions",
+        "atom and red",
+        "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum + l1tex__t_requests_pipe_lsu_mem_global_op_red.sum",
+    ),
+    "global_atomic_operations": Metric("thread operations", "atomic updates"),
+    "global_atomic_sectors": Metric(
+        "sectors",
+        "updated",
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum + l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum",
+    ),
+    "global_atomic_serial": Metric("rounds", "per request, the most lanes that update one address"),
+    "global_requests_busiest": Metric(
+        "warp instructions", "of that warp of each block that makes most of them, all blocks together"
+    ),
+    "shared_atomic_requests": Metric(
+        "warp instructions", "atom and red", "smsp__inst_executed_op_shared_atom.sum"
+    ),
+    "shared_atomic_operations": Metric("thread operations", "atomic updates"),
+    "shared_atomic_serial": Metric("rounds", "per request, the most lanes that update one address"),
+    "thread_instructions": Metric(
+        "thread instructions", "all of PTX", "smsp__thread_inst_executed_pred_on.sum"
+    ),
+    "warp_instructions": Metric("warp instructions", "all of PTX", "smsp__inst_executed.sum"),
+    "integer_instructions": Metric(
+        "thread instructions",
+        "integer arithmetic, logic and comparisons",
+        "smsp__sass_thread_inst_executed_op_integer_pred_on.sum",
+    ),
+    "branches": Metric("warp instructions", "conditional branches", "smsp__sass_branch_targets.sum"),
+    "divergent_branches": Metric(
+        "warp instructions",
+        "conditional branches whose lanes went both ways",
+        "smsp__sass_branch_targets_threads_divergent.sum",
+    ),
+    "barriers": Metric("warp instructions", "__syncthreads() and its kin"),
+    "texture_requests": Metric(
+        "warp instructions", "texels fetched and filtered", "smsp__inst_executed_op_texture.sum"
+    ),
+    "surface_requests": Metric(
+        "warp instructions",
+        "loads and stores of surfaces",
+        "smsp__inst_executed_op_surface_ld.sum + smsp__inst_executed_op_surface_st.sum",
+    ),
+    "async_copies": Metric(
+        "warp instructions",
+        "cp.async, which are global loads and shared stores as well",
+        "smsp__inst_executed_op_ldgsts.sum",
+    ),
+    "async_copies_idle": Metric(
+        "thread operations",
+        "copies by cp.async of threads that computed nothing until they waited for them",
+    ),
+    "flops_overlapped": Metric("FLOP", "in threads that have copies by cp.async under way"),
+    "integer_divisions": Metric(
+        "thread instructions", "div and rem of integers, dozens of instructions each on a GPU"
+    ),
+    "warp_collectives": Metric("warp instructions", "shuffles, votes, match, redux, __syncwarp()"),
+}
+
+
+def _of_floats() -> dict[str, Metric]:
+    """Of floating-point operations, by type."""
+    found = {}
     for type_, letter in (("fp16", "h"), ("fp32", "f"), ("fp64", "d")):
         for op in ("add", "mul", "fma"):
             ncu = f"smsp__sass_thread_inst_executed_op_{letter}{op}_pred_on.sum"
@@ -145,7 +154,7 @@ def _metrics() -> dict[str, Metric]:
 
 
 #: name -> what it counts, in display order
-METRICS = _metrics()
+METRICS = _of_memory() | _OTHERS | _of_floats()
 #: metrics that are not attributed to lines
 OF_NO_LINE = {"global_requests_busiest", "async_copies_idle"}
 

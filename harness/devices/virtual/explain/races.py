@@ -15,7 +15,7 @@ from ..analyse.paths import Paths, is_barrier
 from ..runtime.abi import INFO_ATOMIC, INFO_VOLATILE, SCOPE_SHIFT, SCOPES
 from .elements import Elements
 from .handshakes import handshake
-from .wording import ONE_THREAD, triple
+from .wording import ONE_THREAD, threads_of, triple
 
 _VERBS = {"Read": "reads", "Write": "writes", "Atomic": "atomically changes"}
 
@@ -67,6 +67,7 @@ class Told:
     def __init__(self, diagnosis, shown: Race, races: list[Race]):
         self.diagnosis, self.shown, self.races = diagnosis, shown, races
         self.source = Elements(read(diagnosis.run.module.source))
+        self.asks_index = False  # whether `explanation` does
 
     @property
     def order(self) -> tuple:
@@ -128,7 +129,7 @@ class Told:
                 race.lines[1] != race.lines[3] and not self.by_owner
             )
             return (
-                f"{self.diagnosis.both(race.last, race.first)} both write {self._element()}{self._lines()}, the same value. That is"
+                f"{threads_of(race.last, race.first)} both write {self._element()}{self._lines()}, the same value. That is"
                 f" benign on today's hardware, but CUDA does not promise it: {ordered}let one thread write each"
                 f" element{f', or write it with an atomic, such as atomicExch(){self._as_int()}' * (self._bytes <= 8)}."
             )
@@ -138,7 +139,7 @@ class Told:
             )
             fence = "__threadfence()" if race.of_blocks else "__threadfence_block()"
             return (
-                f"{self.diagnosis.both(race.last, race.first)}: one waits for {self._element()} to change (line {read.line}), which"
+                f"{threads_of(race.last, race.first)}: one waits for {self._element()} to change (line {read.line}), which"
                 f" the other writes (line {written.line}). What threads wait for must be volatile or changed by atomics, with a"
                 f" {fence} directly before it is written and another after the wait."
             )
@@ -146,7 +147,9 @@ class Told:
             verb = "update" if self.updates or set(race.accesses) == {"Read", "Write"} else "write"
             says = self.handshake
             remedy = f"{says[0].upper()}{says[1:]}." if says else self._owner()
-            return f"{self.diagnosis.both(race.last, race.first)} both {verb} {self._element()}{self._lines()}. {remedy}"
+            return (
+                f"{threads_of(race.last, race.first)} both {verb} {self._element()}{self._lines()}. {remedy}"
+            )
         who = self._who()
         if self.copied:  # it continues past barriers, until it is waited for
             mine = self.copied == race.last
@@ -282,6 +285,7 @@ class Told:
             if self._goes_round() and any("Read" in r.accesses for r in self.races):
                 says += f" If the threads are in different iterations of the loop, put a {self._barrier()} between one and the next."
             return says
+        self.asks_index = True
         parts = "the thread's and the block's number" if race.of_blocks else "the thread's number"
         return (
             f"{ONE_THREAD} every part of {parts}, and does the guard keep out threads that have no element?"

@@ -65,7 +65,10 @@ def _unwritten(d: Diagnosis, site: int, address: int, record) -> dict:
     owner = d.owners.find(address, site, False, slot)
     size = _access_size(d.run.module.lowered.sites[site][1])
     fields = dict(
-        headline=f"Uninitialized {space_name(owner)} memory read" + f" of size {size} bytes" * bool(size)
+        headline=f"Uninitialized {space_name(owner)} memory read" + f" of size {size} bytes" * bool(size),
+        access="read",
+        space=owner.space if owner else "global",
+        size=size,
     )
     if owner is None or not owner.nbytes:
         what = owner.name if owner else "memory"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....errors import KernelFault, Place
 from ..run.arena import Owner
 from .owners import element
 
@@ -31,6 +32,15 @@ def lanes_of(mask: int) -> str:
 
 def triple(c: tuple[int, int, int]) -> str:
     return f"({','.join(map(str, c))})"
+
+
+def threads_of(here: Place | KernelFault, other: Place | KernelFault) -> str:
+    """`Threads (0,0,0) and (1,0,0)`, with their blocks where those differ."""
+    if here.block == other.block:
+        first, second = sorted((here.thread, other.thread))
+        return f"Threads {triple(first)} and {triple(second)}"
+    first, second = sorted((here, other), key=lambda p: p.block[::-1])
+    return f"Thread {triple(first.thread)} of block {triple(first.block)} and thread {triple(second.thread)} of block {triple(second.block)}"
 
 
 def coordinates(linear: int, extent: tuple[int, int, int]) -> tuple[int, int, int]:

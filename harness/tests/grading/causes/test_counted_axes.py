@@ -56,5 +56,5 @@ def test_a_step_of_another_axis_than_is_counted_through(edits, says):
         text = text.replace(old, new)
     kernel = puzzle.kernels[0]
     dims = [puzzle.full_dims(c) for c in puzzle.cases if not c.stress]
-    found = [slip.says for slip in steps_of_other_axes(kernel, read(text).function(kernel.name), dims)]
+    found = [str(slip) for slip in steps_of_other_axes(kernel, read(text).function(kernel.name), dims)]
     assert len(found) == bool(says) and (not says or says in found[0]), found

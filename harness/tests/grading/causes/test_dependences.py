@@ -7,7 +7,7 @@ import pytest
 
 from harness.course.declare import In, Kernel, Launch, Out
 from harness.grading.causes.budget import Budget
-from harness.grading.causes.dependences import told
+from harness.grading.causes.dependences import explain
 
 DIMS = {"batch": 2, "H": 4, "P": 2}
 PARAMS = (In("x", b="batch", h="H"), Out("y", b="batch", p="P"))
@@ -34,7 +34,7 @@ def largest(step=2, window=2, begin=0):
 def test_a_maximum(wrong, says):
     kernel = Kernel("f", PARAMS, lambda d, t: Launch(1, 1), lambda a, d: largest()(a)["y"])
     x = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
-    assert told(kernel, DIMS, {"x": x}, largest(**wrong), Budget()) == says
+    assert str(explain(kernel, DIMS, {"x": x}, largest(**wrong), Budget()) or "") == says
 
 
 def test_what_changes_in_other_inputs_is_not_missing():
@@ -46,7 +46,7 @@ def test_what_changes_in_other_inputs_is_not_missing():
 
     kernel = Kernel("f", PARAMS, lambda d, t: Launch(1, 1), lambda a, d: run(a)["y"])
     x = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
-    assert told(kernel, DIMS, {"x": x}, lambda a: run(a, keep=np.maximum), Budget()) == ""
+    assert explain(kernel, DIMS, {"x": x}, lambda a: run(a, keep=np.maximum), Budget()) is None
 
 
 def test_a_share_of_nearly_one_changes_too():
@@ -63,7 +63,7 @@ def test_a_share_of_nearly_one_changes_too():
         lambda a, d: softmax(a)["y"],
     )
     x = np.zeros((2, 4), np.float32)
-    assert told(kernel, DIMS, {"x": x}, lambda a: softmax(a, rescaled=False), Budget()) == ""
+    assert explain(kernel, DIMS, {"x": x}, lambda a: softmax(a, rescaled=False), Budget()) is None
 
 
 def test_elements_of_a_grid():
@@ -72,6 +72,6 @@ def test_elements_of_a_grid():
 
     kernel = Kernel("f", PARAMS, lambda d, t: Launch(1, 1), lambda a, d: run(a)["y"])
     x = np.zeros((2, 4), np.float32)
-    assert told(kernel, DIMS, {"x": x}, lambda a: run(a, step=1), Budget()) == (
+    assert str(explain(kernel, DIMS, {"x": x}, lambda a: run(a, step=1), Budget())) == (
         "y[b=0,p=0] changes with x[b=0,h=0 to 2]; it should change with x[b=0,h={0,2}]."
     )

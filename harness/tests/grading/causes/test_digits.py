@@ -60,7 +60,7 @@ def said(body):
     text = (
         f"constexpr int TILE = 4;\n__global__ void f(float* x, int i, int C, int H, int W) {{\n\n{body}\n}}\n"
     )
-    return [slip.says for slip in mixed_digits(read(text).function("f"))]
+    return [str(slip) for slip in mixed_digits(read(text).function("f"))]
 
 
 @pytest.mark.parametrize("body", FIT)

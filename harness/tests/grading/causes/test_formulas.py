@@ -11,10 +11,11 @@ import pytest
 
 from harness.course.declare import In, InOut, Int, Kernel, Launch, Out
 from harness.grading.causes.budget import Budget
-from harness.grading.causes.formulas import general, told
+from harness.grading.causes.formulas import difference, general
 from harness.grading.causes.one_element import in_scalars
 from harness.grading.causes.rules import Linear, nearest
 from harness.grading.causes.summed import STOPPED, sums_of
+from harness.tests.grading.said import said
 
 DIMS = {"batch": 2, "K": 2, "C": 3, "H": 6, "W": 4, "R": 2, "S": 3, "P": 3, "Q": 2, "step": 2}
 ARRAYS = (
@@ -54,9 +55,11 @@ RIGHT = convolution()
 KERNEL = Kernel("f", (*ARRAYS, Int("step")), lambda d, t: Launch(1, 1), lambda a, d: RIGHT(a)["y"])
 
 
-def said(run, kernel=KERNEL, dims=DIMS, alone=False):
+def described(run, kernel=KERNEL, dims=DIMS, alone=False):
     arrays = {a.name: np.ones(a.shape(dims), np.float32) for a in kernel.arrays if a.is_input}
-    return [told(want, got) for want, got in sums_of(kernel, dims, arrays, run, Budget(), alone)]
+    return [
+        str(difference(want, got) or "") for want, got in sums_of(kernel, dims, arrays, run, Budget(), alone)
+    ]
 
 
 @pytest.mark.sampled
@@ -103,13 +106,13 @@ def said(run, kernel=KERNEL, dims=DIMS, alone=False):
 )
 def test_a_sum_of_products(wrong, says):
     """Texts of indices stand for kernels written in any way: only what is computed is looked at."""
-    products, bias = said(convolution(**wrong))
+    products, bias = described(convolution(**wrong))
     assert says in products if says else not products
     assert not bias or "store" in wrong
 
 
 def test_an_element_is_multiplied_by_another_in_one_sum():
-    (products, _) = said(convolution(tap="((k*C+c)*R+r)*S+s+(b+k+p+q+c+r+s==0)"))
+    (products, _) = described(convolution(tap="((k*C+c)*R+r)*S+s+(b+k+p+q+c+r+s==0)"))
     assert products == (
         "for y[b=0,k=0,p=0,q=0], x[b=0,c=0,h=0,w=0] is multiplied by weights[k=0,c=0,r=0,s=1]; it should be by "
         "weights[k=0,c=0,r=0,s=0]."
@@ -131,7 +134,7 @@ def test_a_place_between_two_elements_is_not_one_outside():
         lambda d, t: Launch(1, 1),
         lambda a, d: scatter(a, whole_only=True)["x"],
     )
-    (says,) = said(scatter, kernel, {"P": 2, "R": 3, "H": 6})
+    (says,) = described(scatter, kernel, {"P": 2, "R": 3, "H": 6})
     assert says == "it also adds to x products for which r of w is not h - 2 * p."
 
 
@@ -144,7 +147,7 @@ def test_a_sum_that_stops_early_and_is_stored_twice_over():
     )
 
     def stops(times):
-        return said(
+        return described(
             lambda a: {"y": times * a["x"].ravel()[:6].sum(keepdims=True)}, kernel, {"B": 3, "N": 4, "M": 1}
         )[0]
 
@@ -156,7 +159,7 @@ def test_what_is_looked_up_is_not_told_where_threads_race():
     """Which of them stores last is chance."""
     arrays = {a.name: np.ones(a.shape(DIMS), np.float32) for a in KERNEL.arrays if a.is_input}
     (want, got), _ = sums_of(KERNEL, DIMS, arrays, convolution(c="(c*c+k)%3"), Budget(), False)
-    assert "it uses x at" in general(want, got) and not general(want, got, raced=True)
+    assert "it uses x at" in said(general(want, got)) and not general(want, got, raced=True)
 
 
 def test_threads_that_leave_an_array_say_nothing_and_the_others_do():
@@ -168,17 +171,17 @@ def test_threads_that_leave_an_array_say_nothing_and_the_others_do():
         y[..., 2, :] = nothing
         return {"y": y, STOPPED: np.ones(1)}
 
-    assert said(run)[0].endswith("in x, h should be 2 * p + r, not 2 * p + 1 - r.")
+    assert described(run)[0].endswith("in x, h should be 2 * p + r, not 2 * p + 1 - r.")
 
 
 def test_a_step_of_one_letter_where_the_rest_follows_no_rule():
     """Rows that begin at the edge, and a filter that is gone through the wrong way."""
-    (says, _) = said(convolution(h="max(step*p-1,0)+R-1-r"))
+    (says, _) = described(convolution(h="max(step*p-1,0)+R-1-r"))
     assert says == "a step along r changes h of x by -1; it should by 1."
 
 
 def test_an_index_that_does_not_change_with_a_letter():
-    (says, _) = said(convolution(c="(b*b*b+3*k*k)%2"))
+    (says, _) = described(convolution(c="(b*b*b+3*k*k)%2"))
     assert says == "c of x does not change with c; it should."
 
 
@@ -194,7 +197,7 @@ def test_sums_that_lack_their_own_last_term():
         return {"y": y}
 
     kernel = Kernel("f", params, lambda d, t: Launch(1, 1), lambda a, d: gathered(a)["y"])
-    (says,) = said(lambda a: gathered(a, 0), kernel, dims)
+    (says,) = described(lambda a: gathered(a, 0), kernel, dims)
     assert (
         says
         == "each sum of y lacks the products with its first r or its last p: is a loop one iteration too short?"
@@ -213,7 +216,7 @@ def test_rows_of_another_array():
         return {"y": y}
 
     kernel = Kernel("f", params, lambda d, t: Launch(1, 1), lambda a, d: summed(a, 7)["y"])
-    (says,) = said(lambda a: summed(a, 5), kernel, dims)
+    (says,) = described(lambda a: summed(a, 5), kernel, dims)
     assert says == "a step along p moves by 5 in x, as in y (Q); it should move by 7."
 
 
@@ -233,7 +236,7 @@ def test_an_index_beyond_its_axis():
     params = (matrix, Out("y", p="P", w="W"))
     sums = Kernel("f", params, lambda d, t: Launch(1, 1), lambda a, d: kernel(a)["y"])
     says = "y also gets elements with q = w - s = "
-    assert said(lambda a: kernel(a, False), sums, dims)[0].startswith(says)
+    assert described(lambda a: kernel(a, False), sums, dims)[0].startswith(says)
 
 
 def test_a_step_within_a_merged_axis():
@@ -250,7 +253,7 @@ def test_a_step_within_a_merged_axis():
     matrix = In("x", i="rows", j="width").merging(i={"r": "R", "s": "S"}, j={"p": "P", "q": "Q"})
     params = (matrix, Out("y", h="H", w="W"))
     sums = Kernel("f", params, lambda d, t: Launch(1, 1), lambda a, d: kernel(a)["y"])
-    (says,) = said(lambda a: kernel(a, 2), sums, dims)
+    (says,) = described(lambda a: kernel(a, 2), sums, dims)
     assert says == "a step along p moves by 2 in x; it should move by 3 (Q)."
 
 
@@ -273,7 +276,7 @@ def test_an_index_that_is_brought_inside_its_axis(inside, says):
 
     params = (In("f", r="R"), In("x", h="H"), Out("y", p="P"))
     sums = Kernel("f", params, lambda d, t: Launch(1, 1), lambda a, d: kernel(a)["y"])
-    assert said(lambda a: kernel(a, inside), sums, {"R": 3, "H": 4, "P": 4}) == [
+    assert described(lambda a: kernel(a, inside), sums, {"R": 3, "H": 4, "P": 4}) == [
         f"y also gets products with h = p + r - 1 = -1 to 4, where x has h = 0 to 3: {says}, and nothing should be added "
         "there."
     ]
@@ -281,7 +284,7 @@ def test_an_index_that_is_brought_inside_its_axis(inside, says):
 
 def test_letters_that_stand_still_are_in_no_formula():
     """Only k = 1 is there: nothing shows by how much a step along k moves."""
-    (says, *_) = said(convolution(tap="S*R*C+(2*c+3*r)*S+2*s", guard="k == 1"))
+    (says, *_) = described(convolution(tap="S*R*C+(2*c+3*r)*S+2*s", guard="k == 1"))
     assert "27 * k" not in says and "18 * k" not in says and "along k" not in says and "in weights" in says
     rule = Linear((Fraction(9), Fraction(1), Fraction(0)))
     base = np.array([[1, 0], [1, 1], [1, 2], [1, 3]])
@@ -293,18 +296,22 @@ def test_either_of_two_arrays_may_have_letters_exchanged():
     """`y[k] += x[k,b,p]` looks like `y[b] += x[b,k,p]`."""
     axes = (In("x", b="batch", k="K", p="P"), Out("y", k="K"))
     sums = Kernel("f", axes, lambda d, t: Launch(1, 1), lambda a, d: a["x"].sum((0, 2)))
-    assert said(lambda a: {"y": a["x"].sum((1, 2))}, sums, {"batch": 3, "K": 3, "P": 2}) == [
+    assert described(lambda a: {"y": a["x"].sum((1, 2))}, sums, {"batch": 3, "K": 3, "P": 2}) == [
         "it puts x[b,k,p] into y[b]: b and k have changed places, in y or in x."
     ]
 
 
 def test_what_is_added_besides():
-    assert said(convolution(bias="bias[b]")) == [
+    assert described(convolution(bias="bias[b]")) == [
         "",
         "it puts bias[b] into y[b,k,p,q]: the index of bias should be k, not b.",
     ]
-    assert said(convolution(bias="bias[0]"))[1].endswith(": the index of bias should be k, but is always 0.")
-    assert said(convolution(bias="3*bias[k]"))[1].endswith("bias[k=0] is added 3 times; it should be once.")
+    assert described(convolution(bias="bias[0]"))[1].endswith(
+        ": the index of bias should be k, but is always 0."
+    )
+    assert described(convolution(bias="3*bias[k]"))[1].endswith(
+        "bias[k=0] is added 3 times; it should be once."
+    )
 
 
 def gathered(hits, times=1):
@@ -329,7 +336,7 @@ STAMPS = Kernel(
 
 def test_products_that_do_not_belong_to_the_sum():
     dims = {"batch": 2, "Q": 3, "S": 2, "W": 6}
-    assert said(gathered(lambda q, w, s: w // 2 == q), STAMPS, dims) == [
+    assert described(gathered(lambda q, w, s: w // 2 == q), STAMPS, dims) == [
         "it also adds to y products for which s of f is not w - 2 * q."
     ]
 
@@ -348,7 +355,7 @@ def test_terms_that_break_every_rule_are_not_told_of_by_the_rules():
         y[2, 1, 0] += arrays["g"][0, 0, 3] + arrays["g"][1, 2, 2]
         return {"y": y}
 
-    assert not any("is not" in text for text in said(run, kernel, {"batch": 3, "C": 3, "H": 4}))
+    assert not any("is not" in text for text in described(run, kernel, {"batch": 3, "C": 3, "H": 4}))
 
 
 @pytest.mark.parametrize(
@@ -363,7 +370,7 @@ def test_terms_that_break_every_rule_are_not_told_of_by_the_rules():
 )
 def test_an_axis_of_the_output_alone_is_told_of_its_elements(kept, says):
     dims = {"batch": 2, "Q": 3, "S": 2, "W": 6}
-    assert said(gathered(lambda q, w, s: w == 2 * q + s and kept(w)), STAMPS, dims) == [says]
+    assert described(gathered(lambda q, w, s: w == 2 * q + s and kept(w)), STAMPS, dims) == [says]
 
 
 def test_what_is_used_where_nothing_belongs():
@@ -371,7 +378,7 @@ def test_what_is_used_where_nothing_belongs():
     dims = {"batch": 2, "Q": 3, "S": 3, "W": 6}
     right = replace(STAMPS, reference=lambda a, d: gathered(lambda q, w, s: w == 3 * q + s)(a)["y"])
     wrong = gathered(lambda q, w, s: (w - s) % 2 == 0 and (w - s) // 3 == q)
-    (says,) = said(wrong, right, dims)
+    (says,) = described(wrong, right, dims)
     assert says == "for w=2 and s=0, it uses g at q=0; it should use none."
 
 
@@ -379,8 +386,8 @@ def test_products_that_cannot_be_told_apart():
     """Any element with any other, three times each: then those of one array alone."""
     dims = {"batch": 2, "Q": 3, "S": 4, "W": 6}
     everything = gathered(lambda q, w, s: True, times=3)
-    assert said(everything, STAMPS, dims) == []
-    assert "lacks" not in said(everything, STAMPS, dims, alone=True)[0]
+    assert described(everything, STAMPS, dims) == []
+    assert "lacks" not in described(everything, STAMPS, dims, alone=True)[0]
 
 
 def test_arrays_that_are_updated_and_several_outputs():
@@ -395,7 +402,7 @@ def test_arrays_that_are_updated_and_several_outputs():
 
     params = InOut("x", n="N"), InOut("v", n="N"), In("g", n="N")
     kernel = Kernel("f", params, lambda d, t: Launch(1, 1), step(1.0))
-    told = " ".join(said(step(0.5), kernel, {"N": 3}))
+    told = " ".join(described(step(0.5), kernel, {"N": 3}))
     assert "for x[n=0], g[n=0] is added -0.5 times; it should be -1 times." in told
     assert "for v[n=0], g[n=0] is divided by 2; it should not be." in told
 
@@ -416,20 +423,20 @@ POOL = Kernel(
 
 def test_what_elements_are_divided_by():
     dims = {"N": 2, "W": 5, "Q": 3}
-    assert said(pooled(2, 3), POOL, dims) == [
+    assert described(pooled(2, 3), POOL, dims) == [
         "for y[n=0,q=0], x[n=0,w=0] is divided by 3; it should be by 4."
     ]
-    (says,) = said(pooled(3, 4), POOL, dims)
+    (says,) = described(pooled(3, 4), POOL, dims)
     assert says == "the sum for y[n=0,q=0] has x[n=0,w=2], which does not belong to it."
 
 
 def test_what_is_no_sum():
     """Nothing is said about a kernel that fails or computes products of products, or if the right result is
     not a sum."""
-    assert said(lambda arrays: None) == []
-    assert said(lambda arrays: {"y": RIGHT(arrays)["y"] ** 2 / 3}) == []
+    assert described(lambda arrays: None) == []
+    assert described(lambda arrays: {"y": RIGHT(arrays)["y"] ** 2 / 3}) == []
     squared = Kernel("f", KERNEL.params, KERNEL.launch, lambda a, d: RIGHT(a)["y"] ** 2)
-    assert said(RIGHT, squared) == []
+    assert described(RIGHT, squared) == []
 
 
 def test_a_product_of_numbers_of_11_bits():
@@ -441,7 +448,7 @@ def test_a_product_of_numbers_of_11_bits():
     def run(arrays):
         return convolution(w="q")({n: rounded(x) for n, x in arrays.items()})
 
-    assert said(run)[0].endswith("in x, w should be q + s, not q.")
+    assert described(run)[0].endswith("in x, w should be q + s, not q.")
 
 
 def test_what_one_launch_tells_of_a_large_array():
@@ -454,7 +461,7 @@ def test_what_one_launch_tells_of_a_large_array():
         launches.append(1)
         return {"y": np.stack([arrays["bias"][np.arange(5000) % 128]] * 2)}
 
-    assert said(run, kernel, dims) == ["for k = 128, it uses bias's k = 0; it should be 128."]
+    assert described(run, kernel, dims) == ["for k = 128, it uses bias's k = 0; it should be 128."]
     assert len(launches) == 2
 
 
@@ -463,8 +470,8 @@ def test_what_is_too_small_to_be_seen_is_not_missing():
     kernel = Kernel(
         "f", (In("x", n="N"), Out("y", n="N")), lambda d, t: Launch(1, 1), lambda a, d: a["x"] / 4
     )
-    assert said(lambda a: {"y": np.trunc(a["x"] / 4)}, kernel, {"N": 4}) == []
-    assert said(lambda a: {"y": 0 * a["x"]}, kernel, {"N": 4}) == ["nothing of x gets into y."]
+    assert described(lambda a: {"y": np.trunc(a["x"] / 4)}, kernel, {"N": 4}) == []
+    assert described(lambda a: {"y": 0 * a["x"]}, kernel, {"N": 4}) == ["nothing of x gets into y."]
 
 
 def test_a_factor_is_told_as_a_product_of_the_parameters():

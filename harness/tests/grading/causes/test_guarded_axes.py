@@ -22,7 +22,7 @@ def told(body: str, cases=CASES) -> list[str]:
         "__global__ void f(const float* A, const float* B, float* C, int M, int N, int K) {\n"
         f"int i = threadIdx.y, row = blockIdx.y, col = blockIdx.x, t = 16;\n{body}\n}}\n"
     )
-    return [slip.says for slip in wrong_guards(KERNEL, read(text).function("f"), cases)]
+    return [str(slip) for slip in wrong_guards(KERNEL, read(text).function("f"), cases)]
 
 
 @pytest.mark.parametrize(

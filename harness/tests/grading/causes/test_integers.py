@@ -9,6 +9,7 @@ from harness.course.declare import Case, In, Int, Kernel, Launch, Out
 from harness.grading.causes.integers import explain
 from harness.grading.causes.naming import Observation
 from harness.grading.compare import Expected
+from harness.tests.grading.said import said
 
 DIMS = {"batch": 2, "C": 2, "H": 6, "W": 8, "P": 3, "Q": 4}
 PARAMS = (
@@ -34,7 +35,7 @@ def told(change, x=None):
     case = Case("small", {})
     target = Expected(PARAMS[1], right.astype(float), np.zeros(right.shape), np.zeros(right.shape))
     seen = Observation(case, DIMS, {"x": x}, (target,), {"y": change(x, right).astype(np.int32)}, {})
-    return explain(KERNEL, [seen])
+    return said(explain(KERNEL, [seen]))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_a_small_case_and_a_special_one_do_not_hide_the_rule():
         seen("a", target, x, got),
         seen("b", target, x, got),
     ]
-    assert explain(KERNEL, cases).startswith("In case a, y is 2 * h + w - 4 * p - 2 * q; it should")
+    assert said(explain(KERNEL, cases)).startswith("In case a, y is 2 * h + w - 4 * p - 2 * q; it should")
 
 
 @pytest.mark.parametrize(("value", "what"), [(1.0, "equal elements"), (np.nan, "NaN")])
@@ -109,5 +110,5 @@ def test_a_case_with_elements_that_were_never_written_does_not_hide_the_others()
         Observation(Case(name, {}), DIMS, {"x": x}, (target,), {"y": places(x)}, {}, some)
         for name, some in (("nan", left), ("plain", written))
     ]
-    assert explain(KERNEL, seen).endswith("of several equal elements, the last counts.")
+    assert said(explain(KERNEL, seen)).endswith("of several equal elements, the last counts.")
     assert not explain(KERNEL, seen[:1])

@@ -8,8 +8,9 @@ import pytest
 from harness.course.checkout import open_course
 from harness.course.declare import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle
 from harness.course.inputs import make_inputs
-from harness.grading.causes.naming import Observation, explain, offset
+from harness.grading.causes.naming import Observation, explain, name_of, offset
 from harness.grading.compare import expectations
+from harness.tests.grading.said import said
 
 CASES = (
     Case("one", {"B": 1, "N": 4, "M": 4}),
@@ -74,7 +75,7 @@ def claim(write, names=(), cases=CASES):
     puzzle = make_puzzle(names, cases)
     seen = sorted((see(puzzle, case, write) for case in cases), key=lambda o: not o.failed)
     found = explain(puzzle, puzzle.kernels[0], seen, foresee)
-    return found and found.name
+    return found and name_of(found)
 
 
 ALL = ("first_only", "last_only", "transposed", "last_row_missing", "never_known")
@@ -96,7 +97,7 @@ def test_infinity_is_as_good_as_nan_for_a_value_that_cannot_be_known():
 def test_the_claim_carries_the_sentence_and_the_hint():
     puzzle = make_puzzle(ALL)
     found = explain(puzzle, puzzle.kernels[0], [see(puzzle, CASES[1], NAMED["first_only"])], foresee)
-    assert (found.says, found.hint) == ("This is first_only.", 2)
+    assert (str(found), found.facts["hint"]) == ("This is first_only.", 2)
 
 
 def test_two_that_fit_are_not_guessed_between():
@@ -202,7 +203,7 @@ def test_a_size_that_only_some_cases_have_is_no_factor():
 def test_a_number_too_many(more, says):
     puzzle = make_puzzle(cases=CASES)
     seen = [see(puzzle, case, lambda a, d: total(a, d) + more(d)) for case in CASES]
-    assert offset([o for o in seen if o.failed]) == says
+    assert said(offset([o for o in seen if o.failed])) == says
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,7 @@ def test_what_is_kept_within_a_limit(change, says):
     puzzle = make_puzzle()
     seen = [see(puzzle, case, lambda a, d: change(total(a, d))) for case in CASES]
     claim = explain(puzzle, puzzle.kernels[0], seen, foresee)
-    assert (claim.says if claim else "") == says
+    assert (str(claim) if claim else "") == says
 
 
 @pytest.mark.parametrize("puzzle", ["26", "30", "32", "34"])

@@ -20,7 +20,7 @@ def told(*edits):
     for old, new in edits:
         assert old in text
         text = text.replace(old, new)
-    return [slip.says for slip in only_change(read(text), read(RIGHT), "k")]
+    return [str(slip) for slip in only_change(read(text), read(RIGHT), "k")]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from harness.course.declare import In, Int, Kernel, Launch, Out
 from harness.grading.causes.only_store import only_store, stores_a_comparison
+from harness.tests.grading.said import said
 
 KERNEL = Kernel("f", (In("x", n="n"), Out("y", n="n")), lambda d, t: Launch(1, 1), lambda a, d: a["x"])
 
@@ -27,12 +28,12 @@ KERNEL = Kernel("f", (In("x", n="n"), Out("y", n="n")), lambda d, t: Launch(1, 1
 )
 def test_the_conditions_of_the_only_store(body, says):
     text = f"__global__ void f(const float* in, float* res) {{ {body}\n}}\n"
-    assert only_store("y", KERNEL, text) == [says] * bool(says)
+    assert said(only_store("y", KERNEL, text)) == [says] * bool(says)
 
 
 def test_the_only_store_into_shared_memory():
     text = "__global__ void f(const float* in, float* res) {\n__shared__ float s[4];\nif (l == 31) s[i] = 1;\nres[0] = s[0];\n}\n"
-    assert only_store("s", KERNEL, text) == ["Only line 3 stores into s, and only where l == 31."]
+    assert said(only_store("s", KERNEL, text)) == ["Only line 3 stores into s, and only where l == 31."]
 
 
 HELPERS = """__device__ void put(float* to, int i) { to[i] = 1; }
@@ -73,12 +74,12 @@ GUARDED = "if (i < 9) res[i] = in[i];"
 def test_all_stores_are_seen(body, told):
     text = f"{HELPERS}__global__ void f(const float* in, float* res) {{ {body}\n{GUARDED}\n}}\n"
     says = ["Only line 5 stores into res, and only where i < 9."]
-    assert only_store("y", KERNEL, text) == says * told
+    assert said(only_store("y", KERNEL, text)) == says * told
 
 
 def test_a_macro_may_store():
     text = f"#define PUT(i) res[i] = 2\n__global__ void f(const float* in, float* res) {{ PUT(0);\n{GUARDED}\n}}\n"
-    assert only_store("y", KERNEL, text) == []
+    assert said(only_store("y", KERNEL, text)) == []
 
 
 @pytest.mark.parametrize(
@@ -96,4 +97,4 @@ def test_a_comparison_that_is_stored_is_0_or_1(stored, says):
     kernel = Kernel("k", params, lambda d, t: Launch(1, 1), lambda a, d: a["grad"])
     text = f"__global__ void k(float* g, float* x, float* y, int n) {{ int i = threadIdx.x;\nbool on = x[i] != 0;\ny[i] = {stored}; }}"
     found = f"Line 3 stores 0 or 1 in y: whether {says} holds." if says else ""
-    assert stores_a_comparison(kernel, text) == found
+    assert said(stores_a_comparison(kernel, text)) == found

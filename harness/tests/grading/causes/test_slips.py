@@ -19,7 +19,7 @@ UNROLLED = " ".join(f"s += __shfl_down_sync(~0u, s, {o});" for o in (16, 8, 4, 2
 
 
 def found(body):
-    return [slip.says for slip in slips(KERNEL.format(body), "k")]
+    return [str(slip) for slip in slips(KERNEL.format(body), "k")]
 
 
 @pytest.mark.parametrize(
@@ -59,71 +59,11 @@ def found(body):
         ),
         ("int s = 0;\ns += a[0] * 2;\nc[0] = s;", "Line 2 declares s as int: every fraction"),
         ("unsigned char g = a[0];\nc[0] = g;", "Line 2 keeps a[0] in g, which is declared as unsigned char"),
-        (
-            "float v = 0;\nfor (int i = 0; i < n; i++) {\n if (i < F) v = a[i];\n c[i] = v;\n}",
-            "Line 4 sets v only where i < F, and line 5 takes it in every iteration of the loop",
-        ),
-        (
-            "const float* p = a;\nfor (int i = 0; i < n; i++) {\n if (i < F) c[i] = *p++;\n}",
-            "Line 4 moves p on only where i < F: in the other iterations of the loop in line 3",
-        ),
-        (
-            "const float* p = a;\nfor (int i = 0; i < n; i++) {\n if (i < F) continue;\n c[i] = *p++;\n}",
-            "Line 5 moves p on only where the continue in line 4 does not skip it",
-        ),
-        (
-            "for (int i = 0; i < n; i++) {\n float s = a[F];\n s += a[i];\n c[n] = s;\n}",
-            "Line 3 sets s to a[F] again in each iteration of the loop in line 2: what line 5 uses is from the last",
-        ),
-        (
-            "float s = 0;\nfor (int i = 0; i < n; i++) {\n s = 0;\n for (int j = 0; j < F; j++) s += a[i + j];\n}\nc[0] = s;",
-            "Line 4 sets s to 0 again in each iteration of the loop in line 3: what line 7 uses is from the last",
-        ),
-        (
-            "float s = 0;\nfor (int i = 1; i < n; i++) s += a[i];\nc[0] = s;",
-            "The loop over i in line 3 begins at 1, and s is 0 before it",
-        ),
-        (
-            "float m = 0;\nfor (int i = n - 1; i > 0; i--) m = fmaxf(m, a[i]);\nc[0] = m;",
-            "The loop over i in line 3 ends at 1, and m is 0 before it: what belongs to i = 0 is left out",
-        ),
-        (
-            "float s = 0, m = a[0];\nfor (int i = 1; i < n; i++) { s = s * m + a[i]; m = a[i]; }\nc[0] = s;",
-            "The loop over i in line 3 begins at 1, and s is 0 before it: what belongs to i = 0 is left out",
-        ),
         ("int v = 0.5f * a[0];\nc[0] = v;", "Line 2 keeps 0.5f * a[0] in v, which is declared as int"),
-        (
-            "float s = 0, e = 0;\nfor (int i = 0; i < n; i++) e = c[i] = 2 + a[i];\ns += e;\nc[0] = s;",
-            "Line 4 adds to s once, outside of every loop after line 2",
-        ),
-        (
-            "float m = 0;\nfor (int i = 0; i < n; i++) m = fmaxf(m, a[i]);\nc[0] = m;",
-            "Line 2 begins m at 0, and line 3 keeps the larger one",
-        ),
-        (
-            "float m = 0;\nfor (int i = 0; i < n; i++) if (a[i] > m || isnan(a[i])) m = a[i];\nc[0] = m;",
-            "Line 2 begins m at 0, and line 3 keeps the larger one",
-        ),
         (
             "float m = a[n];\nint at = n;\nfor (int i = 0; i < F; i++) {\n int k = n + i; float x = a[k];\n"
             " if (x > m) { m = x; at = i; }\n}\nc[0] = a[at];",
             "Line 6 sets at to i, but line 5 reads a at k",
-        ),
-        (
-            "float* p = c;\nfor (int i = 0; i < n; i++) {\n if (i % F == 0) continue;\n *p = a[i];\n p++;\n}",
-            "it stays behind, and what follows is stored at wrong places.",
-        ),
-        (
-            BUFFER.format("int cur = 0;", "b[cur]", ""),
-            "Nothing changes cur after line 3: in every iteration of the loop in line 4, b[cur] is b[0]",
-        ),
-        (
-            SUMS.format("t += p;"),
-            "Line 5 adds p to t in every iteration of the loop in line 3, and nothing sets p back in between",
-        ),
-        (
-            SUMS.format("c[i] = p / n;"),
-            "Line 5 stores p in every iteration of the loop in line 3, and nothing sets p back in between",
         ),
     ],
 )
@@ -211,7 +151,7 @@ def test_what_may_be_meant_is_not(body):
 def test_helpers_that_the_kernel_calls_are_looked_at_and_others_not():
     helper = "__device__ float {}(float x, int n) {{ return x * (1 / n); }}\n"
     source = helper.format("used") + helper.format("spare") + KERNEL.format("c[0] = used(a[0], n);")
-    assert [slip.line for slip in slips(source, "k")] == [1]
+    assert [slip.lines for slip in slips(source, "k")] == [(1,)]
 
 
 @pytest.mark.soak

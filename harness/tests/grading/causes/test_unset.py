@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.course.declare import Case, In, Kernel, Launch, Out
-from harness.errors import KernelFault
+from harness.errors import KernelFault, Place
 from harness.grading.causes.naming import Observation
 from harness.grading.causes.unset import (
     left_in_a_loop,
@@ -15,6 +15,7 @@ from harness.grading.causes.unset import (
     zeros_left_out,
 )
 from harness.grading.compare import Expected
+from harness.tests.grading.said import said
 
 KERNEL = Kernel("k", (In("a", n="N"), Out("c", n="N")), lambda d, t: Launch(1, 1), lambda a, d: a["a"])
 TEXT = """extern "C" __global__ void k(const float* a, float* c) {
@@ -29,7 +30,9 @@ TEXT = """extern "C" __global__ void k(const float* a, float* c) {
 
 
 def unset(array, line, headline="Uninitialized __global__ memory read"):
-    return read_unset(KernelFault("uninitialised-read", headline, "", line=line, array=array), KERNEL, TEXT)
+    return said(
+        read_unset(KernelFault("uninitialised-read", headline, "", line=line, array=array), KERNEL, TEXT)
+    )
 
 
 def test_an_output_has_no_values_to_add_to():
@@ -41,13 +44,13 @@ def test_an_output_has_no_values_to_add_to():
 def test_an_atomic_adds_to_nothing():
     found = KernelFault("uninitialised-read", "Uninitialized __global__ memory read", "", line=2, array="c")
     text = "__global__ void k(const float* a, float* c) {\n    atomicAdd(&c[0], a[0]);\n}\n"
-    assert read_unset(found, KERNEL, text)[0].endswith(
+    assert said(read_unset(found, KERNEL, text))[0].endswith(
         "and an atomic changes what is there: let one thread store the result with =."
     )
 
 
 def test_a_return_in_a_loop():
-    assert left_in_a_loop(KERNEL, TEXT)[0].startswith(
+    assert said(left_in_a_loop(KERNEL, TEXT))[0].startswith(
         "The return in line 5 leaves the kernel from inside a loop, before the store in line 7;"
     )
     assert not left_in_a_loop(KERNEL, TEXT.replace("return;", "continue;"))
@@ -59,8 +62,8 @@ def test_a_launch_of_fewer_threads_than_elements():
         poison, right = np.full((3, 4), np.nan, np.float32), np.zeros((3, 4))
         got = np.where(np.arange(12).reshape(3, 4) < stored, np.float32(1), poison)
         target = Expected(KERNEL.outputs[0], right, right, right)
-        return too_few_threads(
-            Observation(Case("c", {}), {}, {}, (target,), {"c": got}, {"c": poison}), launch
+        return said(
+            too_few_threads(Observation(Case("c", {}), {}, {}, (target,), {"c": got}, {"c": poison}), launch)
         )
 
     assert told(8, Launch(2, (2, 2))) == [
@@ -78,7 +81,7 @@ def test_where_there_is_nothing_to_add_up_zero_is_stored():
         seen = Observation(
             Case("c", {}), {"N": 4}, arrays, (target,), {"c": got}, {"c": np.full(4, -1, np.float32)}
         )
-        return zeros_left_out([seen])
+        return said(zeros_left_out([seen]))
 
     says = "Every element of c that was never written should be 0: that has to be stored, too."
     assert left([5, 0, 7, 0], [True, False, True, False]) == [says]
@@ -89,12 +92,9 @@ def test_where_there_is_nothing_to_add_up_zero_is_stored():
 
 
 def test_elements_that_are_written_twice_while_others_are_not():
-    found = KernelFault(
-        "same-write",
-        "",
-        "Threads (0,0,0) and (1,0,0) both write y[3]; each element should be one thread's.",
-        line=7,
-    )
-    assert written_twice(found) == (
+    block = (0, 0, 0)
+    found = KernelFault("same-write", "", "", line=7, thread=(1, 0, 0), block=block, array="y", index="3")
+    found.other = Place("kernel.cu", 7, (0, 0, 0), block)
+    assert said(written_twice(found)) == (
         "Threads (0,0,0) and (1,0,0) both write y[3] (line 7): do they compute their places as they should?"
     )

@@ -9,6 +9,7 @@ from harness.grading import failures
 from harness.grading.causes.written import described
 from harness.grading.grade import Options, grade_file
 from harness.tests.grading.first_cases import small
+from harness.tests.grading.said import said
 from harness.tests.lenet.small import ROOT
 
 COURSE = Course(ROOT)
@@ -47,7 +48,7 @@ COURSE = Course(ROOT)
     ],
 )
 def test_what_was_written(number, edit, says, tmp_path, monkeypatch):
-    monkeypatch.setattr(failures, "added_up", lambda *_, **__: "")
+    monkeypatch.setattr(failures, "added_up", lambda *_, **__: None)
     puzzle = COURSE.load(number)
     source = puzzle.solution_path.read_text(encoding="utf-8")
     assert edit[0] in source
@@ -60,18 +61,18 @@ def test_what_was_written(number, edit, says, tmp_path, monkeypatch):
 
 
 def test_ends_are_told_only_of_an_element_outside():
-    assert described("x", [4], [0, 2], [0], [7]) == ["By then, line 7 has written only x[0] and x[2]."]
-    assert described("x", [1], [0, 0], [0], [7]) == ["By then, line 7 has written only x[0]."]
+    assert said(described("x", [4], [0, 2], [0], [7])) == ["By then, line 7 has written only x[0] and x[2]."]
+    assert said(described("x", [1], [0, 0], [0], [7])) == ["By then, line 7 has written only x[0]."]
     many = [0, 1, 5, 6, 10, 11, 15, 16]
-    assert described("x", [3], many, [0], [7]) == [
+    assert said(described("x", [3], many, [0], [7])) == [
         "By then, line 7 has written only 4 rows of 2 elements, 5 apart, from x[0] to x[16]."
     ]
-    assert described("x", [18], [*many, 17], [0], [7]) == [
+    assert said(described("x", [18], [*many, 17], [0], [7])) == [
         "By then, line 7 has written only elements from x[0] to x[17]."
     ]
-    assert described("x", [3], [*many, 17], [0], [7]) == []
-    assert described("x", [3], [1], [0], [0, 7]) == []  # in a header
-    assert described("x", [1, 1], [0, 3], [2, 3], [7, 8, 9]) == [
+    assert said(described("x", [3], [*many, 17], [0], [7])) == []
+    assert said(described("x", [3], [1], [0], [0, 7])) == []  # in a header
+    assert said(described("x", [1, 1], [0, 3], [2, 3], [7, 8, 9])) == [
         "By then, lines 7, 8 and 9 have written only elements of x with second index 0."
     ]
-    assert described("x", [0, 0], [], [2, 3], []) == ["By then, nothing of x has been written."]
+    assert said(described("x", [0, 0], [], [2, 3], [])) == ["By then, nothing of x has been written."]

@@ -283,7 +283,7 @@ def forward(net):
     while frame:
         frame.f_locals.update(found=None, expected={}, wrong=None)
         frame = frame.f_back
-    assert not any(type(o).__name__ in ("LeNet", "Finding", "Verdict") for o in gc.get_objects())
+    assert not any(type(o).__name__ in ("LeNet", "Failure", "Verdict") for o in gc.get_objects())
 def backward(net): pass
 """
     found = check_mistakes.finding(STEP, changed, device("memory"), program)

@@ -34,7 +34,7 @@ SECONDS = 300  # far more than a search takes
 @pytest.fixture(autouse=True)
 def no_search_for_sums(monkeypatch):
     """The search for repairs does not ask what a kernel adds up."""
-    monkeypatch.setattr(failures, "added_up", lambda *_, **__: "")
+    monkeypatch.setattr(failures, "added_up", lambda *_, **__: None)
 
 
 @cache

@@ -15,6 +15,7 @@ from harness.grading.repair.suspicion import (
 )
 from harness.grading.verdict import Verdict
 from harness.tests.devices.virtual.launches import K
+from harness.tests.grading.said import suspicion
 
 SOURCE = f"""{K}k(const float* weights, const float* input, float* out, int n, int stride) {{
     int t = threadIdx.x;
@@ -32,15 +33,16 @@ def verdict(**of) -> Verdict:
 
 
 def test_a_line_that_is_named_and_those_that_set_or_use_what_it_has():
-    found = suspected(SOURCE, "k", verdict(lines=["Line 5: is place the right one?"]))
+    found = suspected(SOURCE, "k", verdict(findings=[suspicion("Line 5: is place the right one?", 5)]))
     assert found[5] == NAMED
     assert 0 < found[4] < NAMED and 0 < found[7] < NAMED  # place is set, and w is used there
     assert 6 not in found
 
 
-def test_every_line_that_a_sentence_names_is_suspected():
-    found = suspected(SOURCE, "k", verdict(lines=["Lines 3 and 4 have it, and lines 6 to 7."]))
-    assert [line for line, much in found.items() if much == NAMED] == [3, 4, 6, 7]
+def test_every_line_that_is_named_is_suspected():
+    fault = {"kind": "race", "line": 9, "other": {"line": 3}, "more": [{"line": 4}, {"line": 9}]}
+    found = suspected("", "k", verdict(findings=[suspicion("", 6, 7)], fault=fault))
+    assert {line for line in found if found[line] == NAMED} >= {3, 4, 6, 7}
 
 
 def test_lines_with_the_names_of_a_cause_where_none_is_named():

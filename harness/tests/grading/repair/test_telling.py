@@ -3,20 +3,21 @@
 import pytest
 
 from harness.grading.repair.schemata import Schemata
-from harness.grading.repair.telling import KINDS, lines_named, told
+from harness.grading.repair.telling import KINDS, told
 from harness.grading.verdict import Verdict
 from harness.report.json import repairs
-from harness.report.json import told as told_as_data
+from harness.report.json import shown as told_as_data
 from harness.report.text import verdict_lines
 from harness.tests.grading.repair.test_insertions import BESIDE, MISSING, SEVERAL
+from harness.tests.grading.said import cause, suspicion
 
 ORDER = "These are the expected values of y, reversed along i."
 SUM = "In this case, it adds x[i] to y[i]: in x, i should be i + 1, not i."
-HERE = "Line 7: does w really run up to H?"
-OPERATOR = "Line 7: is a >= b also right where a is equal to b?"
-THERE = "Line 3 adds p in n + p: is that the right sign?"
-BOTH = "Lines 7 and 9 give r what belongs to s, and s what belongs to r."
-ELSEWHERE = "Line 3 compares n with p."
+HERE = suspicion("Line 7: does w really run up to H?", 7)
+OPERATOR = suspicion("Line 7: is a >= b also right where a is equal to b?", 7)
+THERE = suspicion("Line 3 adds p in n + p: is that the right sign?", 3)
+BOTH = suspicion("Lines 7 and 9 give r what belongs to s, and s what belongs to r.", 7, 9)
+ELSEWHERE = suspicion("Line 3 compares n with p.", 3)
 FAULT = "Line 3 lets threads return before the first barrier."
 
 
@@ -29,9 +30,9 @@ def change(line, how="changed", last=0, **more):
 
 
 def wrong(*causes, suspected=(), lines=(7,), first="y[i=0] = 1, expected 2"):
-    causes = [*causes, *suspected]
-    found = Verdict("01", "kernel.cu", lines=[first, *causes], causes=causes, case_total=4)
-    found.suspicions, found.repair = [*suspected], [*map(change, lines)]
+    findings = [*map(cause, causes), *suspected]
+    found = Verdict("01", "kernel.cu", lines=[first, *map(str, findings)], findings=findings, case_total=4)
+    found.repair = [*map(change, lines)]
     return found
 
 
@@ -59,15 +60,15 @@ CODE = "7 |     line(7);"
 def test_facts_then_suspicions_about_its_lines_then_the_repair(causes, suspected, expected):
     found = wrong(*causes, suspected=suspected)
     first, *rest = shown(found)
-    assert rest == expected
+    assert rest == [*map(str, expected)]
     found.repair = []
-    facts = [text for text in (*causes, *suspected) if not text.endswith("?")]
+    facts = [*causes, *(str(f) for f in suspected if not f.asks)]
     assert shown(found) == [first, *facts] == told_as_data(found)["lines"]
 
 
 def test_a_question_about_two_values_is_confirmed_by_their_exchange():
     asked = "Line 7 gives k the value z / C, and b the value z % C: is it the other way round?"
-    found = wrong(suspected=[asked])
+    found = wrong(suspected=[suspicion(asked, 7)])
     found.repair[0]["before"] = "int k = z / C, b = z % C;"
     assert shown(found)[1] == asked
     found.repair[0]["before"] = "int k = z / D;"
@@ -75,9 +76,8 @@ def test_a_question_about_two_values_is_confirmed_by_their_exchange():
 
 
 def test_each_repair_is_with_the_cause_that_it_removes():
-    causes = [ORDER, THERE, BOTH]
-    found = wrong(*causes, lines=(7, 3, 5))
-    assert [r["cause"] for r in repairs(found)] == [BOTH, THERE, ORDER]
+    found = wrong(ORDER, suspected=[THERE, BOTH], lines=(7, 3, 5))
+    assert [r["cause"] for r in repairs(found)] == [str(BOTH), str(THERE), ORDER]
 
 
 @pytest.mark.parametrize(
@@ -128,15 +128,9 @@ def test_what_the_changes_of_many_lines_have_in_common(edits, says):
     assert told(found) == "One change in lines 7 to 9 makes all 4 cases pass."
 
 
-def test_the_lines_that_a_sentence_names():
-    assert lines_named("Line 25, and lines 3 to 5, for 7 elements") == {25, 3, 4, 5}
-    assert lines_named("the loop of line 30 and 31 others") == {30, 31}
-    assert not lines_named("Every line is 4 elements long.")
-
-
 def test_the_repair_takes_no_room_from_what_is_told_without_it():
     texts = ["Invalid read", "    7 | x", "      | ^", *(f"Value {i}." for i in range(12)), ORDER]
-    found = Verdict("01", "kernel.cu", lines=texts, causes=[ORDER], case_total=4)
+    found = Verdict("01", "kernel.cu", lines=texts, findings=[cause(ORDER)], case_total=4)
     alone = shown(found)
     found.repair = [change(6)]
     assert len(alone) == 11 and "..." in alone and alone[-1] == ORDER

@@ -169,18 +169,8 @@ def test_parameters_of_every_type(checks):
                       (double)large.n, p[1]}};
       for (int i = 0; i < 18; i++) out[i] = all[i];
     }}"""
-    large = np.zeros((), "f8, (3,)f4, i1, i8")
-    large = np.zeros(
-        (),
-        np.dtype(
-            {
-                "names": "dfcn",
-                "formats": ["f8", "(3,)f4", "i1", "i8"],
-                "offsets": [0, 8, 20, 24],
-                "itemsize": 32,
-            }
-        ),
-    )
+    fields = {"names": "dfcn", "formats": ["f8", "(3,)f4", "i1", "i8"], "offsets": [0, 8, 20, 24]}
+    large = np.zeros((), np.dtype(fields | {"itemsize": 32}))
     large["d"], large["f"], large["c"], large["n"] = 1.5, (1, 2, 3), -7, -(2**40)
     small = np.array((5, -300), np.dtype("i1, i2", align=True))
     vector = np.array((1, 2, 3, 4), "f4, f4, f4, f4")
