@@ -67,16 +67,7 @@ def grade(
     context, ids, everything, solution, path, keep, device, seed, json_path, html_path, repair, within
 ) -> None:
     """Grade your kernels: puzzle ID (09, 9 or a part of the name), several, or --all."""
-    if path is not None and (solution or everything or len(ids) != 1):
-        raise click.UsageError("--file goes with exactly one ID, and not with --solution or --all")
-    if keep and path is None:
-        raise click.UsageError("--keep goes with --file")
-    if within is not None and (
-        path is None or not Path(os.path.abspath(path)).is_relative_to(os.path.abspath(within))
-    ):
-        raise click.UsageError("--within goes with --file, and names a folder above that file")
-    if everything and ids:
-        raise click.UsageError("--all grades every puzzle; leave the IDs out")
+    check_options(ids, everything, solution, path, keep, within)
     if device != "gpu":
         from ..devices.virtual.confined_process import PROCESS
 
@@ -96,20 +87,8 @@ def grade(
         source = path if within else the_file(puzzle, path, solution)
         with Ticker() as tell:
             verdict = grade_file(puzzle, source, Options(device, seed, tell, within=within))
-        own, before = (
-            os.path.realpath(source) == os.path.realpath(puzzle.stub_path),
-            progress.entry(puzzle.id).solved,
-        )
-        if keep and verdict.passed and not own:
-            from ..course.reset import make_own
-
-            verdict.notes.append(make_own(puzzle, source))
-            own = True
-        if own:
-            progress.record(verdict)
-        if own and verdict.passed:
-            upcoming = progress.next_of(course.ids(), after=puzzle.id)
-            verdict.next = f"read puzzles/{upcoming}/README.md" if upcoming else ""
+        before = progress.entry(puzzle.id).solved
+        own = recorded(course, progress, puzzle, source, verdict, keep)
         verdicts.append(verdict)
         context.meta[STATUS] = max(v.exit_status for v in verdicts)
         searched = repair and not within and len(chosen) == 1 and verdict.is_repairable and not puzzle.program
@@ -132,10 +111,40 @@ def grade(
     if html_path:
         from ..report.html import page
 
-        write(
-            page(verdicts, [course.load(v.puzzle) for v in verdicts], time.strftime("%Y-%m-%d %H:%M")),
-            html_path,
-        )
+        graded = [course.load(v.puzzle) for v in verdicts]
+        write(page(verdicts, graded, time.strftime("%Y-%m-%d %H:%M")), html_path)
+
+
+def check_options(ids, everything, solution, path, keep, within) -> None:
+    """Options that do not go together. Errors: UsageError."""
+    if path is not None and (solution or everything or len(ids) != 1):
+        raise click.UsageError("--file goes with exactly one ID, and not with --solution or --all")
+    if keep and path is None:
+        raise click.UsageError("--keep goes with --file")
+    if within is not None and (
+        path is None or not Path(os.path.abspath(path)).is_relative_to(os.path.abspath(within))
+    ):
+        raise click.UsageError("--within goes with --file, and names a folder above that file")
+    if everything and ids:
+        raise click.UsageError("--all grades every puzzle; leave the IDs out")
+
+
+def recorded(
+    course: Course, progress: Progress, puzzle: Puzzle, source: Path, verdict: Verdict, keep: bool
+) -> bool:
+    """Whether the file is the student's own, or becomes it by --keep; then progress has the verdict."""
+    own = os.path.realpath(source) == os.path.realpath(puzzle.stub_path)
+    if keep and verdict.passed and not own:
+        from ..course.reset import make_own
+
+        verdict.notes.append(make_own(puzzle, source))
+        own = True
+    if own:
+        progress.record(verdict)
+    if own and verdict.passed:
+        upcoming = progress.next_of(course.ids(), after=puzzle.id)
+        verdict.next = f"read puzzles/{upcoming}/README.md" if upcoming else ""
+    return own
 
 
 def look_for_repair(puzzle: Puzzle, path: Path, verdict: Verdict, progress: Progress) -> None:

@@ -19,6 +19,16 @@ def test_ruff_has_nothing_to_say(command):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_function_fits_on_a_screen():
+    long = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in (ROOT / "harness").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno - node.lineno >= 60
+    ]
+    assert not long
+
+
 def test_only_single_characters_are_repeated_possessively():
     """With groups, and in atomic groups, Python 3.11.2 finds wrong matches; it is Debian 12's."""
     found = [

@@ -98,6 +98,11 @@ def _switch(operations: Iterable[Operation], made: str = "{}") -> str:
     return f"switch (edit.operation) {{ {cases} }}"
 
 
+_EDIT = "const BackwarpEdit edit = backwarp_edit(s);"
+_PAIR = "const int a = backwarp_int(edit.a, p), b = backwarp_int(edit.b, p);"
+_BOTH = f"template <class L, class R> {_QUICK}"
+
+
 @cache
 def support(atomic: bool) -> str:
     """The code before a file with its edits: one slow function for each type, and fast ones that are inlined.
@@ -105,96 +110,113 @@ def support(atomic: bool) -> str:
     atomic: sums may become atomic, which makes all loops slower, as their threads may then have to yield to
     one another.
     """
-    slow, quick = _SLOW, _QUICK
-    edit = "const BackwarpEdit edit = backwarp_edit(s);"
-    lines = [
-        f"template <class T> {quick} T backwarp_value(int, T e, {POOL}) {{ return e; }}",
+    lines = [f"template <class T> {_QUICK} T backwarp_value(int, T e, {POOL}) {{ return e; }}"]
+    lines += [line for type_ in _TYPES for line in _of_type(type_)]
+    lines += [*_operators(), *_calls(), *_assignments(atomic), *_conditions(), *_guards(), *_statements()]
+    return "\n".join(lines) + "\n"
+
+
+def _of_type(type_: str) -> list[str]:
+    """The slow functions for one type."""
+    real = type_ in ("float", "double")
+    get, operations, binary = ("float", FLOAT, FLOAT_BINARY) if real else ("int", INTEGER, BINARY)
+    values = ", ".join(f"{x} = backwarp_{get}(edit.{x}, p)" for x in ("a" if real else "abc"))
+    return [
+        f"{_SLOW} {type_} backwarp_changed(int s, {type_} e, {POOL}) {{ {_EDIT}"
+        f" const {type_} {values}; {_switch(operations)} return e; }}",
+        f"{_QUICK} {type_} backwarp_value(int s, {type_} e, {POOL}) {{"
+        f" return backwarp.asked[s] ? backwarp_changed(s, e, p) : e; }}",
+        f"{_SLOW} {type_} backwarp_combined(int s, {type_} l, {type_} r) {{ {_EDIT} {_switch(binary)} return l; }}",
+        f"{_SLOW} bool backwarp_related(int s, {type_} l, {type_} r) {{ {_EDIT} {_switch(FLOAT_RELATION if real else RELATION)} return false; }}",
     ]
-    for type_ in _TYPES:
-        real = type_ in ("float", "double")
-        get, operations, binary = ("float", FLOAT, FLOAT_BINARY) if real else ("int", INTEGER, BINARY)
-        values = ", ".join(f"{x} = backwarp_{get}(edit.{x}, p)" for x in ("a" if real else "abc"))
-        lines += [
-            f"{slow} {type_} backwarp_changed(int s, {type_} e, {POOL}) {{ {edit}"
-            f" const {type_} {values}; {_switch(operations)} return e; }}",
-            f"{quick} {type_} backwarp_value(int s, {type_} e, {POOL}) {{"
-            f" return backwarp.asked[s] ? backwarp_changed(s, e, p) : e; }}",
-            f"{slow} {type_} backwarp_combined(int s, {type_} l, {type_} r) {{ {edit} {_switch(binary)} return l; }}",
-            f"{slow} bool backwarp_related(int s, {type_} l, {type_} r) {{ {edit} {_switch(FLOAT_RELATION if real else RELATION)} return false; }}",
-        ]
-    head = f"template <class L, class R> {quick}"
+
+
+def _operators() -> Iterator[str]:
+    """Arithmetic and comparisons whose operator may be replaced."""
     for sign, name in ARITHMETIC.items():
-        lines.append(
-            f"{head} auto backwarp_{name}(int s, L l, R r) -> decltype(l {sign} r) {{ using T = decltype(l {sign} r);"
+        yield (
+            f"{_BOTH} auto backwarp_{name}(int s, L l, R r) -> decltype(l {sign} r) {{ using T = decltype(l {sign} r);"
             f" return backwarp.asked[s] ? backwarp_combined(s, T(l), T(r)) : l {sign} r; }}"
         )
     for sign, name in RELATIONS.items():
-        lines.append(
-            f"{head} bool backwarp_{name}(int s, L l, R r) {{ using T = decltype(l + r);"
+        yield (
+            f"{_BOTH} bool backwarp_{name}(int s, L l, R r) {{ using T = decltype(l + r);"
             f" return backwarp.asked[s] ? backwarp_related(s, T(l), T(r)) : l {sign} r; }}"
         )
-    lines += _calls()
-    lines += [
-        f"template <class A, class B> {quick} A backwarp_other_call(bool, A a, B) {{ return a; }}",
-        f"template <class A> {quick} A backwarp_other_call(bool at, A a, A b) {{ return at ? b : a; }}",
-    ]
-    lines.append(
-        f"template <class L, class R> {slow} void backwarp_stored(int s, L& l, R r) {{ switch (backwarp_edit(s).operation) {{"
+
+
+def _assignments(atomic: bool) -> Iterator[str]:
+    """Stores that may be done in another way."""
+    yield (
+        f"template <class L, class R> {_SLOW} void backwarp_stored(int s, L& l, R r) {{ switch (backwarp_edit(s).operation) {{"
         + " ".join(
             f"case {i}: {o.code}; break;" for i, o in enumerate((*ASSIGN, ATOMIC) if atomic else ASSIGN)
         )
         + " } }"
     )
     for sign, name in ASSIGNMENTS.items():
-        lines.append(
-            f"{head} L& backwarp_{name}(int s, L& l, R r) {{"
+        yield (
+            f"{_BOTH} L& backwarp_{name}(int s, L& l, R r) {{"
             f" if (backwarp.asked[s]) backwarp_stored(s, l, r); else l {sign} r; return l; }}"
         )
-    pair = "const int a = backwarp_int(edit.a, p), b = backwarp_int(edit.b, p);"
-    lines += [
-        f"{slow} bool backwarp_decision(const BackwarpEdit& edit, bool e, {POOL})"
-        f" {{ {pair} {_switch(CONDITION)} return e; }}",
-        f"{slow} bool backwarp_decided(int s, bool e, {POOL}) {{ for (int i = 0; i < {MOST_TOGETHER}; i++)"
+
+
+def _conditions() -> list[str]:
+    """Conditions that may be others, and what may come before a statement."""
+    return [
+        f"{_SLOW} bool backwarp_decision(const BackwarpEdit& edit, bool e, {POOL})"
+        f" {{ {_PAIR} {_switch(CONDITION)} return e; }}",
+        f"{_SLOW} bool backwarp_decided(int s, bool e, {POOL}) {{ for (int i = 0; i < {MOST_TOGETHER}; i++)"
         " if (backwarp.edits[i].site == s) e = backwarp_decision(backwarp.edits[i], e, p); return e; }",
-        f"{quick} bool backwarp_condition(int s, bool e, {POOL}) {{"
+        f"{_QUICK} bool backwarp_condition(int s, bool e, {POOL}) {{"
         " return backwarp.asked[s] ? backwarp_decided(s, e, p) : e; }",
-        f"{slow} bool backwarp_before(int s, {POOL}) {{ const bool e = true; for (int i = 0; i < {MOST_TOGETHER}; i++) {{"
+        f"{_SLOW} bool backwarp_before(int s, {POOL}) {{ const bool e = true; for (int i = 0; i < {MOST_TOGETHER}; i++) {{"
         " const BackwarpEdit edit = backwarp.edits[i]; if (edit.site != s) continue;"
-        f" {pair} bool is = true; switch (edit.operation) {{ "
+        f" {_PAIR} bool is = true; switch (edit.operation) {{ "
         + " ".join(f"case {i}: is = {o.code}; break;" for i, o in enumerate(BEFORE))
         + " } if (!is) return false; } return true; }",
+    ]
+
+
+def _guards() -> list[str]:
+    """What may keep a statement from running."""
+    return [
         # 0: the statement runs, 1: it does not, from 2: the kernel or the loop is left
-        f"{slow} int backwarp_guarded(int s, {POOL}) {{ for (int i = 0; i < {MOST_TOGETHER}; i++) {{"
+        f"{_SLOW} int backwarp_guarded(int s, {POOL}) {{ for (int i = 0; i < {MOST_TOGETHER}; i++) {{"
         " const BackwarpEdit edit = backwarp.edits[i]; if (edit.site != s) continue;"
-        f" const int n = {len(GUARD) - 1}; if (edit.operation == 0) return 1; {pair}"
+        f" const int n = {len(GUARD) - 1}; if (edit.operation == 0) return 1; {_PAIR}"
         " bool is = false; switch ((edit.operation - 1) % n) {"
         + " ".join(f"case {i}: is = {o.code}; break;" for i, o in enumerate(GUARD[1:]))
         + " } const int way = (edit.operation - 1) / n; if (way ? is : !is) return way + 1; } return 0; }",
-        f"{slow} bool backwarp_chosen(int s, {POOL}) {{ {edit} {pair} {_switch(CHOSEN)} return true; }}",
-        f"template <class T> {slow} T backwarp_stepped(int s, T i, {POOL}, int c0, int c1, int c2, int c3, int c4) {{"
-        f" {edit} const int o = edit.operation;"
+    ]
+
+
+def _statements() -> list[str]:
+    """Choices, steps and stores."""
+    return [
+        f"{_SLOW} bool backwarp_chosen(int s, {POOL}) {{ {_EDIT} {_PAIR} {_switch(CHOSEN)} return true; }}",
+        f"template <class T> {_SLOW} T backwarp_stepped(int s, T i, {POOL}, int c0, int c1, int c2, int c3, int c4) {{"
+        f" {_EDIT} const int o = edit.operation;"
         " const int c = o == 0 ? c0 : o == 1 ? c1 : o == 2 ? c2 : o == 3 ? c3 : c4; const T a = backwarp_int(edit.a, p);"
         " return c == 0 ? i + a : c == 1 ? i - a : c == 2 ? i * a : a ? i / a : i; }",
-        f"template <class T> {slow} void backwarp_store(T* to, int s, {POOL}, bool real) {{ {edit}"
+        f"template <class T> {_SLOW} void backwarp_store(T* to, int s, {POOL}, bool real) {{ {_EDIT}"
         " T& at = to[backwarp_int(edit.a, p)];"
         " auto value = [&](int n) { return real ? T(backwarp_float(n, p)) : T(backwarp_int(n, p)); };"
         " const T b = value(edit.b); switch (edit.operation) { case 0: at = b; break;"
         " case 1: at += b; break; case 2: at -= b; break;"
         " case 3: at += b * value(edit.c); break; default: at -= b * value(edit.c); } }",
-        f"{slow} int backwarp_offset(int s, {POOL}) {{ {edit} const int a = backwarp_int(edit.a, p);"
+        f"{_SLOW} int backwarp_offset(int s, {POOL}) {{ {_EDIT} const int a = backwarp_int(edit.a, p);"
         " const int b = edit.operation ? backwarp_int(edit.b, p) : 0;"
         " return edit.operation == 0 ? a : edit.operation == 1 ? a * b : a - b; }",
-        f"template <class L, class R> {slow} void backwarp_exchange(L& l, R& r) {{ const L before = l; l = r; r = before; }}",
+        f"template <class L, class R> {_SLOW} void backwarp_exchange(L& l, R& r) {{ const L before = l; l = r; r = before; }}",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _calls() -> Iterator[str]:
     """Calls whose function may be replaced or dropped."""
-    edit = "const BackwarpEdit edit = backwarp_edit(s);"
     for type_, operations in (("int", CALL), ("float", FLOAT_CALL)):
-        yield f"{_SLOW} {type_} backwarp_called(int s, {type_} l, {type_} r) {{ {edit} {_switch(operations)} return l; }}"
-    yield f"{_SLOW} float backwarp_called(int s, float l) {{ {edit} {_switch(FUNCTION)} return l; }}"
+        yield f"{_SLOW} {type_} backwarp_called(int s, {type_} l, {type_} r) {{ {_EDIT} {_switch(operations)} return l; }}"
+    yield f"{_SLOW} float backwarp_called(int s, float l) {{ {_EDIT} {_switch(FUNCTION)} return l; }}"
     for name, operations in CALLED.items():
         if operations is CALL:
             yield (
@@ -207,3 +229,5 @@ def _calls() -> Iterator[str]:
             f"{_QUICK} float backwarp_call_{name}(int s, {', '.join(f'float {a}' for a in arguments)}) {{"
             f" return backwarp.asked[s] ? backwarp_called(s, {', '.join(arguments)}) : {name}({', '.join(arguments)}); }}"
         )
+    yield f"template <class A, class B> {_QUICK} A backwarp_other_call(bool, A a, B) {{ return a; }}"
+    yield f"template <class A> {_QUICK} A backwarp_other_call(bool at, A a, A b) {{ return at ? b : a; }}"
