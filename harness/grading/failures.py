@@ -14,6 +14,7 @@ from .causes.added_up import added_up
 from .causes.wrong_kernels import WrongKernels
 from .explain import Asked, clearest, explain
 from .findings import Finding
+from .probes import access_map
 from .runs import Outcome, Setup, in_order
 from .verdict import FAILED, Verdict
 
@@ -46,6 +47,11 @@ def explained(
             noted = partial(values_behind, puzzle, source, shown, setup, verdict.seed)
             asked = replace(asked, added=added, noted=noted)
         verdict.lines = explain(asked, verdict)
+    if again and access_map.may_tell(verdict):
+        wrong = [o.case for o in failed if o.kernel is shown.kernel and not o.case.stress]
+        found = access_map.wrong_accesses(puzzle, shown.kernel, source, wrong, setup)
+        verdict.findings += [access.finding for access in found]
+        verdict.lines += [str(access.finding) for access in found]
     if again and verdict.diagnosis == "race":
         verdict.timeline = race_timeline.timeline(puzzle, source, shown, setup, verdict.seed)
     great = shown is failed[0] and shown.case.stress and shown.kind in ("fault", "wrong", "unwritten")

@@ -793,6 +793,29 @@ TEXT = {
     "changed_line": Kind("The stub has {stub}, line {0} has {mine}: was it meant to change?", asks=True),
 }
 
+
+# -- what is read and stored -----------------------------------------------------------------------------------
+
+
+def _wrong_access(*lines: int, line: int, **facts: Any) -> str:
+    text = {
+        "fragment": "In line {line}, {register} holds {found}; it should hold {right}",
+        "product": "Line {line}: {register}: {found} by {right}, which no result is made of",
+        "store": "Line {line} stores in {found} what belongs in {right}",
+        "missing": "For {output}, line {line} never reads {right}{through}",
+        "read": "For {output}, line {line} reads {found}{through}, and never {right}",
+    }[facts["kind"]]
+    through = f" from what line {facts['filled']} stores" if facts["filled"] not in (0, line) else ""
+    text = text.format(**facts, line=line, through=through)
+    where = f" (line {facts['set_in']})" if facts["set_in"] not in (0, line) else ""
+    if facts["step"] != facts["right_step"]:
+        moves = f"a step of {facts['variable']} moves by {facts['step']} elements in {facts['array']}{where}"
+        return f"{text}: {moves}; it should move by {facts['right_step']}."
+    return f"{text}: look at {facts['variable']}{where}." if where else f"{text}."
+
+
+ACCESSES = {"wrong_access": Kind(_wrong_access)}
+
 #: in the order in which they are told
 _READ = (
     "rows_for_columns other_step no_such_step step_of_another_axis other_row_divisor wrong_guard other_guard guard_before_steps"
@@ -816,5 +839,6 @@ KINDS: Mapping[str, Kind] = {
     **FAULTS,
     **RESULTS,
     **TERMS,
+    **ACCESSES,
     **{name: replace(kind, read=True) for name, kind in {**TEXT, **PLAIN}.items()},
 }

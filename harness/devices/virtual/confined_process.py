@@ -20,7 +20,7 @@ START = 60  # seconds for the process to start
 GRACE = 20  # seconds beyond a launch's own limit, which the process itself enforces
 MEMORY = 700 << 20  # bytes that the process may use beyond what arrays need
 #: bytes that the process may use per byte of an array: the byte itself, and what checks record about it
-NEED = {"full": 48, "memory": 6, "draft": 6, "count": 6, "none": 6}
+NEED = {"full": 48, "memory": 6, "draft": 6, "count": 6, "noted": 6, "none": 6}
 QUESTIONS = 24  # for other builds, per launch
 MOST = 1 << 26  # bytes of an answer, not counting arrays
 

@@ -59,8 +59,8 @@ class VirtualGPU:
     """`open_device("cpu")`. checks: "full" (unoptimised code, every check), "memory" (optimised code, every
     access checked; but an index past the end of a local array may hit the next one, because the compiler
     keeps them together), "count" (the same on one core, and `launch.counters` are filled: see `counters`),
-    "draft" (as "memory", but hardly optimised: for many kernels that each run for a moment) or "none" (trusted
-    kernels only). schedule: seed of the order of warps and blocks. quick: modules are compiled quickly, and
+    "draft" (as "memory", but hardly optimised: for many kernels that each run for a moment), "noted" (see
+    instrument/notes) or "none" (trusted kernels only). schedule: seed of the order of warps and blocks. quick: modules are compiled quickly, and
     optimised once they have run for a while.
     """
 

@@ -15,6 +15,7 @@ from ..instrument import (
     bounds,
     checked,
     initialised,
+    notes,
     races,
     registers,
     segments,
@@ -100,6 +101,7 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     verify.run(module, name)
     predicates.run(module)
     surfaces.run(module)
+    notes.run(module)
     for step, rewrite in _REWRITES.items():
         if step in recipe:
             rewrite(module)

@@ -65,6 +65,7 @@ RECIPES = {
     "memory": Recipe("fast", 3, frozenset({Check.GROUPED_BOUNDS}), coarsen=True),
     "count": Recipe("fast", 2, frozenset(_COUNT)),
     "draft": Recipe("draft", 0, frozenset({Check.GROUPED_BOUNDS})),
+    "noted": Recipe("debug", 0, frozenset({Check.GROUPED_BOUNDS})),
     "none": Recipe("fast", 3, coarsen=True),
     "runtime": Recipe("runtime", 1, runtime=True),
 }

@@ -1,0 +1,257 @@
+"""A map of accesses: which elements the threads of a wrong kernel read and store, and which they should.
+
+A thread of a right kernel that computes elements of its own reads all that these depend on, however the kernel is written.
+What it reads instead of such an element is wrong, or else what it stores. Where threads combine what they have computed, this
+holds for a block; where they multiply matrices, for a warp, and each register must hold what fits the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from ...course.declare import Case, Kernel, Puzzle
+from ...devices.virtual.instrument import notes
+from ...devices.virtual.ptx import parse
+from ...errors import CompileError
+from ..findings import Finding
+from ..runs import Setup
+from ..verdict import Verdict
+from .indices import Index
+from .noted import FACTOR, WARP, Launch, Use, launched, small
+
+TRIED = 6  # cases
+KINDS = {"wrong", "unwritten", "out-of-bounds"}  # of verdicts that it looks into
+MOST, MOST_PAIRS = 4000, 200  # accesses, and products, that are looked at
+Cells = dict[tuple[int, int], tuple[Use, str, int]]
+
+
+@dataclass(frozen=True)
+class Access:
+    """A wrong access. kind: "store" of what belongs elsewhere; "read" of another element; "missing": an element that is never read;
+    "fragment": a register of a product of matrices; "product": of two registers, that the result has none of.
+
+    line: of the access; array: that of the elements found and right; output: what the thread computes; filled: the line of the
+    store into the tile that is read; register: its name. variable, axis: what the index has along an axis where it is wrong, set in
+    line set_in; or else, by how much a step of the variable moves the index, and by how much it should. 0 or "": not known.
+    """
+
+    kind: str
+    line: int
+    array: str
+    found: str
+    right: str
+    output: str = ""
+    filled: int = 0
+    register: str = ""
+    axis: str = ""
+    variable: str = ""
+    set_in: int = 0
+    step: int = 0
+    right_step: int = 0
+
+    @property
+    def finding(self) -> Finding:
+        places = dict.fromkeys((self.line, self.set_in, self.filled))
+        return Finding("wrong_access", tuple(line for line in places if line), asdict(self))
+
+
+def may_tell(verdict: Verdict) -> bool:
+    """Whether nothing that is known of a kernel has a line, and its accesses may show one."""
+    kind = verdict.fault["kind"] if verdict.fault else verdict.kind
+    placed = any(f.all_lines for f in verdict.findings if f.row.explains and not f.asks)
+    return kind in KINDS and not verdict.mistake and not placed
+
+
+def wrong_accesses(
+    puzzle: Puzzle, kernel: Kernel, source: str, cases: Sequence[Case], setup: Setup
+) -> list[Access]:
+    """The first that is found. cases: that go wrong. setup: of the file as it is. Errors: DeviceError."""
+    with type(setup.device)(notes.BUILD) as device, suppress(CompileError):
+        told = dict(name=setup.module.name, include_dirs=puzzle.include_dirs)
+        return of_module(puzzle, kernel, cases, device.compile(source + notes.DECLARATION, **told))
+    return []
+
+
+def of_module(puzzle: Puzzle, kernel: Kernel, cases: Sequence[Case], module) -> list[Access]:
+    """module: with notes. What is read or stored wrongly in any case tells more than what is never read."""
+    sites, others = notes.run(parse.parse(module.compiled.text, module.name)), []
+    for case in small(puzzle, kernel, cases, sites)[:TRIED]:
+        if launch := launched(puzzle, kernel, case, module, sites):
+            stored, sure = misplaced(launch)
+            found = stored if sure else fragments(launch) or strays(launch)
+            if found and found[0].kind != "missing":
+                return found
+            others = others or stored or found
+    return others
+
+
+def misplaced(launch: Launch) -> tuple[list[Access], bool]:
+    """All numbers that are stored are right, but some for another element. Also whether it must be the store that is wrong: with
+    another step all would be, or a thread stores several in one place; else it may be what is read."""
+    targets = {x.array.name: x for x in launch.trial.targets}
+    last = {(s.thread, s.at): s for s in launch.stores if not launch.partial}
+    belongs: dict = {}
+    for key, s in last.items():
+        want = targets[launch.arrays[s.at[0]].array.name]
+        apart = np.abs(np.asarray(want.values, float) - s.number) - want.tolerance
+        places = np.flatnonzero(apart <= 1e-6 * abs(s.number))
+        if launch.site(s.row).kind != "store" or not len(places) and s.number:
+            return [], False
+        if len(places):  # else a 0 that is beyond what is computed
+            belongs[key] = places
+    wrong = [last[key] for key, places in belongs.items() if key[1][1] not in places]
+    if not wrong:
+        return [], False
+    first = min(wrong, key=lambda s: len(belongs[s.thread, s.at]))
+    places, w = belongs[first.thread, first.at], launch.arrays[first.at[0]]
+    site = launch.rows["site"][first.row]
+    mine = [last[key] for key in belongs if launch.rows["site"][last[key].row] == site]
+    may = np.array([np.isin(np.arange(w.size), belongs[s.thread, s.at]) for s in mine])
+    index = Index(launch, first.at[0], [s.row for s in mine])
+    told = index.right_step(may)
+    single = Counter((at[0], places[0]) for (_, at), places in belongs.items() if len(places) == 1)
+    if not told and (len(places) > 1 or max(single.values()) > 1):  # what is computed twice is not misplaced
+        return [], False
+    found, right = launch.called(first.at), w.called(int(places[0]))
+    access = Access("store", launch.lines[first.row], w.array.name, found, right, **told or index.along(may))
+    return [access], bool(told) or len({(s.thread, s.at, s.number) for s in launch.stores}) > len(last)
+
+
+def strays(launch: Launch) -> list[Access]:
+    """Reads of elements that a thread's results do not depend on, where it never reads others that they do depend on; or only the
+    latter, where threads do not combine their results."""
+    if launch.partial and not launch.faulted:
+        return []
+    level = launch.block if launch.combined else WARP if launch.factors else 1
+    outputs, writers = defaultdict(set), defaultdict(set)
+    for s in launch.stores:
+        outputs[s.thread // level].add(s.at)
+        writers[s.at].add(s.thread // level)
+    tiled = {u.array for u in launch.uses if u.stored >= 0} if level < launch.block else set()
+    multiplied = {u.array for u in launch.uses if u.stored == FACTOR} - tiled if level == WARP else set()
+    reads: dict[int, dict[int, list[Use]]] = {array: defaultdict(list) for array in launch.needs}
+    for u in launch.uses:
+        if u.stored == FACTOR if u.array in multiplied else (u.stored >= 0) == (u.array in tiled):
+            reads[u.array][u.thread // level].append(u)
+    alone = not launch.combined and all(len(w) == 1 for w in writers.values())
+    found: dict[str, list] = {"read": [], "missing": []}
+    for array, by in reads.items():
+        idle = {u.element for who, uses in by.items() if who not in outputs for u in uses}
+        for who, own in sorted(outputs.items()):
+            wanted = launch.needed(array, own)
+            missing = wanted & ~np.isin(np.arange(len(wanted)), [u.element for u in by[who]])
+            wrong = [u for u in by[who] if not wanted[u.element]]
+            if wrong and missing.any():
+                found["read"] += [(u, own, wanted, missing) for u in wrong]
+            elif missing.any() and alone and idle.isdisjoint(np.flatnonzero(missing).tolist()):
+                found["missing"] += [(u, own, missing, missing) for u in by[who]]
+    kind = next((kind for kind, strays in found.items() if strays), "")
+    return [most_of(launch, kind, found[kind], reads, level)] if kind else []
+
+
+def most_of(launch: Launch, kind: str, found: list, reads: dict, level: int) -> Access:
+    """The instruction and the array with most strays. found: (the use, the thread's outputs, the elements of the array that it may be
+    of, those that are never read)."""
+    sites = launch.rows["site"]
+    (array, number), _ = Counter((u.array, sites[u.row]) for u, *_ in found).most_common(1)[0]
+    use, own, _, missing = next(f for f in found if (f[0].array, sites[f[0].row]) == (array, number))
+    w, told = launch.arrays[array], {}
+    near = min(np.flatnonzero(missing).tolist(), key=lambda m: ((w.at(m) != w.at(use.element)).sum(), m))
+    if use.source >= 0:
+        of_thread = {u.thread // level: may for u, _, may, _ in found if u.array == array}
+        mine = [u for uses in reads[array].values() for u in uses if u.source >= 0]
+        mine = [u for u in mine if sites[u.source] == sites[use.source]][:MOST]
+        if kind == "missing":
+            mine = [u for u in mine if u.thread // level in of_thread]
+        may = np.array([of_thread.get(u.thread // level, np.arange(w.size) == u.element) for u in mine])
+        index = Index(launch, array, [u.source for u in mine])
+        told = index.right_step(may, [u.thread // level for u in mine]) if kind == "read" else {}
+        told = told or index.along(may)
+    filled = launch.lines[use.stored] if use.stored >= 0 else 0
+    elements = w.called(use.element), w.called(near), launch.called(min(own))
+    return Access(kind, launch.lines[use.row], w.array.name, *elements, filled=filled, **told)
+
+
+def fragments(launch: Launch) -> list[Access]:
+    """Registers of a product of matrices that hold what does not fit the others: the index along an axis of the output must be that of
+    a row of A or a column of B; along an axis that both factors have, that of a place in the sum. Or else two that are
+    multiplied, and no element of the output has this product.
+
+    Source: PTX ISA, section 9.7.14.5 (fragments of mma): lane 4 * g + t holds rows g and g + 8 of A, and column g of B.
+    """
+    held: dict[tuple, dict[str, Cells]] = defaultdict(lambda: {"A": {}, "B": {}})
+    for time, byte, use, line in launch.factors:
+        number, lane = launch.rows["site"][use.row], use.thread % launch.block % WARP
+        of_a, each = len(launch.site(use.row).names) * 2 // 3, 4 // launch.arrays[use.array].itemsize
+        i, factor = (byte // 4, "A") if byte // 4 < of_a else (byte // 4 - of_a, "B")
+        place = each * (lane % 4) + byte % 4 * each // 4 + 4 * each * (i // 2 if factor == "A" else i)
+        side = lane // 4 + 8 * (i % 2) * (factor == "A")
+        register = f"register {i} of {factor} of lane {lane}"
+        held[number, time, use.thread // WARP][factor][place, side] = use, register, line
+    factors = [cells for both in held.values() for cells in both.values() if cells]
+    found = next((access for cells in factors if (access := unfitting(launch, cells))), None)
+    return [found] if found else of_no_product(launch, held.values())
+
+
+def unfitting(launch: Launch, cells: Cells) -> Access | None:
+    """cells: of one factor, by (place in the sum, row or column)."""
+    array = next(iter(cells.values()))[0].array
+    outer = {c for p in launch.trial.outcome.kernel.outputs for c in p.apart.letters}
+    others = {c for i, o in launch.inputs if i != array for c in o.array.letters}
+    w = launch.arrays[array]
+    own = {at: tuple(w.at(use.element).tolist()) for at, (use, *_) in cells.items() if use.array == array}
+    sides = [1 if c in outer else 0 if c in others else None for c in w.array.letters]
+    kept = [(axis, side) for axis, side in enumerate(sides) if side is not None]
+    if all(len({(at[s], own[at][x]) for at in own}) == len({at[s] for at in own}) for x, s in kept):
+        return None
+    first, free = min(own), None in sides
+    for at in sorted(own):
+        right = list(own[at])
+        for axis, side in kept:
+            same = [own[a][axis] for a in sorted(own) if a[side] == at[side]]
+            straight = {own[first][axis] + a[side] - first[side] for a in own}
+            inside = min(straight) >= 0 and max(straight) < w.shape[axis]
+            right[axis] = (
+                own[first][axis] + at[side] - first[side] if inside else Counter(same).most_common(1)[0][0]
+            )
+        if tuple(right) != own[at]:
+            use, register, line = cells[at]
+            some = [f"{c}={n}" for c, n, had in zip(w.array.letters, right, own[at], strict=True) if n != had]
+            should = f"one with {','.join(some)}" if free else w.called(int(np.dot(right, w.steps)))
+            return Access("fragment", line, w.array.name, w.called(use.element), should, register=register)
+    return None
+
+
+def of_no_product(launch: Launch, held: Iterable[dict[str, Cells]]) -> list[Access]:
+    """The first of the pairs that are multiplied without need."""
+    zeros = {name: x * 0 if x.dtype.kind == "f" else x for name, x in launch.trial.arrays.items()}
+    pairs = {
+        ((a[0].array, a[0].element), (b[0].array, b[0].element)): (a, b)
+        for both in held
+        for (place, _), a in sorted(both["A"].items())
+        for (other, _), b in sorted(both["B"].items())
+        if place == other
+    }
+    some = list(pairs.items())
+    for (one, two), (a, b) in some[:: len(some) // MOST_PAIRS + 1]:
+        inputs = {name: x.copy() for name, x in zeros.items()}
+        for array, element in (one, two):
+            inputs[launch.arrays[array].array.name].flat[element] = 1
+        if not launch.right(inputs).any():
+            text = f"{b[1]} is multiplied by {a[1]} (line {a[2]})"
+            return [
+                Access(
+                    "product",
+                    b[2],
+                    launch.arrays[two[0]].array.name,
+                    launch.called(two),
+                    launch.called(one),
+                    register=text,
+                )
+            ]
+    return []
