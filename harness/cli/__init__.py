@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from ..process import as_process, silence_output
@@ -11,6 +12,7 @@ from .group import STATUS, cli
 
 def main(arguments: list[str] | None = None) -> None:
     """The command `backwarp`: runs a verb and exits."""
+    gc.set_threshold(1 << 16)  # loaded modules stay, and what a command creates is rarely part of a cycle
     as_process(lambda: run_verb(list(sys.argv[1:] if arguments is None else arguments)))
 
 

@@ -41,6 +41,7 @@ from .confine import ONE_THREAD
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _LENGTH = struct.Struct("=Q")  # the length of a message, sent before it
+_SHORT = 1 << 14  # bytes of a message that is sent together with its length
 _LOOKS = 0.005, 0.05  # seconds between two checks of a working child's memory: at least, at most
 _FILLED = 16 << 30  # bytes of memory that a process can fill in a second
 TOGETHER = 1100 << 20  # bytes that all bounded children may use, beyond what they are granted
@@ -97,7 +98,8 @@ class Channel:
 
     def send(self, *message) -> None:
         data = self._codec.dumps(message)
-        self._put(_LENGTH.pack(len(data)), data)
+        length = _LENGTH.pack(len(data))
+        self._put(*((length + data,) if len(data) < _SHORT else (length, data)))
 
     def _put(self, *parts: bytes) -> None:
         for part in parts:

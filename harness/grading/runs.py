@@ -18,7 +18,6 @@ from ..devices.child import Child
 from ..devices.launching import QUICK, poison
 from ..errors import BackwarpError, CourseError, KernelFault, LaunchError
 from . import sentences
-from .causes import naming
 from .compare import Expected, Mismatch, axis_index, compare, expectations, same_bits
 from .findings import Finding
 
@@ -71,6 +70,27 @@ class Setup:
     kernels: dict[str, object] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Observation:
+    """What one kernel wrote in one case: inputs, expectations and results by output name.
+
+    before: the outputs before the kernel ran, which reveals unwritten elements; written: see
+    compare.untouched.
+    """
+
+    case: Case
+    dims: Mapping[str, int]
+    arrays: Mapping[str, np.ndarray]
+    targets: tuple[Expected, ...]
+    results: Mapping[str, np.ndarray]
+    before: Mapping[str, np.ndarray]
+    written: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        return not all(t.right(self.results[t.array.name]).all() for t in self.targets)
+
+
 @dataclass
 class Outcome:
     """One kernel in one case; `error` and `kind` say what went wrong, if anything did."""
@@ -82,7 +102,7 @@ class Outcome:
     lines: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)  # why runs disagree
     mismatches: list[Mismatch] = field(default_factory=list)
-    observation: naming.Observation | None = None
+    observation: Observation | None = None
     stdout: str = ""
     stdout_dropped: int = 0
     notes: list[str] = field(default_factory=list)
@@ -160,7 +180,7 @@ class Trial:
             if self.runs[0].turns and not self._run(setup, setup.schedules[0], turns=False):
                 return
         first, outcome = self.runs[0], self.outcome
-        outcome.observation = naming.Observation(
+        outcome.observation = Observation(
             outcome.case, self.dims, self.arrays, self.targets, first.results, first.before, first.written
         )
         weigh(self.runs, self.targets, outcome)
@@ -346,9 +366,11 @@ def same(a: LaunchResult, b: LaunchResult, targets: tuple[Expected, ...]) -> boo
 
     The tolerance is that of the correct sums; a wrong kernel may sum more terms where the right answer is 0.
     """
+    from .causes.naming import slack
+
     for target in targets:
         x, y = a.results[target.array.name], b.results[target.array.name]
-        room = np.maximum(2 * target.tolerance, naming.slack(target, x))
+        room = np.maximum(2 * target.tolerance, slack(target, x))
         with np.errstate(invalid="ignore", over="ignore"):
             close = np.abs(x.astype(np.float64) - y.astype(np.float64)) <= room
         if not (close | same_bits(x, y) | (np.isnan(x) & np.isnan(y))).all():

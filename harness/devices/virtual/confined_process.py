@@ -51,7 +51,7 @@ class Process:
         self._unused: deque[tuple[int, int]] = deque()  # (generation, handle) of what is released
         self._arrays: dict[int, tuple[int, int]] = {}  # by handle: what each may need, and its own bytes
         self.need = self.held = 0  # the same of all arrays
-        self._allowed: tuple = ()  # the last time limit, and the second in which it was set
+        self._allowed = (0, 0.0)  # the second in which the time limit was last set, and the largest then
         self.numbers = itertools.count(1)  # of devices, arrays and modules
 
     def start(self) -> None:
@@ -63,7 +63,7 @@ class Process:
                 self._child.questions = QUESTIONS
                 self.need = self.held = 0
                 self._arrays.clear()
-                self._has_runtime, self._allowed = False, ()
+                self._has_runtime, self._allowed = False, (0, 0.0)
 
     def expect(self, nbytes: int, checks: str) -> int:
         """Announces a new array: its number."""
@@ -109,8 +109,8 @@ class Process:
                 self._child.most = MOST + self.held
                 self._child.granted = self.need
                 self._child.memory = MEMORY + self._child.granted
-                allowed = limit, int(time.monotonic())
-                if allowed != self._allowed:  # once a second: GRACE is longer
+                allowed = int(time.monotonic()), limit
+                if allowed > self._allowed:  # once a second: GRACE is longer
                     self._child.allow(limit + GRACE)
                     self._allowed = allowed
                 return self._child.ask(verb, arguments, limit, verbs)

@@ -7,41 +7,20 @@ that failed and in those that passed, and no other candidate does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import permutations
 
 import numpy as np
 
-from ...course.declare import Case, Kernel, Puzzle
+from ...course.declare import Kernel, Puzzle
 from ...course.mistakes import Mistake
 from ..compare import ATOL, HALF, RTOL, Expected, untouched
 from ..findings import Finding
+from ..runs import Observation
 from . import combined, other_inputs
 
 LARGE = 1 << 18  # elements; larger outputs are not searched for other orders
 LEAST = 4  # elements needed for a conclusion
 MAGNIFY = 4.0  # a wrong kernel may sum more terms than the right one
-
-
-@dataclass(frozen=True)
-class Observation:
-    """What one kernel wrote in one case: inputs, expectations and results by output name.
-
-    before: the outputs before the kernel ran, which reveals unwritten elements; written: see
-    compare.untouched.
-    """
-
-    case: Case
-    dims: Mapping[str, int]
-    arrays: Mapping[str, np.ndarray]
-    targets: tuple[Expected, ...]
-    results: Mapping[str, np.ndarray]
-    before: Mapping[str, np.ndarray]
-    written: Mapping[str, np.ndarray] = field(default_factory=dict)
-
-    @property
-    def failed(self) -> bool:
-        return not all(t.right(self.results[t.array.name]).all() for t in self.targets)
 
 
 #: What a mistake writes in a case: values by output, NaN for elements that it leaves as they were; None if
