@@ -118,7 +118,8 @@ class Kinds:
         if name.startswith("__shfl"):
             return self.kind(arguments[1]) if len(arguments) > 1 else ""
         if name in _OF_ARGUMENT and len(arguments) > _OF_ARGUMENT[name]:
-            return self.kind(arguments[_OF_ARGUMENT[name]])
+            of = arguments[_OF_ARGUMENT[name]]
+            return self.kind(of.part("argument") if of.code.startswith("&") else of)  # `__ldg(&x[i])`
         if own := self.file.function(name):
             type_ = own.part("type")
             return (

@@ -71,6 +71,14 @@ def named(access: Piece) -> str:
     return next((p.code for p in access.all("identifier")), "")
 
 
+def asks(condition: Piece) -> Piece | None:
+    """The statement or expression that a condition belongs to."""
+    outer = condition.outer
+    while outer is not None and outer.kind in ("condition_clause", "parenthesized_expression"):
+        outer = outer.outer
+    return outer
+
+
 def outermost(pieces: Iterable[Piece]) -> list[Piece]:
     """The pieces that lie in no other: edits must not overlap."""
     found: list[Piece] = []

@@ -43,7 +43,6 @@ def _operations(says: str, *pairs: tuple[str, float]) -> tuple[Operation, ...]:
     return tuple(Operation(code, says, cost) for code, cost in pairs)
 
 
-IF_GIVEN = "a ? a : e"  # with a parameter that is never used
 ROUNDED_UP = "(e + a - 1) / a"  # how many tiles or blocks there are
 INTEGER = (
     *_operations("another value", ("a", 1.0)),
@@ -54,18 +53,12 @@ INTEGER = (
     *_operations("a factor", ("e * a * b", 1.7)),
     *_operations("a term", ("a - 1 - e", 2.2)),
     *_operations("a bound", ("min(e, a)", 2.4), ("max(e, a)", 1.7)),
-    *_operations("a place in memory", ("a * b + c", 2.1)),
-    *_operations("a choice", (IF_GIVEN, 2.2)),
     *_operations("a factor", (ROUNDED_UP, 1.6)),
 )
 FLOAT = (
     *_operations("another value", ("a", 1.2), ("-e", 1.5)),
     *_operations("a term", ("e + a", 2.0), ("e - a", 2.0)),
     *_operations("a factor", ("e * a", 2.0), ("e / a", 2.2)),
-    *_operations("a function", ("expf(e)", 2.4), ("logf(e)", 2.4), ("-logf(e)", 2.5), ("fabsf(e)", 2.6)),
-    *_operations("a function", ("sqrtf(e)", 2.6), ("1.0f / e", 2.7)),
-    *_operations("a function", ("fmaxf(e, a)", 2.6), ("fminf(e, a)", 2.8)),
-    *_operations("a choice", ("a < 0.0f ? 0.0f : e", 2.8), ("a > 0.0f ? e : 0.0f", 2.8)),
 )
 BINARY = (
     *_operations(
@@ -75,7 +68,6 @@ BINARY = (
         "an operator", ("l & r", 2.0), ("l | r", 2.0), ("l ^ r", 2.0), ("l << r", 2.0), ("l >> r", 2.0)
     ),
     *_operations("a term or factor", ("l", 0.9), ("r", 0.9)),
-    *_operations("the order of two operands", ("r - l", 1.4), ("r / l", 1.6), ("r % l", 1.6)),
     *_operations("an operator", ("(l + r - 1) / r", 1.2)),
 )
 FLOAT_BINARY = tuple(o for o in BINARY if not re.search(r"[%&|^<>]|1", o.code))
@@ -120,18 +112,16 @@ FUNCTION = (
 CALLED = {"min": CALL, "max": CALL}
 FLOAT_CALL = tuple(replace(o, code=o.code.replace("min", "fminf").replace("max", "fmaxf")) for o in CALL)
 CALLED |= {"fminf": FLOAT_CALL, "fmaxf": FLOAT_CALL}
-CALLED |= {name: FUNCTION for name in "expf logf log2f fabsf sqrtf rsqrtf tanhf __expf __logf exp2f".split()}
+CALLED |= {
+    name: FUNCTION for name in "expf logf log2f log10f fabsf sqrtf rsqrtf tanhf __expf __logf exp2f".split()
+}
 ASSIGN = (
     *_operations("how it is stored", ("l = r", 1.0), ("l += r", 1.0), ("l -= r", 1.1), ("l *= r", 1.2)),
     *_operations("how it is stored", ("l /= r", 1.2)),
 )
 EXCHANGE = Operation("exchanged", "two that are exchanged", 0.8)  # the names of two declarations
 PARAMETERS = Operation("exchanged", EXCHANGE.says, 0.85)  # of a kernel
-STEPPED = Operation("stepped", "the step of a pointer", 1.1)
-PACE = (Operation("+= a", STEPPED.says, 1.2),)
-MOVED = Operation("moved", "where it stands", 1.2)  # out of a loop
-TURNED = Operation("turned", MOVED.says, 0.9)  # with a neighbour
-ZEROED = Operation("zeroed", "a first value", 0.95)
+TURNED = Operation("turned", "where it stands", 0.9)  # with a neighbour
 ELSE_ZERO = Operation("zero", "a choice", 1.6)  # stored where a condition does not hold
 STORE = Operation("to[a] = b", "a store", 1.2)
 ADDED = tuple(
@@ -139,9 +129,6 @@ ADDED = tuple(
     for value, cost in (("b", 1.3), ("b * c", 1.5))
     for sign in ("+=", "-=")
 )
-OFFSET = _operations("a place in memory", ("e + a", 1.5), ("e + a * b", 1.7))  # of a pointer
-DIFFERENCE = "e + a - b"
-ONWARDS = _operations("the step of a pointer", ("e + a", 1.2), ("e + a * b", 1.4), (DIFFERENCE, 1.2))
 LEAVE = 0.8  # the cost of another way to leave
 ATOMIC = Operation("atomicAdd(&l, L(r))", "how it is stored", 1.3)
 BARRIERS = (Operation("__syncthreads();", "a barrier", 1.0), Operation("__syncwarp();", "a barrier", 1.4))

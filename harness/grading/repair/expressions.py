@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from ...cuda.parts import asks
 from ...cuda.pieces import Piece, Variable
-from .collectives import SHUFFLES
 from .edits import (
     ASSIGN,
     BEFORE,
     BINARY,
     CALL,
     CALLED,
+    CHOSEN,
     CONDITION,
     FLOAT,
     FLOAT_BINARY,
@@ -21,10 +22,7 @@ from .edits import (
     FUNCTION,
     INTEGER,
     LOGICAL,
-    OFFSET,
-    PACE,
     RELATION,
-    STEPPED,
     Edit,
     Operation,
 )
@@ -83,6 +81,26 @@ class Expressions:
     def _subscript_expression(self, p: Piece) -> str:
         return self._or_zero(p, self._value(p, self._target(p)))
 
+    def _or_zero(self, p: Piece, text: str) -> str:
+        """A read of an element where some threads should use 0 instead."""
+        outer = p.outer
+        if outer is None or outer.kind not in ("assignment_expression", "init_declarator"):
+            return text
+        if outer.part("left") == p or self.pool.kind(p) not in ("integer", "float"):
+            return text
+        zero = "0.0f" if self.pool.kind(p) == "float" else "0"
+        here = self.pool.here(self.integers, p.start)
+
+        def made(choice: Choice) -> Edit:
+            names = {"a": self.integers[choice.a].text, "b": self.integers[choice.b].text}
+            condition = re.sub(r"\b[ab]\b", lambda m: names[m[0]], CHOSEN[choice.operation].code)
+            return Edit(p.start, p.end, f"{condition} ? {p.code} : {zero}", "a choice")
+
+        number = self.schemata.add(p, CHOSEN, self.integers, here, made)
+        if number is None:
+            return text
+        return f"({asked(number)} && !backwarp_chosen({number}, backwarp_p) ? {zero} : {text})"
+
     def _pointer(self, p: Piece) -> str:
         """An array or a pointer: another of the same type may have been meant."""
         own = self.schemata.file.named(p.code, p.start)
@@ -103,19 +121,6 @@ class Expressions:
         for i, v in enumerate(others):
             text = f"backwarp_operation({number}) == {i} ? {v.name} : {text}"
         return f"({asked(number)} ? ({text}) : {p.code})"
-
-    def _offset(self, p: Piece) -> str:
-        """The value that a variable is set to: a pointer may need to point some elements further on."""
-        text = self.write(p)
-        if self.pool.kind(p) != "pointer" or p.code in ("nullptr", "NULL"):
-            return text
-        here = self.pool.here(self.integers, p.start)
-        number = self.schemata.add(p, OFFSET, self.integers, here)
-        return (
-            text
-            if number is None
-            else f"({text}) + ({asked(number)} ? backwarp_offset({number}, backwarp_p) : 0)"
-        )
 
     def _alike(self, own: Variable, other: Variable, place: int) -> bool:
         same = [e and e.code for e in own.extents] == [e and e.code for e in other.extents]
@@ -141,11 +146,7 @@ class Expressions:
     def _pointer_expression(self, p: Piece) -> str:
         if p.part("operator").code != "*":
             return self._inside(p, argument=self._target)
-        pointer, text = p.part("argument"), self._inside(p)
-        if pointer.kind == "identifier" and (v := self.schemata.file.named(pointer.code, p.start)):
-            number = None if v[0].extents else self.schemata.add(p, (STEPPED,), made=_stepped)
-            text = text if number is None else f"({asked(number)} ? *{pointer.code}++ : {text})"
-        return self._value(p, text)
+        return self._value(p, self._inside(p))
 
     def _unary_expression(self, p: Piece) -> str:
         text = self._inside(p)
@@ -176,42 +177,11 @@ class Expressions:
                 number = self.schemata.add(p, operations)
                 if number is not None:
                     text = f"backwarp_call_{name}({number}, " + self._inside(arguments)[1:]
-        if others := SHUFFLES.get(name):
-            text = self._other_shuffles(p, text, others)
-        if len(arguments.parts) == 1 and (own or not known) and (others := self._called_with(1, name)):
-            number = self.schemata.add(
-                p, [Operation(f"{o}(e)", "a function", 1.1, is_text=True) for o in others], made=_called
-            )
-            for i, other in enumerate(others if number is not None else ()):
-                which = f"{asked(number)} && backwarp_operation({number}) == {i}"
-                text = f"backwarp_other_call({which}, {text}, {other}{arguments.code})"
         return self._value(p, text) if known else text
-
-    def _other_shuffles(self, p: Piece, text: str, others: Sequence[str]) -> str:
-        operations = [Operation(f"{o}(e)", "a function", 1.1, is_text=True) for o in others]
-        if (number := self.schemata.add(p, operations, made=_called)) is None:
-            return text
-        arguments = p.part("arguments").code
-        for i, other in enumerate(others):
-            which = f"{asked(number)} && backwarp_operation({number}) == {i}"
-            text = f"({which} ? {other}{arguments} : {text})"
-        return text
-
-    def _called_with(self, count: int, name: str) -> list[str]:
-        """Other functions that the function calls with this many arguments: the file's own, and those of
-        unknown types."""
-        found = {}
-        for call in self.function.body.all("call_expression"):
-            called = call.part("function")
-            known = self.pool.kind(call) and not self.schemata.file.function(called.code)
-            alike = len(call.part("arguments").parts) == count and called.kind == "identifier"
-            if alike and not known and not called.code.startswith("__sync"):
-                found[called.code] = True
-        return [other for other in found if other != name] if name in found else []
 
     def _assignment_expression(self, p: Piece) -> str:
         left, right, sign = p.part("left"), p.part("right"), p.part("operator").code
-        target, value = self._target(left), self._offset(right)
+        target, value = self._target(left), self.write(right)
         plain = f"{target} {sign} {value}"
         if sign not in ASSIGNMENTS or self.pool.kind(left) not in ("integer", "float"):
             return plain
@@ -233,40 +203,18 @@ class Expressions:
         """`i++` whose value is not used: the step may be another."""
         argument, sign = p.part("argument"), p.part("operator").code
         unused = p.outer and p.outer.kind in ("for_statement", "expression_statement")
-        if unused and argument.kind == "identifier" and self.pool.kind(argument) == "pointer":
-            return self._pointer_update(p, argument.code, sign)
         if not unused or argument.kind != "identifier" or self.pool.kind(argument) != "integer":
             return p.code
         here = self.pool.here(self.integers, p.start)
-        operations = [Operation(f"{_UPDATES[sign]} a", "the step of a loop", 1.2)]
-        operations += [Operation(f"{s} a", "the step of a loop", 1.6) for s in ("*=", "/=", "-=", "+=")]
+        operation = Operation(f"{_UPDATES[sign]} a", "the step of a loop", 1.2)
 
         def made(choice: Choice) -> Edit:
-            o = operations[choice.operation]
-            text = f"{argument.code} {o.code[:-1]}{self.integers[choice.a].text}"
-            return Edit(p.start, p.end, text, o.says)
+            text = f"{argument.code} {_UPDATES[sign]} {self.integers[choice.a].text}"
+            return Edit(p.start, p.end, text, operation.says)
 
-        number = self.schemata.add(p, operations, self.integers, here, made)
-        if number is None:
-            return p.code
-        codes = [_UPDATES[sign], "*=", "/=", "-=", "+="]
-        known = ", ".join(str("+-*/".index(c[0])) for c in codes)
-        step = f"backwarp_stepped({number}, {argument.code}, backwarp_p, {known})"
-        return f"({argument.code} = {asked(number)} ? {step} : {argument.code} {sign[0]} 1)"
-
-    def _pointer_update(self, p: Piece, pointer: str, sign: str) -> str:
-        """`p++` that should go on to the next row."""
-        v = self.schemata.file.named(pointer, p.start)
-        if sign != "++" or len(v) != 1 or v[0].extents:
-            return p.code
-
-        def made(choice: Choice) -> Edit:
-            return Edit(p.start, p.end, f"{pointer} += {self.integers[choice.a].text}", STEPPED.says)
-
-        here = self.pool.here(self.integers, p.start)
-        number = self.schemata.add(p, PACE, self.integers, here, made)
+        number = self.schemata.add(p, (operation,), self.integers, here, made)
         step = f"({asked(number)} ? backwarp_int_of({number}, backwarp_p) : 1)"
-        return p.code if number is None else f"({pointer} += {step})"
+        return p.code if number is None else f"({argument.code} {_UPDATES[sign]} {step})"
 
     def _binary_expression(self, p: Piece) -> str:
         left, right, sign = p.part("left"), p.part("right"), p.part("operator").code
@@ -313,29 +261,16 @@ class Expressions:
 
 def _is_of_statement(condition: Piece) -> bool:
     """Whether it is all that an `if` or a loop asks: then the statement may be guarded."""
-    outer = condition.outer
-    while outer is not None and outer.kind in ("condition_clause", "parenthesized_expression"):
-        outer = outer.outer
+    outer = asks(condition)
     return outer is not None and outer.kind.endswith("_statement") and outer.kind != "return_statement"
-
-
-def _stepped(choice: Choice) -> Edit:
-    """`*p++` for `*p`."""
-    return Edit(choice.site.piece.end, choice.site.piece.end, "++", STEPPED.says)
-
-
-def _called(choice: Choice) -> Edit:
-    """Another function with the same argument."""
-    name, operation = choice.site.piece.part("function"), choice.site.operations[choice.operation]
-    return Edit(name.start, name.end, operation.code.removesuffix("(e)"), operation.says)
 
 
 def _other_groups(p: Piece) -> list[str]:
     left, sign, right = p.part("left"), p.part("operator").code, p.part("right")
     if sign == "&" and (power := re.fullmatch(r"\(\s*([\w.]+)\s*-\s*1\s*\)", right.code)):
         return [f"{left.code} % {power[1]}"]  # a mask is right for powers of 2 only
-    inner = left.parts[0] if left.kind == "parenthesized_expression" and len(left.parts) == 1 else None
-    if sign in "*/" and inner is not None and inner.kind == "binary_expression":
+    inner = left.bare
+    if sign in "*/" and inner != left and inner.kind == "binary_expression":
         x, plus, y = (inner.part(name).code for name in ("left", "operator", "right"))
         return (
             [f"{x} {sign} {right.code} {plus} {y}", f"{x} {plus} {y} {sign} {right.code}"]
@@ -351,7 +286,7 @@ def _other_groups(p: Piece) -> list[str]:
     if sign in "+-" and right.kind == "binary_expression" and right.part("operator").code in "*/":
         y, times, z = (right.part(name).code for name in ("left", "operator", "right"))
         return [f"({left.code} {sign} {y}) {times} {z}"]
-    inner = right.parts[0] if right.kind == "parenthesized_expression" and len(right.parts) == 1 else None
-    if inner is not None and inner.kind == "binary_expression" and sign in ("-", "*", "/", "%"):
+    inner = right.bare
+    if inner != right and inner.kind == "binary_expression" and sign in ("-", "*", "/", "%"):
         return [f"{left.code} {sign} {inner.code}"]
     return []

@@ -11,18 +11,14 @@ from itertools import chain, pairwise
 from ...course.stubs import stub_text
 from ...cuda.text import read
 from .edits import PARAMETERS
-from .guards import Guards, both_guards
 from .judge import Judge
-from .lines import in_one_line
-from .neighbours import setters
-from .pairs import TOGETHER, Families, moved
+from .pairs import TOGETHER, Families, both_guards
 from .sites import MORE, Choice, Site, cost_of
-from .suspicion import alone, conditions_around, deciding, stretches, suspected
+from .suspicion import alone, conditions_around, setters, stretches, suspected
 from .variants import Combination
 
 #: costs of edits that are tried together: nothing dearer is tried where a cheaper one is found
 TIERS = (-9.0, 0.45, 0.65, 0.85, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3.2, 3.5, 4.0, 9.0)
-GUARDS = 3  # the tier after which edits that would stop a fault are tried
 PLAUSIBLE = (1.75, 2.25, 2.65)  # cheaper operations are all tried before the others
 GIVEN = 0.3  # how much later edits of lines that the stub has
 LATER = 0.35  # how much later others come
@@ -43,8 +39,7 @@ class Order(Judge):
             if not site.orders:
                 line = site.piece.line
                 site.suspect = self.suspected.get(line, 0.0) - GIVEN * (line in self.given_lines)
-        near = [s for s in sites if self.strays_in and self.may_stop(s)]
-        families, guards = cache(lambda: Families(sites)), Guards(near)
+        families = cache(lambda: Families(sites))
         several = cache(lambda: [c for made in TOGETHER for c in made(sites)])
         likely = cache(lambda: [c for site in sites for c in site.likely])
         steps = [*pairwise((-math.inf, *PLAUSIBLE, math.inf))]
@@ -52,7 +47,6 @@ class Order(Judge):
         def ordering() -> Iterator[list[Combination]]:
             plain = [(c,) for s in sites if s.orders for c in s.choices() if c.is_plain]
             yield sorted(plain, key=cost_of)
-            yield [*moved(sites)]
 
         @cache
         def alone(step: int, i: int) -> list[Choice]:
@@ -75,8 +69,6 @@ class Order(Judge):
 
         def of(step: int, i: int, pairs: bool) -> Iterator[list[Combination]]:
             yield together(step, i) if pairs else [(c,) for c in alone(step, i)]
-            if i == GUARDS and step == 0 and near and not pairs:
-                yield from guards.likely()
 
         order = sorted(
             (max(low, 0.25) + LATER * step + PAIRS_LATER * pairs, step, i, pairs)
@@ -86,9 +78,7 @@ class Order(Judge):
             if low < self.most
         )
         tiers = [(cost, partial(of, step, i, pairs)) for cost, step, i, pairs in order]
-        tiers += [(cost, made) for cost, made in in_one_line(sites) if cost < self.most]
-        others = [] if self.most < math.inf else [(math.inf, guards.others)]
-        return [(-math.inf, ordering), *sorted(tiers, key=lambda tier: tier[0]), *others]
+        return [(-math.inf, ordering), *sorted(tiers, key=lambda tier: tier[0])]
 
     @cached_property
     def has_given_parameters(self) -> bool:
@@ -129,21 +119,6 @@ class Order(Judge):
         if len(lines) == 1 and fault["kind"] == "race":  # several threads have the same index
             lines |= setters(self.source, *lines, INDEX, elements=False).keys()
         return lines | conditions_around(self.source, lines)
-
-    @property
-    def strays_in(self) -> int:
-        """The line of an out-of-bounds access, which a guard would stop; 0 if there is none."""
-        fault = self.verdict.fault or {}
-        return fault["line"] if fault.get("kind") in ("out-of-bounds", "invalid-address") else 0
-
-    def may_stop(self, site: Site) -> bool:
-        """Whether a guard there may stop the access outside."""
-        decides = site.is_condition and site.piece.line in self.deciding
-        return decides or site.may_stop(self.strays_in)
-
-    @cached_property
-    def deciding(self) -> set[int]:
-        return {*deciding(self.source, self.strays_in, 1.0)}
 
 
 def _words_of(line: str) -> tuple[str, ...]:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, takewhile
-from os.path import commonprefix
 
-from .edits import ASSIGN, BINARY, ELSE_ZERO, EXCHANGE, FLOAT_BINARY, RELATION
-from .loops import heads, part_of_range, shared_out, strided, walked
+from .edits import ELSE_ZERO, EXCHANGE, RELATION
 from .sites import MOST_TOGETHER, Choice, Site
 from .terms import are_counterparts, of_one_direction
 
-RENAMED = 1.3  # the most that a name replaced wherever a line has it may cost
-GUARDED = 3.0  # and a guard of what is stored otherwise
 NEAR = 2  # lines between two swapped names
 ALIKE = 8  # lines between two edits of one kind, or of one factor
 
@@ -51,58 +47,6 @@ def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
                 )
 
 
-def turned_signs(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
-    """`i / 2` and `i % 2` in one line, swapped."""
-    signs = [(s, s.piece.part("operator").code) for s in sites if s.operations is BINARY]
-    for (first, one), (second, other) in combinations([(s, sign) for s, sign in signs if sign in "/%"], 2):
-        if one != other and first.piece.line == second.piece.line and _sides(first) == _sides(second):
-            numbers = (_number(site, f"l {sign} r") for site, sign in ((first, other), (second, one)))
-            yield tuple(s.chosen(n) for s, n in zip((first, second), numbers))
-
-
-def turned_index(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
-    """`k * C + c` turned into `c * K + k`, with any extent."""
-    named = {s.piece.node.id: s for s in sites if s.own is not None}
-    for e in (s.piece for s in sites if s.operations is BINARY and s.piece.part("operator").code == "+"):
-        product, right = e.part("left").bare, named.get(e.part("right").node.id)
-        if right is None or product.kind != "binary_expression" or product.part("operator").code != "*":
-            continue
-        left, extent = (named.get(product.part(side).node.id) for side in ("left", "right"))
-        if left is None or extent is None or left.pool is not right.pool or left.own == right.own:
-            continue
-        turned = left.replaced_by(right.own), right.replaced_by(left.own)
-        if turned[0].a in left.is_here and turned[1].a in right.is_here:
-            sizes = (i for i in extent.sizes_here if i != extent.own)
-            yield from ((*turned, extent.replaced_by(i)) for i in sizes)
-
-
-def redirected(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
-    """Several names of rows in a line, each with its counterpart of columns: `pad_h` and `dilation_h`."""
-    lines: dict[int, list[tuple[Choice, tuple[str, str]]]] = {}
-    for site in sites:
-        for other in _counterparts(site, site.own) if site.own is not None else ():
-            if other in site.is_here and site.pool[other].variable:
-                turn = _difference(site.piece.code, site.pool[other].text)
-                lines.setdefault(site.piece.line, []).append((site.replaced_by(other), turn))
-    for found in lines.values():
-        for turn in dict.fromkeys(turn for _, turn in found):
-            alike = [c for c, own in found if own == turn][:MOST_TOGETHER]
-            several = {c.site.piece.code for c in alike}
-            yield from combinations(alike, 2) if len(several) > 1 else ()
-            if 2 < len(alike):
-                yield tuple(alike)
-
-
-def _difference(one: str, other: str) -> tuple[str, str]:
-    """`h` and `w` of `pad_h` and `pad_w`."""
-    same = len(commonprefix([one, other]))
-    return one[same:], other[same:]
-
-
-def _sides(site: Site) -> tuple[str, str]:
-    return site.piece.part("left").code, site.piece.part("right").code
-
-
 def everywhere(named: Sequence[tuple[Site, int]]) -> Iterator[tuple[Choice, ...]]:
     """Two names swapped in a run of lines, each alone or as those of rows and of columns: `h * stride_w`
     and `w * stride_h`, `p * dilation_h + r * stride_h` and the same for columns."""
@@ -133,68 +77,6 @@ def zeroed(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
     yield from combinations(found, 2)
     if 2 < len(found) <= MOST_TOGETHER:
         yield tuple(found)
-
-
-def stored_otherwise(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
-    """`x[i] *= y;` that should be `x[i] = z;`, or be stored by some threads only."""
-    for old in sites:
-        sign = old.piece.part("operator") if old.piece.kind == "assignment_expression" else None
-        if sign is None or sign.code == "=" or old.operations[: len(ASSIGN)] != ASSIGN:
-            continue
-        plain, value = old.chosen(0), old.piece.part("right")
-        for new in sites:
-            if new.replaces and new.piece == value:
-                yield from ((plain, c) for c in new.choices(most=RENAMED) if c.operation == 0)
-            elif new.is_guard and new.piece.start == old.piece.start:
-                yield from ((plain, c) for c in new.choices(most=GUARDED) if c.operation)
-
-
-def renamed(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
-    """A name that occurs several times in a line, or in a short `if` and its condition, replaced everywhere in it."""
-    alike: dict[tuple[int, str], list[Site]] = {}
-    for site in sites:
-        if site.own is not None:
-            alike.setdefault((site.piece.line, site.piece.code), []).append(site)
-            inner = next(iter(site.piece.file.around(site.piece.start, "if_statement")), None)
-            if inner is not None and 0 < inner.last_line - inner.line <= NEAR:
-                alike.setdefault((-inner.start, site.piece.code), []).append(site)
-    for group in alike.values():
-        if 1 < len(group) <= MOST_TOGETHER and len({id(s.pool) for s in group}) == 1:
-            for c in group[0].choices(most=RENAMED):
-                if c.operation == 0 and all(c.a in s.is_here for s in group):
-                    yield tuple(s.replaced_by(c.a) for s in group)
-
-
-def carried(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
-    """A factor or term that belongs to another expression nearby."""
-    for old in sites:
-        sign = old.piece.part("operator")
-        if old.operations not in (BINARY, FLOAT_BINARY) or sign.code not in "*+":
-            continue
-        for letter, other in (("l", "right"), ("r", "left")):
-            name = old.piece.part(other).code
-            for new in sites:
-                far = abs(new.piece.line - old.piece.line) > ALIKE
-                if far or not new.replaces or new.piece.holds(old.piece) or old.piece.holds(new.piece):
-                    continue
-                if name.isidentifier() and (entry := new.entry_of(name)) is not None:
-                    yield (
-                        old.chosen(_number(old, letter)),
-                        new.chosen(_number(new, f"e {sign.code} a"), entry),
-                    )
-
-
-def _number(site: Site, code: str) -> int:
-    return next(i for i, o in enumerate(site.operations) if o.code == code)
-
-
-def moved(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
-    """A barrier in the wrong place, moved to every other one."""
-    for old in sites:
-        if old.piece.code.startswith("__sync"):
-            for new in sites:
-                if new.operations[0].code == "__syncthreads();":
-                    yield old.chosen(0), new.chosen(0)
 
 
 def declared(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
@@ -296,6 +178,21 @@ def _counterparts(site: Site, entry: int) -> list[int]:
     return known[entry]
 
 
+def both_guards(c: Choice) -> Iterator[tuple[Choice, Choice]]:
+    """Two guards of one statement, `if (row < M) if (col < N)`, or of one condition."""
+    site = c.site
+    compares = {"a", "b"} <= site.operations[c.operation].operands
+    if not compares or not (site.is_guard or site.is_condition):
+        return
+    pool, found = site.pool, {}
+    if pool.are_partners(c.a, c.b):
+        found |= dict.fromkeys(site.bounds)
+    first, second = (
+        [i for i in site.plain if are_counterparts(pool[own].text, pool[i].text)] for own in (c.a, c.b)
+    )
+    found |= dict.fromkeys((a, b) for a in first for b in (second if pool[c.b].known is None else [c.b]))
+    yield from ((c, Choice(site, c.operation, a, b, c.cost)) for a, b in found if a > c.a)
+
+
 #: what is made of all sites at once
-TOGETHER = (exchanged, turned_signs, turned_index, renamed, declared, redirected, strided, shared_out)
-TOGETHER = (*TOGETHER, carried, stored_otherwise, zeroed, heads, part_of_range, walked)
+TOGETHER = (exchanged, declared, zeroed)

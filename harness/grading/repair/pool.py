@@ -29,9 +29,6 @@ _OVER_THE_GRID = re.compile(r"\bfor \([^;]*blockIdx|blockIdx\.y")
 MOST_INDICES = 8  # names to form element indices from
 
 
-_BUILTINS = {f"{name}.{axis}" for name in BUILTINS for axis in "xyz"}
-
-
 @dataclass(frozen=True)
 class Entry:
     """One value. variable: None if it can be named everywhere. known: its value if it never changes.
@@ -162,7 +159,7 @@ class Pool(Kinds):
                 found.factors.setdefault(left.code, set()).add(right.code)
                 found.factors.setdefault(right.code, set()).add(left.code)
             elif sign == "/":
-                found.divisors.setdefault(left.code, set()).add(terms.bare(right))
+                found.divisors.setdefault(left.code, set()).add(right.bare.code)
         return found
 
     @cached_property
@@ -194,7 +191,7 @@ class Pool(Kinds):
             if sign in ("<", ">="):
                 found.setdefault(left.code, set()).add(right.code)
             elif sign == "%" and e.outer and e.outer.kind == "init_declarator":
-                found.setdefault(e.outer.part("declarator").code, set()).add(terms.bare(right))
+                found.setdefault(e.outer.part("declarator").code, set()).add(right.bare.code)
             elif sign == "-" and (size := terms.of_remainder(e)) is not None:
                 found.setdefault(e.outer.part("declarator").code, set()).add(size.code)
             elif sign == "+" and left.kind == "binary_expression" and left.part("operator").code == "*":
@@ -386,9 +383,8 @@ class Pool(Kinds):
     @cached_property
     def _builtins(self) -> list[str]:
         used = self.function.body.code
-        if not self.function.is_kernel:
-            return sorted({e.code for e in self.function.body.all("field_expression")} & _BUILTINS)
-        axes = [axis for axis in "xyz" if axis == "x" or re.search(rf"Idx\.{axis}\b|Dim\.{axis}\b", used)]
+        axes = [axis for axis in "xyz" if re.search(rf"Idx\.{axis}\b|Dim\.{axis}\b", used)]
+        axes = ["x", *axes] if self.function.is_kernel and "x" not in axes else axes
         names = [
             name
             for name in BUILTINS

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property, partial
-from itertools import combinations, permutations, product
+from itertools import combinations, product
 
-from ...cuda.pieces import Piece, Variable
-from .edits import BEFORE, CONDITION, DIFFERENCE, IF_GIVEN, INTEGER, ROUNDED_UP, STORE, Operation
-from .pool import FAR_FETCHED, UNUSED, Entries, Entry, numbers_near
+from ...cuda.parts import asks
+from ...cuda.pieces import Piece
+from .edits import BEFORE, CONDITION, INTEGER, ROUNDED_UP, STORE, Operation
+from .pool import FAR_FETCHED, Entries, Entry, numbers_near
 from .terms import are_akin, are_counterparts, divisor, grouped, of_one_direction, tail, words
 
 UNLIKE = 0.3
@@ -30,7 +31,6 @@ class Ranks:
     pool: Entries
     here: list[int]
     made: Callable | None
-    targets: tuple[Variable, ...]
     own: int | None
     _ranked: dict
 
@@ -43,12 +43,10 @@ class Ranks:
     def _by_rank(self, number: int, o: Operation) -> list[tuple[float, Callable[[], Iterable]]]:
         wanted = o.operands & {"a", "b", "c"}
         if wanted == {"a"}:
-            return grouped(self._set_to(o, self.targets[number]) if self.targets else self._put_in(o))
+            return grouped(self._put_in(o))
         if o.says == STORE.says:
             return self._stored if wanted == {"a", "b"} else self._added
         if wanted == {"a", "b"}:
-            if o.code == DIFFERENCE:
-                return [(0.0, partial(permutations, [i for i in self.plain if self._may_be_size(i)], 2))]
             if o.code == "e * a * b":
                 return self._areas
             if not any(sign in o.code for sign in SIGNS):
@@ -60,11 +58,7 @@ class Ranks:
                 for rank, pairs in self._compared
             )
             return [(rank, lambda pairs=pairs: pairs) for rank, pairs in both_bounds if pairs]
-        if self.is_index or self.piece.kind == "identifier":
-            varying = [i for i in self.plain if self.pool[i].varies]
-            every = 0.0 if self.is_index else 0.8, partial(product, varying, self.sizes_here, varying)
-            return [*self._unused_places, every]
-        return self._unused_places if self.piece.kind == "binary_expression" else []
+        return []
 
     def _put_in(self, o: Operation) -> Iterator[tuple[float, tuple[int]]]:
         """By rank: what an operation inserts alone."""
@@ -78,8 +72,6 @@ class Ranks:
         fitting = self._fitting(o.code)
         if o.code == ROUNDED_UP:
             here = [a for a in here if self._is_of_tiles(self.pool[a])]
-        if o.code == IF_GIVEN:
-            here = [a for a in here if self.pool[a].rank <= UNUSED]
         for a in here:
             fits = self.pool[a].text in fitting
             rank = far[a] + (-PARTNERS if fits else PARTNERS if o.code == "max(e, a)" else 0.0)
@@ -111,20 +103,6 @@ class Ranks:
         code = self.piece.code
         alike = (factors for text, factors in self.pool.factors.items() if are_counterparts(text, code))
         return set().union(*alike)
-
-    def _set_to(self, o: Operation, v: Variable) -> Iterator[tuple[float, tuple[int]]]:
-        """By rank: what may be assigned or added to a variable; a sum similar to its first value."""
-        first = words(v.value.code) if v.value else frozenset()
-        for a in self.here:
-            entry = self.pool[a]
-            if entry.text == v.name or entry.is_size or entry.rank >= FAR_FETCHED:
-                continue
-            if entry.of:
-                own = words(entry.text)
-                if o.code == "= a" and first and first != own and 2 * len(first & own) >= len(own):
-                    yield entry.rank - UNLIKE, (a,)
-            elif entry.variable or o.code == "+= a" and entry.known == 1:
-                yield entry.rank, (a,)
 
     def _unlike(self, a: int) -> float:
         """The penalty for the kinds of the new and the old value: extents replace extents, indices replace
@@ -175,10 +153,6 @@ class Ranks:
         names = frozenset().union(*map(words, self._sizes))
         values = [e.variable.value for e in self.pool if e.variable and e.text in names]
         return names.union(*(words(value.code) for value in values if value))
-
-    def _may_be_size(self, entry: int) -> bool:
-        e = self.pool[entry]
-        return e.variable is not None and (not e.varies or e.rank <= UNUSED)
 
     @cached_property
     def _of_block(self) -> set[str]:
@@ -245,9 +219,7 @@ class Ranks:
         execute."""
         statement = self.piece
         if self.operations is CONDITION:
-            outer = statement.outer
-            while outer is not None and outer.kind in ("condition_clause", "parenthesized_expression"):
-                outer = outer.outer
+            outer = asks(statement)
             statement = (outer.part("consequence") or outer.part("body")) if outer is not None else None
         return words(statement.code) if statement and len(statement.code) <= SHORT else frozenset()
 
@@ -351,20 +323,6 @@ class Ranks:
         return grouped(
             (0.0 if are_counterparts(pool[a].text, pool[b].text) else OTHER_AREA, (a, b))
             for a, b in combinations(self.sizes_here, 2)
-        )
-
-    @property
-    def _unused_places(self) -> list[tuple[float, Callable[[], Iterable]]]:
-        """By rank: places in memory by an index that nothing uses: `p * Q + q`."""
-        pool = self.pool
-        varying = [i for i in self.plain if pool[i].varies and pool[i].variable]
-        return grouped(
-            (pool[a].rank + pool[c].rank, (a, b, c))
-            for b in self.sizes_here
-            for c in varying
-            if pool.are_partners(c, b)
-            for a in varying
-            if a != c and min(pool[a].rank, pool[c].rank) <= UNUSED
         )
 
     @cached_property

@@ -95,7 +95,7 @@ class Schemata:
         return "constexpr" in function.words or function.body.node.has_error
 
     def add(
-        self, piece: Piece, operations, pool=NONE, here=(), made=None, others=(), order=False, targets=()
+        self, piece: Piece, operations, pool=NONE, here=(), made=None, others=(), order=False
     ) -> int | None:
         """The number of a new site; None if the line must not be changed. order: whether it affects the order
         of threads."""
@@ -109,7 +109,7 @@ class Schemata:
         ):
             return None
         number = len(self.sites) + 1
-        self.sites.append(Site(number, piece, operations, pool, list(here), made, others, targets))
+        self.sites.append(Site(number, piece, operations, pool, list(here), made, others))
         return len(self.sites)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, cached_property, partial
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
@@ -20,7 +20,7 @@ from ...cuda.values import tunables
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
 from ..derived import whole
 from ..verdict import FAILED, Verdict
-from . import alike, collectives, from_solution, texts
+from . import from_solution, texts
 from .judge import MOST, MOST_GRADED
 from .macros import Written, written_out
 from .order import Order
@@ -31,7 +31,6 @@ from .variants import FEW_LARGE, Combination, Devices, Variants, has_barriers, w
 BUDGET = 10.0  # see Work
 HANGS = 600.0  # seconds by the clock after which something hangs
 CHUNK = 512  # edits tried before those that are right in small cases are graded; doubled each time
-MOST_ALIKE = 4  # tried before, that make the accesses of a shared array alike
 CHOICE = 2e-6  # work for an edit
 #: of a file: the edits grow with their square, and building them alone would take all the time
 MOST_VARIABLES = 500
@@ -122,13 +121,9 @@ class Search(Order):
     def changed(self) -> list[Repair]:
         """For races, first in the build with all checks, then in the optimised one, in which more edits can
         be tried."""
-        own = self.source, self.kernel.name
-        written = [*collectives.edits(*own, self.verdict.fault or {}), *texts.edits(*own)]
-        arrays = texts.of_shared_arrays(*own, self.verdict.fault or {})
-        written += ((edit,) for edit in arrays)
-        first = chain(islice(alike.edits(*own), MOST_ALIKE), written[:MOST_GRADED])
         several: list[Repair] = []  # that change several lines alike: one line may do, too
-        for repair in (Repair(edits, 0.5, self.source) for edits in first):
+        for edits in islice(texts.edits(self.source, self.kernel.name), MOST_GRADED):
+            repair = Repair(edits, 0.5, self.source)
             if several and len(repair.lines) > 1:
                 continue
             if self.passes(repair.text) and self.is_fast_with(repair):

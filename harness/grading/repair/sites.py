@@ -9,7 +9,8 @@ from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
-from ...cuda.pieces import Piece, Variable
+from ...cuda.parts import asks
+from ...cuda.pieces import Piece
 from .edits import BARRIERS, BEFORE, CHOSEN, CONDITION, FLOAT, GUARD, INTEGER, Edit, Operation, replaced
 from .pool import UNUSED, Entries
 from .ranks import SIGNS, Ranks
@@ -23,7 +24,6 @@ BOUNDED = 0.8
 ALWAYS = 0.95  # cost of a condition that always holds, as there are few
 ALONE = 0.8  # cost of a store by one thread of a block or a warp
 NUMBERED = 0.6  # cost of replacing blockIdx or threadIdx by the global thread index
-NEAR = 6  # lines between a condition and what it guards
 MOST_TOGETHER = 8  # edits of one variant
 #: several edits cost as much as the dearest and this
 MORE = 0.25
@@ -62,17 +62,9 @@ class Choice(NamedTuple):
         return self.site.number, self.operation, *codes
 
 
-def _of_condition(condition: Piece) -> Piece | None:
-    """The statement or expression that a condition belongs to."""
-    outer = condition.outer
-    while outer is not None and outer.kind in ("condition_clause", "parenthesized_expression"):
-        outer = outer.outer
-    return outer
-
-
 def is_of_barrier(condition: Piece) -> bool:
     """Whether it is the condition of an `if` with nothing but a barrier in it."""
-    outer = _of_condition(condition)
+    outer = asks(condition)
     body = outer.part("consequence") if outer is not None and outer.kind == "if_statement" else None
     return body is not None and body.code.lstrip("{ \n").startswith("__sync") and not body.holds(condition)
 
@@ -88,7 +80,6 @@ class Site(Ranks):
     here: list[int] = field(default_factory=list, repr=False)
     made: Callable[[Choice], Edit | tuple[Edit, ...]] | None = None
     others: tuple[str, ...] = ()  # arrays that may replace it
-    targets: tuple[Variable, ...] = ()  # by operation, what is assigned
     suspect: float = 0.0  # how much likelier its edits are
     _ranked: dict = field(default_factory=dict, repr=False)
 
@@ -97,26 +88,12 @@ class Site(Ranks):
         """Whether another value may replace it."""
         return self.made is None and bool(self.pool) and self.operations[0].code == "a"
 
-    def may_stop(self, line: int) -> bool:
-        """Whether it is a condition that decides whether a line is reached, or a statement that may be left
-        out before it."""
-        if self.is_guard:
-            outermost = self.piece.outer.outer.kind == "function_definition"
-            return self.piece.line == line or outermost and self.piece.line < line
-        return self.is_condition and line - NEAR <= self.piece.line <= line
-
     @property
     def orders(self) -> bool:
         """Whether it is a barrier, a place for one, or a condition that decides on one."""
         return (
             self.operations is BARRIERS or self.piece.code.startswith("__sync") or is_of_barrier(self.piece)
         )
-
-    @cached_property
-    def is_of_loop(self) -> bool:
-        """Whether it is the whole condition of a `for`, which is rarely more than one comparison."""
-        outer = self.piece.outer
-        return self.operations is CONDITION and outer is not None and outer.kind == "for_statement"
 
     @property
     def is_condition(self) -> bool:
@@ -125,7 +102,7 @@ class Site(Ranks):
     @property
     def decides_loop(self) -> bool:
         """Whether it is the condition of a loop of any kind."""
-        outer = _of_condition(self.piece)
+        outer = asks(self.piece)
         return outer is not None and outer.kind in ("for_statement", "while_statement", "do_statement")
 
     @property

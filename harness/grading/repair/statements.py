@@ -26,9 +26,7 @@ from .edits import (
     Operation,
 )
 from .expressions import Expressions
-from .insertions import Insertions
-from .moves import Moves
-from .neighbours import as_soon_as_known, may_be_exchanged, parameters_exchanged
+from .moves import Moves, as_soon_as_known, may_be_exchanged, parameters_exchanged
 from .pool import Entries, Pool
 from .sites import Choice
 from .support import asked
@@ -38,7 +36,7 @@ _LEFT_OUT = ("constexpr", "static", "extern", "__shared__", "__constant__", "__d
 _HEADS = ("if_statement", "for_statement", "while_statement", "do_statement", "for_range_loop")
 
 
-class Writer(Moves, Insertions, Expressions):
+class Writer(Moves, Expressions):
     """Writes one function. schemata: the owner."""
 
     def __init__(self, schemata, function: Function):
@@ -109,8 +107,6 @@ class Writer(Moves, Insertions, Expressions):
             child = p.file.piece(node)
             barrier = self._barrier(child) if self.schemata.races is not None and node.type != "{" else ""
             stores = self._stores_before(child) if node.type == "}" else ""
-            stores += self._assigned_before(child, p) + self._added_before(child, p)
-            stores += self._onwards(child, p) if node.type == "}" else ""
             text += p.file.text[at : child.start] + barrier + stores + before.get(node.id, "")
             text += self.write(child) + after.get(node.id, "")
             at = child.end
@@ -151,7 +147,7 @@ class Writer(Moves, Insertions, Expressions):
         return self._inside(p)
 
     _else_clause = _condition_clause = _parenthesized_expression = _children
-    _argument_list = _subscript_argument_list = _init_statement = _children
+    _argument_list = _subscript_argument_list = _init_statement = _comma_expression = _children
 
     def _return_statement(self, p: Piece) -> str:
         given, text = p.parts[0] if p.parts else None, p.code
@@ -179,12 +175,11 @@ class Writer(Moves, Insertions, Expressions):
     _break_statement = _continue_statement
 
     def _expression_statement(self, p: Piece) -> str:
-        return self._guarded(p, self._called_otherwise(p, self._inside(p)), self._kept_after(p))
+        return self._guarded(p, self._inside(p), self._kept_after(p))
 
     def _if_statement(self, p: Piece) -> str:
-        after = self._out_of(p)
         text = self._inside(p, condition=self._condition)
-        return self._zeroed_before(p) + self._guarded(p, text + self._else_zero(p), after)
+        return self._guarded(p, text + self._else_zero(p))
 
     def _else_zero(self, p: Piece) -> str:
         """`if (c) x[i] = v;` may have to store 0 if c does not hold."""
@@ -222,20 +217,17 @@ class Writer(Moves, Insertions, Expressions):
         return f"{{ {self._leaves(number)}if (!backwarp_skips) {{ {text} }} {after}}}"
 
     def _left_before(self, p: Piece) -> str:
-        """An early exit from the kernel or the loop before a declaration that reads memory."""
+        """An early exit from the kernel before a declaration that reads memory."""
         reads = next(p.all("subscript_expression", "pointer_expression"), None)
-        if reads is None or not self._ways() or not p.outer or p.outer.kind != "compound_statement":
+        if reads is None or not self.leaves or not p.outer or p.outer.kind != "compound_statement":
             return ""
         number = self._guard_site(p)
         return "" if number is None else f"{{ {self._leaves(number)}}} "
 
     def _leaves(self, number: int) -> str:
-        """Code that decides whether the statement runs, or leaves the kernel or the loop."""
+        """Code that decides whether the statement runs, or leaves the kernel."""
         text = f"const int backwarp_way = {asked(number)} ? backwarp_guarded({number}, backwarp_p) : 0, backwarp_skips = backwarp_way == 1; "
-        ways = [name for name, _ in self._ways()]
-        for i, name in enumerate(ways, 2):
-            text += f"if (backwarp_way == {i}) {name}; "
-        return text
+        return text + "if (backwarp_way == 2) return; " * self.leaves
 
     def _ways(self) -> list[tuple[str, str]]:
         return [w for w in _LEAVE if (w[0] != "return" or self.leaves) and (w[0] == "return" or self.loops)]
@@ -244,9 +236,9 @@ class Writer(Moves, Insertions, Expressions):
         here = self.pool.here(self.integers, p.start)
         never = p.kind == "declaration" or self._is_last_value(p)  # to be left out
         operations = [replace(o, cost=math.inf) if never else o for o in GUARD]
-        for name, code in self._ways():
-            more = 0.5 if name != "return" else -0.3 if p.outer.outer.kind == "function_definition" else 0.7
-            operations += [Operation(f"{o.code} : {code}", f"a {name}", o.cost + more) for o in GUARD[1:]]
+        if self.leaves:
+            more = -0.3 if p.outer.outer.kind == "function_definition" else 0.7
+            operations += [Operation(f"{o.code} : return;", "a return", o.cost + more) for o in GUARD[1:]]
 
         def made(choice: Choice) -> Edit:
             operation = operations[choice.operation]
@@ -271,8 +263,9 @@ class Writer(Moves, Insertions, Expressions):
         names = {p.file.piece(n).code for n in p.node.children_by_field_name("declarator")}
         if words & set(_LEFT_OUT):
             return p.code
-        text = self._left_before(p) + self._inside(p)
-        if p.outer and p.outer.kind == "compound_statement":
+        is_whole = p.outer and p.outer.kind == "compound_statement"
+        text = self._left_before(p) + (self._one_by_one(p) if is_whole else self._inside(p))
+        if is_whole:
             own = [v for v in self.pool.locals if p.holds(v) and names]
             first = "".join(self._first_value(v) for v in own if v.value is None)
             pairs = [pair for pair in pairwise([*self._declared_before(p), *own]) if may_be_exchanged(*pair)]
@@ -282,6 +275,18 @@ class Writer(Moves, Insertions, Expressions):
                 + self._stores(own)
             )
         return text
+
+    def _one_by_one(self, p: Piece) -> str:
+        """`int a = n, b = a;` as two declarations, after each of which the pool is up to date."""
+        first, *others = (p.file.piece(n) for n in p.node.children_by_field_name("declarator"))
+        head, text, at = p.file.text[p.start : first.start], "", p.start
+        for d in (first, *others) if others and "//" not in head else ():
+            text += (
+                "\n" * p.file.text[at : d.start].count("\n") + " ".join(head.split()) + f" {self.write(d)}; "
+            )
+            text += self._stores(v for v in self.pool.locals if d.holds(v))
+            at = d.end
+        return text or self._inside(p)
 
     def _first_value(self, v: Variable) -> str:
         """`float sum;` may need an initial value."""
@@ -302,13 +307,20 @@ class Writer(Moves, Insertions, Expressions):
 
     def _init_declarator(self, p: Piece) -> str:
         declarator, value = p.part("declarator"), p.part("value")
-        plain = declarator.kind == "identifier" or declarator.kind == "pointer_declarator"
         if value.kind == "initializer_list":
             return self._inside(p, declarator=self._leave, value=self._list)
+        plain = declarator.kind == "identifier" or declarator.kind == "pointer_declarator"
         if not plain or declarator.code in self.schemata.fixed:
             return p.code
-        way = self._condition if self.pool.kind(value) == "bool" else self._offset
+        way = self._condition if self.pool.kind(value) == "bool" else self.write
         return self._inside(p, declarator=self._leave, value=way)
+
+    def _list(self, p: Piece) -> str:
+        """`{x, y, z}`, an array's first values; those of another type might be narrowed."""
+        kinds = {self.pool.kind(part) for part in p.parts if part.kind != "comment"}
+        type_ = p.outer.outer.part("type") if p.outer and p.outer.outer else None
+        fits = type_ is not None and kinds == {{"int": "integer"}.get(type_.code, type_.code)}
+        return self._inside(p) if fits else p.code
 
     def _stores(self, variables: Iterable[Variable]) -> str:
         return "".join(
@@ -333,18 +345,23 @@ class Writer(Moves, Insertions, Expressions):
         head = [x for x in (p.part("initializer"), p.part("update")) if x]
         variables = [v for v in self.pool.locals if head and head[0].holds(v)]
         after = self._stores(variables) + "".join(self._kept_after(x) for x in head)
-        before, last = self._around(p)
         kept = after.replace(";", ",") if p.part("condition") else ""  # it may be compared with another bound
+        first = "".join(
+            self._first_value(v) for v in variables if v.value is None
+        )  # `for (int i; i < n; i++)`
         text = self._inside(
-            p, condition=lambda c: kept + self._condition(c), body=self._loop_body("" if kept else after)
+            p,
+            initializer=lambda start: ";" if first else self.write(start),
+            condition=lambda c: kept + self._condition(c),
+            body=self._loop_body("" if kept else after),
         )
-        return self._guarded(p, f'{before}_Pragma("unroll 1") {text} {last}')
+        text = f'_Pragma("unroll 1") {text}'
+        return self._guarded(p, f"{{ {head[0].code} {first}{text} }}" if first else text)
 
     def _while_statement(self, p: Piece) -> str:
         kept = self._kept_after(p.part("condition"))
-        before, last = self._around(p)
         text = self._inside(p, condition=self._condition, body=self._loop_body(kept))
-        return self._guarded(p, f'{before}_Pragma("unroll 1") {text} {last}')
+        return self._guarded(p, f'_Pragma("unroll 1") {text}')
 
     def _do_statement(self, p: Piece) -> str:
         return '_Pragma("unroll 1") ' + self._inside(p, body=self._loop_body(""))
@@ -352,46 +369,8 @@ class Writer(Moves, Insertions, Expressions):
     def _loop_body(self, first: str) -> Callable[[Piece], str]:
         def body(p: Piece) -> str:
             self.loops += 1
-            start, end = self.into.get(p.node.id, ("", ""))
-            text = f"{{ {first}{self._resets(p)}{start}{self.write(p)} {end}}}"
+            text = f"{{ {first}{self.write(p)} }}"
             self.loops -= 1
             return text
 
         return body
-
-    def _resets(self, p: Piece) -> str:
-        """A sum that may have to be reset in every iteration of a loop."""
-        place = p.start + (p.kind == "compound_statement")
-        variables = [
-            v
-            for v in self.pool.locals
-            if kind_of(v)
-            and v.end <= p.start
-            and self.pool._holds(v, p.start)
-            and not {"const", "constexpr"} & set(v.words)
-            and v.node.id not in self.pool.parameters
-        ]
-        zero = {"float": "0.0f", "integer": "0"}
-        operations = [
-            Operation(f"{v.name} = {zero[kind_of(v)]};", "a start value", 2.5, is_text=True)
-            for v in variables
-        ]
-
-        def made(choice: Choice) -> Edit:
-            operation = operations[choice.operation]
-            return Edit(
-                place,
-                place,
-                f" {operation.code}" if p.kind == "compound_statement" else f"{operation.code} ",
-                operation.says,
-            )
-
-        if not variables or p.kind != "compound_statement":
-            return ""
-        number = self.schemata.add(p, operations, made=made)
-        if number is None:
-            return ""
-        chain = "".join(
-            f"if (backwarp_operation({number}) == {i}) {o.code} " for i, o in enumerate(operations)
-        )
-        return f"if ({asked(number)}) {{ {chain}}} "

@@ -168,11 +168,6 @@ def row_major(indices: Sequence[str], array: Array) -> str:
     return text
 
 
-def bare(e: Piece) -> str:
-    """Its code without parentheses around it."""
-    return e.bare.code
-
-
 def of_remainder(e: Piece) -> Piece | None:
     """`W` of `int q = i - p * W;`."""
     right, outer = e.part("right"), e.outer

@@ -35,7 +35,8 @@ SOON = 0.4  # work of a request
 HANGS = 120.0  # seconds of a request after which something hangs
 #: work: of a character that is compiled, and how much longer optimised code takes; of an edit, and of each unit of a
 #: case's work; how much longer these take where threads wait, and with all checks
-COMPILED, OPTIMISED, EDIT, STEP, WAITING, FULL = 1.5e-5, 4, 5e-5, 1e-7, 8, 20
+COMPILED, OPTIMISED, EDIT, STEP, WAITING, FULL = 1e-5, 1.5, 5e-5, 1e-7, 2, 10
+ENDLESS = 0.1  # and of one whose threads may wait for one another for ever, as they do in the file
 FEW, LONG = 64, 2.0  # this few may take this long
 FEW_SLOW = 16  # with all checks
 FEW_LARGE, LARGE = 4, 1 << 12  # in a case with this much work
@@ -177,6 +178,8 @@ class Variants:
         failed = {c.name for c in self.verdict.cases if c.kernel == self.kernel.name and c.status == FAILED}
         cases = [c for c in in_order(self.puzzle) if self.kernel in self.puzzle.kernels_of(c)]
         fit = [c for c in cases if self._size(c) <= LARGEST]
+        if not any(c.name in failed for c in fit):
+            fit += sorted((c for c in cases if c.name in failed), key=self._size)[:1]
         return sorted(fit, key=lambda c: (c.name not in failed, self._work(c)))
 
     def _work(self, case: Case) -> int:
@@ -249,7 +252,8 @@ class Variants:
         """The work of trying an edit."""
         waits = has_barriers(self.source, self.kernel.name)
         slowly = FULL if self.is_slow else WAITING if waits else 1
-        return slowly * (EDIT + STEP * self._work(case))
+        endless = ENDLESS if waits and (self.verdict.fault or {}).get("kind") == "timeout" else 0.0
+        return endless + slowly * (EDIT + STEP * self._work(case))
 
     def _tried(self, trial: Trial, choices: Sequence[Combination], cost: float) -> list[bool]:
         if len(self.setups) == 1 and (len(choices) > REQUEST // 4 or self.takes_long and len(choices) > FEW):

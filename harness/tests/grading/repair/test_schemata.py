@@ -11,20 +11,10 @@ import pytest
 from harness.cuda.text import read
 from harness.devices.virtual.variants import FAULTS, RIGHT, WRONG, Wanted
 from harness.grading.repair.edits import ATOMIC, BINARY, FLOAT, INTEGER, Edit, filled, joined, replaced
-from harness.grading.repair.guards import both_guards
-from harness.grading.repair.neighbours import setters
-from harness.grading.repair.pairs import (
-    Families,
-    carried,
-    declared,
-    exchanged,
-    redirected,
-    renamed,
-    strided,
-    turned_signs,
-)
+from harness.grading.repair.pairs import Families, both_guards, declared, exchanged
 from harness.grading.repair.repair import Repair
 from harness.grading.repair.schemata import Schemata, rows
+from harness.grading.repair.suspicion import setters
 from harness.grading.repair.terms import are_akin, are_counterparts, of_one_direction, turned
 from harness.tests.devices.virtual.launches import K, Quick
 
@@ -131,9 +121,8 @@ extern "C" __global__ void k(const float* a, float* out, int n) {
 #: a text, and what stands there after the edit of a kind
 OTHERWISE = {
     "a choice": ("if (t < n) out[t] = sum", "out[t] = t < n ? sum"),
-    "where it stands": ("sum += n;\n", ""),
+    "where it stands": ("sum += n;\n        out", "* i; sum += n;"),
     "an order of operations": ("(t + n) * i", "(t * i + n)"),
-    "a function": ("first(a[t])", "second(a[t])"),
 }
 
 
@@ -145,55 +134,6 @@ def test_slips_of_statements_groups_and_calls():
         repaired = {c: Repair(c.edits, 0.0, SLIPS).text for c in chosen}
         c = next(c for c, text in repaired.items() if old not in text and new in text)
         assert judged(made, [(c,), ()], outputs(repaired[c])) == [RIGHT, WRONG], texts[c]
-
-
-PLACES = """
-extern "C" __global__ void k(const float* a, float* out, int n) {
-    int t = threadIdx.x, at = 0;
-    if (t >= 9) return;
-    float sum = 0.0f;
-    out[t] = n;
-    sum += a[at];
-    at++;
-    while (at < n) {
-        out[t] += a[at + t / 3];
-        sum += at;
-        at++;
-    }
-    out[t] = sum + out[t];
-}
-"""
-
-
-@pytest.mark.sampled
-@pytest.mark.parametrize(
-    "old, new",
-    [
-        ("sum += a[at];\n    at++;", "\n    at++; sum += a[at];"),  # neighbours
-        ("sum += at;\n        at++;", "\n        at++; sum += at;"),
-        ("while (at < n) {", "out[t] = 0; while (at < n) {"),  # a sum that begins with 0
-        ("at++;\n    while (at < n) {", "\n    while (at < n) { at++;"),  # into a loop
-        ("    }\n    out[t] = sum + out[t];", "    out[t] = sum + out[t]; }\n    "),
-    ],
-)
-def test_statements_stand_elsewhere(old, new):
-    made = about(PLACES, *(line.strip() for line in old.split("\n")))
-    wanted = PLACES.replace(old, new)
-    found = [
-        c
-        for s in made.sites
-        if s.operations[0].says in ("where it stands", "a first value")
-        for c in s.choices()
-        if Repair(c.edits, 0.0, PLACES).text.split() == wanted.split()
-    ]
-    results = outputs(wanted)
-    assert judged(made, [(found[0],), ()], results) == [RIGHT, WRONG]
-
-
-def test_a_name_is_another_in_its_whole_line():
-    body = "int i = n / W;\n x[i % W] = i / W + W;"
-    sites = Schemata(f"{K}k(int* x, int n, int W, int H) {{\n{body}\n}}\n", "k").sites
-    assert ("H", "H", "H") in {tuple(c.edit.after for c in some) for some in renamed(sites)}
 
 
 def test_other_kernels_are_left_out_and_lines_keep_their_numbers(schemata):
@@ -214,7 +154,6 @@ def test_what_the_compiler_must_know_is_not_changed(schemata):
         ("x * y", "y", "p", "q", "e + a", "x * (y + p)"),
         ("x + y", "x", "p", "q", "a * b + e", "p * q + x + y"),
         ("x - y", "y", "p", "q", "e - a", "x - (y - p)"),
-        ("x - (y + z)", "x - (y + z)", "p", "q", "r - l", "(y + z) - x"),
         ("x + y * z", "y * z", "p", "q", "l", "x + y"),
         ("x + -y", "-y", "p", "q", "-e", "x + y"),
         ("-y", "y", "p", "q", "-e", "-(-y)"),
@@ -250,13 +189,6 @@ def test_names_are_exchanged_in_several_lines():
     texts = {tuple(c.edit.after for c in some) for some in exchanged(sites)}
     assert ("stride_w", "stride_h", "stride_w") in texts
     assert ("stride_h", "pad_h", "stride_w", "pad_w", "pad_h") in texts
-
-
-def test_a_factor_may_belong_to_another_expression():
-    body = "float v = x[0] + rate * x[1];\n x[0] = v;"
-    sites = Schemata(f"{K}k(float* x, float rate) {{\n{body}\n}}\n", "k").sites
-    texts = {tuple(c.edit.after for c in pair) for pair in carried(sites)}
-    assert ("x[1]", "v * rate") in texts
 
 
 def test_a_family_keeps_its_direction():
@@ -304,20 +236,6 @@ def test_parameters_of_a_kernel_change_places_everywhere():
     assert source in {Repair(edits, 0.0, wrong).text for edits in plain}
 
 
-def test_what_is_added_atomically_in_a_loop_may_begin_with_0():
-    source = f"{K}k(float* x, int n) {{\n    for (int i = 0; i < n; i++) atomicAdd(&x[n], 1.0f);\n}}\n"
-    texts = {Repair(c.edits, 0.0, source).text for s in Schemata(source, "k").sites for c in s.choices()}
-    assert source.replace("for (", "x[n] = 0; for (") in texts
-
-
-def test_what_is_stored_after_a_return_may_have_to_be_0_before():
-    source = (
-        f"{K}k(float* x, int n) {{\n    int t = threadIdx.x;\n    if (t > 3) return;\n    x[t] = n;\n}}\n"
-    )
-    texts = {Repair(c.edits, 0.0, source).text for s in Schemata(source, "k").sites for c in s.choices()}
-    assert source.replace("if (", "x[t] = 0; if (") in texts
-
-
 def test_a_long_function_is_compiled_once_and_not_for_each_call():
     helper = "__forceinline__ __device__ int f(int n) { int m = 2 * n + 1; m += n; return m * n; }\n"
     text = Schemata(f"{helper}{K}k(int* x) {{ x[0] = f(x[1]); }}\n", "k").text
@@ -345,12 +263,6 @@ def test_a_value_that_a_function_returns_at_its_end_is_not_guarded():
 def test_lines_are_suspected_that_set_what_faults():
     source = f"{K}k(float* x, int n) {{\n int a = n;\n int b = a;\n int c = n;\n x[b] = 0;\n}}\n"
     assert setters(source, 5, 0.2) == {5: 0.2, 3: 0.1, 2: 0.05}
-
-
-def test_quotient_and_remainder_are_exchanged_in_one_line():
-    source = SLIPS.replace("(t + n) * i", "t % 3 * n + t / 3")
-    (pair,) = turned_signs(Schemata(source, "k").sites)
-    assert "t / 3 * n + t % 3" in Repair(tuple(e for c in pair for e in c.edits), 0.0, source).text
 
 
 ROWS = """
@@ -427,31 +339,12 @@ def test_masks_and_conditions_that_are_values(old, new):
     assert judged(made, [(c,), ()], outputs(wanted)) == [RIGHT, WRONG]
 
 
-def test_what_leaves_a_loop_stays_in_it():
-    moved = [s for s in Schemata(MEMBERS, "k").sites if s.operations[0].says == "where it stands"]
-    assert not [s for s in moved if s.piece.code.startswith("if (sum > n)") and len(s.operations) > 1]
-
-
 def test_edits_of_one_condition_are_one():
     edits = [Edit(4, 5, f"(a || b) && {x} < n", "a condition") for x in "pq"]
     assert [e.after for e in joined(edits)] == ["(a || b) && p < n && q < n"]
     edits = [Edit(4, 5, f"{x} < n && a[i] == 0", "a condition") for x in "pq"]
     assert [e.after for e in joined(edits)] == ["p < n && q < n && a[i] == 0"]
     assert joined([edits[0], Edit(9, 9, "x", "a term")]) == (edits[0], Edit(9, 9, "x", "a term"))
-
-
-def test_each_thread_takes_its_share_of_a_loop():
-    body = "int t = threadIdx.x;\n for (int i = 0; i < n; i++) x[i] = t;"
-    sites = Schemata(f"{K}k(int* x, int n) {{\n{body}\n}}\n", "k").sites
-    texts = {tuple(c.edit.after for c in pair) for pair in strided(sites)}
-    assert ("t", "i += blockDim.x") in texts and ("threadIdx.x", "i += blockDim.x") in texts
-
-
-def test_names_of_the_wrong_direction_are_turned_together():
-    body = "x[0] = q * stride_w - pad_h + s * dilation_h;"
-    names = "int* x, int q, int s, int stride_w, int pad_h, int pad_w, int dilation_h, int dilation_w"
-    sites = Schemata(f"{K}k({names}) {{\n{body}\n}}\n", "k").sites
-    assert ("pad_w", "dilation_w") in {tuple(c.edit.after for c in some) for some in redirected(sites)}
 
 
 def test_names_of_two_declarations_are_exchanged_with_their_extents():
