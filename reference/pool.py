@@ -216,7 +216,9 @@ def pooling_windows(
         counts.append(count)
     windows = Windows(input_shape, (*input_shape[:2], *counts), window, stride, padding, dilation)
     for axis, (name, taps) in enumerate(zip(AXES[2], window)):
-        held = np.any([windows.along(axis, tap)[1] for tap in range(taps)], axis=0)
+        starts = stride[axis] * np.arange(counts[axis]) - padding[axis]
+        skipped = -(np.minimum(starts, 0) // dilation[axis])  # elements before the input
+        held = (skipped < taps) & (starts + skipped * dilation[axis] < input_shape[2 + axis])
         if not held.all():
             raise ValueError(
                 f"window {np.argmin(held)} along {name} holds no element of the input: dilation "

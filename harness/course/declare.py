@@ -59,8 +59,8 @@ class Kernel:
     magnitude(a, d): like reference, but the sum of |a*b| that rounding errors scale with; default: the
     reference applied to |inputs|, which is right for sums of products. constants: filled before each launch.
     flops(d): FLOP of the textbook formula, if least_work.flops does not know it. parts(a, d): if the result is
-    not a sum of products of inputs, the quantities that it is a sum of, by name. short: axes that no case
-    makes longer than 16 bits can count, as that would take too long.
+    not a sum of products of inputs, the quantities that it is a sum of, by name. short: sizes that only
+    files that keep them in few bits are tried with where they are longer than 16 bits can count, as that takes long.
     """
 
     name: str
@@ -118,8 +118,9 @@ class Case:
     names, if not all kernels take part.
     special: an infinity or NaN is right where the reference has the same; otherwise it is always wrong.
     stress: unrealistic sizes, for bugs that show only there; never measured or drawn in pictures. hidden: not
-    exported to students (`backwarp export`), like stress cases. once: the only build that it is run in, in one order: "full" or "memory". scale: by
-    output, what its values are larger than usual.
+    exported to students (`backwarp export`), like stress cases. once: the only build that it is run in, in one order: "full" or "memory". rounding: what an output
+    may differ by besides, relative to its magnitude, because many numbers are added up. narrow: the kind and the lines of
+    variables that this case may be too large for; one that takes too long has passed. scale: by output, what its values are larger than usual.
     """
 
     name: str
@@ -133,6 +134,8 @@ class Case:
     stress: bool = False
     hidden: bool = False
     once: str = ""
+    rounding: float = 0.0
+    narrow: tuple[str | int, ...] = ()
     scale: Mapping[str, float] = field(default_factory=dict)
     draw: Callable[[Pick], dict[str, int]] | None = None
     again: Callable[[Pick], dict[str, int]] | None = None

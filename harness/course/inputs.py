@@ -45,6 +45,8 @@ def make_array(p: Array, case: Case, dims: dict, rng: np.random.Generator, made:
     if isinstance(given, Scaled):
         own = replace(case, inputs={})
         return given.of(make_array(p, own, dims, rng, made))
+    if isinstance(given, Sparse):
+        return given.of(rng, shape, p.dtype)
     if callable(given):
         given = given(rng, dict(made), dict(dims))
     if given is not None and not isinstance(given, str):
@@ -71,6 +73,24 @@ class Scaled:
 
     def of(self, values: np.ndarray) -> np.ndarray:
         return (values * 2.0**self.power).astype(values.dtype)
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """For `Case.inputs`: zero but for the first and last elements and some stretches between, where it is positive, so that
+    a sum that lacks many elements is far from right, however many there are."""
+
+    ends: int = 4096
+    stretches: int = 64
+    length: int = 256
+
+    def of(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        values = np.zeros(int(np.prod(shape)), dtype)
+        starts = rng.integers(0, max(values.size - self.length, 1), self.stretches)
+        pieces = [slice(0, self.ends), slice(-self.ends, None), *(slice(n, n + self.length) for n in starts)]
+        for piece in pieces:
+            values[piece] = np.abs(rng.standard_normal(values[piece].size))
+        return values.reshape(shape)
 
 
 def exact(case: Case, p: Array, values: object, shape: tuple[int, ...]) -> np.ndarray:

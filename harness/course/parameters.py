@@ -78,6 +78,11 @@ class Array:
         return self.role in ("out", "inout")
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it holds any numbers with fractions."""
+        return self.values is None and self.dtype.startswith("float")
+
+    @property
     def declaration(self) -> str:
         if self.role == "constant":
             return f"__constant__ {C_TYPES[self.dtype]} {self.name}[{self.most}]"

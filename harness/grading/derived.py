@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations, islice, product
-from math import gcd, prod
+from math import gcd, inf, prod
 
 import numpy as np
 
-from ..course.declare import Case, Kernel, Puzzle
-from ..course.inputs import Scaled, make_inputs
+from ..course.declare import Case, Kernel, Launch, Puzzle, Scalar
+from ..course.inputs import Scaled, Sparse, make_inputs
 from ..devices.launching import check_shape, triple
 from ..errors import BackwarpError
 from .compare import outputs_of, reference_arrays
@@ -24,11 +24,11 @@ Dims = dict[str, int]
 
 #: lengths that an unsigned and a signed integer of 16 bits cannot count; multiples of 64
 LONG = 65_600, 32_832
-MOST_ELEMENTS = 1 << 20  # of the arrays of a case
-MOST_THREADS = 3 << 20  # of a launch, beyond which the shorter length is enough
+BYTES = 320, 128  # of 8 bits
 #: threads times length of a case that runs with all checks: few threads count along the axis, and optimised code may count
 #: further than its variable can
 MOST_CHECKED = 1 << 22
+MOST_SHARED = 32 << 10  # bytes of dynamic shared memory, if no case has more
 MORE = 4  # times the work that a case may have for the sake of what it shows
 TRIED = 9  # an axis this long shows whether a case is possible
 FACTOR, OF_HALVES = 20, 5  # values are 2 to this power larger, or smaller; where there are arrays of float16
@@ -45,7 +45,7 @@ def whole(puzzle: Puzzle, seed: int, t: Mapping[str, int]) -> Puzzle:
 def long_cases(puzzle: Puzzle, t: Mapping[str, int]) -> Iterator[Case]:
     found: dict[tuple, list[str]] = {}
     for kernel in puzzle.kernels:
-        for axis, dims in Axes(puzzle, kernel, t).long():
+        for axis, dims in Axes(puzzle, kernel, t).long({*kernel.short}):
             threads = threads_of(kernel, puzzle.full_dims(Case(axis, dims)), t)
             build = "full" if threads * LONG[0] <= MOST_CHECKED else "memory"
             found.setdefault((axis, build, *sorted(dims.items())), []).append(kernel.name)
@@ -54,6 +54,27 @@ def long_cases(puzzle: Puzzle, t: Mapping[str, int]) -> Iterator[Case]:
         name = f"great_{axis}" + f"_of_{kernels[0]}" * (axes.count(axis) > 1)
         note = f"{axis} = {puzzle.full_dims(Case(axis, dict(dims)))[axis]:,}"
         yield Case(name, dict(dims), note, kernels=tuple(kernels), stress=True, once=build)
+
+
+def narrow_cases(puzzle: Puzzle, t: Mapping[str, int], lines: Mapping[str, list[int]]) -> Iterator[Case]:
+    """For a file with lines that keep whole numbers in something narrow, see `narrow.lines`: all axes and other numbers are
+    as long as can be tried, and most of the inputs is zero."""
+    for kernel, kind in product(puzzle.kernels, lines):
+        axes = Axes(puzzle, kernel, t, REACHES[kind])
+        for axis, dims in (*axes.long(set()), *(axes.large() if kind == "short" else ())):
+            full = puzzle.full_dims(Case(axis, dims))
+            yield Case(
+                f"greatest_{axis}_of_{kernel.name}_in_a_{kind}",
+                dims,
+                f"{axis} = {full[axis]:,}",
+                inputs={a.name: Sparse() for a in kernel.arrays if a.is_input and a.is_plain},
+                kernels=(kernel.name,),
+                stress=True,
+                hidden=True,
+                once="memory",
+                rounding=axes.terms(full) * 2.0**-24,
+                narrow=(kind, *lines[kind]),
+            )
 
 
 def scaled_cases(puzzle: Puzzle) -> Iterator[Case]:
@@ -79,6 +100,28 @@ def scaled_cases(puzzle: Puzzle) -> Iterator[Case]:
 # -- long axes ---------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Reach:
+    """How far derived cases go. lengths: the first that is possible is enough. elements: the most in a case's arrays.
+    threads: the most of a launch, for more than the shorter of LONG. steps: the most of all threads, each through all
+    that is added up for an output."""
+
+    lengths: tuple[int, ...] = LONG + BYTES
+    elements: int = 1 << 20
+    threads: int = 3 << 20
+    steps: float = inf
+
+
+#: for files that keep a whole number in 16 bits, or in a float: the tiles along an axis, of up to 32 each, are as many
+#: as these cannot count; all elements are
+REACHES = {
+    "short": Reach(
+        tuple(32 * n for n in LONG) + tuple(16 * n for n in LONG) + LONG, 1 << 23, 1 << 26, 1 << 28
+    ),
+    "float": Reach(((1 << 24) + 64,), 1 << 26, 1 << 28, 1 << 28),
+}
+
+
 @dataclass
 class Axes:
     """The axes of a kernel's arrays, and the cases in which they are long. t: the file's constants."""
@@ -86,6 +129,7 @@ class Axes:
     puzzle: Puzzle
     kernel: Kernel
     t: Mapping[str, int]
+    reach: Reach = Reach()
 
     @cached_property
     def declared(self) -> list[Dims]:
@@ -113,6 +157,12 @@ class Axes:
         """The smallest blocks of threads, with which there are the most, and the largest, with which the grid is least."""
         shapes = {n: v for n, v in self.values.items() if n not in self.numbers and isinstance(v[0], int)}
         return {n: gcd(*v) for n, v in shapes.items()}, {n: max(v) for n, v in shapes.items()}
+
+    @cached_property
+    def shared(self) -> int:
+        """The most dynamic shared memory of a launch: a file may well have arrays of its own beside it."""
+        launches = (launch_of(self.kernel, d, self.t) for d in self.declared)
+        return max([MOST_SHARED, *(launch.shared_mem for launch in launches if launch)])
 
     @cached_property
     def axes(self) -> dict[str, None]:
@@ -153,18 +203,71 @@ class Axes:
         pairs = [(d.get(n), d.get(m)) for d in self.declared]
         return all(a and b and holds(a, b) for a, b in pairs) and len({a for a, _ in pairs}) > 2
 
-    def long(self) -> Iterator[tuple[str, Dims]]:
-        done: set[str] = set(self.kernel.short)
+    def long(self, done: set[str]) -> Iterator[tuple[str, Dims]]:
+        """For every axis that is not done, the case in which it is long."""
         for axis in dict.fromkeys([*self.axes, *(n for n, _ in self.divisors)]):
             if axis not in done and (dims := self.least(axis)):
                 full = self.puzzle.full_dims(Case(axis, dims))
-                done |= {n for n, size in full.items() if size >= LONG[-1]}
+                done |= {n for n, size in full.items() if size >= min(full[axis], LONG[-1])}
                 yield axis, dims
+
+    def large(self) -> Iterator[tuple[str, Dims]]:
+        """For every whole number that is no axis, as a stride: the case with the least work in which it is large, and
+        matters."""
+        scalars = {
+            p.name if p.value is None else p.value for p in self.kernel.params if isinstance(p, Scalar)
+        }
+        for name in self.numbers:
+            counts = max(self.values[name]) > 1  # others say whether something is so
+            if counts and name in scalars and name not in self.axes and (dims := self.largest(name)):
+                yield name, dims
+
+    def largest(self, name: str) -> Dims:
+        matters = cache(lambda count, i: self.matters(small[count][i], name))
+        small = [list(self.around(name, TRIED, count)) for count in (0, 1, 2)]
+        for extent, count in product(LONG, (0, 1, 2)):
+            tried = list(self.around(name, extent, count))
+            works = (self.work(dims, name, extent) for dims in tried)
+            ranked = [(self.steps_to(extent, tried[i]), work, i) for i, work in enumerate(works) if work]
+            if (best := next((i for *_, i in sorted(ranked) if matters(count, i)), -1)) >= 0:
+                return tried[best]
+        return {}
+
+    def steps_to(self, extent: int, dims: Dims) -> float:
+        """The steps beyond those within reach, if each thread counts to a number."""
+        steps = extent * self.steps(self.puzzle.full_dims(Case("large", dims)))
+        return steps if steps > self.reach.steps else 0
+
+    def around(self, name: str, extent: int, count: int) -> Iterator[Dims]:
+        """The base with a number increased and so many others: by as much or half of it, or to what cases have."""
+        own = self.base | {name: extent}
+        others = [n for n in self.numbers if n != name]
+        more = {n: [extent + 2, extent // 2, *sorted({*self.values[n]} - {self.base[n]})[:1]] for n in others}
+        for names in combinations(others, count):
+            for sizes in product(*(more[n] for n in names)):
+                yield own | dict(zip(names, sizes))
+
+    def matters(self, dims: Dims, name: str) -> bool:
+        """Whether a reference notices that a number is one more."""
+        if not self.has_reference(dims):
+            return False
+        full = self.puzzle.full_dims(Case("small", dims))
+        arrays = reference_arrays(make_inputs(self.puzzle, Case("small", dims), self.kernel))
+        right = outputs_of(self.kernel, self.kernel.reference(arrays, dict(full)), full)
+        try:
+            other = full | {name: full[name] + 1}
+            moved = outputs_of(self.kernel, self.kernel.reference(arrays, other), full)
+        except (BackwarpError, ArithmeticError, ValueError, LookupError):
+            return True
+        return any(not np.array_equal(moved[n], right[n]) for n in right)
 
     def least(self, axis: str) -> Dims:
         """The case with the least work in which an axis is long, and read to its end if there is one; {} if none is long."""
         found: Dims = {}
-        for extent, block in product(LONG, self.blocks):
+        most = max(d.get(axis, 0) for d in self.declared) if axis in self.axes else LONG[-1] - 1
+        for extent, block in product(
+            (n for n in self.reach.lengths if n > most or n >= LONG[-1]), self.blocks
+        ):
             for counts in ((0, 1), (2,)):
                 tried = [dims | block for dims in self.increased(axis, extent, counts)]
                 works = [self.work(dims, axis, extent) for dims in tried]
@@ -206,17 +309,30 @@ class Axes:
             all(full[m] % full[n] == 0 for n, m in self.divisors)
             and all(full[n] == full[m] for n, m in self.equal)
             and all(full[n] == size for n, size in self.fixed.items())
+            and all(full[n] <= 2 * LONG[0] for n in self.kernel.short)
         )
         whole = all(dims[n] % gcd(*self.values[n]) == 0 for n in self.axes if n in dims)
         fits = (
             related and whole and full.get(axis, 0) >= extent and min(min(a.shape(full)) for a in sizes) > 0
         )
-        if not fits or sum(sizes.values()) > MOST_ELEMENTS or any(0 < a.most < n for a, n in sizes.items()):
+        most = self.reach.elements
+        if not fits or sum(sizes.values()) > most or any(0 < a.most < n for a, n in sizes.items()):
             return 0
-        threads = threads_of(self.kernel, full, self.t)
-        if not threads or threads > MOST_THREADS and extent > LONG[-1]:
+        threads = threads_of(self.kernel, full, self.t, self.shared)
+        if not threads or threads > self.reach.threads and extent > LONG[-1]:
             return 0
-        return max(self.products(full), 1)
+        products = max(self.products(full), 1)
+        outputs = sum(n for a, n in sizes.items() if a.is_output)
+        return products if threads * products <= self.reach.steps * outputs else 0
+
+    def steps(self, full: Dims) -> float:
+        """Of all threads of a launch, if each goes through all that is added up for an output."""
+        return threads_of(self.kernel, full, self.t, self.shared) * self.terms(full)
+
+    def terms(self, full: Dims) -> float:
+        """What is added up for an output."""
+        outputs = sum(prod(a.shape(full)) for a in self.kernel.arrays if a.is_output)
+        return max(self.products(full), 1) / outputs
 
     def products(self, full: Dims) -> int:
         """Of a kernel that goes, for every output, through all axes that only inputs have. An image's axis is gone through
@@ -265,15 +381,22 @@ def axis_of(size: object) -> str:
     return str(size).removesuffix("_out")
 
 
-def threads_of(kernel: Kernel, dims: Dims, t: Mapping[str, int]) -> int:
-    """The threads of a launch of a file with these constants; 0 if no GPU accepts it."""
+def threads_of(kernel: Kernel, dims: Dims, t: Mapping[str, int], shared: float = inf) -> int:
+    """The threads of a launch of a file with these constants; 0 if no GPU accepts it, or its shared memory is more."""
+    launch = launch_of(kernel, dims, t)
+    if launch is None or launch.shared_mem > shared:
+        return 0
+    return prod(triple(launch.grid, "grid")) * prod(triple(launch.block, "block"))
+
+
+def launch_of(kernel: Kernel, dims: Dims, t: Mapping[str, int]) -> Launch | None:
+    """None if no GPU accepts it."""
     try:
         launch = kernel.launch(dict(dims), t)
-        grid, block = triple(launch.grid, "grid"), triple(launch.block, "block")
-        check_shape(grid, block, launch.shared_mem)
+        check_shape(triple(launch.grid, "grid"), triple(launch.block, "block"), launch.shared_mem)
     except (BackwarpError, ArithmeticError, ValueError, TypeError):
-        return 0
-    return prod(grid) * prod(block)
+        return None
+    return launch
 
 
 # -- small and large values --------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ from ..cuda.values import Tunables, tunables
 from ..devices import end_processes
 from ..devices.confine import supported
 from ..errors import CompileError, CourseError, DeviceError, LaunchError, Unsupported
-from . import sentences
-from .derived import whole
+from . import narrow, sentences
+from .derived import narrow_cases, whole
 from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
 from .verdict import ERROR, FAILED, PASSED, RUNNABLE, SKIPPED, CaseResult, Verdict
 
@@ -179,6 +179,8 @@ def on_device(
             setups = open_setups(options, opener, stack)
             first = setups[0].device
             verdict.device, verdict.device_kind, verdict.device_reason = first.name, first.kind, first.reason
+            prepare(setups[0], puzzle, source, name)
+            puzzle = beyond(puzzle, setups[0], source, name)
             trials, done = run_all(puzzle, setups, source, name, options, options.most)
         except DeviceError as e:
             verdict.next = "backwarp doctor"
@@ -205,6 +207,13 @@ def on_device(
         return verdict
 
 
+def beyond(puzzle: Puzzle, setup: Setup, source: str, name: str) -> Puzzle:
+    """The puzzle with the cases that are needed if the file keeps whole numbers in something narrow."""
+    ptx = getattr(getattr(setup.module, "compiled", None), "text", "")
+    found = narrow.lines(ptx, name) if ptx else {}
+    return replace(puzzle, cases=(*puzzle.cases, *narrow_cases(puzzle, tunables(source), found)))
+
+
 def run_all(
     puzzle: Puzzle, setups: list[Setup], source: str, name: str, options: Options, most: int | None = None
 ) -> tuple[list[Trial], int]:
@@ -215,7 +224,8 @@ def run_all(
     trials = [Trial(Outcome(c, k), pace) for c in cases for k in puzzle.kernels_of(c)]
     trials = [x for x in trials if options.optimised or not x.outcome.case.once]
     for setup in setups:
-        prepare(setup, puzzle, source, name)
+        if setup.module is None:
+            prepare(setup, puzzle, source, name)
         other = {"full", "memory"} - {setup.device.checks} if len(setups) > 1 else set()
         own = [x for x in trials if x.outcome.case.once not in other]
         done = run_cases(puzzle, setup, own, t, options)
@@ -316,6 +326,8 @@ def run_cases(puzzle: Puzzle, setup: Setup, trials: list[Trial], t: Tunables, op
             trial.begin(puzzle, t, options.seed, options.given)
         if trial.launch:
             trial.run(setup)
+        if outcome.timed_out and outcome.case.narrow and not outcome.error.endless:
+            outcome.kind, outcome.error = "", None
         if outcome.timed_out:
             cut_short = done and pace.deadline < math.inf
             return done if cut_short else done + 1

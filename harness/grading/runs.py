@@ -24,6 +24,7 @@ from .findings import Finding
 SMALL = 400_000  # bytes of a case's arrays
 PATIENCE = 8.0  # work for all cases after the first that fails or has its output cut
 LAUNCH, BYTES = 0.05, 1e7  # the work of a launch; the bytes that are a unit more
+NARROW = 4.0  # seconds of a launch in a case for files with narrow variables, which is not required to end
 HANGS = 40.0  # seconds of processor time for them, however little work it is
 
 
@@ -259,6 +260,8 @@ def start(trial: Trial, setup: Setup, schedule: int, handles: Mapping):
     kernel = trial.outcome.kernel
     setup.device.schedule = schedule
     setup.device.time_limit = trial.pace.limit(sum(h.nbytes for h in handles.values()))
+    if trial.outcome.case.narrow:
+        setup.device.time_limit = min(setup.device.time_limit, NARROW)
     if getattr(setup.module, "quick", False):
         setup.device.time_limit = min(setup.device.time_limit, QUICK)
     for p in kernel.constants:

@@ -15,7 +15,7 @@ from ..cuda.accesses import access_at, is_divided, stores_into
 from ..cuda.text import read
 from ..devices.launching import triple
 from ..errors import Coordinates, KernelFault, LaunchError
-from .compare import Mismatch, show_pair
+from .compare import LISTED, Mismatch, either, show_pair
 from .findings import Finding
 
 WORDS = {  # for kinds of faults
@@ -349,6 +349,15 @@ def input_changed(name: str, index: str, was: float, now: float) -> list[str]:
 
 def great_sizes(case: Case) -> str:
     """Only a case with unrealistically large sizes fails."""
+    if case.narrow:
+        kind, *lines = case.narrow
+        where = either([f"line {n}" for n in lines[:LISTED]], "and") + ", ..." * (len(lines) > LISTED)
+        kept = (
+            "16 bits or fewer"
+            if kind == "short"
+            else "a float, which has every whole number up to 16,777,216 only"
+        )
+        return f"Every smaller case is right. This one has {case.note}, and the file keeps a whole number in {kept}: see {where}."
     return (
         f"Every smaller case is right. This one has {case.note}: does the kernel assume a certain size, "
         "or keep an index in a short or a char?"

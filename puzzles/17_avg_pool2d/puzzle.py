@@ -411,12 +411,14 @@ PUZZLE = Puzzle(
             MEAN,
             params=(of_input("input", In), of_windows("output", Out), *OF_MEAN),
             launch=launch("H_out", "W_out"),
+            short=("R", "S"),
             reference=lambda a, d: pool.avg_pool(a["input"], *layer(d), *of_a_mean(d)),
         ),
         Kernel(
             MEAN_BACK,
             params=(of_windows("grad_output", In), of_input("grad_input", Out), *OF_MEAN),
             launch=launch("H", "W"),
+            short=("R", "S"),
             reference=lambda a, d: pool.avg_pool_backward(
                 a["grad_output"], shape(d), *layer(d), *of_a_mean(d)
             ),
@@ -430,6 +432,7 @@ PUZZLE = Puzzle(
                 *OF_MAXIMUM,
             ),
             launch=launch("H_out", "W_out"),
+            short=("R", "S"),
             reference=maxima,
             magnitude=sizes,
             rtol=0.0,
@@ -444,6 +447,7 @@ PUZZLE = Puzzle(
                 *OF_MAXIMUM,
             ),
             launch=launch("H", "W"),
+            short=("R", "S"),
             reference=lambda a, d: pool.max_pool_backward(a["grad_output"], a["argmax"], shape(d)),
         ),
     ),

@@ -86,7 +86,7 @@ def is_sound(found: object) -> bool:
             str,
             [getattr(found, name) for name in texts] + [text for p in places for text in (p.file, p.access)],
         )
-        and _are(bool, [found.follows, found.same_value, found.asks_index])
+        and _are(bool, [found.follows, found.same_value, found.asks_index, found.endless])
         and _are(
             int,
             [

@@ -18,7 +18,7 @@ from ...course.declare import Puzzle
 from ...cuda.text import read
 from ...cuda.values import tunables
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
-from ..derived import whole
+from ..derived import REACHES, narrow_cases, whole
 from ..verdict import FAILED, Verdict
 from . import from_solution, texts
 from .judge import MOST, MOST_GRADED
@@ -61,7 +61,13 @@ def repairs(
         return []
     if opener is None:
         from ...devices import confined_device as opener
-    puzzle = whole(puzzle, verdict.seed, tunables(source))
+    t = tunables(source)
+    beyond = (
+        case for case in narrow_cases(puzzle, t, dict.fromkeys(REACHES, [])) if case.name == verdict.case
+    )
+    puzzle = whole(puzzle, verdict.seed, t)
+    if verdict.case not in (case.name for case in puzzle.cases):
+        puzzle = replace(puzzle, cases=(*puzzle.cases, *beyond))
     written = written_out(source)
     search = Search(
         puzzle,

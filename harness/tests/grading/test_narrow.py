@@ -1,0 +1,93 @@
+"""Lines that keep a whole number in few bits, and the sizes that show whether that matters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.course.checkout import Course
+from harness.devices.nvrtc.compiler import compile_ptx
+from harness.grading.grade import Options, grade_file
+from harness.grading.narrow import lines
+
+COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+
+#: (a statement of a kernel with ints i and n, the kinds of it)
+STATEMENTS = [
+    ("short t = n / 16; y[t] = 1;", {"short"}),
+    ("for (short r = 0; r < n; r++) y[r] = 1;", {"short"}),
+    ("for (unsigned char r = 0; r < n; r += 2) y[r] = 1;", {"short"}),
+    ("__shared__ short s[32]; s[threadIdx.x] = i; y[s[0]] = 1;", {"short"}),
+    ("struct { short h, w; } p = {short(i), short(n)}; y[p.h] = p.w;", {"short"}),
+    ("int both = i << 16 | n; y[both & 0xffff] = 1;", {"short"}),
+    ("for (float r = 0; r < n; r++) y[(int)r] = 1;", {"float"}),
+    ("float m = n; if (i < m) y[i] = 1;", {"float"}),
+    ("y[int(n / 3.0f)] = 1;", {"float"}),
+    ("y[i] = 1.0f / n;", set()),
+    ("bool in = i < n, own = i; if (in && own) y[i] = in;", set()),
+    ("long long k = (long long)i * n; y[k % n] = k;", set()),
+    ("double m = n; if (i < m) y[i] = i & 31;", set()),
+    ("y[i] = y[n] > 0.5f ? expf(y[i]) : 1.0f;", set()),
+]
+
+
+def test_lines_that_keep_a_whole_number_in_few_bits():
+    kernels = (
+        f'extern "C" __global__ void k{k}(float* y, int n) {{ int i = blockIdx.x; {text} }}'
+        for k, (text, _) in enumerate(STATEMENTS)
+    )
+    found = lines(compile_ptx("\n".join(kernels), "kernel.cu").text, "kernel.cu")
+    for line, (text, kinds) in enumerate(STATEMENTS, 1):
+        assert {kind for kind in found if line in found[kind]} == kinds, text
+
+
+def test_no_solution_has_such_a_line():
+    for id in COURSE.ids():
+        puzzle = COURSE.load(id)
+        if puzzle.kernels:
+            text = puzzle.solution_path.read_text(encoding="utf-8")
+            ptx = compile_ptx(text, "kernel.cu", include_dirs=puzzle.include_dirs).text
+            assert not lines(ptx, "kernel.cu"), id
+
+
+SUM = "sum += A[row * K + k] * B[k * N + col];"
+#: (puzzle, text, its replacement, how the case is called that shows it)
+WRONG = [
+    ("31", "int class_h", "short class_h", "greatest_stride_h"),
+    ("32", "int across", "short across", "greatest_R"),
+    ("34", "for (int step = 1", "for (short step = 1", "greatest_C_in"),
+    ("17", "for (int r", "for (short r", "greatest_R"),
+    (
+        "02",
+        "for (int k = 0; k < K; k++) {",
+        f"for (float f = 0; f < K; f++) {{ int k = f; {SUM} }}\n{{ int k = 0;",
+        "greatest_K",
+    ),
+]
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize(("number", "old", "new", "case"), WRONG)
+def test_what_only_the_greatest_sizes_show_is_wrong(tmp_path, number, old, new, case):
+    puzzle = COURSE.load(COURSE.resolve(number))
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    text = text.replace(SUM, "sum += 0 * k;") if old[-1] == "{" else text
+    (tmp_path / "kernel.cu").write_text(text.replace(old, new, 1), encoding="utf-8")
+    verdict = grade_file(puzzle, tmp_path / "kernel.cu", Options("cpu"))
+    line = text[: text.index(old)].count("\n") + 1
+    assert not verdict.passed and verdict.case.startswith(case)
+    assert any("Every smaller case is right" in says and f"line {line}" in says for says in verdict.lines)
+
+
+def test_narrow_variables_that_are_never_too_narrow_pass(tmp_path):
+    puzzle = COURSE.load(COURSE.resolve("26"))
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    text = text.replace(
+        "int x = threadIdx.x, y = threadIdx.y;", "unsigned char x = threadIdx.x, y = threadIdx.y;"
+    )
+    assert "char" in text
+    (tmp_path / "kernel.cu").write_text(text, encoding="utf-8")
+    verdict = grade_file(puzzle, tmp_path / "kernel.cu", Options("cpu"))
+    assert verdict.passed and any(case.name.startswith("greatest") for case in verdict.cases)
