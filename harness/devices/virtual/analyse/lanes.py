@@ -149,7 +149,7 @@ class _Analysis:
             raise Refused
         # with full checks the rows of all blocks are multiples of a group
         self.warps = Warps(function, self.blocks, registers, width) if registers or width == WARP else None
-        look(self.found, function, origins, self.warps if width == WARP else None)
+        look(self.found, function, origins, self.warps if width == WARP else None, anyhow)
         self.loops = find_loops(self.blocks)
         adds = found.rows * sums(self.body, self.blocks, self.loops)
         if adds > _MOST_SUMS and not anyhow:

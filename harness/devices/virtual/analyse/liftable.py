@@ -24,14 +24,24 @@ class Refused(Exception):
     """The kernel cannot run as vector lanes, and why."""
 
 
-def look(found: Lanes, function: Function, origins: dict[str, Origins], warps: Warps | None) -> None:
-    """Fills in `roots` and `exchanges`. warps: given if a vector is a warp. Errors: Refused."""
-    _Look(found, function, origins, warps).run()
+def look(
+    found: Lanes, function: Function, origins: dict[str, Origins], warps: Warps | None, alone: bool = False
+) -> None:
+    """Fills in `roots` and `exchanges`. warps: given if a vector is a warp. alone: single threads will run it. Errors: Refused."""
+    _Look(found, function, origins, warps, alone).run()
 
 
 class _Look:
-    def __init__(self, found: Lanes, function: Function, origins: dict[str, Origins], warps: Warps | None):
-        self.found, self.function, self.origins, self.warps = found, function, origins, warps
+    def __init__(
+        self, found: Lanes, function: Function, origins: dict[str, Origins], warps: Warps | None, alone: bool
+    ):
+        self.found, self.function, self.origins, self.warps, self.alone = (
+            found,
+            function,
+            origins,
+            warps,
+            alone,
+        )
 
     def run(self) -> None:
         if not holds_bounds(p.size for p in self.function.params):
@@ -63,7 +73,7 @@ class _Look:
         """cp.async: each group of lanes has its own queue, but rows do not."""
         op = ins.op
         ignored = ins.named.get("b")
-        if op.is_mbarrier or op.operation == "arrive" or self.found.rows > 1:
+        if op.is_mbarrier or op.operation == "arrive" or self.found.rows > 1 and not self.alone:
             raise Refused
         if ignored is not None and self.function.regs.get(ignored) == "pred":
             raise Refused

@@ -27,7 +27,7 @@ from ..ptx.ir import Function, Immediate, Instruction, Label, operand, renamed
 from ..ptx.types import BITS
 from . import constants, straighten
 
-_LONGEST = 3000  # instructions of a function, with all copies
+_LONGEST = 6000  # instructions of a function, with all copies
 _MOST_LOOPS = 100
 _LONGEST_WRITTEN = 1000  # instructions of all iterations of a short loop
 

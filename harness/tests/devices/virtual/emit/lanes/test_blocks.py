@@ -52,7 +52,16 @@ PACKED = {
     "in another order": f"{_SUMS}\n#pragma unroll 1\nfor (int r = 0; r < n - 58; r++) {{ s[t] = x[t + r]; __syncthreads();\n#pragma unroll 1\nfor (int m = 0; m < 5; m++) {{ {_LOADED} for (int k = 0; k < 64; k++) f[k] += p[k / 8] * q[k % 8]; }} __syncthreads();\n#pragma unroll 1\nfor (int m = 0; m < 4; m++) {{ {_LOADED} for (int k = 0; k < 64; k++) f[63 - k] += p[k % 8] * q[k / 8]; }} __syncthreads(); }} {_GIVEN}",
     "of each other": f"{_SUMS}\n#pragma unroll 1\nfor (int r = 0; r < n - 58; r++) {{ s[t] = x[t + r]; __syncthreads();\n#pragma unroll 1\nfor (int m = 0; m < 3; m++) {{ {_LOADED} for (int k = 0; k < 64; k++) f[k] += f[8] * q[k % 8] * 0.01f; for (int k = 0; k < 32; k++) f[k] += p[0] * f[k + 32] * 0.01f; }} __syncthreads(); }} {_GIVEN}",
 }
-BODIES |= PACKED
+#: those in which copies are on their way while threads wait
+COPIES = {
+    f"copies, {late} behind": f"""{I} float f = 0; unsigned to = (unsigned)__cvta_generic_to_shared(s + t);
+        for (int r = 0; r < n - 55; r++) {{
+            asm volatile("cp.async.ca.shared.global [%0], [%1], 4; cp.async.commit_group;" :: "r"(to + r % 2 * 128), "l"(x + t + r) : "memory");
+            asm volatile("cp.async.wait_group {late};" ::: "memory"); __syncthreads(); f = f * 1.5f + s[(t ^ 1) + (r + {late}) % 2 * 32]; __syncthreads(); }}
+        asm volatile("cp.async.wait_all;" ::: "memory"); out[i] = f;"""
+    for late in (0, 1)
+}
+BODIES |= PACKED | COPIES
 ALONE = "votes", "counts of rows", "some have left", "all have left", "rows leave"  # no phases
 
 
@@ -90,7 +99,7 @@ def launched(
 
 #: some bodies with each width; every night, each with every width and shape
 SOME = [(width, tuple(BODIES)[n::12], SHAPES[width][:1]) for n, width in enumerate((4, 8, 16, 1))]
-SOME.append((1, ("products of all", "sums that are also used alone"), [(8, 4)]))
+SOME.append((1, ("products of all", "sums that are also used alone", *COPIES), [(8, 4)]))
 ALL = [pytest.param(width, tuple(BODIES), shapes, marks=pytest.mark.soak) for width, shapes in SHAPES.items()]
 
 
@@ -99,7 +108,11 @@ ALL = [pytest.param(width, tuple(BODIES), shapes, marks=pytest.mark.soak) for wi
 def test_whole_blocks_give_the_bits_of_one_thread_at_a_time(width, which, shapes, optimised):
     for name in which:
         for block in (b for b in shapes if b[:2] == b or name not in WAITING):
-            if name in (ALONE if width == 1 else PACKED) or prod(block) < THREADS and name in WAITING:
+            if (
+                name in (ALONE if width == 1 else PACKED | COPIES)
+                or prod(block) < THREADS
+                and name in WAITING
+            ):
                 continue
             found, alone = (
                 launched(width, optimised, which, name, block),
