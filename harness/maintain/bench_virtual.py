@@ -30,6 +30,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from ..devices.launching import triple
 from ..devices.virtual.compile.targets import target as processor
 from ..devices.virtual.device import VirtualGPU
 from ..devices.virtual.run.workers import available_cores
@@ -61,7 +62,7 @@ class OnVirtualGPU:
         device.time_limit, device.target = 120, target
         module, job = device.compile(work.source, include_dirs=work.include_dirs), work.job
         if checks == "full":
-            module.scout()  # as after launches that took as long as compiling for lanes
+            module.scout(block=triple(job.launches[0].block, "block"))  # as after long launches
         self.arrays = {name: device.array(x, name=name, readonly=readonly) for name, x in job.inputs.items()}
         self.arrays |= {name: device.empty(x.shape, x.dtype, name=name) for name, x in job.outputs.items()}
         self.arrays |= {name: device.array(before, name=name) for name, (before, _) in job.state.items()}

@@ -21,7 +21,7 @@ from . import REASON
 from .answers import DEVICE_SETTINGS, is_sound
 from .compile.build import build, build_ahead, with_source
 from .compile.modules import Built, fixed_to, for_any_block, kernel_called
-from .compile.recipes import WIDE
+from .compile.recipes import LANES
 from .confined_process import GRACE, PROCESS, START
 from .plan import LIMITS, check_launch
 from .run.arena import arena_sizes, slots_start
@@ -249,10 +249,10 @@ class ConfinedModule(CompiledFile):
 
     def better(self, *how: object) -> Built | None:
         """Another build of the same file, requested by the process during a launch. how: quick, tracking,
-        lanes (0, 1 or WIDE); only if it is cached; or made beside the launch; (the kernel, _, the shape of blocks) it is for."""
+        lanes (of LANES); only if it is cached; or made beside the launch; (the kernel, _, the shape of blocks) it is for."""
         *given, wanted = (*how, *[False] * 6)[:6]
         quick, tracking, _, cached, beside = (option is True for option in given)
-        lanes = given[2] if type(given[2]) is int and given[2] in (1, WIDE) else 0
+        lanes = given[2] if type(given[2]) is int and given[2] in LANES else 0
         when = "cached" if cached else "beside" if beside else "now"
         fixed = self._only_for(wanted) or (for_any_block(self._fixed) if lanes == 1 else self._fixed)
         return self._build(quick, tracking, lanes, when, fixed)

@@ -52,6 +52,7 @@ SCOUTING = (
 )
 #: of others, so far or expected, after which a kernel is compiled for the shape of their blocks; per byte, where they are short runs
 OF_BLOCKS, OF_BLOCKS_PER_BYTE = 5e-4, 10e-6
+FEWEST_LANES = 4
 LOOKING = 0.02  # seconds between two looks whether that has been done
 
 
@@ -300,7 +301,7 @@ class Module(CompiledFile):
         if self.device.races and not (self.quick or self.scouted) and self.seconds >= self._looks:
             due = SCOUTING * self.nbytes
             self._looks = max(due, self.seconds + LOOKING)
-            self.scout("beside" if self.seconds >= due else "cached")
+            self.scout("beside" if self.seconds >= due else "cached", block)
         self.look_for_better(kernel, block)
 
     def look_for_better(self, kernel: str, block: Block, expected: float = 0.0) -> None:
@@ -338,25 +339,31 @@ class Module(CompiledFile):
         from .analyse.rows import are_block  # no launch that ends soon needs it
 
         self.of_blocks[key], made = None, copy.copy(self)
-        if not info.coroutine or info.lanes > 1 and not are_block(block, info.lanes):
+        lanes = next((n for n in _fewer(info.lanes) if are_block(block, n)), 1 if info.lanes == 1 else 0)
+        if not info.coroutine or not lanes:
             return
         made.fixed = kernel, self.fixed[1] if self.fixed else (None,) * len(info.params), block
         with contextlib.suppress(CompileError, DeviceError):
-            built = made._built_again(self.device.first_lanes, when)
+            built = made._built_again(lanes, when)
             if built is None:
                 del self.of_blocks[key]
             elif built.lowered.kernels[kernel].block:
                 made._load(built)
                 self.of_blocks[key] = made
 
-    def scout(self, when: str = "now") -> None:
+    def scout(self, when: str = "now", block: Block = (0, 0, 0)) -> None:
         """Sets `scouted`. From now on, with full checks: where threads can run as lanes, these find out whether anything may be wrong. The
-        code as it is tells what. when: see `build`; until that has been done, nothing changes."""
+        code as it is tells what. when: see `build`; until that has been done, nothing changes. block: if their rows are too short,
+        there are fewer lanes."""
         if self.scouted or self.tracking:
             return
+        from .compile.targets import target  # loads LLVM, which this process else may not need
+
         self.scouted, single = True, copy.copy(self)
         with contextlib.suppress(CompileError, DeviceError):
-            built = self._built_again(self.device.lanes, when)
+            most = self.device.lanes or target(self.device.target).lanes
+            lanes = next((n for n in _fewer(most) if block[0] % n == 0), most)
+            built = self._built_again(lanes if lanes < most else self.device.lanes, when)
             if built is None:
                 self.scouted = False
             elif any(kernel.scouts for kernel in built.lowered.kernels.values()):
@@ -463,3 +470,8 @@ class Module(CompiledFile):
                     (value & (1 << 8 * width) - 1).to_bytes(width, "little"), np.uint8
                 )
         arena.guard.add(base, [owner for owner in self.owners if not owner.readonly])
+
+
+def _fewer(lanes: int) -> list[int]:
+    """Numbers of lanes, for shorter and shorter rows of threads."""
+    return [n for n in (lanes, lanes // 2, lanes // 4) if n >= FEWEST_LANES]

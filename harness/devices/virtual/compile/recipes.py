@@ -74,6 +74,7 @@ BUILDS = tuple(name for name, recipe in RECIPES.items() if not recipe.runtime)
 
 
 WIDE = -1  # lanes as suit the target, where quick code otherwise has none
+LANES = WIDE, 0, 1, 4, 8, 16, 32  # what may be asked for; 0: as suits the target
 
 
 def recipe(

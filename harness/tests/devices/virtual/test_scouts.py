@@ -398,3 +398,33 @@ def test_every_block_finds_its_shared_memory_unset(size, name):
     for n, wrong in ((size, False), (size - 1, True)):
         module, (fault, _), _ = both(source.replace("n_", str(n)), [inputs(), outputs(2)])
         assert bool(fault) == wrong
+
+
+@pytest.mark.parametrize(("width", "wanted"), [(32, 16), (8, 8), (12, 4), (6, 1)])
+@pytest.mark.parametrize("barrier", ["__syncthreads();", ""])
+def test_short_rows_are_fewer_lanes(width, wanted, barrier):
+    source = (
+        K
+        + f"""k(const float* a, float* out) {{
+        __shared__ float s[96];
+        int t = threadIdx.y * blockDim.x + threadIdx.x;
+        s[t] = a[t];
+        {barrier}
+        out[t] = s[(t + 1) % (blockDim.x * blockDim.y)];
+    }}"""
+    )
+    said = []
+    for scouts in (False, True):
+        module = device().compile(source)
+        module.quick, module.scouted = True, False
+        if scouts:
+            module.scout(block=(width, 3, 1))
+            assert module.get_function("k").for_blocks((width, 3, 1)).info.lanes == min(
+                wanted, target().lanes
+            )
+        module.quick = False
+        arrays = inputs()(), outputs()()
+        said.append(launched(module, "k", arrays, 1, (width, 3)))
+        if barrier:
+            np.testing.assert_array_equal(arrays[1].get()[: 3 * width], np.roll(np.arange(3.0 * width), -1))
+    assert said[0] == said[1] and ("Race" in said[0][0]) != bool(barrier)

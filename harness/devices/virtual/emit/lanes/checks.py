@@ -32,7 +32,7 @@ class Checks:
         if place.stride and place.stride % size:
             return "false"
         limits = self._limits(ins, place, span)
-        for end in ends:  # of an even number of rows: where both are aligned, all are
+        for end in ends:
             inside = self._between(end, limits, size)
             found = inside if found == "true" else e.op("and i1", found, inside)
         return found

@@ -105,13 +105,14 @@ class RowText(Text):
 
     def ends(self, value: str) -> tuple[list[str], str]:
         """The values between which those of all rows are, if a condition (an i1) holds: of the first and the last row, where that
-        is known."""
+        is known. Where these are multiples of a power of 2, all are: so of an odd number of rows also that of the second."""
         if value not in self.linear:
             return [value], "true"
         t, first, by = self.linear[value]
         last = self._sum("add", t, first, self._sum("mul", t, by, str(self.rows - 1)))
         moved = super().assign(f"add i64 {by}, {1 << _NEAR}")
-        return [first, last], super().assign(f"icmp ult i64 {moved}, {1 << _NEAR + 1}")
+        second = [self._sum("add", t, first, by)] if self.rows % 2 else []
+        return [first, *second, last], super().assign(f"icmp ult i64 {moved}, {1 << _NEAR + 1}")
 
     def first_of(self, value: str) -> str:
         """Of a linear value; any other is returned as it is."""

@@ -121,6 +121,22 @@ def test_whole_blocks_give_the_bits_of_one_thread_at_a_time(width, which, shapes
             assert found == alone and any(found), (name, block)
 
 
+@pytest.mark.parametrize(
+    ("block", "lanes"),
+    [((16, 2, 1), 16), ((8, 4, 1), 8), ((4, 4, 2), 4), ((24, 1, 1), 8), ((6, 4, 1), 0), ((2, 16, 1), 0)],
+)
+def test_short_rows_are_fewer_lanes(block, lanes):
+    made = module(16, False, ("x, y and z",))
+    made.of_blocks.clear()
+    launched(16, False, ("x, y and z",), "x, y and z", block, False)
+    kernel = made.get_function("k0")
+    made.for_blocks(kernel.info.name, block)
+    info = kernel.for_blocks(block).info
+    assert (info.block, info.lanes) == ((block, lanes) if lanes else ((), 1))
+    bits = [launched(width, False, ("x, y and z",), "x, y and z", block, False) for width in (16, 1)]
+    assert bits[0] == bits[1]
+
+
 @cache
 def fault(name: str, width: int, as_one: bool = True) -> tuple:
     body = WRONG[name].replace("FAULT", "0")
@@ -239,3 +255,39 @@ def test_a_launch_goes_on_with_code_that_comes_while_it_runs(wrong, cores):
     first, rest = ran
     assert first[1] == 0 and 6 <= rest[1] < 20
     assert (first[0] is rest[0]) == (wrong == 1) and made.of_blocks["k", (8, 4, 1)]
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4, 5])
+def test_rows_of_which_every_second_is_not_aligned(rows):
+    dev = opened(4)
+    source = (
+        K
+        + """k(const float* x, float* out, int n) {
+        __shared__ float s[32];
+        float f = 0;
+        s[threadIdx.x] = n;
+        #pragma unroll 1
+        for (int r = 0; r < n; r++) {
+            __syncthreads();
+            f += s[threadIdx.x ^ 1] + *(const float*)((const char*)x + (threadIdx.y * n + threadIdx.x * 4));  // here
+        }
+        out[threadIdx.y * 4 + threadIdx.x] = f;
+    }"""
+    )
+    made, x, out = (
+        dev.compile(source),
+        dev.array(np.ones(64, np.float32), name="x"),
+        dev.empty(20, name="out"),
+    )
+    made.for_blocks("k", (4, rows, 1))
+    kernel = made.get_function("k")
+    assert kernel.for_blocks((4, rows, 1)).info.block
+    kernel(1, (4, rows), (x, out, np.int32(4)))
+    assert (out.get()[: 4 * rows] == 20).all()
+    with pytest.raises(KernelFault) as caught:
+        kernel(1, (4, rows), (x, out, np.int32(2)))
+    assert (caught.value.kind, caught.value.line, caught.value.thread) == (
+        "misaligned",
+        line_of(source, "here"),
+        (0, 1, 0),
+    )
