@@ -333,6 +333,8 @@ DTYPES = [("uint8", "unsigned char"), ("int16", "short"), ("float32", "float"), 
 PLACES = {  # ways to go through shared memory that lanes are not next to each other in
     "columns": "s[x][y] = a[i]; __syncthreads(); {T} v = s[y][x]; out[i] = v;",
     "columns of a padded tile": "s[y][x] = a[i]; __syncthreads(); {T} v = s[x][y]; out[i] = v; s[x][y] = 2 * v;",
+    "columns, backwards, some of them twice": "s[y][x] = a[i]; __syncthreads(); {T} v = s[15 - x][y]; if (x % 3) v += s[15 - x][y] + s[x][y]; out[i] = v;",
+    "the last row writes what no lane has read": "s[y][x] = a[i]; __syncthreads(); {T} v = 0; if (x < 9) v = s[x][y]; if (y == 15 && x > 8) s[x][3] = a[x]; out[i] = v;",
     "halves": "s[y][x] = a[i]; __syncthreads(); if (x & 4) { {T} v = s[y][x - 4]; s[y][x - 4] = s[y][x]; s[y][x] = v; }"
     " __syncthreads(); out[i] = s[y][x];",
     "some lanes leave": "s[y][x] = a[i]; __syncthreads(); int far = x < 9 ? x : 1 << 20; if (x < 9) out[i] = s[far][y % 9];"
@@ -343,6 +345,9 @@ WRONG_PLACES = {
     "the same column": "s[y][x] = 0; __syncthreads(); s[x / 2][y] = a[i]; out[i] = 0;",
     "a column, too early": "s[x][y] = a[i]; {T} v = s[y][x]; out[i] = v;",
     "a column that is read and written": "s[y][x] = a[i]; __syncthreads(); {T} v = s[x][y]; s[y][x] = v; out[i] = v;",
+    "a column that is read, and a part of it written": "s[y][x] = a[i]; __syncthreads(); {T} v = s[x][y]; if (x == 9) s[x][(y + 1) % 16] = v; out[i] = v;",
+    "a part of a column that is read, and another written": "s[y][x] = a[i]; __syncthreads(); {T} v = x < 9 ? s[x][y] : s[15 - x][y]; if (x == 12) s[8][y ^ 1] = v; out[i] = v;",
+    "the last row writes what some lanes have read": "s[y][x] = a[i]; __syncthreads(); {T} v = 0; if (x < 9) v = s[x][y]; if (y == 15 && x > 7) s[x][3] = a[x]; out[i] = v;",
     "a column, not all set": "if (y < 15) s[y][x] = a[i]; __syncthreads(); out[i] = s[x][y];",
     "outside": "s[y][x] = a[i]; __syncthreads(); out[i] = s[x][y + 2];",
 }

@@ -18,13 +18,16 @@ _PART = """\
   %{p}.idle = xor <{n} x i1> {part}, splat (i1 true)
   %{p}.old.0 = insertelement <{n} x i64> poison, i64 %oldest, i64 0
   %{p}.old = shufflevector <{n} x i64> %{p}.old.0, <{n} x i64> poison, <{n} x i32> zeroinitializer
-  %{p}.w = load <{n} x i64>, ptr {words}, align 8
-  %{p}.s = load <{n} x i8>, ptr {shadow}, align 1
+{loads}\
   %{p}.who = lshr <{n} x i64> %{p}.w, splat (i64 8)
   %{p}.when = lshr <{n} x i64> %{p}.w, splat (i64 32)
   %{p}.mine = icmp eq <{n} x i64> %{p}.who, {own}
   %{p}.fresh = icmp ult <{n} x i64> %{p}.when, %{p}.old
   %{p}.base = shl <{n} x i64> {own}, splat (i64 8)
+"""
+_LOADS = """\
+  %{p}.w = load <{n} x i64>, ptr {words}, align 8
+  %{p}.s = load <{n} x i8>, ptr {shadow}, align 1
 """
 _READ = """\
   %{p}.set.0 = and <{n} x i8> %{p}.s, splat (i8 {init})
@@ -69,6 +72,8 @@ _PART_END = """\
   br i1 %{p}.all, label %{p}.right, label %ask
 {p}.right:
   %{p}.next.2 = select <{n} x i1> {part}, <{n} x i64> %{p}.next.1, <{n} x i64> %{p}.w
+{stores}"""
+_STORES = """\
   store <{n} x i64> %{p}.next.2, ptr {words}, align 8
 """
 _MARKS = """\
@@ -134,6 +139,28 @@ _KNOWN = """\
   %words.{i} = load <{each} x i64>, ptr %p.{i}, align 8
   %other.{i} = xor <{each} x i64> %words.{i}, %all.v
   %differ.{next} = or <{each} x i64> {differ}, %other.{i}"""
+# Each lane reads its own place, a constant apart from the next, all of them where lanes may read: first whether several threads
+# have read them all before.
+_BY = """\
+  %all.sev.0 = insertelement <{width} x i64> poison, i64 %several, i64 0
+  %all.sev.1 = shufflevector <{width} x i64> %all.sev.0, <{width} x i64> poison, <{width} x i32> zeroinitializer
+  %all.sev = shl <{width} x i64> %all.sev.1, splat (i64 8)
+{words}\
+  %by.other.0 = icmp ne <{width} x i64> %by.w, %all.sev
+  %by.other.1 = and <{width} x i1> %by.other.0, %takes.part
+  %by.other = bitcast <{width} x i1> %by.other.1 to i{width}
+  %by.same = icmp eq i{width} %by.other, 0
+  %by.known = and i1 %by.same, %alone
+  br i1 %by.known, label %sure, label %by
+sure:
+  ret i1 true
+by:
+  %by.own.0 = insertelement <{width} x i64> poison, i64 %own, i64 0
+  %by.own.1 = shufflevector <{width} x i64> %by.own.0, <{width} x i64> poison, <{width} x i32> zeroinitializer
+  %by.own = add <{width} x i64> %by.own.1, <{numbers}>
+{part}\
+  ret i1 true
+"""
 # any places, lane by lane
 _EACH = """\
 each:
@@ -257,7 +284,7 @@ define internal preserve_mostcc i1 @lanes.ask(i64 %env, i64 %thread, ptr %room, 
 @dataclass(frozen=True)
 class Kind:
     """Of accesses: how many lanes, bytes of each access, how many in a row each lane makes. in_row: each lane's are known to
-    follow the ones before."""
+    follow the ones before. by: so many bytes are between those of lanes that read 4; 0: not known."""
 
     width: int
     size: int
@@ -265,11 +292,12 @@ class Kind:
     writes: bool
     shared: bool
     in_row: bool
+    by: int = 0
 
     @property
     def name(self) -> str:
         where, what = "shared" if self.shared else "global", "write" if self.writes else "read"
-        row = ".row" * self.in_row
+        row = ".row" * self.in_row + f".by.{self.by}" * bool(self.by)
         return f"lanes.look.{where}.{what}.{self.count}.{self.size}.{self.width}{row}"
 
     def text(self, alone: bool, keeping: str) -> str:
@@ -311,6 +339,8 @@ class Kind:
     def _places(self, steps: str) -> str:
         """The text for lanes in a row, at one place, and anywhere."""
         width, each, writes = self.width, self.count * self.size // 4, self.writes
+        if self.by:
+            return self._apart()
         n = width * each
         row = _ROW.format(
             width=width,
@@ -336,6 +366,37 @@ class Kind:
         lanes = _EACH.format(width=width, each=each, lane=each_lane)
         return f"{_IN_ROW.format(width=width, steps=steps)}{row}other:\n{other}{lanes}"
 
+    def _apart(self) -> str:
+        """The text for reads of 4 bytes at constant distances."""
+        width = self.width
+        numbers = ", ".join(f"i64 {i}" for i in range(width))
+        loads = {
+            what: _each(
+                "load", f"%by.{what}", t, f"%{start}", [i * self.by * size // 8 for i in range(width)]
+            )
+            for what, t, start, size in (("w", "i64", "words", 16), ("s", "i8", "shadow", 2))
+        }
+        stores = _each("store", "%by.next.2", "i64", "%words", [2 * i * self.by for i in range(width)])
+        part = _part("by", width, False, "%takes.part", loads=loads["s"], stores=stores)
+        return _BY.format(width=width, numbers=numbers, words=loads["w"], part=part)
+
+
+def _each(what: str, vector: str, t: str, start: str, offsets: list[int]) -> str:
+    """Loads or stores the elements of a vector, each at its place."""
+    lines, type_, found = [], f"<{len(offsets)} x {t}>", "poison"
+    for i, offset in enumerate(offsets):
+        one = f"{vector}.{what}.{i}"
+        lines.append(f"{one}.p = getelementptr i8, ptr {start}, i64 {offset}")
+        if what == "store":
+            lines.append(f"{one} = extractelement {type_} {vector}, i64 {i}")
+            lines.append(f"store {t} {one}, ptr {one}.p")
+        else:
+            name = vector if i + 1 == len(offsets) else f"{one}.v"
+            lines.append(f"{one} = load {t}, ptr {one}.p")
+            lines.append(f"{name} = insertelement {type_} {found}, {t} {one}, i64 {i}")
+            found = name
+    return "".join(f"  {line}\n" for line in lines)
+
 
 def _part(
     p: str,
@@ -345,9 +406,13 @@ def _part(
     words: str = "%words",
     shadow: str = "%shadow",
     end: str = "",
+    loads: str = _LOADS,
+    stores: str = _STORES,
 ) -> str:
-    """See _PART. end: what follows where nobody has accessed the place, which is tried first."""
+    """See _PART. end: what follows where nobody has accessed the place, which is tried first. loads, stores: of the words, and of
+    the shadow."""
     given = dict(p=p, n=n, part=part, words=words, shadow=shadow, own=f"%{p}.own", init=INIT)
+    given |= dict(loads=loads.format(**given), stores=stores.format(**given))
     marked, marks = (_MARKS.format(x=x, **given) if writes else "" for x in ("marked", "marks"))
     text = _PART + (_FRESH if end else "") + (_WRITE if writes else _READ) + _PART_END + marks
     return text.format(

@@ -147,7 +147,9 @@ class Looks:
             del by_offset[: found[-1][1]]
         return found
 
-    def look(self, ins: Instruction, count: int, where: str, shared: bool, in_row: bool) -> str:
+    def look(
+        self, ins: Instruction, count: int, where: str, shared: bool, in_row: bool, stride: int | None
+    ) -> str:
         """Whether nothing is wrong with accesses of the lanes that take part, which are allowed; an i1. See `runs`. where: the
         address of the first lane, if they are in a row; else of each."""
         slow, e, text = self.slow, self.e, self.text
@@ -164,7 +166,10 @@ class Looks:
         what = f"i32 {self.values.bits()}, i32 {e.sites.of(ins)}, i32 {info}, i64 {unread}"
         more = f"i64 {linear}, i64 {base}, i1 {'true' if self.alone else 'false'}"
         given = f"i64 %env, i64 {who}, {f'i64 {where}' if in_row else f'ptr {slow.room}'}, {what}, {more}"
-        kind = Kind(text.width, info & 255, count, bool(info & INFO_WRITE), shared, in_row)
+        reads = not info & INFO_WRITE and info & 255 == 4 and count == 1 and not in_row
+        kind = Kind(
+            text.width, info & 255, count, bool(info & INFO_WRITE), shared, in_row, by=reads and stride or 0
+        )
         if kind.name not in e.module.helpers:
             for name in ("rt_look", *(() if self.alone else ("llvm.umax.i32",))):
                 e.module.declare(name, *(("i32", "i32 x, i32 y") if name.startswith("llvm") else ()))

@@ -147,7 +147,7 @@ class Accesses:
             where = start if in_row else self.exact(ins.address.base, start, rest, first)
             for m, count in runs:
                 at = self._moved(where, m, first)
-                right.append(self.looks.look(m, count, at, self._in_shared(m), in_row))
+                right.append(self.looks.look(m, count, at, self._in_shared(m), in_row, stride))
             e.branch(self._all(right), good, DEAD, likely=True)
         return self.text.recall(known)
 
