@@ -21,8 +21,8 @@ from .devices.launching import Launch, triple
 from .devices.nvrtc import host_signs
 from .errors import CompileError, CourseError, KernelFault
 from .grading import compile_errors
-from .grading.causes import fault_values
 from .grading.findings import Finding
+from .grading.probes import fault_values
 from .run_results import Expectation
 
 MOST_SHOWN = 1 << 20  # bytes of a __device__ variable

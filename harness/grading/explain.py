@@ -15,15 +15,15 @@ from ..cuda.text import read
 from ..cuda.values import tunables
 from ..errors import KernelFault, LaunchError
 from . import sentences
-from .causes import integers, naming
-from .causes.block_slips import same_slot, stores_meet, takes_what_changes
-from .causes.collectives import kept_away
-from .causes.only_store import only_store, stores_a_comparison
-from .causes.text_causes import causes
-from .causes.unset import left_in_a_loop, read_unset, too_few_threads, written_twice, zeros_left_out
 from .compare import error_map
 from .findings import Finding, in_order, without_consequences
+from .results import integers, naming
 from .runs import Outcome
+from .slips.block_slips import same_slot, stores_meet, takes_what_changes
+from .slips.causes import causes
+from .slips.collectives import kept_away
+from .slips.only_store import only_store, stores_a_comparison
+from .slips.unset import left_in_a_loop, read_unset, too_few_threads, written_twice, zeros_left_out
 from .verdict import RUNNABLE, Verdict
 
 
@@ -50,7 +50,7 @@ class Asked:
         return self.shown.error if isinstance(self.shown.error, KernelFault) else None
 
     def of_text(self, **how: bool) -> list[Finding]:
-        """What the text says: see `text_causes.causes`."""
+        """What the text says: see `slips.causes`."""
         own = [o for o in self.outcomes if o.kernel is self.kernel and o.kind in RUNNABLE]
         failed = [self.puzzle.full_dims(o.case) for o in own]
         return causes(self.puzzle, self.kernel, self.source, failed, **how) if self.unnamed else []

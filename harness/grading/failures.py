@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from ..course.declare import Puzzle
 from . import race_timeline, sentences
-from .causes import fault_values, written
-from .causes.added_up import added_up
-from .causes.wrong_kernels import WrongKernels
 from .explain import Asked, clearest, explain
 from .findings import Finding
-from .probes import access_map
+from .probes import access_map, fault_values, written
+from .probes.added_up import added_up
+from .results.wrong_kernels import WrongKernels
 from .runs import Outcome, Setup, in_order
 from .verdict import FAILED, Verdict
 

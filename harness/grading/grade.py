@@ -32,7 +32,7 @@ from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
 from .verdict import ERROR, FAILED, PASSED, RUNNABLE, SKIPPED, CaseResult, Verdict
 
 if TYPE_CHECKING:
-    from .causes.naming import Foresee
+    from .results.naming import Foresee
 
 
 @dataclass(frozen=True)

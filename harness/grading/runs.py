@@ -20,6 +20,7 @@ from ..errors import BackwarpError, CourseError, KernelFault, LaunchError
 from . import sentences
 from .compare import Expected, Mismatch, axis_index, compare, expectations, same_bits
 from .findings import Finding
+from .results import naming
 
 SMALL = 400_000  # bytes of a case's arrays
 PATIENCE = 8.0  # work for all cases after the first that fails or has its output cut

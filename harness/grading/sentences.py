@@ -184,7 +184,7 @@ def whole_blocks_spare(kernel: Kernel, dims: Mapping[str, int], t: Mapping[str, 
 
 def returned_early(fault: KernelFault, kernel: Kernel, source: str) -> list[Finding]:
     """Why an element of shared memory may be unset: threads can return before the kernel's first barrier."""
-    from .causes.block_slips import same_in_block
+    from .slips.block_slips import same_in_block
 
     if fault.kind != "uninitialised-read" or fault.space != "shared":
         return []

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ..course.declare import Puzzle
 from ..course.stubs import solution_lines, stub_text
-from ..grading.causes.naming import GENERIC
 from ..grading.grade import Options
+from ..grading.results.naming import GENERIC
 from .check_cases import cases, flat, references, tasks
 from .check_mistakes import FAULTS, KINDS, PYTHON, graded, solution_text, wrong_kernels, wrong_programs
 from .targets import without_targets

@@ -15,10 +15,10 @@ from ..course.mistakes import Mistake, blank, together, without_kernels
 from ..devices import open_device
 from ..devices.virtual.device import Module, VirtualGPU
 from ..devices.virtual.runtime import abi
-from ..grading.causes.naming import Observation
-from ..grading.causes.wrong_kernels import Variant, WrongKernels, compiled
 from ..grading.grade import Options, grade_file
 from ..grading.programs.program import Program, ProgramError
+from ..grading.results.naming import Observation
+from ..grading.results.wrong_kernels import Variant, WrongKernels, compiled
 from ..grading.runs import given, in_order
 from ..grading.verdict import Failure, Verdict
 from ..once import once

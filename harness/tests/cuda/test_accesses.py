@@ -10,7 +10,7 @@ from harness.cuda.accesses import access_at
 from harness.cuda.follow import names_in
 from harness.cuda.text import read
 from harness.errors import KernelFault
-from harness.grading.causes.outside_axis import varies
+from harness.grading.probes.outside_axis import varies
 from harness.grading.sentences import fault
 
 TEXT = """struct Size { int rows, cols; };

@@ -7,10 +7,10 @@ import re
 import pytest
 
 from harness.errors import KernelFault
-from harness.grading.causes import budget
 from harness.grading.explain import Asked, explain
 from harness.grading.findings import Finding, in_order, without_consequences
 from harness.grading.grade import Options, grade_file
+from harness.grading.probes import budget
 from harness.grading.runs import Outcome
 from harness.grading.verdict import Verdict
 from harness.maintain import check_mistakes

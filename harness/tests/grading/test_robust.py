@@ -14,11 +14,11 @@ from harness.cuda.accesses import access_at
 from harness.cuda.text import read
 from harness.devices.virtual.compile import build
 from harness.grading import runs
-from harness.grading.causes.outside_axis import varies
-from harness.grading.causes.text_causes import causes
 from harness.grading.grade import Options, grade_file
+from harness.grading.probes.outside_axis import varies
 from harness.grading.repair import texts
 from harness.grading.repair.macros import written_out
+from harness.grading.slips.causes import causes
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
 PUZZLE = COURSE.load("01")

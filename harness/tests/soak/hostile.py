@@ -29,9 +29,9 @@ from harness.devices.virtual.compile import build, pipeline
 from harness.devices.virtual.compile.recipes import RECIPES, recipe
 from harness.devices.virtual.run.workers import available_cores
 from harness.errors import BackwarpError, DeviceError
-from harness.grading.causes.slips import slips
 from harness.grading.repair import texts
 from harness.grading.repair.macros import written_out
+from harness.grading.slips.statements import slips
 from harness.tests.attacks.test_text import TEXTS
 from harness.tests.devices.virtual.launches import FLAVOURS
 from harness.tests.soak import fuzz

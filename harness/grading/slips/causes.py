@@ -1,0 +1,35 @@
+"""What the text of a wrong kernel says about the cause, if nothing that it computed does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...course.declare import Kernel, Puzzle
+from ...cuda.text import read
+from ..findings import Finding, distinct, without_consequences
+from ..repair.from_solution import is_of_ones_own
+from .misuses import misuses
+from .only_change import only_change
+from .statements import slips
+
+MOST = 2  # shown
+
+
+def causes(
+    puzzle: Puzzle,
+    kernel: Kernel,
+    source: str,
+    failed: Sequence[Mapping[str, int]] = (),
+    explained: bool = False,
+    named: bool = False,
+) -> list[Finding]:
+    """Slips first, then misuses. failed: see misuses; explained: whether what it computes already shows the cause; named:
+    whether that is the whole explanation. No question is asked about a line that a fact is stated about."""
+    known = [*slips(source, kernel.name), *misuses(puzzle, kernel, source, failed)]
+    if not known and not named and puzzle.has_solution and not puzzle.repair:
+        solution = puzzle.solution_path.read_text(encoding="utf-8")
+        if not is_of_ones_own(source, solution, kernel.name):
+            known = list(only_change(read(source), read(solution), kernel.name))
+    known = without_consequences(f for f in known if f.row.sure or not explained)
+    stated = {line for f in known if not f.asks for line in f.lines[:1]}
+    return distinct(f for f in known if not (f.asks and stated.issuperset(f.lines[:1])))[:MOST]

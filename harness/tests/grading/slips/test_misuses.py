@@ -1,0 +1,374 @@
+"""How a wrong kernel uses its parameters, the rows and columns, and the steps of its arrays."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.course.checkout import Course
+from harness.course.declare import Case, In, Int, Kernel, Launch, Out, Puzzle
+from harness.grading.slips.causes import causes
+from harness.grading.slips.misuses import misuses
+from harness.tests.grading.said import said
+from harness.tests.lenet.small import ROOT
+
+COURSE = Course(ROOT)
+
+
+def told(number, *edits, kernel=0):
+    puzzle = COURSE.load(number)
+    source = puzzle.solution_path.read_text(encoding="utf-8")
+    for old, new in edits:
+        assert old in source
+        source = source.replace(old, new, 1)
+    return [str(slip) for slip in misuses(puzzle, puzzle.kernels[kernel], source)]
+
+
+STEP = "elements for the step along"
+BEGIN = "float sum = 0.0f;"
+
+
+@pytest.mark.parametrize(
+    ("number", "edits", "says"),
+    [
+        (
+            "26",
+            [("int M, int N, int K", "int M, int K, int N")],
+            "passes A, B, C, M, N, K, in this order; line 15",
+        ),
+        (
+            "26",
+            [("* N + col] :", "* K + col] :")],
+            f"takes K {STEP} start in B, which is [K, N]: there the step",
+        ),
+        (
+            "13",
+            [("* R + r) * S + s]", "* S + r) * R + s]")],
+            f"{STEP} r in weights, which is [C_out, C_in, R, S]",
+        ),
+        (
+            "16",
+            [("(c * filters + k) * R", "(c * C_out + k) * R")],
+            "no axis of weights has elements so far apart.",
+        ),
+        ("13", [("- pad_h + r *", "- pad_w + r *")], "pad_w belongs to the columns, the rest to the rows."),
+        (
+            "05",
+            [("row[labels[b]]", "row[b]")],
+            "softmax_cross_entropy_forward never uses labels, which the result depends on.",
+        ),
+        ("29", [(" + pad_w - s", " - s")], "Nothing that you wrote in col2im uses pad_w."),
+        ("29", [(" || down % stride_h != 0", "")], "Line 31 divides by stride_h, and nothing asks whether"),
+        (
+            "29",
+            [("down < 0 || ", "")],
+            "Line 30: nothing asks whether down is negative. In C, -2 / 2 is -1, -1 / 2 is 0",
+        ),
+        (
+            "24",
+            [("HEIGHT + F - 1, ", "HEIGHT, ")],
+            "The stub has int down = HEIGHT + F - 1, line ",
+        ),
+        ("13", [("(H + 2 * pad_h", "(H + pad_h")], "The stub has int H_out = (H + 2 * pad_h - dilation_h"),
+        (
+            "07",
+            [
+                ("float weight", "int at = b * C_in * H * W + c * H + (p + r) * W + q + s; float weight"),
+                ("input[((b * C_in + c) * H + p + r) * W + q + s]", "input[at]"),
+            ],
+            f"takes H {STEP} c in input",
+        ),
+        (
+            "07",
+            [("[((b * C_in + c) * H + p + r) * W + q + s]", "[((image * C_in + c) * W + p + r) * W + q + s]")]
+            + [("    float sum", "    int image = b;\n    float sum")],
+            f"takes C_in * W * W {STEP} image in input, which is [batch, C_in, H, W]: there the step along b is "
+            "C_in * H * W.",
+        ),
+        (
+            "07",
+            [
+                ("float weight", "const float* x = input + (image * C_in + c) * H_out * W_out; float weight"),
+                ("input[((b * C_in + c) * H + p + r) * W + q + s]", "x[(p + r) * W + q + s]"),
+            ]
+            + [("    float sum", "    int image = b;\n    float sum")],
+            f"takes C_in * H_out * W_out {STEP} image in input, which is [batch, C_in, H, W]: there the step along b is "
+            "C_in * H * W.",
+        ),
+        (
+            "07",
+            [("[((b * C_in + c) * H + p + r) * W + q + s]", "[(row + p + r) * W + q + s + plane * F]")]
+            + [("    float sum", "    int plane = b * C_in, row = 0;\n    float sum")],
+            "there the step along b is C_in * H * W, along c is H * W, along h is W, along w is 1.",
+        ),
+        (
+            "01",
+            [("blockIdx.x * blockDim.x + ", "")],
+            "vector_add never uses blockIdx: all its blocks do the same.",
+        ),
+        (
+            "02",
+            [(BEGIN, f"{BEGIN} const float* b = B + col;"), ("B[k * N + col]", "*b; b += K")],
+            "Line 29 takes K elements as the step of b in B, which is [K, N]: there the step along k is N, along n is 1.",
+        ),
+        (
+            "02",
+            [(BEGIN, f"{BEGIN} const float* a = &A[row * N];"), ("A[row * K + k]", "a[k]")],
+            f"takes N {STEP} row in A",
+        ),
+        (
+            "26",
+            [
+                ("row < M && start + x < K ?", "row < M && col < N ?"),
+                ("A[row * K + start + x]", "A[row * K + ka]"),
+            ]
+            + [("        a[y][x]", "        int ka = start + threadIdx.x;\n        a[y][x]")],
+            "asks whether col < N before A[row * K + ka], whose index has no col",
+        ),
+        (
+            "10",
+            [("int q = w - s;", "int q = w - s, last = min(w, H_out - 1);")]
+            + [("q < 0 || q >= W_out) continue", "q < 0 || q > last) continue")],
+            " by H_out - 1, and line 42 takes it for q of grad_output, of which there are W_out.",
+        ),
+        (
+            "29",
+            [
+                (
+                    "grad_columns[row * width + column]",
+                    "grad_columns[(c * R * S + r * R + s) * width + column]",
+                )
+            ],
+            f"takes R * width {STEP} r in grad_columns",
+        ),
+        (
+            "24",
+            [("tile[(y + r) * across + x + s]", "tile[(y + r) * WIDTH + x + s]")],
+            "puts elements into tile in rows of across",
+        ),
+        (
+            "30",
+            [("int s = row % S, r = row / S % R", "int tap = row % (R * S), s = tap % R, r = tap / R")],
+            "has tap % R, where tap counts R * S elements, and a row of weights has S: is R the right divisor?",
+        ),
+        ("29", [("down % stride_h != 0", "down % stride_h == 0")], "leaves out where down % stride_h is 0"),
+        (
+            "29",
+            [("int q = right / stride_w;", "int q = right;")],
+            "asks whether right is a multiple of stride_w, and nothing is computed from right / stride_w.",
+        ),
+    ],
+)
+def test_a_misuse_is_named(number, edits, says):
+    assert says in told(number, *edits)[0]
+
+
+def test_who_uses_the_lane_uses_the_thread():
+    assert "never uses" not in str(told("20", ("for (int i = threadIdx.x; i", "for (int i = lane; i")))
+
+
+def test_what_a_macro_uses_is_used():
+    at = "#define AT(i) weights[i]\nextern"
+    assert not told("10", ("extern", at), ("* weights[((k * C_in + c) * F + r) * F + s]", "* AT(0)"))
+
+
+def test_a_line_of_ones_own_uses_what_the_stub_uses():
+    own = "int plane = H_out * W_out, first = threadIdx.x;"
+    assert not told("20", ("int plane = H_out * W_out;", own), ("i = threadIdx.x; i <", "i = first; i <"))
+
+
+def test_a_remainder_of_the_other_side():
+    edits = [("down % stride_h", "down % stride_w"), ("right % stride_w", "right % stride_h")]
+    assert told("13", *edits, kernel=1)[0] == (
+        "Line 66 mixes rows and columns: in down % stride_w, stride_w belongs to the columns, the rest to the rows."
+    )
+
+
+def test_a_letter_is_no_axis_where_it_counts_something_else():
+    """`r` runs over columns here, and `s` over rows."""
+    edits = [("r < R; r++", "r < S; r++"), ("s < S; s++", "s < R; s++")]
+    edits += [("+ r * dilation_h", "+ s * dilation_h"), ("+ s * dilation_w", "+ r * dilation_w")]
+    assert not [says for says in told("13", *edits) if "mixes" in says]
+
+
+def test_rows_and_columns_are_not_why_a_case_fails_in_which_they_are_alike():
+    puzzle = COURSE.load("13")
+    source = puzzle.solution_path.read_text(encoding="utf-8").replace("- pad_h + r *", "- pad_w + r *", 1)
+    dims = puzzle.full_dims(puzzle.cases[0]) | {"pad_h": 1}
+    for alike in (0, 1):
+        found = misuses(puzzle, puzzle.kernels[0], source, [{**dims, "pad_w": alike}])
+        assert any("mixes" in str(slip) for slip in found) != alike
+
+
+def test_the_stub_is_compared_with_itself_only():
+    first, second = (
+        "int idx = blockIdx.x * blockDim.x + threadIdx.x;",
+        "if (idx >= batch * C_out * H_out * W_out) return;",
+    )
+    edits = (first, first.replace("idx", "id")), (second, second.replace("idx", "id") + " int rest = id;")
+    assert not told("14", *edits, ("int q = idx % W_out, p = idx /", "int q = rest % W_out, p = id /"))
+    assert not told("13", ("blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x + blockDim.x * blockIdx.x"))
+    assert not told("05", ("= logits + b * classes", "= &logits[b * classes]"))
+    assert told("05", ("= logits + b * classes", "= &logits[b * batch]"))
+
+
+def test_an_axis_of_the_launch_that_is_left_out():
+    puzzle = COURSE.load("02")
+    source = puzzle.solution_path.read_text(encoding="utf-8")
+    failed = [{"M": 2, "N": 3, "K": 4, "tx": 2, "ty": 2}]
+    assert not misuses(puzzle, puzzle.kernels[0], source, failed)
+    flat = source.replace("blockIdx.y * blockDim.y + threadIdx.y", "(blockIdx.y + threadIdx.x) / N")
+    assert [str(slip) for slip in misuses(puzzle, puzzle.kernels[0], flat, failed)] == [
+        "In this launch, a block has 2 x 2 threads, and matmul never uses threadIdx.y: threads that differ only there "
+        "do the same."
+    ]
+    whole = flat.replace("int row", "dim3 me = threadIdx; int row")
+    assert not misuses(puzzle, puzzle.kernels[0], whole, failed)
+
+
+def test_an_axis_that_the_launch_does_not_have():
+    puzzle = COURSE.load("07")
+    source = puzzle.solution_path.read_text(encoding="utf-8")
+    failed = [puzzle.full_dims(puzzle.cases[0])]
+    plain = "int idx = blockIdx.x * blockDim.x + threadIdx.x;"
+    for more, says in (
+        ("int h = blockIdx.y * 4 + threadIdx.y;", "blockIdx.y and threadIdx.y are always 0 (line "),
+        ("int h = blockIdx.x + gridDim.x * blockIdx.y;", ""),
+    ):
+        found = misuses(puzzle, puzzle.kernels[0], source.replace(plain, f"{plain} {more}"), failed)
+        assert [says for slip in found if says in str(slip)] == [says] * bool(says)
+        assert bool(found) == bool(says)
+
+
+OTHERS = {
+    "other names": ("01", [("const float* a,", "const float* x,"), ("a[i] +", "x[i] +")]),
+    "a flat loop": (
+        "09",
+        [("for (int q = 0; q < W_out; q++)", "for (int q = 0, plane = H * W; q < W_out; q++)")],
+    ),
+    "pointers that walk": (
+        "02",
+        [
+            (BEGIN, f"{BEGIN} const float *a = A + row * K, *b = &B[col];"),
+            ("A[row * K + k] * B[k * N + col]", "*a++ * *b; b += N"),
+        ],
+    ),
+    "steps in other words": (
+        "07",
+        [
+            (
+                "((b * C_in + c) * H + p + r) * W + q + s",
+                "b * C_in * H * W + c * (H * W) + W * (p + r) + (q + s)",
+            )
+        ],
+    ),
+    "a flat index of rows and columns": (
+        "13",
+        [
+            (
+                "input[((b * C_in + c) * H + h) * W + w]",
+                "input[((b * C_in + c) * H + p * stride_h - pad_h + r * dilation_h) * W + q * stride_w - pad_w + s * dilation_w]",
+            )
+        ],
+    ),
+    "a quotient that is not negative": (
+        "13",
+        [("if (down < 0 || down", "if (down"), ("if (p >= H_out", "if (p < 0 || p >= H_out")],
+    ),
+    "a quotient that wraps": (
+        "29",
+        [
+            ("int down =", "unsigned down ="),
+            ("if (down < 0 || down", "if (down"),
+            ("int right =", "unsigned right ="),
+            ("if (right < 0 || right", "if (right"),
+        ],
+    ),
+    "other names of sizes": (
+        "14",
+        [("int C_in, int H", "int C, int H"), ("int channels = C_in / groups", "int all = C / groups")]
+        + [("c < channels", "c < all"), ("b * C_in + group * channels", "b * C + group * all")]
+        + [("k * channels + c", "k * all + c")],
+    ),
+    "back by the product": ("29", [("down % stride_h != 0", "down / stride_h * stride_h != down")]),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_right_way_to_write_it_is_not_accused(name):
+    number, edits = OTHERS[name]
+    assert not told(number, *edits)
+
+
+@pytest.mark.soak
+def test_no_solution_is_accused():
+    puzzles = [p for number in COURSE.ids() if (p := COURSE.load(number)).kernels]
+    for puzzle in puzzles:
+        source = puzzle.solution_path.read_text(encoding="utf-8")
+        assert not [slip for kernel in puzzle.kernels for slip in misuses(puzzle, kernel, source)], puzzle.id
+
+
+def test_a_kernel_that_is_not_there_is_no_error(tmp_path):
+    kernel = Kernel(
+        "k", (In("x", n="N"), Out("y", n="N"), Int("N")), lambda d, t: Launch(1, 1), lambda a, d: a["x"]
+    )
+    puzzle = Puzzle("t", 1, "x", (kernel,), (Case("one", {"N": 3}),), ("a", "b"), id="01_a", root=tmp_path)
+    assert not misuses(puzzle, kernel, "int x = ;")
+
+
+def test_a_guess_is_told_only_where_nothing_else_explains_the_kernel():
+    """Whoever looks at all windows need not divide by the stride."""
+    puzzle = COURSE.load("17")
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    start = text.index("    float sum", text.index("void max_pool2d_general_backward"))
+    scan = (
+        "    float sum = 0;\n    for (int i = 0; i < H_out * W_out; i++) {\n"
+        "        int window = plane * H_out * W_out + i;\n"
+        "        if (argmax[window] == h * W + w) sum = grad_output[window];\n    }\n"
+    )
+    text = text[:start] + scan + text[text.index("    grad_input[idx] = sum;", start) :]
+    kernel = next(k for k in puzzle.kernels if k.name == "max_pool2d_general_backward")
+    told = [causes(puzzle, kernel, text, explained=explained) for explained in (False, True)]
+    assert ["divides by stride_h" in str(said(says)) for says in told] == [True, False]
+    helper = "__device__ bool on(int d, int step) { return d % step == 0; }\n"
+    asks = helper + text.replace("if (argmax[window] ==", "if (on(h, stride_h) && argmax[window] ==")
+    assert "divides by stride_h" not in str(said(causes(puzzle, kernel, asks)))
+    divides = asks.replace("d % step == 0", "d / step >= 0")
+    assert "divides by stride_h" not in str(said(causes(puzzle, kernel, divides)))
+
+
+FORWARD = """for (int p = 0; p < OH; p++) {
+            const int dr = h + pad_h - p * stride_h;
+            if (dr < 0%s || dr / dilation_h >= R) continue;
+            grad_input[id] += weights[dr / dilation_h];
+        }"""
+
+
+def test_a_difference_of_strides_is_divided_by_the_dilation_with_a_test():
+    puzzle = COURSE.load("13")
+    kernel = puzzle.kernels[1]
+    head = ", ".join(
+        f"{'const float*' if not hasattr(p, 'resolve') else 'int'} {p.name}" for p in kernel.params
+    )
+    text = (
+        f'extern "C" __global__ void {kernel.name}({head}) {{\n int OH = H, id = 0, h = id;\n {FORWARD}\n}}'
+    )
+    found = [str(slip) for slip in misuses(puzzle, kernel, text % "")]
+    assert any("divides dr by dilation_h, and nothing asks whether the division leaves" in s for s in found)
+    found = [str(slip) for slip in misuses(puzzle, kernel, text % " || dr % dilation_h")]
+    assert not any("leaves a remainder" in s for s in found)
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [("down % stride_h != 0", "(down & (stride_h - 1)) != 0")],
+        [("down % stride_h != 0", "r > 0"), ("int p = down / stride_h", "int p = (h + pad_h) / stride_h")],
+        [
+            ("down % stride_h != 0", "r > 0"),
+            ("int p = down / stride_h", "int p = (h + pad_h - R) / stride_h"),
+        ],
+    ],
+    ids=["a mask", "the last window", "the first window"],
+)
+def test_a_division_that_need_not_leave_no_remainder(edits):
+    assert "leaves a remainder" not in str(told("29", *edits))
