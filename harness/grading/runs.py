@@ -20,7 +20,6 @@ from ..errors import BackwarpError, CourseError, KernelFault, LaunchError
 from . import sentences
 from .compare import Expected, Mismatch, axis_index, compare, expectations, same_bits
 from .findings import Finding
-from .results import naming
 
 SMALL = 400_000  # bytes of a case's arrays
 PATIENCE = 8.0  # work for all cases after the first that fails or has its output cut
@@ -370,7 +369,7 @@ def same(a: LaunchResult, b: LaunchResult, targets: tuple[Expected, ...]) -> boo
 
     The tolerance is that of the correct sums; a wrong kernel may sum more terms where the right answer is 0.
     """
-    from .causes.naming import slack
+    from .results.naming import slack
 
     for target in targets:
         x, y = a.results[target.array.name], b.results[target.array.name]
