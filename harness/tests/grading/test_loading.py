@@ -1,0 +1,41 @@
+"""What is loaded for a right kernel's verdict: neither the compiler nor what explains wrong ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+LATE = (
+    "llvmlite.binding",
+    "tree_sitter",
+    "harness.devices.nvrtc.host_code",
+    "harness.devices.virtual.compile.pipeline",
+    "harness.devices.virtual.explain.faults",
+    "harness.devices.virtual.ptx.ir",
+    "harness.grading.causes.naming",
+    "harness.grading.failures",
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "needed"),
+    [
+        ("harness.cli", ()),
+        ("harness.grading.grade", ()),
+        ("harness.devices.virtual.confined", ()),
+        ("harness.devices.virtual.confined_process", ()),
+        ("harness.devices.virtual.confined_worker", ("llvmlite.binding",)),
+    ],
+)
+def test_what_only_a_failure_or_a_compilation_needs_is_loaded_late(module, needed):
+    asked = f"import sys, {module}; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert {*run.stdout.split()} & {*LATE} == {*needed}
+
+
+def test_the_process_that_runs_kernels_is_started_before_anything_large_is_loaded():
+    asked = "import sys, harness.devices.virtual.confined_process; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert "numpy" not in run.stdout.split()
