@@ -25,9 +25,10 @@ class FakeArray:
 
 
 class FakeDevice:
-    """kernels: name -> f(arguments by name, device), which writes into NumPy arrays or raises."""
+    """kernels: name -> f(arguments by name, device), which writes into NumPy arrays or raises. Another of this type, opened for
+    some build, compiles nothing: a fake has no PTX."""
 
-    def __init__(self, kernels, declared, kind="cpu", checks="full"):
+    def __init__(self, kernels, declared=(), kind="cpu", checks="full"):
         self.kernels, self.declared = kernels, {k.name: k for k in declared}
         self.kind, self.checks = kind, checks
         self.name, self.reason = f"fake {kind}", "asked for by a test"
@@ -48,12 +49,16 @@ class FakeDevice:
 
     def compile(self, source, name="kernel.cu", include_dirs=()):
         self.compiled += 1
+        if not self.declared:
+            raise CompileError("a fake has no PTX")
         if "syntax error" in source:
             raise CompileError(
                 "does not compile", (Diagnostic("error", 'expected a ";"', name, 1, 4, source),)
             )
         names = tuple(re.findall(r"__global__ void (\w+)", source))
-        return SimpleNamespace(functions=names, get_function=lambda wanted: self.function(wanted, names))
+        return SimpleNamespace(
+            name=name, functions=names, get_function=lambda wanted: self.function(wanted, names)
+        )
 
     def function(self, wanted, names):
         if wanted not in names:

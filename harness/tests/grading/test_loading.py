@@ -14,8 +14,10 @@ LATE = (
     "harness.devices.virtual.compile.pipeline",
     "harness.devices.virtual.explain.faults",
     "harness.devices.virtual.ptx.ir",
-    "harness.grading.causes.naming",
     "harness.grading.failures",
+    "harness.grading.probes",
+    "harness.grading.results",
+    "harness.grading.slips",
 )
 
 
