@@ -58,6 +58,7 @@ class Run:
     notes: list[str] = field(default_factory=list)
     counters: dict = field(default_factory=dict)
     differences: list[str] = field(default_factory=list)  # from what was expected
+    met: list[str] = field(default_factory=list)  # arrays that are as expected
     errors: list[str] = field(default_factory=list)  # why the file does not compile
 
 
@@ -171,7 +172,9 @@ def _launch(
             done.notes += run_results.never_written(n, written[n])
     for expectation in expectations:
         n = expectation.name
-        done.differences += expectation.difference(made.arguments | before, done.arrays[n], written[n])
+        found = expectation.difference(made.arguments | before, done.arrays[n], written[n])
+        done.differences += found
+        done.met += [] if found else [n]
 
 
 def _count(asked: Asked, device, module, made: Given, done: Run) -> dict:

@@ -49,6 +49,8 @@ def print_run(console: Console, run: Run, width: int, clock: str = "") -> None:
             say(line)
     for line in run.differences:
         say(line)
+    for name in run.met:
+        say(f"{name} is as expected: all {run.arrays[name].size:,} elements.")
     for name, array in run.arrays.items():
         say(f"{name}: {array_line(array, name in run.changed)}")
     if run.launch and run.launch.stdout:
@@ -101,6 +103,7 @@ def document(run: Run) -> dict:
         "stdout": run.launch.stdout if run.launch else "",
         "notes": run.notes,
         "differences": run.differences,
+        "met": run.met,
         "errors": run.errors,
         "fault": fault
         and {

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
+from rich.console import Console
 
 from harness.errors import CourseError
+from harness.report.run import print_run
 from harness.run import Asked, run_file
 from harness.run_arguments import declared_type, struct_layout
 from harness.run_results import Expectation, overflowing
@@ -57,6 +61,10 @@ def test_structs_null_pointers_arrays_of_pointers_and_variables(asked):
     assert done.differences == [
         "y[i=12] was never written   (20 of 32 elements: exactly the elements with i>=12)"
     ]
+    assert done.met == ["pad"]
+    said = io.StringIO()
+    print_run(Console(file=said), done, 80)
+    assert "pad is as expected: all 16 elements." in said.getvalue()
     same = run_file(asked(d="d=bytes:0300000004000000", bias="bias=zeros:16", rows="rows=[ones:8]*2"), "cpu")
     assert same.arrays["y"][:12].tolist() == [46.5] * 12
 
