@@ -21,6 +21,7 @@ RTOL = 2e-5
 ATOL = 1e-7
 HALF = 2.0**-11  # unit roundoff of half precision
 EXACT = 2.0**24  # integers up to here are exact in float32
+MAGNIFY = 4.0  # a wrong kernel may sum more terms than the right one
 LISTED = 4  # up to this many differing elements are named individually
 MAPPED = 4096  # the errors of outputs up to this many elements are kept
 NUMBERED = 100  # the values of outputs up to this many elements are kept as well
@@ -363,3 +364,12 @@ def show_pair(got: float, want: float, digits: int = 5) -> tuple[str, str]:
         if texts[0] != texts[1]:
             return texts
     return texts
+
+
+def slack(target: Expected, values: np.ndarray) -> float:
+    """The error allowed between a prediction and an output: the tolerance of the largest element, widened."""
+    sizes = (np.abs(a[np.isfinite(a)]) for a in (target.magnitude, values))
+    largest = max(a.max(initial=0.0) for a in sizes)
+    exact = not target.array.dtype.startswith("float")
+    rounding = 2 * HALF if target.array.dtype == "float16" else RTOL
+    return 0.0 if exact else ATOL + MAGNIFY * rounding * largest

@@ -18,7 +18,7 @@ from ..devices.child import Child
 from ..devices.launching import QUICK, poison
 from ..errors import BackwarpError, CourseError, KernelFault, LaunchError
 from . import sentences
-from .compare import Expected, Mismatch, axis_index, compare, expectations, same_bits
+from .compare import Expected, Mismatch, axis_index, compare, expectations, same_bits, slack
 from .findings import Finding
 
 SMALL = 400_000  # bytes of a case's arrays
@@ -369,8 +369,6 @@ def same(a: LaunchResult, b: LaunchResult, targets: tuple[Expected, ...]) -> boo
 
     The tolerance is that of the correct sums; a wrong kernel may sum more terms where the right answer is 0.
     """
-    from .results.naming import slack
-
     for target in targets:
         x, y = a.results[target.array.name], b.results[target.array.name]
         room = np.maximum(2 * target.tolerance, slack(target, x))

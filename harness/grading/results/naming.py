@@ -13,14 +13,13 @@ import numpy as np
 
 from ...course.declare import Kernel, Puzzle
 from ...course.mistakes import Mistake
-from ..compare import ATOL, HALF, RTOL, Expected, untouched
+from ..compare import ATOL, HALF, RTOL, Expected, slack, untouched
 from ..findings import Finding
 from ..runs import Observation
 from . import combined, other_inputs
 
 LARGE = 1 << 18  # elements; larger outputs are not searched for other orders
 LEAST = 4  # elements needed for a conclusion
-MAGNIFY = 4.0  # a wrong kernel may sum more terms than the right one
 
 
 #: What a mistake writes in a case: values by output, NaN for elements that it leaves as they were; None if
@@ -168,15 +167,6 @@ def unset(target: Expected, seen: Observation) -> np.ndarray:
     name = target.array.name
     got, written = seen.results[name], seen.written.get(name)
     return untouched(target, got, seen.before[name], written) | ~np.isfinite(got)
-
-
-def slack(target: Expected, values: np.ndarray) -> float:
-    """The error allowed between a prediction and an output: the tolerance of the largest element, widened."""
-    sizes = (np.abs(a[np.isfinite(a)]) for a in (target.magnitude, values))
-    largest = max(a.max(initial=0.0) for a in sizes)
-    exact = not target.array.dtype.startswith("float")
-    rounding = 2 * HALF if target.array.dtype == "float16" else RTOL
-    return 0.0 if exact else ATOL + MAGNIFY * rounding * largest
 
 
 def agree(values: np.ndarray, got: np.ndarray, tolerance: float) -> bool:
