@@ -48,3 +48,11 @@ def test_expressions_of_members_are_changed():
         c.edit.after for s in Schemata(SOURCE, "k").sites for c in s.choices() if s.piece.line in (6, 12)
     }
     assert {"g.R * g.S", "g.C", "r.most"} <= texts
+
+
+def test_what_is_read_through_the_cache_has_the_kind_of_the_element():
+    file = read(
+        "__global__ void k(const float* x, const int* n) { float a = __ldg(&x[1]); int b = __ldg(n + 1) + __ldg(&n[2]); }"
+    )
+    kinds = Kinds(file)
+    assert [kinds.kind(e) for e in file.whole.all("call_expression")] == ["float", "pointer", "integer"]

@@ -89,6 +89,26 @@ def test_a_value_is_made_of_the_one_declared_before_it():
     assert judged(made, [(chosen,), ()], outputs(SEVERAL)) == [RIGHT, WRONG]
 
 
+def test_the_counter_of_a_loop_needs_a_first_value():
+    made, chosen = found(SEVERAL.replace("(int i = 0;", "(int i;"), SEVERAL, "(int i = 0;")
+    assert judged(made, [(chosen,)], outputs(SEVERAL)) == [RIGHT]
+
+
+def test_parts_between_commas_are_changed():
+    source = f"{K}k(int* x, int n, int W) {{\n for (int i = 0, p = 0; i < n; i++, p += W) x[p] = i;\n}}\n"
+    assert {
+        c.edit.after for s in Schemata(source, "k").sites if s.piece.code == "W" for c in s.choices()
+    } >= {"n"}
+
+
+def test_a_helper_may_lack_the_number_of_the_block():
+    helper = "__device__ int f() { return blockDim.x + threadIdx.x; }\n"
+    sites = Schemata(f"{helper}{K}k(int* x) {{ x[f()] = 0; }}\n", "k").sites
+    assert "blockDim.x * blockIdx.x" in {
+        c.edit.after for s in sites if s.piece.line == 1 for c in s.choices()
+    }
+
+
 def test_a_table_has_another_value():
     text = SEVERAL.replace("parts[3] = {}", "parts[3] = {2.0f, sum}").replace("    parts[1] = sum;\n", "")
     made, chosen = found(text.replace("{2.0f, sum}", "{2.0f, 1.0f}"), text, "{2.0f, sum}")

@@ -49,6 +49,11 @@ def test_every_line_that_is_named_is_suspected():
     assert {line for line in found if found[line] == NAMED} >= {3, 4, 6, 7}
 
 
+def test_the_head_of_an_endless_loop():
+    source = f"{K}k(int* x, int n) {{\n for (int i = n; i > 0; i /= 1)\n  x[0] += n;\n}}\n"
+    assert suspected(source, "k", verdict(fault={"kind": "timeout", "line": 3}))[2] == NAMED
+
+
 def test_lines_with_the_names_of_a_cause_where_none_is_named():
     assert spoken_of(SOURCE, "k", ["weights is read at the wrong place."]) == {5: ALIKE}
     assert spoken_of(SOURCE, "k", ["All is wrong."]) == {}
