@@ -58,8 +58,7 @@ class Kernel:
     they are) and the dims -> the output array, or a dict of arrays by name where there are several.
     magnitude(a, d): like reference, but the sum of |a*b| that rounding errors scale with; default: the
     reference applied to |inputs|, which is right for sums of products. constants: filled before each launch.
-    flops(d): FLOP of the textbook formula, if least_work.flops does not know it. parts(a, d): if the result is
-    not a sum of products of inputs, the quantities that it is a sum of, by name. short: sizes that only
+    flops(d): FLOP of the textbook formula, if least_work.flops does not know it. short: sizes that only
     files that keep them in few bits are tried with where they are longer than 16 bits can count, as that takes long.
     """
 
@@ -72,7 +71,6 @@ class Kernel:
     atol: float | None = None  # default: compare.ATOL
     constants: tuple[Array, ...] = ()
     flops: Callable[[dict[str, int]], int] | None = None
-    parts: Callable[[dict[str, Any], dict[str, int]], dict[str, Any]] | None = None
     short: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

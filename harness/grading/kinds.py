@@ -305,21 +305,6 @@ def _added_again(array: str, counts: Sequence[int]) -> str:
     return f"{array} is added {often} instead of once{where}."
 
 
-def _summands(out: str, parts: Sequence[tuple[str, int, int]]) -> str:
-    def added(times: int, often: bool) -> str:
-        if times == 0:
-            return "not added"
-        count = f" {how_often(abs(times))}" if abs(times) > 1 else " once" * often
-        return ("added" if times > 0 else "subtracted") + count
-
-    if not any(now for *_, now in parts):  # nothing but parts that are lacking
-        (first, right, _), *others = parts
-        texts = [f"{first} must be {added(right, False)}", *(f"{p} {added(a, False)}" for p, a, _ in others)]
-        return f"In {out}, {either(texts, 'and')}."
-    often = [(p, a, b, max(abs(a), abs(b)) > 1) for p, a, b in parts]
-    return f"In {out}, {', and '.join(f'{p} is {added(b, n)}; it should be {added(a, n)}' for p, a, b, n in often)}."
-
-
 def _place_of_equal(
     name: str, right: str, now: str, array: str, value: float, later: bool | None, nan: bool
 ) -> str:
@@ -353,8 +338,6 @@ RESULTS = {
     "stores_a_comparison": Kind("Line {0} stores 0 or 1 in {array}: whether {test} holds."),
     "clamped": Kind("Every element of {array} that should be {word} than {limit:g} is {limit:g}."),
     "offset": Kind(_offset),
-    "summand_exchanged": Kind("In {out}, {now} is added in place of {right}."),
-    "summands": Kind(_summands),
     "others_right": Kind(lambda names: f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} right."),
     "no_part": Kind(
         lambda names, out: (
@@ -578,11 +561,6 @@ def _shares(out: str, first: bool, groups: Sequence[tuple[str, int, float]]) -> 
     )
 
 
-def _powers_of_two(lost: str) -> str:
-    why = f": half of an odd number of {lost} leaves one out" * bool(lost)
-    return f"All blocks of 2, 4, 8 ... threads are right{why}."
-
-
 def _not_finite(
     line: int, value: float, at: str, code: str, operands: Sequence[str], operation: Mapping[str, Any] | None
 ) -> str:
@@ -647,7 +625,6 @@ TERMS = {
     ),
     "share": Kind(_share),
     "shares": Kind(_shares),
-    "powers_of_two": Kind(_powers_of_two),
 }
 
 # -- what is read in the text ----------------------------------------------------------------------------------

@@ -38,24 +38,6 @@ RTOL_LOSS = 2e-6
 # ---- what the results are made of -----------------------------------------------------------------------
 
 
-def loss_parts(a, d):
-    z = a["logits"]
-    largest = z.max(1)
-    return {
-        "the largest logit": largest,
-        "the logarithm of the sum": np.log(np.exp(z - largest[:, None]).sum(1)),
-        "the label's logit": z[np.arange(len(z)), a["labels"]],
-    }
-
-
-def gradient_parts(a, d):
-    z = a["logits"]
-    powers = np.exp(z - z.max(1, keepdims=True))
-    right = np.arange(z.shape[1]) == a["labels"][:, None]
-    parts = {"the probability": powers / powers.sum(1, keepdims=True), "the 1 of the label": right * 1.0}
-    return {**parts, **{f"{name} divided by the batch size": part / len(z) for name, part in parts.items()}}
-
-
 def gradient_magnitude(a, d):
     """Probabilities are at most 1; their relative error grows with the logits."""
     largest = a["logits"].max(1, keepdims=True)
@@ -466,7 +448,6 @@ PUZZLE = Puzzle(
             reference=lambda a, d: loss.cross_entropy(a["logits"], a["labels"]),
             magnitude=loss_magnitude,
             rtol=RTOL_LOSS,
-            parts=loss_parts,
         ),
         Kernel(
             MEAN,
@@ -484,7 +465,6 @@ PUZZLE = Puzzle(
             launch=one_thread_per_sample,
             reference=lambda a, d: loss.cross_entropy_backward(a["logits"], a["labels"]),
             magnitude=gradient_magnitude,
-            parts=gradient_parts,
         ),
     ),
     dims=lambda d: {"threads": 64, **d},

@@ -49,7 +49,7 @@ def added_up(
     tries = [*((case, False) for case in cases), *((case, True) for case in cases[:1])]
     if not shown.error and shares.adds_together(kernel, source):
         if share := of_shares(shown, list(map(begin, busy(puzzle, shown, outcomes, t))), setup, budget):
-            return replace(share, also=powers_of_two(puzzle, shown, outcomes, t, lost_in(share)))
+            return share
     some = []
     for case, alone in tries:
         trial = begin(case)
@@ -83,27 +83,6 @@ def of_shares(shown: Outcome, trials: list[Trial], setup: Setup, budget: Budget)
             where = "In this case" if case is shown.case else f"In case {case.name}"
             every += [(known, replace(what, where=where))] if what else []
     return max(every, key=lambda each: each[0])[1] if every else None
-
-
-def lost_in(share: Finding) -> str:
-    """ "threads" or "warps", if what some of them read is lost."""
-    if share.kind != "share" or share.facts["times"]:
-        return ""
-    return "warps" if share.facts["unit"] == "warp" else "threads"
-
-
-def powers_of_two(
-    puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables, lost: str
-) -> Finding | None:
-    """Whether all cases with power-of-two blocks are right, and some others are not. lost: see `lost_in`."""
-    right: dict[bool, set[bool]] = {True: set(), False: set()}
-    for o in outcomes:
-        if o.kernel is shown.kernel and o.observation:
-            threads = math.prod(triple(shown.kernel.launch(puzzle.full_dims(o.case), t).block, ""))
-            right[threads & (threads - 1) == 0].add(not o.observation.failed)
-    if right[True] != {True} or False not in right[False]:
-        return None
-    return Finding.of("powers_of_two", lost=lost)
 
 
 def busy(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], t: Tunables) -> list[Case]:

@@ -167,8 +167,7 @@ def described(arrived: Mapping[int, float], output: str) -> Finding | None:
     if every_unit:
         _, who, name, one = min(every_unit)
         return Finding.of("share", unit=name, who=who, one=one, times=times, out=output)
-    some = every(threads, bad) if is_whole(arrived) else ""
-    return Finding.of("share", unit="thread", who=some, one=False, times=times, out=output) if some else None
+    return None
 
 
 def one_by_one(arrived: Mapping[int, float], output: str) -> Finding | None:
@@ -193,16 +192,6 @@ def one_by_one(arrived: Mapping[int, float], output: str) -> Finding | None:
 def repeats(threads: np.ndarray, chosen: np.ndarray, period: int) -> bool:
     """Whether the chosen threads repeat with this period."""
     return all(len(set(chosen[threads % period == i].tolist())) < 2 for i in range(period))
-
-
-def every(threads: np.ndarray, bad: np.ndarray) -> str:
-    """`threads 1, 3, 5 ...`, or all others."""
-    for step in (2, 4, 8, 16):
-        for chosen, but in ((bad, ""), (~bad, "all threads but ")):
-            first = threads[chosen][:3]
-            if len(first) == 3 and ((threads % step == first[0] % step) == chosen).all():
-                return f"{but or 'threads '}{', '.join(map(str, first))} ..."
-    return ""
 
 
 def runs_of(touched: np.ndarray, known: np.ndarray) -> list[list[str]]:

@@ -16,7 +16,7 @@ from ...course.mistakes import Mistake
 from ..compare import ATOL, HALF, RTOL, Expected, slack, untouched
 from ..findings import Finding
 from ..runs import Observation
-from . import combined, other_inputs
+from . import other_inputs
 
 LARGE = 1 << 18  # elements; larger outputs are not searched for other orders
 LEAST = 4  # elements needed for a conclusion
@@ -46,8 +46,7 @@ def explain(
         return claim
     if not unnamed:
         return None
-    claim = combined.explain(kernel, observations)
-    if claim := claim or other_inputs.explain(kernel, observations, predicts, differs) or offset(failed):
+    if claim := other_inputs.explain(kernel, observations, predicts, differs) or offset(failed):
         return claim
     outputs = (a.name for a in kernel.outputs if a.dtype == "float32")
     return next(filter(None, (limited(failed, name) for name in outputs)), None)

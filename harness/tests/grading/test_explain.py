@@ -74,7 +74,7 @@ def test_who_adds_what_to_what_in_a_tree(tmp_path):
     assert adds == element == same > takes
 
 
-def test_a_tree_that_only_halves_powers_of_two(tmp_path):
+def test_a_tree_that_leaves_threads_out(tmp_path):
     """The threads divide the positions of each image separately, as no declared mistake does."""
     puzzle = PUZZLES["19_bias_block"]
     text = puzzle.solution_path.read_text(encoding="utf-8")
@@ -97,9 +97,6 @@ def test_a_tree_that_only_halves_powers_of_two(tmp_path):
     path.write_text(text, encoding="utf-8")
     (says,) = grade_file(small(puzzle, 8), path, Options("cpu", 0), check_mistakes.impatient).causes
     assert says.startswith("In case block_of_7, what threads ")
-    assert says.endswith(
-        " All blocks of 2, 4, 8 ... threads are right: half of an odd number of threads leaves one out."
-    )
 
 
 @pytest.mark.soak
@@ -172,7 +169,7 @@ def test_a_stored_comparison_is_not_called_a_dropped_fraction(tmp_path):
     assert "stores 0 or 1 in grad_input: whether grad_output[i] * input[i] > 0.0f holds." in says
 
 
-def test_a_tree_of_warps_that_only_halves_powers_of_two(tmp_path):
+def test_a_tree_that_leaves_warps_out(tmp_path):
     puzzle = PUZZLES["21_weights_block"]
     text = puzzle.solution_path.read_text(encoding="utf-8")
     start, end = (
@@ -189,9 +186,6 @@ def test_a_tree_of_warps_that_only_halves_powers_of_two(tmp_path):
     path.write_text(text[:start] + tree + text[end:], encoding="utf-8")
     (says,) = grade_file(small(puzzle, 12), path, Options("cpu", 0), check_mistakes.impatient).causes
     assert "what warp " in says
-    assert says.endswith(
-        " All blocks of 2, 4, 8 ... threads are right: half of an odd number of warps leaves one out."
-    )
 
 
 def test_parameters_in_another_order_are_no_suspicion(tmp_path):
