@@ -54,8 +54,8 @@ def _computed(e: Piece, known: Mapping[str, int | None], found: dict[int, int | 
         value = value_of(e.file, e.code, e.start) if plain else None
         if value and value.start not in found:
             found[value.start] = _computed(value, known, found)
-        worth = found[value.start] if value else None
-        return known[e.code] if worth is None else worth
+        number = found[value.start] if value else None
+        return known[e.code] if number is None else number
     if e.kind == "pointer_expression" and e.parts[0].kind == "subscript_expression" and index_of(e.parts[0]):
         both = [_computed(p, known, found) for p in (e.parts[0].parts[0], index_of(e.parts[0]))]
         return None if None in both else sum(both)

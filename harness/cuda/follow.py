@@ -133,18 +133,18 @@ def guards(file: CudaText, function: Function, access: Piece) -> Iterator[Piece]
     inner = access
     while (outer := inner.outer) and inner.start > function.start:
         if outer.kind in _AROUND and (condition := outer.part("condition")) and not condition.holds(inner):
-            yield meant(file, condition)
+            yield written_out(file, condition)
         if outer.kind == "binary_expression" and outer.part("operator").code == "&&":
             if not outer.part("left").holds(inner):
-                yield meant(file, outer.part("left"))
+                yield written_out(file, outer.part("left"))
         if outer.kind == "compound_statement":
             for before in reversed(outer.parts):
                 if before.end <= inner.start and before.kind == "if_statement" and _leaves(before):
-                    yield meant(file, before.part("condition"))
+                    yield written_out(file, before.part("condition"))
         inner = outer
 
 
-def meant(file: CudaText, condition: Piece) -> Piece:
+def written_out(file: CudaText, condition: Piece) -> Piece:
     """The condition that a variable stands for: `if (!inside)` after `bool inside = x < W && y < H;`."""
     inner = condition
     while inner.kind in ("condition_clause", "parenthesized_expression", "unary_expression"):

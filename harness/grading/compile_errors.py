@@ -70,17 +70,17 @@ def with_warnings(lines: list[str], warnings: Sequence, source: str, faulted: bo
         {(w.line, w.message): w for w in reversed(warnings) if w.severity == "warning" and w.line}.values()
     )[::-1]
     found.sort(key=lambda w: not any(cause in w.message for cause in CAUSES))
-    told = []
+    more = []
     for w in found[:MOST_WARNINGS]:
         text = w.message.splitlines()[0]
-        told.append(f"The compiler warns of line {w.line}: {text}{'.' * (not text.endswith('.'))}")
-        told += source_line(w.line, nth_line(source, w.line), w.column)[: 2 if len(found) == 1 else 1]
-        told += filter(None, [advice(w)])
+        more.append(f"The compiler warns of line {w.line}: {text}{'.' * (not text.endswith('.'))}")
+        more += source_line(w.line, nth_line(source, w.line), w.column)[: 2 if len(found) == 1 else 1]
+        more += filter(None, [advice(w)])
     place = next((i for i, line in enumerate(lines) if i and not line.startswith("    ")), len(lines))
     place = min(place + faulted, len(lines))
     if found and not any(cause in found[0].message for cause in CAUSES):
         place = len(lines)
-    return lines[:place] + told + lines[place:]
+    return lines[:place] + more + lines[place:]
 
 
 def advice(w: Diagnostic) -> str:

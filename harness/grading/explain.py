@@ -162,14 +162,14 @@ def of_fault(asked: Asked, verdict: Verdict) -> list[str]:
     rest = [str(f) for f in verdict.findings if not f.leads and f not in values]
     # where it strays matters less than why, and what usually helps less than what does
     short = bool(reasons) and fault.kind == "uninitialised-read"
-    told = replace(fault, other=None) if short else fault
+    briefly = replace(fault, other=None) if short else fault
     called = name_in_file(fault.array, asked.kernel, source)
-    lines = sentences.fault(replace(told, more=()), source, called, values, fact_only=bool(first))
+    lines = sentences.fault(replace(briefly, more=()), source, called, values, fact_only=bool(first))
     lines = first + lines + sentences.wrong_type(fault, asked.kernel)
     repeats = (o for o in asked.outcomes if o.kernel is asked.kernel and o.same_writes)
     if shown.timed_out and not first and (o := next(repeats, None)):
         lines = sentences.repeated(o.case.name, o.same_writes[0], source) + lines
-    return lines + rest + ([] if first else sentences.others(told))
+    return lines + rest + ([] if first else sentences.others(briefly))
 
 
 def clashes(fault: KernelFault, kernel: Kernel, source: str) -> list[Finding]:

@@ -62,4 +62,4 @@ def explained(
 def values_behind(puzzle: Puzzle, source: str, shown: Outcome, setup: Setup, seed: int) -> list[Finding]:
     """What led to a fault, found by running the case again."""
     again = puzzle, source, shown, setup, seed
-    return fault_values.of_trial(*again) + written.of_trial(*again)
+    return fault_values.explain(*again) + written.explain(*again)

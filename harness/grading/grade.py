@@ -198,12 +198,12 @@ def on_device(
         ran = {o.case.name for o in outcomes}
         puzzle = replace(puzzle, cases=tuple(c for c in puzzle.cases if not c.once or c.name in ran))
         verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict, options, setups[0])
-        told = getattr(setups[0].module, "warnings", ())
-        verdict.notes += [w.message for w in told if w.severity == "note"]
+        warnings = getattr(setups[0].module, "warnings", ())
+        verdict.notes += [w.message for w in warnings if w.severity == "note"]
         if verdict.status == FAILED:
             from .compile_errors import with_warnings
 
-            verdict.lines = with_warnings(verdict.lines, told, source, bool(verdict.fault))
+            verdict.lines = with_warnings(verdict.lines, warnings, source, bool(verdict.fault))
         return verdict
 
 

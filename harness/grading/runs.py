@@ -239,8 +239,8 @@ def run_once(trial: Trial, setup: Setup, schedule: int) -> LaunchResult | None:
     keep_output(outcome, done)
     outcome.counters, outcome.requests = done.counters or outcome.counters, done.requests
     outcome.same_writes += [n for n in done.notes if n.kind == "same-write"]
-    told = [str(n) for n in done.notes if n.kind != "same-write"]
-    outcome.notes += [note for note in told if note not in outcome.notes]
+    notes = [str(n) for n in done.notes if n.kind != "same-write"]
+    outcome.notes += [note for note in notes if note not in outcome.notes]
     found = dict(zip(handles, setup.device.fetch(handles.values()), strict=True))
     if damage := spoiled(kernel, handles, found, trial.arrays):
         outcome.kind, outcome.lines = damage

@@ -38,7 +38,7 @@ FEW_VALUES, LONGEST_VALUE = 5, 40  # values shown with their expressions; longes
 NOTED = {*ENDS, "uninitialised-read", "race"}
 
 
-def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[Finding]:
+def explain(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[Finding]:
     """What to say about the fault in an outcome; nothing for large cases, which would take long."""
     trial = Trial(Outcome(failed.case, failed.kernel), Pace())
     if failed.case.stress:

@@ -297,10 +297,10 @@ def launches(trial: Trial, setup: Setup, budget: Budget) -> Run:
     """Launches the kernel of a trial on other inputs; a launch that fails gives None. If the only fault is
     that some threads leave an array, the result has what the others wrote, and STOPPED. Errors, of the
     function: Spent."""
-    kernel, worth = trial.outcome.kernel, LAUNCH + len(noted(trial, setup)) // ACCESSES
+    kernel, cost = trial.outcome.kernel, LAUNCH + len(noted(trial, setup)) // ACCESSES
 
     def run(arrays: Arrays) -> Arrays | None:
-        budget.spend(worth)
+        budget.spend(cost)
         with np.errstate(over="ignore"):  # numbers that half cannot represent
             own = {n: np.ascontiguousarray(x, trial.arrays[n].dtype) for n, x in arrays.items()}
         own = replace(trial, arrays=own)
@@ -319,7 +319,7 @@ def launches(trial: Trial, setup: Setup, budget: Budget) -> Run:
             return None
         return {p.name: handles[p.name].get() for p in kernel.outputs} | stopped
 
-    run.worth = worth
+    run.cost = cost
     return run
 
 
@@ -327,7 +327,7 @@ def least_cost(trial: Trial, run: Run) -> int:
     """What it costs at least to find the terms of a product: a launch for every element of the smallest input."""
     floats = [a for a in trial.outcome.kernel.arrays if a.role == "in" and a.dtype in FLOATS]
     sizes = [trial.arrays[a.name].size for a in floats]
-    return (min(sizes) + 1) * (run.worth + RIGHT) if len(sizes) > 1 else 0
+    return (min(sizes) + 1) * (run.cost + RIGHT) if len(sizes) > 1 else 0
 
 
 def noted(trial: Trial, setup: Setup, handles: Mapping | None = None) -> np.ndarray:

@@ -27,7 +27,7 @@ GUARD = 128  # bytes: arrays in shared memory begin at a multiple
 SIZE = 255  # of an access, in the lowest bits of what is recorded about it
 
 
-def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[Finding]:
+def explain(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[Finding]:
     """What to say about the fault in an outcome, which is reproduced with all accesses recorded."""
     fault = failed.error
     if fault.kind != "uninitialised-read" or fault.space != "shared" or failed.case.stress:

@@ -169,8 +169,12 @@ def other_rows(function: Function) -> Iterator[Finding]:
             written = outer.kind == "assignment_expression" and outer.part("left") == access
             rows[array.name][written].append((access, length))
     for name, found in rows.items():
-        worth = [{worth_of(length) for _, length in found[written]} for written in (True, False)]
-        if len(worth[0]) == len(worth[1]) == 1 and worth[0] != worth[1] and None not in worth[0] | worth[1]:
+        numbers = [{number_of(length) for _, length in found[written]} for written in (True, False)]
+        if (
+            len(numbers[0]) == len(numbers[1]) == 1
+            and numbers[0] != numbers[1]
+            and None not in numbers[0] | numbers[1]
+        ):
             (put, length), (taken, other) = found[True][0], found[False][0]
             where = [length.line] * (length.line != put.line)
             yield Finding.of(
@@ -295,7 +299,7 @@ def is_parameter(known: Variable, p: Piece) -> bool:
     return bool(own and own.is_kernel and known in own.parameters) and not is_set(own.body, p.code)
 
 
-def worth_of(e: Piece) -> int | None:
+def number_of(e: Piece) -> int | None:
     """A fingerprint, equal for expressions that always have equal values; None if it cannot be computed, as
     for a block's size."""
     names = {p.code for p in e.file.whole.all("identifier")}

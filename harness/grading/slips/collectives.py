@@ -96,5 +96,5 @@ def holds(test: Piece, thread: int) -> bool:
     if test.kind == "unary_expression" and test.code.startswith("!"):
         inner = computed(test.part("argument"), known)
         return inner is None or not inner
-    worth = computed(test, known)
-    return worth is None or bool(worth)
+    value = computed(test, known)
+    return value is None or bool(value)

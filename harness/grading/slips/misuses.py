@@ -310,9 +310,9 @@ def changed_lines(stub: Use, mine: Use) -> list[Finding]:
     changed = [(v, own[name]) for name, v in given.items() if not says_the_same(v, own[name])]
     if len(changed) != 1:
         return []
-    told = [f"{v.type} {v.name} = {shown(v.value)}" for v in changed[0]]
+    texts = [f"{v.type} {v.name} = {shown(v.value)}" for v in changed[0]]
     line = changed[0][1].line
-    return [Finding.of("changed_line", line, stub=told[0], mine=told[1])]
+    return [Finding.of("changed_line", line, stub=texts[0], mine=texts[1])]
 
 
 def says_the_same(a: Variable, b: Variable) -> bool:
@@ -322,8 +322,8 @@ def says_the_same(a: Variable, b: Variable) -> bool:
     numbers = random.Random(1)
     known: dict[str, int] = defaultdict(lambda: numbers.randint(1, 40))
     for _ in range(TRIED):
-        worth = [computed(v.value, known) for v in (a, b)]
-        if None in worth or worth[0] != worth[1]:
+        both = [computed(v.value, known) for v in (a, b)]
+        if None in both or both[0] != both[1]:
             return words(a.value) == words(b.value)
         known.clear()
     return True

@@ -323,7 +323,7 @@ def _among_floats(e: Piece) -> bool:
 
 def counts_in_integers(function: Function) -> Iterator[Finding]:
     """`int sum` to which floats are added."""
-    told = set()
+    known_already = set()
     for e in function.body.all("assignment_expression"):
         left, right = e.part("left"), e.part("right")
         adds = e.part("operator").code in ("+=", "-=") or (
@@ -331,8 +331,8 @@ def counts_in_integers(function: Function) -> Iterator[Finding]:
         )
         if left.kind == "identifier" and adds and kind_of(left) == INTEGER and kind_of(right) == FLOAT:
             known = function.file.named(left.code, left.start)
-            if known and known[0].start not in told:
-                told.add(known[0].start)
+            if known and known[0].start not in known_already:
+                known_already.add(known[0].start)
                 yield Finding.of("counts_in_integers", known[0].line, name=left.code, type=known[0].type)
 
 

@@ -97,8 +97,8 @@ def named(findings: Iterable[Finding]) -> list[int]:
     return sorted(set().union(*(f.all_lines for f in findings)))
 
 
-def worth(found: dict) -> tuple[int, ...]:
-    """What a record is worth, the most important first: it fails; a cause, or the fault, is at the right line; no other line
+def score(found: dict) -> tuple[int, ...]:
+    """How good a record is, the most important first: it fails; a cause, or the fault, is at the right line; no other line
     is called wrong; there is a cause; a question or a repair leads to the line."""
     lines = {n + d for n in found["lines"] for d in (-1, 0, 1)}
     fault = set(found["fault"][1:2])
@@ -148,7 +148,7 @@ def main(
             write.write_text(json.dumps(now, indent=0))
         if not (old := before.get(w.name)) or old["text"] != found["text"]:
             continue
-        was, is_ = worth(old), worth(found)
+        was, is_ = score(old), score(found)
         same = all(found.get(key) == old[key] for key in old)
         how = "better" if is_ > was else "worse" if is_ < was else "equal" if same else "other"
         counts[how] += 1
@@ -162,7 +162,7 @@ def main(
 
 def summary(found: list[dict]) -> str:
     failed = [f for f in found if f["status"] == "failed" and f["diagnosis"] != "compile"]
-    marks = list(zip(*map(worth, failed), strict=True)) or [()] * 6
+    marks = list(zip(*map(score, failed), strict=True)) or [()] * 6
     names = "fail", "lead to the line", "accuse no other", "state the line", "have a cause", "ask or repair"
     return f"of {len(failed)} that run and fail " + ", ".join(f"{sum(m)} {n}" for n, m in zip(names, marks))
 
