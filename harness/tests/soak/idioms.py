@@ -15,8 +15,9 @@ import click
 import numpy as np
 
 from harness.devices.nvrtc import compiler as nvrtc
-from harness.devices.virtual import device, launch
+from harness.devices.virtual import device
 from harness.devices.virtual.compile import build
+from harness.devices.virtual.explain import faults
 from harness.devices.virtual.runtime import abi
 from harness.tests.devices.virtual.runtime.race_idioms import idiom
 from harness.tests.devices.virtual.runtime.race_statements import HEAD, WORDS, Hangs, Idiom, races
@@ -68,7 +69,7 @@ class Bench:
                 return [], []
 
         self.memory.set(0)
-        with mock.patch.object(launch, "Diagnosis", Records):
+        with mock.patch.object(faults, "Diagnosis", Records):
             kernel(one.blocks, one.size, (self.memory,))
         return kinds
 
