@@ -82,7 +82,10 @@ def texts_in(value: object) -> Iterator[str]:
 
 def distinct(findings: Iterable[Finding]) -> list[Finding]:
     """Without those that say the same as an earlier one."""
-    return list({str(f): f for f in reversed(list(findings))}.values())[::-1]
+    known: dict[str, Finding] = {}
+    for f in findings:
+        known.setdefault(str(f), f)
+    return list(known.values())
 
 
 def without_consequences(findings: Iterable[Finding]) -> list[Finding]:

@@ -101,13 +101,6 @@ def _written_only(*lines: int, elements: str) -> str:
     return f"By then, {who} written only {elements}."
 
 
-def _zero_left_out(line: int, array: str, tests: Sequence[str]) -> str:
-    return (
-        f"Line {line} stores into {array} only where {' and '.join(tests)}, and elements that it leaves out are read as well: "
-        "elsewhere, store a 0."
-    )
-
-
 STORES = {
     "still_empty": Kind(_still_empty),
     "no_store": Kind("Nothing stores into {array}."),
@@ -138,7 +131,6 @@ STORES = {
     "only_store": Kind(_only_store),
     "nothing_written": Kind("By then, nothing of {array} has been written."),
     "written_only": Kind(_written_only),
-    "zero_left_out": Kind(_zero_left_out),
     "schedule": Kind(_schedule),
     "come_between": Kind(_come_between),
     "other_values": Kind(
@@ -795,7 +787,7 @@ ACCESSES = {"wrong_access": Kind(_wrong_access)}
 
 #: in the order in which they are told
 _READ = (
-    "rows_for_columns other_step no_such_step step_of_another_axis other_row_divisor wrong_guard other_guard guard_before_steps"
+    "rows_for_columns other_step no_such_step other_row_divisor wrong_guard other_guard guard_before_steps"
     " mixed_digits taken_twice beyond_its_range in_turn by_subtraction counted_twice remainder_the_other_way multiple_for_nothing"
     " turned_tiles other_size rounded_size mask dropped_remainder"
 ).split()
