@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from ..course.declare import Puzzle
@@ -18,7 +17,6 @@ from .sentences import nth_line
 
 MOST_STEPS = 1 << 20  # per launch: 40 MB
 MOST_EVENTS = 5  # shown
-SIDES = re.compile(r"Race reported between (\w+) access at .* and (\w+) access at ")
 
 
 def timeline(puzzle: Puzzle, source: str, raced: Outcome, setup: Setup, seed: int = 0) -> dict[str, Any]:
@@ -57,8 +55,7 @@ def from_fault(
     fault: KernelFault, grid: tuple, block: tuple, source: str, steps: Steps | None
 ) -> dict[str, Any]:
     """`timeline` for a fault in a launch that recorded its steps."""
-    sides = SIDES.match(fault.headline)
-    if fault.kind != "race" or not sides or not steps:
+    if fault.kind != "race" or not fault.access or not steps:
         return {}
     places = (fault.other, fault)
     blocks = [linear(p.block, grid) for p in places]
@@ -66,8 +63,8 @@ def from_fault(
     own = [steps.of(b, t) for b, t in zip(blocks, threads, strict=True)]  # everything the two threads do
     here = steps.touching(fault.address)
     racing = [
-        [s for s in of_thread if s.at in here and s.line == p.line and s.kind == kind.lower()]
-        for of_thread, p, kind in zip(own, places, sides.groups(), strict=True)
+        [s for s in of_thread if s.at in here and s.line == p.line and s.kind == p.access]
+        for of_thread, p in zip(own, places, strict=True)
     ]
     together = blocks[0] == blocks[1]
     pairs = [(a, b) for a in racing[0] for b in racing[1] if a.interval == b.interval or not together]

@@ -48,7 +48,7 @@ def _without_repeats(found: list[Found]) -> list[Found]:
 
 def _is_own(f: KernelFault) -> bool:
     """Whether what is unset is the thread's own, so that nobody else can be why."""
-    return not f.array or any(own in f.headline for own in ("variable", "__local__"))
+    return not f.array or f.space == "local"
 
 
 def _rank(one: Found) -> int:

@@ -91,6 +91,7 @@ def _variable(d: Diagnosis, site: int) -> dict:
     what = f"{name} has no value here" if name else "A variable used here has no value"
     return dict(
         headline="Uninitialized variable read",
+        space="local",
         array=name,
         explanation=f"{what}: it was never assigned on the path this thread took.",
     )
