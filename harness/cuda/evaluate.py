@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from .follow import Passed, returned, value_of
-from .parts import index_of, sign_of
+from .parts import index_of, shown, sign_of
 from .pieces import Piece, remembered
 from .text import CudaText
 from .values import OPERATORS, Values
@@ -15,6 +15,8 @@ from .values import OPERATORS, Values
 SIGNS = {sign: OPERATORS[sign] for sign in "+ - * / % < > <= >= == != & && ||".split()}
 SIGNS[">>"] = lambda a, b: a >> b if 0 <= b < 64 else 0
 LARGEST = 1 << 1000  # more than any product of sizes
+MOST_TERMS = 64  # of an expression that is multiplied out
+Product = tuple[int, tuple[str, ...]]  # 1 or -1, and names and numbers in order
 
 
 class Given(dict):
@@ -106,3 +108,41 @@ def substituted(piece: Piece, values: dict[str, int], integer: Callable[[Piece],
             return ""
     text = " ".join(text.split())
     return text[1:-1] if piece.kind == "condition_clause" else text
+
+
+def products(e: Piece, other: Callable[[Piece], str] = lambda e: "") -> list[Product]:
+    """All terms of an expression. other: replaces whatever is not a name, number, sum or product."""
+    match e.kind:
+        case "identifier":
+            return [(1, (e.code,))]
+        case "number_literal" if e.code.isdecimal():
+            return [(1, (e.code,))]
+        case "field_expression":
+            return [(1, (shown(e),))]
+        case "parenthesized_expression" if len(e.parts) == 1:
+            return products(e.parts[0], other)
+        case "cast_expression":
+            return products(e.part("value"), other)
+        case "binary_expression" if e.part("operator").code in ("+", "-"):
+            sign = -1 if e.part("operator").code == "-" else 1
+            right = [(sign * s, names) for s, names in products(e.part("right"), other)]
+            return (products(e.part("left"), other) + right)[:MOST_TERMS]
+        case "binary_expression" if e.part("operator").code == "*":
+            left, right = products(e.part("left"), other), products(e.part("right"), other)
+            return [(s * t, a + b) for s, a in left for t, b in right][:MOST_TERMS]
+        case "call_expression" if inside := returned(e):
+            inner = products(inside[0])
+            if not any("" in names for _, names in inner):
+                given = {name: products(piece, other) for name, piece in inside[1].items()}
+                return [term for each in inner for term in passed(each, given)][:MOST_TERMS]
+    return [(1, (other(e),))]
+
+
+def passed(term: Product, given: Mapping[str, list[Product]]) -> list[Product]:
+    """A term of a function with the arguments, of these terms, in place of its parameters."""
+    sign, names = term
+    found: list[Product] = [(sign, ())]
+    for name in names:
+        each = given.get(name, [(1, (name,))])
+        found = [(s * t, a + b) for s, a in found for t, b in each][:MOST_TERMS]
+    return found

@@ -56,9 +56,7 @@ class Asked:
         return causes(self.puzzle, self.kernel, self.source, failed, **how) if self.unnamed else []
 
     def ordered(self, findings: Sequence[Finding]) -> list[Finding]:
-        if not self.fault:
-            return in_order(findings, self.shown.kind)
-        return in_order(findings, self.fault.kind, self.fault.array if self.fault.kind == "race" else "")
+        return in_order(findings, self.fault.kind if self.fault else self.shown.kind)
 
     def observed(self) -> list[naming.Observation]:
         """What the shown kernel wrote in the cases it completed, except very large ones, which take long."""
@@ -115,7 +113,7 @@ def of_results(asked: Asked) -> tuple[Finding | None, list[Finding]]:
     seen = sorted(asked.observed(), key=lambda o: o.case is not shown.case)
     claim = naming.explain(asked.puzzle, asked.kernel, seen, asked.foresee, asked.unnamed)
     if claim and claim.kind == "mistake":
-        return claim, [claim, *(f for f in asked.of_text(explained=True) if f.row.beside)]
+        return claim, [claim]
     first = claim
     if claim and claim.kind == "whole":
         first = stores_a_comparison(asked.kernel, asked.source) or claim

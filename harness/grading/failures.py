@@ -48,9 +48,12 @@ def explained(
         verdict.lines = explain(asked, verdict)
     if again and access_map.may_tell(verdict):
         wrong = [o.case for o in failed if o.kernel is shown.kernel and not o.case.stress]
-        found = access_map.wrong_accesses(puzzle, shown.kernel, source, wrong, setup)
-        verdict.findings += [access.finding for access in found]
-        verdict.lines += [str(access.finding) for access in found]
+        given = puzzle, shown.kernel, source, wrong, setup
+        found = [a.finding for a in access_map.wrong_accesses(*given, raced=verdict.diagnosis == "race")]
+        known = {verdict.fault["line"]} if verdict.fault else set()
+        found = [f for f in found if f.all_lines - known]
+        verdict.findings += found
+        verdict.lines += map(str, found)
     if again and verdict.diagnosis == "race":
         verdict.timeline = race_timeline.timeline(puzzle, source, shown, setup, verdict.seed)
     great = shown is failed[0] and shown.case.stress and shown.kind in ("fault", "wrong", "unwritten")

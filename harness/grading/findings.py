@@ -95,7 +95,7 @@ def without_consequences(findings: Iterable[Finding]) -> list[Finding]:
     return [f for f in known if f.kind not in hidden]
 
 
-def in_order(findings: Iterable[Finding], kind: str, array: str = "") -> list[Finding]:
-    """Those from which the rest follows come first. kind: of the fault, or of the verdict; array: that of a race."""
-    known = [replace(f, leads=f.row.leads(f.facts, kind, array)) for f in findings]
+def in_order(findings: Iterable[Finding], kind: str) -> list[Finding]:
+    """Those from which the rest follows come first. kind: of the fault, or of the verdict."""
+    known = [replace(f, leads=f.row.leads(kind)) for f in findings]
     return sorted(known, key=lambda f: not f.leads)

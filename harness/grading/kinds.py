@@ -15,37 +15,31 @@ from .compare import either
 #: these end the thread, which then writes nothing more
 ENDS = {"out-of-bounds", "misaligned", "invalid-address", "read-only"}
 
-Leads = Callable[[Mapping[str, Any], str, str], bool]
+Leads = Callable[[str], bool]
 
 
-def never(facts: Mapping[str, Any], kind: str, array: str) -> bool:
+def never(kind: str) -> bool:
     return False
 
 
-def always(facts: Mapping[str, Any], kind: str, array: str) -> bool:
+def always(kind: str) -> bool:
     return True
 
 
-def unless_it_ends(facts: Mapping[str, Any], kind: str, array: str) -> bool:
+def unless_it_ends(kind: str) -> bool:
     """Where a thread leaves an array, that says more."""
     return kind not in ENDS
 
 
-def of_values(facts: Mapping[str, Any], kind: str, array: str) -> bool:
+def of_values(kind: str) -> bool:
     return kind in ("wrong", "unwritten")
-
-
-def of_its_array(facts: Mapping[str, Any], kind: str, array: str) -> bool:
-    """A wrong step is why threads meet, in a race for that array."""
-    return bool(array) and facts.get("array") == array
 
 
 @dataclass(frozen=True)
 class Kind:
     """asks: the sentence is a question. read: found in the text of the kernel, not in what it did. sure: if not, it is told only
-    where nothing else explains the kernel. leads: whether all else follows from it, given its facts, the kind of the fault or
-    verdict, and the array of a race. hides: kinds of what follows from it. explains: whether it says why, not only what. beside:
-    told also where a declared mistake is named."""
+    where nothing else explains the kernel. leads: whether all else follows from it, given the kind of the fault or verdict.
+    hides: kinds of what follows from it. explains: whether it says why, not only what."""
 
     sentence: str | Callable[..., str]
     asks: bool = False
@@ -54,7 +48,6 @@ class Kind:
     leads: Leads = never
     hides: tuple[str, ...] = ()
     explains: bool = True
-    beside: bool = False
 
 
 def how_often(times: float) -> str:
@@ -773,10 +766,12 @@ def _wrong_access(*lines: int, line: int, **facts: Any) -> str:
         "store": "Line {line} stores in {found} what belongs in {right}",
         "missing": "For {output}, line {line} never reads {right}{through}",
         "read": "For {output}, line {line} reads {found}{through}, and never {right}",
-    }[facts["kind"]]
+        "read in vain": "For {output}, line {line} reads {found}{through}, which it does not depend on",
+    }[facts["kind"] if facts["right"] else "read in vain"]
     through = f" from what line {facts['filled']} stores" if facts["filled"] not in (0, line) else ""
     text = text.format(**facts, line=line, through=through)
-    where = f" (line {facts['set_in']})" if facts["set_in"] not in (0, line) else ""
+    places = [str(n) for n in facts["set_in"] if n != line]
+    where = f" (line{'s' * (len(places) > 1)} {either(places, 'and')})" if places else ""
     if facts["step"] != facts["right_step"]:
         moves = f"a step of {facts['variable']} moves by {facts['step']} elements in {facts['array']}{where}"
         return f"{text}: {moves}; it should move by {facts['right_step']}."
@@ -785,29 +780,11 @@ def _wrong_access(*lines: int, line: int, **facts: Any) -> str:
 
 ACCESSES = {"wrong_access": Kind(_wrong_access)}
 
-#: in the order in which they are told
-_READ = (
-    "rows_for_columns other_step no_such_step other_row_divisor wrong_guard other_guard guard_before_steps"
-    " mixed_digits taken_twice beyond_its_range in_turn by_subtraction counted_twice remainder_the_other_way multiple_for_nothing"
-    " turned_tiles other_size rounded_size mask dropped_remainder"
-).split()
-_ASK = {"other_row_divisor", "mixed_digits", "taken_twice", "remainder_the_other_way"}
-_LEAD = {"other_step": of_its_array, "other_size": always}
-PLAIN = {
-    name: Kind(
-        lambda *lines, text, **facts: text,
-        asks=name in _ASK,
-        leads=_LEAD.get(name, never),
-        beside=name == "turned_tiles",
-    )
-    for name in _READ
-}
-
 KINDS: Mapping[str, Kind] = {
     **STORES,
     **FAULTS,
     **RESULTS,
     **TERMS,
     **ACCESSES,
-    **{name: replace(kind, read=True) for name, kind in {**TEXT, **PLAIN}.items()},
+    **{name: replace(kind, read=True) for name, kind in TEXT.items()},
 }

@@ -25,7 +25,7 @@ from .indices import Index
 from .noted import FACTOR, WARP, Launch, Use, launched, small
 
 TRIED = 6  # cases
-KINDS = {"wrong", "unwritten", "out-of-bounds"}  # of verdicts that it looks into
+KINDS = {"wrong", "unwritten", "out-of-bounds", "race"}  # of verdicts that it looks into
 MOST, MOST_PAIRS = 4000, 200  # accesses, and products, that are looked at
 Cells = dict[tuple[int, int], tuple[Use, str, int]]
 
@@ -37,7 +37,7 @@ class Access:
 
     line: of the access; array: that of the elements found and right; output: what the thread computes; filled: the line of the
     store into the tile that is read; register: its name. variable, axis: what the index has along an axis where it is wrong, set in
-    line set_in; or else, by how much a step of the variable moves the index, and by how much it should. 0 or "": not known.
+    lines set_in; or else, by how much a step of the variable moves the index, and by how much it should. 0 or "": not known.
     """
 
     kind: str
@@ -50,45 +50,50 @@ class Access:
     register: str = ""
     axis: str = ""
     variable: str = ""
-    set_in: int = 0
+    set_in: tuple[int, ...] = ()
     step: int = 0
     right_step: int = 0
 
     @property
     def finding(self) -> Finding:
-        places = dict.fromkeys((self.line, self.set_in, self.filled))
+        places = dict.fromkeys((self.line, *self.set_in, self.filled))
         return Finding("wrong_access", tuple(line for line in places if line), asdict(self))
 
 
 def may_tell(verdict: Verdict) -> bool:
     """Whether nothing that is known of a kernel has a line, and its accesses may show one."""
     kind = verdict.fault["kind"] if verdict.fault else verdict.kind
-    placed = any(f.all_lines for f in verdict.findings if f.row.explains and not f.asks)
-    return kind in KINDS and not verdict.mistake and not placed
+    stated = [f for f in verdict.findings if f.row.explains and not f.asks]
+    return kind in KINDS and not any(f.all_lines or f.kind == "mistake" for f in stated)
 
 
 def wrong_accesses(
-    puzzle: Puzzle, kernel: Kernel, source: str, cases: Sequence[Case], setup: Setup
+    puzzle: Puzzle, kernel: Kernel, source: str, cases: Sequence[Case], setup: Setup, raced: bool
 ) -> list[Access]:
-    """The first that is found. cases: that go wrong. setup: of the file as it is. Errors: DeviceError."""
+    """The first that is found. cases: that go wrong. setup: of the file as it is. raced: threads race, so that nothing but what they
+    store is sure. Errors: DeviceError."""
     if not hasattr(setup.module, "compiled"):  # a device that does not run code
         return []
     with type(setup.device)(notes.BUILD) as device, suppress(CompileError):
         told = dict(name=setup.module.name, include_dirs=puzzle.include_dirs)
-        return of_module(puzzle, kernel, cases, device.compile(source + notes.DECLARATION, **told))
+        return of_module(puzzle, kernel, cases, device.compile(source + notes.DECLARATION, **told), raced)
     return []
 
 
-def of_module(puzzle: Puzzle, kernel: Kernel, cases: Sequence[Case], module) -> list[Access]:
-    """module: with notes. What is read or stored wrongly in any case tells more than what is never read."""
-    sites, others = notes.run(parse.parse(module.compiled.text, module.name)), []
-    for case in small(puzzle, kernel, cases, sites)[:TRIED]:
-        if launch := launched(puzzle, kernel, case, module, sites):
+def of_module(
+    puzzle: Puzzle, kernel: Kernel, cases: Sequence[Case], module, raced: bool = False
+) -> list[Access]:
+    """module: with notes. raced: see `wrong_accesses`. What is read or stored wrongly in any case tells more than what is never read."""
+    sites, others, tried = notes.run(parse.parse(module.compiled.text, module.name)), [], 0
+    for case in small(puzzle, kernel, cases, sites)[: 2 * TRIED]:
+        launch = launched(puzzle, kernel, case, module, sites) if tried < TRIED else None
+        if launch:
+            tried += not launch.partial
             stored, sure = misplaced(launch)
-            found = stored if sure else fragments(launch) or strays(launch)
+            found = stored if sure else [] if raced else fragments(launch) or strays(launch)
             if found and found[0].kind != "missing":
                 return found
-            others = others or stored or found
+            others = others or ([] if raced else stored or found)
     return others
 
 
@@ -144,14 +149,18 @@ def strays(launch: Launch) -> list[Access]:
     found: dict[str, list] = {"read": [], "missing": []}
     for array, by in reads.items():
         idle = {u.element for who, uses in by.items() if who not in outputs for u in uses}
-        for who, own in sorted(outputs.items()):
-            wanted = launch.needed(array, own)
-            missing = wanted & ~np.isin(np.arange(len(wanted)), [u.element for u in by[who]])
-            wrong = [u for u in by[who] if not wanted[u.element]]
-            if wrong and missing.any():
-                found["read"] += [(u, own, wanted, missing) for u in wrong]
-            elif missing.any() and alone and idle.isdisjoint(np.flatnonzero(missing).tolist()):
-                found["missing"] += [(u, own, missing, missing) for u in by[who]]
+        wanted = {who: launch.needed(array, own) for who, own in sorted(outputs.items())}
+        elements = np.arange(launch.arrays[array].size)
+        missing = {who: w & ~np.isin(elements, [u.element for u in by[who]]) for who, w in wanted.items()}
+        never = {
+            who for who, m in missing.items() if alone and m.any() and idle.isdisjoint(elements[m].tolist())
+        }
+        for who, own in outputs.items():
+            wrong = [u for u in by[who] if not wanted[who][u.element]]
+            if wrong and (never or missing[who].any()):
+                found["read"] += [(u, own, wanted[who], missing[who]) for u in wrong]
+            elif who in never:
+                found["missing"] += [(u, own, missing[who], missing[who]) for u in by[who]]
     kind = next((kind for kind, strays in found.items() if strays), "")
     return [most_of(launch, kind, found[kind], reads, level)] if kind else []
 
@@ -161,9 +170,10 @@ def most_of(launch: Launch, kind: str, found: list, reads: dict, level: int) -> 
     of, those that are never read)."""
     sites = launch.rows["site"]
     (array, number), _ = Counter((u.array, sites[u.row]) for u, *_ in found).most_common(1)[0]
-    use, own, _, missing = next(f for f in found if (f[0].array, sites[f[0].row]) == (array, number))
+    mine = [f for f in found if (f[0].array, sites[f[0].row]) == (array, number)]
+    use, own, _, missing = next((f for f in mine if f[3].any()), mine[0])
     w, told = launch.arrays[array], {}
-    near = min(np.flatnonzero(missing).tolist(), key=lambda m: ((w.at(m) != w.at(use.element)).sum(), m))
+    never = sorted(np.flatnonzero(missing).tolist(), key=lambda m: ((w.at(m) != w.at(use.element)).sum(), m))
     if use.source >= 0:
         of_thread = {u.thread // level: may for u, _, may, _ in found if u.array == array}
         mine = [u for uses in reads[array].values() for u in uses if u.source >= 0]
@@ -175,7 +185,7 @@ def most_of(launch: Launch, kind: str, found: list, reads: dict, level: int) -> 
         told = index.right_step(may, [u.thread // level for u in mine]) if kind == "read" else {}
         told = told or index.along(may)
     filled = launch.lines[use.stored] if use.stored >= 0 else 0
-    elements = w.called(use.element), w.called(near), launch.called(min(own))
+    elements = w.called(use.element), w.called(never[0]) if never else "", launch.called(min(own))
     return Access(kind, launch.lines[use.row], w.array.name, *elements, filled=filled, **told)
 
 

@@ -13,6 +13,7 @@ from ...devices.launching import triple
 from .noted import Launch
 
 TIMES = (1, 2, 3, 4)  # an axis' step may be multiplied by
+MOST_LINES = 2  # where a variable is set
 MOST_TURNED, MOST_WRONG = 800, 200  # ways to give axes to variables; accesses that an axis is derived from
 
 
@@ -101,13 +102,13 @@ class Index:
         )
         yield turned if len(turned) <= MOST_TURNED else []
 
-    def _pointed(self, name: str) -> int:
+    def _pointed(self, name: str) -> tuple[int, ...]:
         """The line of the local pointer that a variable is added to, if it is."""
         for pointer, flat in self.pointers.items():
-            lines = self.site.set_in.get(pointer, ())
-            if len(lines) == 1 and name not in self._steps(self.flat - flat):
-                return lines[0]
-        return 0
+            lines = self.site.set_in.get(pointer, (0,))[:1]
+            if 0 not in lines and name not in self._steps(self.flat - flat):
+                return lines
+        return ()
 
     def along(self, may: np.ndarray) -> dict[str, object]:
         """The axis along which most of the wrong accesses are beside all that they may be of, the variable along it, and where that
@@ -131,5 +132,5 @@ class Index:
         letter = self.where.array.letters[axis]
         names = [n for n in axes if axes[n] == axis] or [letter]
         lines = self.site.set_in.get(names[0], ()) if len(names) == 1 else ()
-        variable = dict(variable=names[0], set_in=lines[0] or self.call) if len(lines) == 1 else {}
-        return dict(axis=letter, **variable)
+        lines = tuple(line or self.call for line in lines[:MOST_LINES])
+        return dict(axis=letter, variable=names[0], set_in=lines) if lines else dict(axis=letter)

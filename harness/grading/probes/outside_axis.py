@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 
-from ...cuda.evaluate import integer_of, plain, substituted
+from ...cuda.evaluate import integer_of, plain, products, substituted
 from ...cuda.follow import addends_of, value_of
 from ...cuda.parts import sign_of
 from ...cuda.pieces import Function, Piece
@@ -14,7 +14,6 @@ from ...cuda.text import CudaText
 from ...errors import KernelFault
 from ..findings import Finding
 from ..kinds import ENDS
-from ..slips.array_steps import products
 from .noting import Probe
 
 Scale = tuple[str, ...]

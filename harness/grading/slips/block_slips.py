@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...course.declare import Kernel, Launch
-from ...cuda.evaluate import computed, fingerprint
+from ...cuda.evaluate import MOST_TERMS, computed, fingerprint, products
 from ...cuda.follow import is_set, value_of
 from ...cuda.parts import all_indices, index_of, shown, sign_of
 from ...cuda.pieces import Function, Piece, Variable, remembered
@@ -18,7 +18,6 @@ from ...cuda.values import tunables
 from ...devices.launching import triple
 from ...errors import CourseError, KernelFault
 from ..findings import Finding
-from .array_steps import MOST_TERMS, products
 
 AXES = "xyz"
 

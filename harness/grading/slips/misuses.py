@@ -1,6 +1,5 @@
-"""How a wrong kernel misuses what the puzzle gives it: parameters in another order or unused, rows taken for
-columns, an index with the strides of another array. Found by comparing its text with the puzzle's
-declaration; see also `statements.py`.
+"""How a wrong kernel misuses what the puzzle gives it: parameters in another order or unused, divisions without remainders. Found by
+comparing its text with the puzzle's declaration; see also `statements.py`.
 """
 
 from __future__ import annotations
@@ -26,15 +25,8 @@ from ...devices.launching import triple
 from ..differences import with_parameters_of
 from ..findings import Finding
 from ..probes.outside_axis import varies
-from .array_steps import other_rows, wrong_steps
 from .block_slips import block_slips
-from .counted_axes import steps_of_other_axes
-from .digits import mixed_digits
-from .guarded_axes import wrong_guards
 from .launch_axes import idle_axes, the_same, unused_axes
-from .remainders import dropped_remainders, masks, other_sizes
-from .rows_columns import Rows
-from .tile_slips import turned_tiles
 
 TRIED = 8  # values of the names of an expression
 UNSIGNED = {"unsigned", "size_t", "uint32_t", "uint64_t"}
@@ -51,27 +43,17 @@ def misuses(
         return []
     if found := other_order(kernel, own):
         return found
-    found = list(Rows(kernel, own, failed).mixed())
-    dims = [puzzle.full_dims(c) for c in puzzle.cases if not c.stress and kernel in puzzle.kernels_of(c)]
-    found += list(wrong_steps(kernel, own, dims)) or steps_of_other_axes(kernel, own, dims)
-    found += other_rows(kernel, own, dims)
-    found += wrong_guards(kernel, own, dims)
-    found += [slip for function in reached(file, kernel.name) for slip in mixed_digits(function)]
     solution = right = None
     if puzzle.has_solution:
         solution = read(puzzle.solution_path.read_text(encoding="utf-8"))
         solution = with_parameters_of(file, solution, kernel.name)
         right = solution.function(kernel.name)
-    found += turned_tiles(own, right)
     mine, stub = Use(file, kernel.name), Use(read(stub_text(puzzle)), kernel.name)
     t = tunables(source)
     launches = [kernel.launch(dict(d), t) for d in failed]
-    found += unused_axes(kernel, mine, launches)
+    found = list(unused_axes(kernel, mine, launches))
     found += idle_axes(mine, launches)
-    found += other_sizes(kernel, own, failed, dims)
-    found += masks(kernel, own, failed)
     if right:
-        found += dropped_remainders(kernel, own, right, failed, dims, t)
         found += block_slips(kernel, own, right, list(zip(failed, launches, strict=True)))
     if solution:
         found += beside_the_solution(kernel, mine, stub, Use(solution, kernel.name), launches)

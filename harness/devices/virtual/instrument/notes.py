@@ -56,7 +56,7 @@ class Site:
     kind: "load" | "store" | "atomic" | "copy" (a site for each of its addresses, where to first) | "rows" (ldmatrix) | "matrix"
     (mma) | "call" | "exchange" (a collective of a warp, of which there are no rows). line: 0 in a header. function: the one it
     is in, or calls. nbytes: of the access. names: the variables in a row's columns, and their bits; of "matrix", the registers.
-    built_in: those of thread and block that the index is computed from. set_in: the lines where variables are set; 0: parameters.
+    built_in: those of thread and block that the index is computed from. set_in: the lines where variables are set; 0: they are parameters.
     """
 
     kind: str
@@ -139,14 +139,23 @@ class _Notes:
         return found
 
     def _set_in(self, start: str) -> tuple[int, ...]:
-        """The lines that give a variable its values."""
+        """The lines that give a variable its values, and then those of the only other one that it is computed from."""
+        names = {start: self.named.get(start)}
+        names |= {r: n for r in self._behind(start) if (n := self.named.get(r)) not in (None, names[start])}
+        others = [r for r in names if r != start and 0 not in self._lines(r)]
+        counts = start in self.beside or len({names[r] for r in others}) != 1
+        if counts or not any(map(self.named.get, self._behind(others[0])[1:])):
+            others = []
+        return (*self._lines(start), *(line for r in others[:1] for line in self._lines(r)))
+
+    def _lines(self, start: str) -> list[int]:
         found, lines = [start], set()
         for register in found:
             for ins in self.set_by.get(register, ()):
                 moved = [r for r in ins.reads if r not in found] if ins.base == "mov" else []
                 found += moved
                 lines |= set() if moved else {0 if ins.op.space == "param" else ins.at.line}
-        return tuple(sorted(lines))
+        return sorted(lines)
 
     def _bits(self, register: str) -> int:
         return BITS.get(self.function.regs.get(register, ""), 0)

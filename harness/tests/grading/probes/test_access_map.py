@@ -8,7 +8,7 @@ from harness.devices.virtual.instrument import notes
 from harness.grading.probes.access_map import Access, of_module
 from harness.tests.grading.probes.right_kernels import CHANGED, MATMUL, OWN, RIGHT, own
 
-FEW = 2  # cases of right kernels
+FEW = 1  # cases of right kernels
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_a_variable_along_an_axis_is_told_with_the_line_that_sets_it(device):
     edit = "int k = idx / (W_out * H_out) % C_out;", "int k = idx / (W_out * W_out) % C_out;"
     access, line = the_only(device, "07", edit)
     assert (access.array, access.variable) == ("weights", "k") and "weights[" in line
-    assert "int k =" in changed("07", edit).split("\n")[access.set_in - 1]
+    assert "int k =" in changed("07", edit).split("\n")[access.set_in[0] - 1]
 
 
 def test_an_element_that_is_never_read(device):
@@ -141,3 +141,143 @@ def test_copies_that_run_while_the_block_works(device):
         device, "34", ("sum += filters[step % STAGES][y][i]", "sum += filters[step % STAGES][i][y]")
     )
     assert (access.kind, access.array) == ("read", "weights")
+
+
+BEGIN = "float sum = 0.0f;"
+INPUT = "[((b * C_in + c) * H + p + r) * W + q + s]"
+#: (puzzle, edits of its solution, the array, what stands in a line that is named)
+ELSEWHERE = {
+    "rows of a tile's source": ("26", [("* N + col] :", "* K + col] :")], "B", "* K + col]"),
+    "axes exchanged": ("13", [("* R + r) * S + s]", "* S + r) * R + s]")], "weights", "* S + r) * R + s]"),
+    "channels of all groups": (
+        "16",
+        [("(c * filters + k) * R", "(c * C_out + k) * R")],
+        "weights",
+        "(c * C_out + k)",
+    ),
+    "padding of the other axis": ("13", [("- pad_h + r *", "- pad_w + r *")], "input", "- pad_w + r *"),
+    "index computed before": (
+        "07",
+        [
+            ("float weight", "int at = b * C_in * H * W + c * H + (p + r) * W + q + s; float weight"),
+            (f"input{INPUT}", "input[at]"),
+        ],
+        "input",
+        "input[at]",
+    ),
+    "sizes of the output": (
+        "07",
+        [
+            ("float weight", "const float* x = input + (b * C_in + c) * H_out * W_out; float weight"),
+            (f"input{INPUT}", "x[(p + r) * W + q + s]"),
+        ],
+        "input",
+        "x[(p + r) * W",
+    ),
+    "pointer that walks": (
+        "02",
+        [(BEGIN, f"{BEGIN} const float* b = B + col;"), ("B[k * N + col]", "*b; b += K")],
+        "B",
+        "b += K",
+    ),
+    "address of an element": (
+        "02",
+        [(BEGIN, f"{BEGIN} const float* a = &A[row * N];"), ("A[row * K + k]", "a[k]")],
+        "A",
+        "&A[row * N]",
+    ),
+    "guard of another axis": (
+        "26",
+        [
+            ("row < M && start + x < K ?", "row < M && col < N ?"),
+            ("A[row * K + start + x]", "A[row * K + ka]"),
+        ]
+        + [("        a[y][x]", "        int ka = start + threadIdx.x;\n        a[y][x]")],
+        "A",
+        "row < M && col < N ?",
+    ),
+    "limit of another axis": (
+        "10",
+        [("int q = w - s;", "int q = w - s, last = min(w, H_out - 1);")]
+        + [("q < 0 || q >= W_out) continue", "q < 0 || q > last) continue")],
+        "grad_output",
+        "int q =",
+    ),
+    "step of a merged axis": (
+        "29",
+        [("grad_columns[row * width + column]", "grad_columns[(c * R * S + r * R + s) * width + column]")],
+        "grad_columns",
+        "r * R + s",
+    ),
+    "tap taken apart by rows": (
+        "30",
+        [("int s = row % S, r = row / S % R", "int tap = row % (R * S), s = tap % R, r = tap / R")],
+        "input",
+        "patches[y][x] = inside",
+    ),
+    "only where a remainder is left": (
+        "29",
+        [("down % stride_h != 0", "down % stride_h == 0")],
+        "grad_columns",
+        "int row =",
+    ),
+    "not divided": ("29", [("int q = right / stride_w;", "int q = right;")], "grad_columns", "int column ="),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_an_element_that_is_read_in_place_of_another(device, name):
+    number, edits, array, says = ELSEWHERE[name]
+    text = open_course().load(number).solution_path.read_text(encoding="utf-8")
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new, 1)
+    (access,) = found(device, number, text)
+    lines = text.split("\n")
+    assert access.array == array and any(says in lines[n - 1] for n in access.finding.lines)
+
+
+def test_the_sentence_says_what_where_and_what_to_do():
+    """Each kind once."""
+    place = dict(
+        line=3,
+        array="A",
+        found="A[k=1]",
+        right="A[k=2]",
+        output="C[m=0]",
+        register="register 0 of A of lane 1",
+    )
+    says = {
+        kind: str(Access(kind, **place).finding)
+        for kind in ("store", "read", "missing", "fragment", "product")
+    }
+    assert says == {
+        "store": "Line 3 stores in A[k=1] what belongs in A[k=2].",
+        "read": "For C[m=0], line 3 reads A[k=1], and never A[k=2].",
+        "missing": "For C[m=0], line 3 never reads A[k=2].",
+        "fragment": "In line 3, register 0 of A of lane 1 holds A[k=1]; it should hold A[k=2].",
+        "product": "Line 3: register 0 of A of lane 1: A[k=1] by A[k=2], which no result is made of.",
+    }
+    step = Access("read", **{**place, "right": ""}, filled=2, variable="k", set_in=(1,), step=3, right_step=4)
+    assert str(step.finding) == (
+        "For C[m=0], line 3 reads A[k=1] from what line 2 stores, which it does not depend on: a step of k moves by 3 elements "
+        "in A (line 1); it should move by 4."
+    )
+    assert str(Access("read", **place, variable="p", set_in=(2, 1)).finding).endswith(
+        ": look at p (lines 2 and 1)."
+    )
+
+
+def test_where_threads_race_only_what_they_store_is_sure(device):
+    edits = [("    for (int r = 0;", "    float* own = columns + c * width + column;\n    for (int r = 0;")]
+    edits += [("columns[row * width + column] = pixel;", "*own = pixel;\n own += width;")]
+    text = changed("28", *edits)
+    puzzle = open_course().load("28")
+    module = device.compile(text + notes.DECLARATION, name="kernel.cu", include_dirs=puzzle.include_dirs)
+    (access,) = of_module(puzzle, puzzle.kernels[0], puzzle.cases, module, raced=True)
+    assert (access.kind, access.array, access.variable) == ("store", "columns", "c")
+    assert "float* own" in text.split("\n")[access.set_in[0] - 1]
+    turned = changed("26", ("a[y][x] = row < M", "a[x][y] = row < M"))
+    puzzle = open_course().load("26")
+    module = device.compile(turned + notes.DECLARATION, name="kernel.cu", include_dirs=puzzle.include_dirs)
+    assert of_module(puzzle, puzzle.kernels[0], puzzle.cases[:3], module, raced=True) == []
