@@ -46,7 +46,7 @@ def tasks(puzzle: Puzzle) -> Iterator[str]:
     yield from (f"the stub does not say: {text}" for text in says if text not in stub)
     for kernel in puzzle.kernels:
         if f"__global__ void {kernel.signature}" not in re.sub(
-            r"__launch_bounds__\([^()]*\) ", "", flat(stub)
+            r"__launch_bounds__\([^()]*\) |__restrict__ ", "", flat(stub)
         ):
             yield f"the stub does not declare __global__ void {kernel.signature}"
 
@@ -82,7 +82,9 @@ def coverage(puzzle: Puzzle) -> Iterator[str]:
             any(s * (d["H"] - d["W"]) > 0 for d in cases) for s in (1, -1)
         )
     if {"H_out", "W_out"} <= has:
-        wanted["with an output of 1 x 1"] = any(d["H_out"] == d["W_out"] == 1 for d in cases)
+        wanted["with an output of 1 x 1"] = any(
+            d["H_out"] == d["W_out"] == 1 or d.get("H_pool") == d.get("W_pool") == 1 for d in cases
+        )
     if {"C_in", "C_out"} <= has:
         wanted["with one channel and several images"] = any(d["C_in"] == 1 and d["batch"] > 1 for d in cases)
         wanted["with C_in unlike C_out"] = any(d["C_in"] != d["C_out"] > 1 for d in cases)
