@@ -1,6 +1,6 @@
 """Chooses the failing outcome that a verdict explains, and writes the explanation.
 
-Witnesses say what they know of it, each as findings: the fault, the results, what runs show, and the text. `kinds.py` says which
+Witnesses say what they know of it, each as findings: the fault, the results, what runs show, and the text. `kinds/` says which
 of these come first, and which only follow from others.
 """
 

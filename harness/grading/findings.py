@@ -1,6 +1,6 @@
 """What is found about a wrong kernel, as data: what it is, which lines it is about, and the facts.
 
-`kinds.py` has a row for each kind, with its sentence. A terminal, JSON and a page all read the same findings; nothing looks into
+`kinds/` has a row for each kind, with its sentence. A terminal, JSON and a page all read the same findings; nothing looks into
 a sentence.
 """
 

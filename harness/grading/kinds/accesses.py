@@ -1,0 +1,30 @@
+"""What is read and stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..compare import either
+from .kind import Kind
+
+
+def _wrong_access(*lines: int, line: int, **facts: Any) -> str:
+    text = {
+        "fragment": "In line {line}, {register} holds {found}; it should hold {right}",
+        "product": "Line {line}: {register}: {found} by {right}, which no result is made of",
+        "store": "Line {line} stores in {found} what belongs in {right}",
+        "missing": "For {output}, line {line} never reads {right}{through}",
+        "read": "For {output}, line {line} reads {found}{through}, and never {right}",
+        "read in vain": "For {output}, line {line} reads {found}{through}, which it does not depend on",
+    }[facts["kind"] if facts["right"] else "read in vain"]
+    through = f" from what line {facts['filled']} stores" if facts["filled"] not in (0, line) else ""
+    text = text.format(**facts, line=line, through=through)
+    places = [str(n) for n in facts["set_in"] if n != line]
+    where = f" (line{'s' * (len(places) > 1)} {either(places, 'and')})" if places else ""
+    if facts["step"] != facts["right_step"]:
+        moves = f"a step of {facts['variable']} moves by {facts['step']} elements in {facts['array']}{where}"
+        return f"{text}: {moves}; it should move by {facts['right_step']}."
+    return f"{text}: look at {facts['variable']}{where}." if where else f"{text}."
+
+
+ACCESSES = {"wrong_access": Kind(_wrong_access)}

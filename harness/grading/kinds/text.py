@@ -1,0 +1,149 @@
+"""What is read in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..compare import either
+from .kind import Kind, always, of_values, unless_it_ends
+
+
+def _ends_at_once(line: int, word: str) -> str:
+    done = "in any case" if word == "if" else "once"
+    return (
+        f"Line {line} has a ; right after {word} (...): this ; is all that the {word} governs, and what follows is done {done}. "
+        "Remove it."
+    )
+
+
+def _drops_the_fraction(line: int, code: str, number: str, divisor: str, written: str, whole: bool) -> str:
+    where = "" if whole else f": it is 0 wherever {divisor} is greater than {number}"
+    return f"Line {line}: {code} divides two integers, which drops the fraction{where}. Write {number}.0f / {written}."
+
+
+def _other_order(line: int, declared: Sequence[str], number: int, is_: str, taken: str) -> str:
+    return f"The launch passes {', '.join(declared)}, in this order; line {line} takes parameter {number}, {is_}, for {taken}."
+
+
+def _never_used(kernel: str, names: Sequence[str], given: bool, alike: str, more: str = "") -> str:
+    who = f"Nothing that you wrote in {kernel} uses" if given else f"{kernel} never uses"
+    return f"{who} {either(names)}{f': {alike} do the same' * bool(alike)}{more}."
+
+
+def _unused_axis(kernel: str, index: str, shape: str, of: str) -> str:
+    what = f"a block has {shape} threads" if of == "block" else f"there are {shape} blocks"
+    who = "threads" if of == "block" else "blocks"
+    return (
+        f"In this launch, {what}, and {kernel} never uses {index}: {who} that differ only there do the same."
+    )
+
+
+def _idle_axes(line: int, names: Sequence[str], used: Sequence[str]) -> str:
+    are = "are" if names[1:] else "is"
+    return f"This launch has threads and blocks along {either(used, 'and')} alone: {either(names, 'and')} {are} always 0 (line {line})."
+
+
+def _other_row_length(put: int, taken: int, declared: int = 0, *, name: str, length: str, other: str) -> str:
+    where = f" (line {declared})" * bool(declared)
+    return f"Line {put} puts elements into {name} in rows of {length}{where}, and line {taken} takes them from rows of {other}."
+
+
+def _mixed_on_one_side(line: int, other: int, puts: bool, name: str, place: str) -> str:
+    does = "puts elements into" if puts else "takes elements from"
+    return (
+        f"Line {line} {does} {name} at {place}, and line {other} has ^ in the index: both must name the same place for the "
+        "same element."
+    )
+
+
+def _no_remainder(line: int, name: str, left: str) -> str:
+    what = f"{left} by {name}" if left else f"by {name}"
+    return (
+        f"Line {line} divides {what}, and nothing asks whether the division leaves a remainder ({left}{' ' * bool(left)}% {name}): "
+        "where it does, there is no such position."
+    )
+
+
+def _only_missing(first: int, last: int = 0) -> str:
+    where = f"Between lines {first} and {last}" if last else f"In line {first}"
+    return f"{where}, something is missing; nothing else has to change."
+
+
+TEXT = {
+    "assigns_in_condition": Kind(
+        "Line {0} sets {left} to {right} with a single =; a comparison is written {left} == {right}, or with <, <=, > or >=."
+    ),
+    "ends_at_once": Kind(_ends_at_once),
+    "compares_twice": Kind(
+        "Line {0}: {code} compares the result of {left}, 0 or 1, with {right}; write {left} && {middle} {sign} {right}."
+    ),
+    "compares_with_itself": Kind("Line {0} compares {name} with itself: {code}."),
+    "leaves_too_early": Kind(
+        "Line {0} leaves where {test}, even if {name} is less than {bound}: then nobody stores {element}."
+    ),
+    "hides_the_sum": Kind(
+        "Line {0} declares a second {name}, which ends with its block; that of line {1} never changes. Leave out the type: "
+        "{name} = ..."
+    ),
+    "keeps_only_the_last": Kind(
+        "Line {0} sets {name} again in every iteration of the loop, so that only the last product is left; add with +=."
+    ),
+    "stores_what_it_began_with": Kind(
+        "Line {0} stores {value}, which nothing has changed since it began as {first}."
+    ),
+    "tile_of_its_own": Kind(
+        "Line {0} declares {name} without __shared__: every thread has one of its own, and sees nothing of what the others put "
+        "into theirs."
+    ),
+    "keeps_the_index": Kind(
+        "Line {0} compares {other} with {name}, and then keeps {value} in it, not {other}."
+    ),
+    "keeps_another_place": Kind(
+        "Line {0} sets {name} to {value}, but line {1} reads {array} at {index}: {name} begins as such a place."
+    ),
+    "drops_the_fraction": Kind(_drops_the_fraction),
+    "counts_in_integers": Kind(
+        "Line {0} declares {name} as {type}: every fraction that is added to it is dropped. Declare it as float."
+    ),
+    "keeps_as_an_integer": Kind(
+        "Line {0} keeps {value} in {name}, which is declared as {type}: the fraction is dropped. Declare it as float."
+    ),
+    "other_order": Kind(_other_order, leads=always),
+    "unused_axis": Kind(_unused_axis, leads=unless_it_ends),
+    "idle_axes": Kind(_idle_axes, hides=("never_used", "all_the_same")),
+    "overlapping_blocks": Kind(
+        "Line {0}: in {code}, each block begins one after the block before it, and has {threads} threads along {axis}: must "
+        "blockIdx.{axis} not be multiplied by that?",
+        asks=True,
+    ),
+    "blocks_of_another_size": Kind(
+        "Line {0} takes blocks to be {step} threads apart along {axis}: {code}. In a failing case, a block has {threads}: use "
+        "blockDim.{axis}."
+    ),
+    "counts_all_blocks": Kind(
+        "Line {0} looks in {name} at {index}, which counts through all blocks (blockIdx is in it); {name} belongs to one block, "
+        "and counts from 0 in each."
+    ),
+    "other_row_length": Kind(_other_row_length),
+    "mixed_on_one_side": Kind(_mixed_on_one_side),
+    "all_the_same": Kind(_never_used, leads=unless_it_ends),
+    "input_never_used": Kind(
+        lambda **facts: _never_used(more=", which the result depends on", **facts), leads=of_values
+    ),
+    "never_used": Kind(_never_used),
+    "no_remainder": Kind(_no_remainder),
+    "no_division": Kind(
+        "Nothing that you wrote in {kernel} divides by {name}: from here, what lies a step of {name} apart is found by a "
+        "division that leaves no remainder.",
+        sure=False,
+    ),
+    "no_negative": Kind(
+        "Line {0}: nothing asks whether {name} is negative. In C, -2 / 2 is -1, -1 / 2 is 0 and -2 % 2 is 0, so there seems to "
+        "be a position."
+    ),
+    "only_change": Kind(
+        lambda line, code: f"Only line {line} has to change{f'; it says: {code}' if code else '.'}"
+    ),
+    "only_missing": Kind(_only_missing),
+    "changed_line": Kind("The stub has {stub}, line {0} has {mine}: was it meant to change?", asks=True),
+}
