@@ -264,7 +264,7 @@ class Axes:
     def least(self, axis: str) -> Dims:
         """The case with the least work in which an axis is long, and read to its end if there is one; {} if none is long."""
         found: Dims = {}
-        most = max(d.get(axis, 0) for d in self.declared) if axis in self.axes else LONG[-1] - 1
+        most = max((d.get(axis, 0) for d in self.declared), default=0) if axis in self.axes else LONG[-1] - 1
         for extent, block in product(
             (n for n in self.reach.lengths if n > most or n >= LONG[-1]), self.blocks
         ):

@@ -302,6 +302,7 @@ PUZZLE = Puzzle(
                 Int("F"),
                 Int("parts"),
             ),
+            short=("F",),  # at most MAX_F
             launch=lambda d, t: Launch((d["C_out"] * d["C_in"] * d["F"], d["parts"]), d["threads"]),
             reference=partials,
         ),

@@ -209,7 +209,9 @@ def test_what_a_kernel_prints_costs_local_memory(tmp_path):
 
 def test_a_kernel_may_be_wrong_with_other_sizes_alone(tmp_path):
     puzzle, path = COURSE.load("26_gemm_tiled"), tmp_path / "kernel.cu"
-    path.write_text(puzzle.solution_path.read_text().replace("float sum = 0.0f;", "float sum = M > 100;"))
+    path.write_text(
+        puzzle.solution_path.read_text().replace("float sum = 0.0f;", "float sum = M > 100 && M < 300;")
+    )
     gated = replace(puzzle, cases=tuple(c for c in puzzle.cases if c.name == "counted"))
     verdict = grade_file(gated, path, Options("cpu", 0))
     assert (verdict.kind, verdict.case) == ("wrong", "counted") and verdict.dims["M"] > 100

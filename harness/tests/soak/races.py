@@ -15,8 +15,9 @@ import click
 import numpy as np
 
 from harness.devices.nvrtc import compiler as nvrtc
-from harness.devices.virtual import device, launch
+from harness.devices.virtual import device
 from harness.devices.virtual.compile import build
+from harness.devices.virtual.explain import faults
 from harness.devices.virtual.runtime import abi
 from harness.tests.devices.virtual.runtime.race_oracle import (
     FURTHER,
@@ -85,7 +86,7 @@ class Bench:
         self.program = program
         Records.last = ()
         kernel = self.module.get_function(program.name)
-        with mock.patch.object(launch, "Diagnosis", Records):
+        with mock.patch.object(faults, "Diagnosis", Records):
             done = kernel(program.blocks, program.threads, (self.memory,))
         self.ran = kernel.for_blocks((program.threads, 1, 1)).module  # lanes, or single threads
         found = []

@@ -68,7 +68,7 @@ def test_opening():
 def test_unknown_devices_and_checks():
     with pytest.raises(DeviceError, match="'tpu'.*auto, gpu, cpu"):
         open_device("tpu")
-    with pytest.raises(ValueError, match="'some'.*full, memory, count, draft, none"):
+    with pytest.raises(ValueError, match="'some'.*full, memory, count, draft, noted, none"):
         open_device("cpu", checks="some")
 
 

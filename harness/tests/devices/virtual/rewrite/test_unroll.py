@@ -132,7 +132,7 @@ OTHERS = {
     "always the same element": LOOP.format(body="st.f32 [%rd1], %f1;", after=""),
     "a barrier": LOOP.format(body=f"{STORE} bar.sync 0;", after=""),
     "an end that is not known": LOOP.format(body=STORE, after="").replace("%r3, 2;", "%r3, %r9;"),
-    "very long": LOOP.format(body=STORE * 400, after=""),
+    "very long": LOOP.format(body=STORE * 4000, after=""),
     "entered in the middle": f"@%p5 bra $L_2; {LOOP.format(body=STORE, after='')}",
     # what promoted variables look like: the second round begins where the first ends
     "not set again": """
