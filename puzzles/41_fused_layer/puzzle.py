@@ -104,6 +104,11 @@ def pooled(d):
     return d["batch"] * d["C_out"] * d["H_pool"] * d["W_pool"]
 
 
+def multiply_adds(d):
+    """With a window of the input for every pooled output."""
+    return F * F * d["C_in"] * pooled(d)
+
+
 def warps(d):
     """Of a launch of the forward kernel."""
     tiles = ceil_div(d["H_pool"], d["HEIGHT"]) * ceil_div(d["W_pool"], d["WIDTH"])
@@ -128,6 +133,7 @@ PUZZLE = Puzzle(
                 Out("places", dtype="int32", b="batch", k="C_out", p="H_pool", q="W_pool"),
                 *SIZES,
             ),
+            flops=lambda d: 4 * multiply_adds(d) * 2,
             short=("C_in", "C_out"),  # the weights have room for 4096
             constants=(Constant("weights", 4096, values="integers", k="C_out", c="C_in", r=F, s=F),),
             launch=lambda d, t: Launch(
@@ -154,6 +160,7 @@ PUZZLE = Puzzle(
             ),
             launch=lambda d, t: Launch(grid=d["C_out"] * d["C_in"], block=t["THREADS"]),
             reference=lambda a, d: fused.backward_weights(a["grad_output"], a["places"], a["input"], F),
+            flops=lambda d: multiply_adds(d) * 2,
             magnitude=lambda a, d: fused.backward_weights(
                 abs(a["grad_output"]), a["places"], abs(a["input"]), F
             ),

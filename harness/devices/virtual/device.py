@@ -380,9 +380,15 @@ class Module(CompiledFile):
         with contextlib.suppress(CompileError, DeviceError):
             self._load(self._built_again(self.device.first_lanes))
 
+    def fits(self, block: Block) -> bool:
+        """Whether its code may run blocks of this shape: what is compiled for others has decided branches for them."""
+        return not self.fixed or self.fixed[2] in ((), block)
+
     def of_single_threads(self) -> Module:
-        """The same module without lanes, compiled when first needed. It shares this module's variables."""
-        if not any(kernel.lanes > 1 or kernel.block for kernel in self.lowered.kernels.values()):
+        """The same module without lanes, for blocks of any shape, compiled when first needed. It shares this module's
+        variables."""
+        kernels = self.lowered.kernels.values()
+        if not any(k.lanes > 1 or k.block for k in kernels) and self.fixed == for_any_block(self.fixed):
             return self
         if self._single is None:
             single = copy.copy(self)

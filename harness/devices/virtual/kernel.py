@@ -57,7 +57,7 @@ class Kernel:
             return self._in(made)
         if info.scouts:
             exact = exact or bool(module.device.keep_steps) or info.name in module.doubted
-        if info.fits(block) and not (exact and (info.scouts or info.block)):
+        if module.fits(block) and info.fits(block) and not (exact and (info.scouts or info.block)):
             return self
         return self._in(module.of_single_threads())
 

@@ -31,7 +31,8 @@ def test_every_axis_of_every_puzzle_is_longer_than_16_bits_can_count():
             cases = [c for c in puzzle.cases if c.once and c.stress and kernel in puzzle.kernels_of(c)]
             dims = [puzzle.full_dims(c) for c in cases]
             longest = {n: max(d[n] for d in dims if n in d) for d in dims for n in d}
-            derived = [puzzle.full_dims(c) for c in cases if c.name.startswith("great_")]
+            declared = [c.name for c in COURSE.load(id).cases]
+            derived = [puzzle.full_dims(c) for c in cases if c.name not in declared]
             assert all(sum(prod(a.shape(d)) for a in kernel.arrays) <= Reach().elements for d in derived)
             axes = Axes(puzzle, kernel, {}).axes
             short = {axis for axis in axes if longest.get(axis, 0) < 1 << 15} - {*kernel.short}

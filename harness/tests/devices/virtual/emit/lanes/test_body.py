@@ -210,7 +210,7 @@ def test_a_kernel_for_blocks_of_whole_warps_runs_by_warps(name):
     dev, found = opened(16), set()
     kernel = dev.compile(source([BODIES[name]])).get_function("k0")
     x, j = dev.array(np.arange(256, dtype=np.float32) / 7), dev.array(np.arange(256, dtype=np.int32))
-    for block, row in ((32, 32), (16, 16), (16, 0)):
+    for block, row in ((32, 32), (16, 48), (16, 0)):
         out = dev.array(np.zeros(256, np.float32))
         args = x, j, out, np.int32(N)
         fixed = kernel.fixed(args, row)
@@ -220,14 +220,18 @@ def test_a_kernel_for_blocks_of_whole_warps_runs_by_warps(name):
     assert len(found) == 1
 
 
-def test_other_blocks_than_a_kernel_is_compiled_for_run_thread_by_thread():
-    """In blocks of whole warps, a warp is on one side of a multiple of 32."""
+@pytest.mark.parametrize("width", [16, 1])
+def test_other_blocks_than_a_kernel_is_compiled_for_run_thread_by_thread(width):
+    """In blocks of whole warps, a warp is on one side of a multiple of 32; and their size is a number in the code."""
     body = f"{I} if (i >= 64) return; out[i] = x[i];"
-    kernel, dev = opened(16).compile(source([body])).get_function("k0"), opened(16)
-    out, x = dev.array(np.zeros(256, np.float32)), dev.array(np.ones(256, np.float32))
-    args = x, dev.array(np.zeros(1, np.int32)), out, np.int32(N)
-    kernel.fixed(args, 32)(2, 48, args)
-    assert out.get().tolist() == [1] * 64 + [0] * 192
+    dev = opened(width)
+    kernel = dev.compile(source([body])).get_function("k0")
+    x = dev.array(np.ones(256, np.float32))
+    for grid, block in ((2, 48), (4, 16)):
+        out = dev.array(np.zeros(256, np.float32))
+        args = x, dev.array(np.zeros(1, np.int32)), out, np.int32(N)
+        kernel.fixed(args, 32)(grid, block, args)
+        assert out.get().tolist() == [1] * 64 + [0] * 192
 
 
 #: as BODIES, but something is wrong in the line
