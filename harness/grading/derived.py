@@ -25,6 +25,7 @@ Dims = dict[str, int]
 #: lengths that an unsigned and a signed integer of 16 bits cannot count; multiples of 64
 LONG = 65_600, 32_832
 BYTES = 320, 128  # of 8 bits
+MOST_OF_BYTES = 1 << 28  # steps, as of Reach, of a case that shows no more than that
 #: threads times length of a case that runs with all checks: few threads count along the axis, and optimised code may count
 #: further than its variable can
 MOST_CHECKED = 1 << 22
@@ -323,7 +324,8 @@ class Axes:
             return 0
         products = max(self.products(full), 1)
         outputs = sum(n for a, n in sizes.items() if a.is_output)
-        return products if threads * products <= self.reach.steps * outputs else 0
+        steps = self.reach.steps if extent >= LONG[-1] else MOST_OF_BYTES
+        return products if threads * products <= steps * outputs else 0
 
     def steps(self, full: Dims) -> float:
         """Of all threads of a launch, if each goes through all that is added up for an output."""
@@ -335,15 +337,17 @@ class Axes:
         return max(self.products(full), 1) / outputs
 
     def products(self, full: Dims) -> int:
-        """Of a kernel that goes, for every output, through all axes that only inputs have. An image's axis is gone through
-        with that of the image it becomes (H and H_out), the shorter of the two."""
+        """Of a kernel that goes, for every output, through all axes that only inputs have, both of a square filter too. An
+        image's axis is gone through with that of the image it becomes (H and H_out), the shorter of the two."""
         outputs = [a.apart for a in self.kernel.arrays if a.is_output]
         own = {axis_of(size) for a in outputs for _, size in a.axes}
-        through: dict[str, int] = {}
+        through: dict[tuple[str, int], int] = {}
         for a in (a.apart for a in self.kernel.arrays if not a.is_output):
-            for (_, size), n in zip(a.axes, a.shape(full), strict=True):
-                if (axis := axis_of(size)) not in own:
-                    through[axis] = min(n, through.get(axis, n))
+            axes = [axis_of(size) for _, size in a.axes]
+            for i, (axis, n) in enumerate(zip(axes, a.shape(full), strict=True)):
+                if axis not in own:
+                    key = axis, axes[:i].count(axis)
+                    through[key] = min(n, through.get(key, n))
         return sum(prod(a.shape(full)) for a in outputs) * prod(through.values())
 
     def is_read(self, dims: Dims, axis: str) -> bool:

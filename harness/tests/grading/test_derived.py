@@ -9,6 +9,7 @@ import pytest
 
 import harness
 from harness.course.checkout import Course
+from harness.course.declare import Case
 from harness.cuda.values import tunables
 from harness.grading.derived import LONG, Axes, Reach, whole
 from harness.grading.grade import Options, grade_file
@@ -81,3 +82,14 @@ def test_what_only_such_cases_show_is_wrong(tmp_path, number, old, new, case):
     assert case in failed and not verdict.passed
     if case.endswith("values"):
         assert any("Every case with ordinary values is right" in line for line in verdict.lines)
+
+
+def test_a_square_filter_is_gone_through_in_both_directions():
+    """A right kernel of puzzle 10 may go through all F * F weights for each of H * W elements."""
+    puzzle = COURSE.load("10")
+    (kernel,) = puzzle.kernels
+    dims = dict(batch=1, C_in=1, C_out=1, H=7, W=8, F=3, threads=2)
+    assert Axes(puzzle, kernel, {}).products(puzzle.full_dims(Case("small", dims))) == 7 * 8 * 3 * 3
+    (case,) = (c for c in graded_as(puzzle).cases if c.name == "great_F")
+    full = puzzle.full_dims(case)
+    assert full["F"] > 127 and full["H"] * full["W"] * full["F"] ** 2 <= 1 << 28
