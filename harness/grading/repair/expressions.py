@@ -165,7 +165,8 @@ class Expressions:
         known = self.pool.kind(p)
         if own and any("&" in v.file.text[v.outer.start : v.end] for v in own.parameters):
             return p.code
-        text = self._inside(p, function=self._leave)
+        given = self._inside(arguments)
+        text = p.file.text[p.start : arguments.start] + given
         operations = CALLED.get(name, ()) if not own else ()
         if (
             operations
@@ -176,7 +177,7 @@ class Expressions:
             if operations is not FLOAT_CALL or name.startswith("f"):
                 number = self.schemata.add(p, operations)
                 if number is not None:
-                    text = f"backwarp_call_{name}({number}, " + self._inside(arguments)[1:]
+                    text = f"backwarp_call_{name}({number}, " + given[1:]
         return self._value(p, text) if known else text
 
     def _assignment_expression(self, p: Piece) -> str:

@@ -136,6 +136,13 @@ def test_slips_of_statements_groups_and_calls():
         assert judged(made, [(c,), ()], outputs(repaired[c])) == [RIGHT, WRONG], texts[c]
 
 
+def test_an_argument_of_a_function_that_may_be_another_is_written_once():
+    for source in (SOURCE, SLIPS):
+        sites = Schemata(source, "k").sites
+        places = [(s.piece.start, s.piece.end, s.operations) for s in sites if s.made is None]
+        assert places and len(set(places)) == len(places)
+
+
 def test_other_kernels_are_left_out_and_lines_keep_their_numbers(schemata):
     lines = schemata.text.split("\n")[schemata.before :]
     assert len(lines) == len(SOURCE.split("\n")) and "void other" not in schemata.text
