@@ -41,7 +41,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reference.conv_plan import (
+from .conv_plan import (
     Array,
     Padding,
     PerDimension,

@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reference import conv, pool
-from reference.conv_plan import Array
+from . import conv, pool
+from .conv_plan import Array
 
 
 def forward(input: ArrayLike, weights: ArrayLike, bias: ArrayLike) -> tuple[Array, Array]:

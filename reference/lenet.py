@@ -27,8 +27,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reference import conv, dense, loss, optim, pool
-from reference.conv_plan import Array
+from . import conv, dense, loss, optim, pool
+from .conv_plan import Array
 
 Arrays = dict[str, Array]
 

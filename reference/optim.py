@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reference.conv_plan import Array
+from .conv_plan import Array
 
 
 def sgd(

@@ -35,7 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reference.conv_plan import AXES, Array, PerDimension, Shape, as_shape, check_same, per_dimension
+from .conv_plan import AXES, Array, PerDimension, Shape, as_shape, check_same, per_dimension
 
 Places = NDArray[np.int64]
 

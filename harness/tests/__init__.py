@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "harness"  # where processes of their own find backwarp and these tests
 #: CUDA sources of several tests
 KERNELS = Path(__file__).with_name("kernels")
 

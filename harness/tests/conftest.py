@@ -74,8 +74,8 @@ def cache_directory(tmp_path_factory):
 @pytest.fixture(scope="session", autouse=True)
 def forked_processes():
     """See forks.py."""
-    from harness.devices import child
-    from harness.tests import forks
+    from backwarp.devices import child
+    from tests import forks
 
     child.subprocess = SimpleNamespace(**vars(subprocess) | {"Popen": forks.popen})
     child.Child._has_ended = forks.has_ended
@@ -84,7 +84,7 @@ def forked_processes():
 @pytest.fixture(scope="session", autouse=True)
 def one_runtime(cache_directory):
     """The pytest-xdist worker that first needs the virtual GPU's runtime compiles it; the others wait."""
-    from harness.devices.virtual.compile import runtime_code
+    from backwarp.devices.virtual.compile import runtime_code
 
     make = runtime_code._made
 
@@ -102,7 +102,7 @@ def one_runtime(cache_directory):
 @pytest.fixture(scope="session")
 def runtime(one_runtime):
     """The runtime is in the cache: a program that a test starts would not wait for it."""
-    from harness.devices.virtual.compile import runtime_code
+    from backwarp.devices.virtual.compile import runtime_code
 
     runtime_code.code()
 
@@ -110,7 +110,7 @@ def runtime(one_runtime):
 @pytest.fixture(scope="session")
 def unchecked_device():
     """A virtual GPU for kernels that are trusted: no access is checked, and compiling is quick."""
-    from harness.devices.virtual.device import VirtualGPU
+    from backwarp.devices.virtual.device import VirtualGPU
 
     with VirtualGPU("none") as device:
         device.quick = True

@@ -24,19 +24,19 @@ import sys
 import threading
 from collections.abc import Callable
 
-from ..devices.child import Child
+from backwarp.devices.child import Child
 
 #: the workers' modules -> what they import late
 MODULES = {
-    "harness.devices.gpu.worker": (),
-    "harness.devices.virtual.compile.build_worker": ("harness.devices.virtual.compile.pipeline",),
-    "harness.devices.virtual.confined_worker": (
-        "harness.devices.virtual.analyse.rows",
-        "harness.devices.virtual.explain.agreement",
-        "harness.devices.virtual.explain.faults",
+    "backwarp.devices.gpu.worker": (),
+    "backwarp.devices.virtual.compile.build_worker": ("backwarp.devices.virtual.compile.pipeline",),
+    "backwarp.devices.virtual.confined_worker": (
+        "backwarp.devices.virtual.analyse.rows",
+        "backwarp.devices.virtual.explain.agreement",
+        "backwarp.devices.virtual.explain.faults",
     ),
-    "harness.grading.programs.worker": (),
-    "harness.measure.baseline": (),
+    "backwarp.grading.programs.worker": (),
+    "backwarp.measure.baseline": (),
 }
 #: environment variables that Python and its libraries read when they start
 _AT_START = {
@@ -76,7 +76,7 @@ class Starter:
         self.turn, self.forks = threading.Lock(), []
         self.connection, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         with theirs:
-            code = f"from harness.tests.forks import stand_by; stand_by({module!r}, {theirs.fileno()})"
+            code = f"from tests.forks import stand_by; stand_by({module!r}, {theirs.fileno()})"
             command = [sys.executable, "-P", "-c", code]
             quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
             self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment, **quiet)

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from harness import arrays, cli
+from backwarp import arrays, cli
 
 
 def npy(header: str, data: bytes = bytes(16), version=(1, 0)) -> bytes:

@@ -12,15 +12,13 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import harness
-from harness.jupyterlab import install
-from harness.maintain.notebooks import copy_course
+from backwarp.jupyterlab import install
+from backwarp.maintain.notebooks import copy_course
+from tests import ROOT, SOURCES
 
-ROOT = Path(harness.__file__).resolve().parent.parent
 PATIENCE = 120  # seconds
 WRONG = """%%kernel 01
 __global__ void vector_add(const float* a, const float* b, float* c, int n) {
@@ -38,7 +36,7 @@ def lab(tmp_path):
     copy_course(ROOT, tmp_path)
     install(tmp_path / "environment")
     environment = os.environ | {
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": str(SOURCES),
         "JUPYTER_PATH": str(tmp_path / "environment/share/jupyter"),
     }
     command = [

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
-from harness.course.checkout import load_puzzle
-from harness.course.progress import Progress
-from harness.grading.repair.edits import Edit
-from harness.grading.repair.repair import Repair
-from harness.tests.fakes.device import fake_opener
+from backwarp import cli
+from backwarp.course.checkout import load_puzzle
+from backwarp.course.progress import Progress
+from backwarp.grading.repair.edits import Edit
+from backwarp.grading.repair.repair import Repair
+from tests import ROOT, SOURCES
+from tests.fakes.device import fake_opener
 
-ROOT = Path(cli.__file__).resolve().parents[2]
 DECLARATION = """\
-from harness.course import Case, In, Int, Kernel, Launch, Out, Puzzle
+from backwarp.course import Case, In, Int, Kernel, Launch, Out, Puzzle
 PUZZLE = Puzzle(title="Double every value", part=1, teaches="One thread per value.", lines=2,
     hints=("first hint", "second hint"),
     kernels=(Kernel("twice", (In("x", n="N"), Out("y", n="N"), Int("N")),
@@ -54,7 +54,7 @@ def course(tmp_path, monkeypatch):
         (root / "solutions" / name / "kernel.cu").write_text(SOLUTION)
     monkeypatch.chdir(root)
     opener = fake_opener({"twice": lambda a, d: compute(a, d)}, load_puzzle(root, "01_twice"))
-    monkeypatch.setattr("harness.devices.open_device", opener, raising=False)
+    monkeypatch.setattr("backwarp.devices.open_device", opener, raising=False)
     monkeypatch.delenv("BACKWARP_DEBUG", raising=False)
     return root
 
@@ -273,9 +273,9 @@ def test_reset_on_a_full_disk_leaves_the_file_and_no_empty_backup(course, backwa
 
 
 def test_check_tells_an_author_what_is_wrong_with_a_puzzle(course, backwarp, monkeypatch):
-    monkeypatch.setattr("harness.maintain.check.problems", lambda puzzle: iter([f"{puzzle.id} is empty"]))
+    monkeypatch.setattr("backwarp.maintain.check.problems", lambda puzzle: iter([f"{puzzle.id} is empty"]))
     assert backwarp("check", "1")[:2] == (1, "x 01_twice is empty\n")
-    monkeypatch.setattr("harness.maintain.check.problems", lambda puzzle: iter([]))
+    monkeypatch.setattr("backwarp.maintain.check.problems", lambda puzzle: iter([]))
     status, out, _ = backwarp("check", "1")
     assert status == 0 and "are in order" in out
 
@@ -284,8 +284,8 @@ def test_doctor_is_run_and_gives_the_status(backwarp, monkeypatch):
     from types import SimpleNamespace
 
     doctor = SimpleNamespace(main=lambda: print("all well") or 2)
-    monkeypatch.setitem(sys.modules, "harness.doctor", doctor)
-    monkeypatch.setattr("harness.doctor", doctor, raising=False)
+    monkeypatch.setitem(sys.modules, "backwarp.doctor", doctor)
+    monkeypatch.setattr("backwarp.doctor", doctor, raising=False)
     assert backwarp("doctor")[:2] == (2, "all well\n")
 
 
@@ -316,10 +316,10 @@ def test_ctrl_c_while_modules_are_loaded_ends_it_without_a_word(course):
 import os, signal, sys
 class Loading:
     def find_spec(self, name, *_):
-        if name == "harness.cli":
+        if name == "backwarp.cli":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Loading())
-from harness.__main__ import main
+from backwarp.__main__ import main
 main()
 """
     done = python(code, course, capture_output=True)
@@ -337,7 +337,7 @@ def test_outside_a_checkout_the_install_is_explained(tmp_path, backwarp, monkeyp
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
     monkeypatch.setattr(
-        "harness.course.checkout.__file__", str(tmp_path / "site" / "harness" / "course" / "checkout.py")
+        "backwarp.course.checkout.__file__", str(tmp_path / "site" / "harness" / "course" / "checkout.py")
     )
     status, _, err = backwarp("list")
     assert status == 2 and "pip install -e ." in err
@@ -345,7 +345,7 @@ def test_outside_a_checkout_the_install_is_explained(tmp_path, backwarp, monkeyp
 
 def python(code, course, **options):
     """Runs code in a new process, where this harness can be imported."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": str(SOURCES)}
     return subprocess.run([sys.executable, "-c", code], cwd=course, env=environment, text=True, **options)
 
 
@@ -353,7 +353,9 @@ def python(code, course, **options):
 def test_a_reader_that_stops_early_is_no_error(course, verb):
     read, write = os.pipe()
     os.close(read)
-    done = python(f"from harness.cli import main; main({verb})", course, stdout=write, stderr=subprocess.PIPE)
+    done = python(
+        f"from backwarp.cli import main; main({verb})", course, stdout=write, stderr=subprocess.PIPE
+    )
     os.close(write)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -365,7 +367,7 @@ def test_the_readme_names_every_verb():
 
 def test_the_command_starts_without_heavy_imports(course):
     heavy = "[m for m in ('numpy', 'rich', 'matplotlib', 'llvmlite') if m in sys.modules]"
-    done = python(f"import sys, harness.cli; print({heavy})", course, capture_output=True)
+    done = python(f"import sys, backwarp.cli; print({heavy})", course, capture_output=True)
     assert done.stdout == "[]\n"
 
 
@@ -399,7 +401,7 @@ def test_one_change_is_looked_for_told_by_its_line_and_explained_by_hints(course
     monkeypatch.setitem(globals(), "compute", lambda a, d: a["y"].fill(0))
     place = wrong.index("3 * x")
     change = Repair((Edit(place, place + 1, "2", "another value"),), 1.0, wrong)
-    monkeypatch.setattr("harness.grading.repair.search.repairs", lambda *_, **__: [change])
+    monkeypatch.setattr("backwarp.grading.repair.search.repairs", lambda *_, **__: [change])
     assert "One change" not in backwarp("grade", "1", "--no-repair")[1]
     assert "first hint" in backwarp("hint", "1")[1]
     status, out, _ = backwarp("grade", "1", "--json", "verdict.json")

@@ -4,11 +4,11 @@ import subprocess
 
 import pytest
 
-from harness import doctor
-from harness.devices.confine import Confinement
-from harness.devices.gpu import device as gpu
-from harness.doctor import Item, Report
-from harness.errors import CourseError, DeviceError
+from backwarp import doctor
+from backwarp.devices.confine import Confinement
+from backwarp.devices.gpu import device as gpu
+from backwarp.doctor import Item, Report
+from backwarp.errors import CourseError, DeviceError
 
 NONE = gpu.Driver(problem="no NVIDIA driver on this machine")
 CUDA12, CUDA13 = gpu.Driver(12040, 1), gpu.Driver(13000, 2)
@@ -122,7 +122,7 @@ def test_a_broken_compiler_or_virtual_gpu(machine, monkeypatch):
     def missing(*a, **k):
         raise DeviceError("NVIDIA's compiler cannot be loaded")
 
-    monkeypatch.setattr("harness.devices.nvrtc.compiler.compile_ptx", missing)
+    monkeypatch.setattr("backwarp.devices.nvrtc.compiler.compile_ptx", missing)
     assert doctor._compiler().state == "broken"
 
 
@@ -138,7 +138,7 @@ def test_a_missing_checkout_is_broken(monkeypatch):
     def nowhere():
         raise CourseError("no puzzles/ folder here or above.\n  python -m pip install -e .")
 
-    monkeypatch.setattr("harness.course.checkout.open_course", nowhere)
+    monkeypatch.setattr("backwarp.course.checkout.open_course", nowhere)
     finding = doctor._course()
     assert finding.state == "broken" and "pip install" in finding.remedy
 

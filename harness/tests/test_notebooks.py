@@ -17,18 +17,17 @@ from IPython.testing.globalipapp import start_ipython
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
-import harness
-from harness.course import walkthrough
-from harness.course.cells import in_cell
-from harness.course.checkout import Course, source_hash
-from harness.course.stubs import solution_lines, stub_text
-from harness.jupyterlab import install
-from harness.maintain.notebooks import address, copy_course, executed, made
-from harness.notebook import CourseMagics, load_ipython_extension
-from harness.report import predictions
-from harness.tests.test_cli import DECLARATION, SOLUTION, STUB
+from backwarp.course import walkthrough
+from backwarp.course.cells import in_cell
+from backwarp.course.checkout import Course, source_hash
+from backwarp.course.stubs import solution_lines, stub_text
+from backwarp.jupyterlab import install
+from backwarp.maintain.notebooks import address, copy_course, executed, made
+from backwarp.notebook import CourseMagics, load_ipython_extension
+from backwarp.report import predictions
+from tests import ROOT
+from tests.test_cli import DECLARATION, SOLUTION, STUB
 
-ROOT = Path(harness.__file__).resolve().parent.parent
 SOURCES = walkthrough.sources(ROOT)
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 EPOCHS = (
@@ -77,7 +76,7 @@ def first_lines(cell):
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda p: p.stem)
 def test_a_notebook_is_in_date_and_holds_nobodys_solution(source):
-    """`python -m harness.maintain.notebooks` makes it again from its text and the stubs."""
+    """`python -m backwarp.maintain.notebooks` makes it again from its text and the stubs."""
     course = Course(ROOT)
     committed = nbformat.read(ROOT / "notebooks" / f"{source.stem}.ipynb", 4)
     new = made(course, source, address(ROOT))
@@ -132,7 +131,7 @@ def test_a_kernel_knows_the_magics_from_its_start(tmp_path):
     names = {nbformat.read(path, 4).metadata.kernelspec.name for path in NOTEBOOKS}
     assert names == {"backwarp"}
     manager = KernelManager(kernel_name="backwarp", kernel_spec_manager=specs)
-    manager.start_kernel(cwd=str(ROOT / "notebooks"), env=os.environ | {"PYTHONPATH": str(ROOT)})
+    manager.start_kernel(cwd=str(ROOT / "notebooks"), env=os.environ | {"PYTHONPATH": str(SOURCES)})
     client = manager.client()
     client.start_channels()
     try:
@@ -152,7 +151,7 @@ def test_the_first_cell_installs_the_checkout_where_it_is_missing(monkeypatch, t
     cells = {nbformat.read(path, 4).cells[1].source for path in NOTEBOOKS}
     assert len(cells) == 1
     code, magic = cells.pop().rsplit("\n", 1)
-    assert magic == "%load_ext harness.notebook"
+    assert magic == "%load_ext backwarp.notebook"
     (tmp_path / "notebooks").mkdir()
     monkeypatch.chdir(tmp_path / "notebooks")
     (tmp_path / "pyproject.toml").touch()
@@ -359,7 +358,7 @@ def html_of(monkeypatch, magic, line) -> str:
     """What a magic displays, as HTML."""
     shown = []
     with monkeypatch.context() as patch:
-        patch.setattr("harness.notebook.display", lambda *objects: shown.extend(objects))
+        patch.setattr("backwarp.notebook.display", lambda *objects: shown.extend(objects))
         magic(line)
     return shown[0]._repr_html_()
 
@@ -401,6 +400,6 @@ def test_the_extension_loads(shell, monkeypatch, tmp_path):
 
 def test_an_error_of_the_course_is_a_line_and_no_traceback(shell, capsys):
     load_ipython_extension(shell)
-    shell.run_cell("from harness.errors import CourseError\nraise CourseError('a fact')")
+    shell.run_cell("from backwarp.errors import CourseError\nraise CourseError('a fact')")
     out, err = capsys.readouterr()
     assert (out, err) == ("", "a fact\n")

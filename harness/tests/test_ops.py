@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import re
 import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from backwarp.reference import conv
 
-import harness
-from harness import ops
-from harness.course.checkout import Course, source_hash
-from harness.course.progress import Progress
-from harness.devices.gpu import worker as gpu_worker
-from harness.devices.virtual.device import VirtualGPU
-from harness.errors import CompileError, KernelFault
-from harness.grading.verdict import PASSED, Verdict
-from harness.measure import kernel_calls
-from harness.measure.kernel_calls import KernelCalls, instance
-from harness.tests import convolutions
-from harness.tests.reference.torch_results import arrays, stored
-from reference import conv
+from backwarp import ops
+from backwarp.course.checkout import Course, source_hash
+from backwarp.course.progress import Progress
+from backwarp.devices.gpu import worker as gpu_worker
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.errors import CompileError, KernelFault
+from backwarp.grading.verdict import PASSED, Verdict
+from backwarp.measure import kernel_calls
+from backwarp.measure.kernel_calls import KernelCalls, instance
+from tests import ROOT, convolutions
+from tests.reference.torch_results import arrays, stored
 
-ROOT = Path(harness.__file__).resolve().parent.parent
 PLAIN = (1, 0, 1, False, 0, 1)  # stride, padding, dilation, transposed, output_padding, groups
 ALL = (True, True, True)
 

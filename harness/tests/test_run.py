@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.cli import run_verb
-from harness.errors import CourseError
-from harness.process import guarded
-from harness.run import Asked, run_file
+from backwarp.cli import run_verb
+from backwarp.errors import CourseError
+from backwarp.process import guarded
+from backwarp.run import Asked, run_file
 
 FILE = """#include <iostream>
 #include "scale.cuh"

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from harness.errors import CourseError
-from harness.report.run import print_run
-from harness.run import Asked, run_file
-from harness.run_arguments import declared_type, struct_layout
-from harness.run_results import Expectation, overflowing
+from backwarp.errors import CourseError
+from backwarp.report.run import print_run
+from backwarp.run import Asked, run_file
+from backwarp.run_arguments import declared_type, struct_layout
+from backwarp.run_results import Expectation, overflowing
 
 KERNEL = """struct Dims { int n, m; };
 struct Inner { float a[2]; };

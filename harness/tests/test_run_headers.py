@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.devices.nvrtc import compiler, host_code, host_signs
-from harness.errors import CompileError
-from harness.run_arguments import Wanted
-from harness.run_headers import gather
+from backwarp.devices.nvrtc import compiler, host_code, host_signs
+from backwarp.errors import CompileError
+from backwarp.run_arguments import Wanted
+from backwarp.run_headers import gather
 
 API = """#pragma once
 #define FORMAT(...) __attribute__((format(printf, __VA_ARGS__)))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests import ROOT, SOURCES
 
 
 @pytest.mark.parametrize("command", [["check"], ["format", "--diff"]], ids=lambda command: command[0])
@@ -43,7 +43,7 @@ def test_only_single_characters_are_repeated_possessively():
 
 def imports_of(path: Path, known: set[str]) -> set[str]:
     """The modules that a file imports, including in functions, but not those only for annotations."""
-    folder = ".".join(path.relative_to(ROOT).parent.parts)
+    folder = ".".join(path.relative_to(SOURCES).parent.parts)
     found, todo = set(), [ast.parse(path.read_text(encoding="utf-8"))]
     while todo:
         node = todo.pop()
@@ -68,17 +68,16 @@ def imports_of(path: Path, known: set[str]) -> set[str]:
 
 
 def imports() -> dict[str, set[str]]:
-    """Module of harness/ -> the modules of harness/ that it imports."""
+    """Module of the package -> the modules of it that it imports."""
     paths = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in (ROOT / "harness").rglob("*.py")
-        if "tests" not in path.relative_to(ROOT).parts
+        ".".join(path.relative_to(SOURCES).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in (SOURCES / "backwarp").rglob("*.py")
     }
     return {name: imports_of(path, paths.keys() - {name}) for name, path in paths.items()}
 
 
 #: each imports those before it only; whatever is not named is above all
-LAYERS = ("once", "errors", "arrays", "cuda", "devices", "course", "grading")
+LAYERS = ("", "once", "errors", "arrays", "cuda", "devices", "course", "grading")
 
 
 def test_layers_point_one_way():

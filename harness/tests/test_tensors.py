@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness import tensors
-from harness.errors import LaunchMistake
-from harness.lenet.checks import this_course
-from harness.lenet.choices import choose
-from harness.tests.devices.virtual.launches import device
-from harness.tests.test_ops import cupy, to_the_gpu  # noqa: F401
+from backwarp import tensors
+from backwarp.errors import LaunchMistake
+from backwarp.lenet.checks import this_course
+from backwarp.lenet.choices import choose
+from tests.devices.virtual.launches import device
+from tests.test_ops import cupy, to_the_gpu  # noqa: F401
 
 CHOICES = choose(this_course(), {}, mine=False)
 

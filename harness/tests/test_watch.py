@@ -22,13 +22,13 @@ from types import SimpleNamespace
 
 import pytest
 
-import harness
-from harness.course.checkout import Course, open_course
-from harness.course.progress import Progress
-from harness.grading.verdict import Verdict
-from harness.report.overview import debrief
-from harness.tests.test_cli import DECLARATION, SOLUTION, STUB
-from harness.watch import Watcher, course_bar, footer, is_remote, when_resized
+from backwarp.course.checkout import Course, open_course
+from backwarp.course.progress import Progress
+from backwarp.grading.verdict import Verdict
+from backwarp.report.overview import debrief
+from backwarp.watch import Watcher, course_bar, footer, is_remote, when_resized
+from tests import SOURCES
+from tests.test_cli import DECLARATION, SOLUTION, STUB
 
 PATIENCE = 120  # seconds, on the busiest machine
 LESSON = "# Twice\n\nText.\n\n## What to look at next\n\nOthers double\nby adding.\n\nMore.\n"
@@ -44,10 +44,10 @@ class Terminal:
     def __init__(self, root: Path, *arguments: str):
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        environment = os.environ | {"PYTHONPATH": str(Path(harness.__file__).parent.parent), "TERM": "xterm"}
+        environment = os.environ | {"PYTHONPATH": str(SOURCES), "TERM": "xterm"}
         environment.pop("NO_COLOR", None)
         self.child = subprocess.Popen(
-            [sys.executable, "-m", "harness", "watch", *arguments],
+            [sys.executable, "-m", "backwarp", "watch", *arguments],
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -227,9 +227,9 @@ def test_a_worker_that_dies_is_replaced(course, watching):
 
 
 def test_without_a_terminal_it_grades_until_it_is_ended(course):
-    environment = os.environ | {"PYTHONPATH": str(Path(harness.__file__).parent.parent)}
+    environment = os.environ | {"PYTHONPATH": str(SOURCES)}
     with subprocess.Popen(
-        [sys.executable, "-m", "harness", "watch", "01"],
+        [sys.executable, "-m", "backwarp", "watch", "01"],
         cwd=course,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -268,7 +268,7 @@ def test_the_seconds_count_from_the_save(course, tmp_path, monkeypatch):
     """Counted from the save, not from when it was noticed; a clock that is wrong is ignored."""
     watcher = Watcher(Course(course), Progress(tmp_path), "01")
     path = watcher.puzzle.stub_path
-    monkeypatch.setattr("harness.watch.time", SimpleNamespace(time=lambda: 1e9, monotonic=lambda: 50.0))
+    monkeypatch.setattr("backwarp.watch.time", SimpleNamespace(time=lambda: 1e9, monotonic=lambda: 50.0))
     for age, counted in ((0.75, 0.75), (3600, 0), (-3600, 0)):
         path.write_text(f"// {age}\n")
         os.utime(path, (1e9 - age,) * 2)
@@ -342,8 +342,8 @@ def test_a_watch_that_breaks_is_followed_by_looking(course, tmp_path, monkeypatc
     def broken(*_, **__):
         raise RuntimeError("no watches left")
 
-    monkeypatch.setattr("harness.watch.watch", broken)
-    monkeypatch.setattr("harness.watch.POLL", 0.001)
+    monkeypatch.setattr("backwarp.watch.watch", broken)
+    monkeypatch.setattr("backwarp.watch.POLL", 0.001)
     watcher, stop = Watcher(Course(course), Progress(tmp_path), "01"), threading.Event()
     thread = threading.Thread(target=watcher.follow, args=(watcher.puzzle, stop))
     thread.start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 
 INDEX = "blockIdx.x * blockDim.x + threadIdx.x"
 GUARD = "if (i >= n) return;"

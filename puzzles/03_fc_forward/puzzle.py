@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from harness.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from reference import dense
+from backwarp.reference import dense
+
+from backwarp.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 
 KERNEL = "fc_forward"
 

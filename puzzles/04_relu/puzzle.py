@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import dense
 
-from harness.course import (
+from backwarp.course import (
     Case,
     Gradient,
     In,
@@ -18,7 +19,6 @@ from harness.course import (
     ceil_div,
     mistakes_in,
 )
-from reference import dense
 
 FORWARD, INPLACE, BACKWARD = "relu_forward", "relu_inplace", "relu_backward"
 SPECIAL = [1, np.nan, -2, np.inf, 0.0, -np.inf, 0.5, -0.0, -3, np.nan, 3, -4, np.nan, 1e-30, -1e-30, 1e30, -9]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import loss
 
-from harness.course import (
+from backwarp.course import (
     Case,
     Gradient,
     In,
@@ -17,7 +18,6 @@ from harness.course import (
     ceil_div,
     mistakes_in,
 )
-from reference import loss
 
 FORWARD, MEAN, BACKWARD = "softmax_cross_entropy_forward", "mean_loss", "softmax_cross_entropy_backward"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import dense
 
-from harness.course import (
+from backwarp.course import (
     Case,
     Gradient,
     In,
@@ -17,7 +18,6 @@ from harness.course import (
     ceil_div,
     mistakes_in,
 )
-from reference import dense
 
 WEIGHTS, INPUT, BIAS = "fc_backward_weights", "fc_backward_input", "fc_backward_bias"
 

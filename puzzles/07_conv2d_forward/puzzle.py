@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from harness.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from reference import conv
+from backwarp.reference import conv
+
+from backwarp.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 
 KERNEL = "conv2d_forward"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import pool
 
-from harness.course import (
+from backwarp.course import (
     Case,
     Gradient,
     In,
@@ -17,7 +18,6 @@ from harness.course import (
     ceil_div,
     mistakes_in,
 )
-from reference import pool
 
 FORWARD, BACKWARD = "max_pool2d_forward", "max_pool2d_backward"
 INF, NAN = np.inf, np.nan

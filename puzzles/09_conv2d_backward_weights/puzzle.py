@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import conv
 
-from harness.course import (
+from backwarp.course import (
     Case,
     Gradient,
     In,
@@ -17,7 +18,6 @@ from harness.course import (
     ceil_div,
     mistakes_in,
 )
-from reference import conv
 
 WEIGHTS, BIAS = "conv2d_backward_weights", "conv2d_backward_bias"
 

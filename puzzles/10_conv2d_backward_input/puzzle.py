@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import conv
 
-from harness.course import Case, Gradient, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from reference import conv
+from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 
 KERNEL = "conv2d_backward_input"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from harness.course import Case, Float, In, InOut, Int, Kernel, Launch, Mistake, Puzzle, ceil_div
-from reference import optim
+from backwarp.reference import optim
+
+from backwarp.course import Case, Float, In, InOut, Int, Kernel, Launch, Mistake, Puzzle, ceil_div
 
 KERNEL = "sgd_step"
 

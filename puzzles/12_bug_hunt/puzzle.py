@@ -9,9 +9,9 @@ access outside of an array, and as a race.
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import conv
 
-from harness.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
-from reference import conv
+from backwarp.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
 
 BIAS, POOL, SMOOTH, SUM = "bias_gradient", "average_pool2d", "smooth", "running_sum"
 BLOCK = 64

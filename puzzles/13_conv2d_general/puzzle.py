@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import conv
 
-from harness.course import Case, Gradient, In, Int, Kernel, Mistake, Out, Puzzle, mistakes_in
-from harness.course.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size
-from reference import conv
+from backwarp.course import Case, Gradient, In, Int, Kernel, Mistake, Out, Puzzle, mistakes_in
+from backwarp.course.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size
 
 FORWARD, INPUT, WEIGHTS, BIAS = (
     "conv2d_forward",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import conv
 
-from harness.course import Case, Gradient, In, Int, Kernel, Mistake, Out, Puzzle, mistakes_in
-from harness.course.conv_cases import one_thread_each, shape
-from reference import conv
+from backwarp.course import Case, Gradient, In, Int, Kernel, Mistake, Out, Puzzle, mistakes_in
+from backwarp.course.conv_cases import one_thread_each, shape
 
 FORWARD, INPUT, WEIGHTS = "conv_nd_forward", "conv_nd_backward_input", "conv_nd_backward_weights"
 SIDES = "d", "h", "w"

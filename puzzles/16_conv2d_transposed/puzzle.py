@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import conv
 
-from harness.course import Case, Gradient, In, Kernel, Mistake, Out, Puzzle, mistakes_in
-from harness.course.conv_cases import ints, one_thread_each, shape, transposed_output_sizes
-from harness.course.conv_cases import options as options_of_a_convolution
-from harness.course.conv_cases import size as size_of_a_convolution
-from reference import conv
+from backwarp.course import Case, Gradient, In, Kernel, Mistake, Out, Puzzle, mistakes_in
+from backwarp.course.conv_cases import ints, one_thread_each, shape, transposed_output_sizes
+from backwarp.course.conv_cases import options as options_of_a_convolution
+from backwarp.course.conv_cases import size as size_of_a_convolution
 
 FORWARD, INPUT, WEIGHTS = (
     "conv_transpose2d_forward",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference.layout import convert
 
-from harness.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
-from reference.layout import convert
+from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
 
 TO_NHWC, TO_NCHW, TO_RSCK, TO_KCRS = "nchw_to_nhwc", "nhwc_to_nchw", "kcrs_to_rsck", "rsck_to_kcrs"
 BLOCKS = "transpose_float4"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import conv
 
-from harness.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Mistake, Out, Puzzle
-from reference import conv
+from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Mistake, Out, Puzzle
 
 BIAS = "conv2d_backward_bias"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import conv
 
-from harness.course import (
+from backwarp.course import (
     Case,
     Gate,
     Gradient,
@@ -18,7 +19,6 @@ from harness.course import (
     ceil_div,
     mistakes_in,
 )
-from reference import conv
 
 PARTIAL, ADD = "conv2d_backward_weights_partial", "add_parts"
 

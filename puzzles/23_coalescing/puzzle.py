@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import dense
 
-from harness.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
-from reference import dense
+from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
 
 PREDICT, FORWARD = "predict_sectors", "fc_forward"
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from harness.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from harness.course.tile_limits import tile_limits
-from reference import dense
+from backwarp.reference import dense
+
+from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course.tile_limits import tile_limits
 
 KERNEL = "matmul"
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import conv
 
-from harness.course import Case, Gate, In, Kernel, Mistake, Out, Puzzle
-from harness.course.conv_cases import (
+from backwarp.course import Case, Gate, In, Kernel, Mistake, Out, Puzzle
+from backwarp.course.conv_cases import (
     MATRIX,
     as_columns,
     column_case,
@@ -15,7 +16,6 @@ from harness.course.conv_cases import (
     own_sizes,
     unfolding,
 )
-from reference import conv
 
 KERNEL = "im2col"
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import conv
 
-from harness.course import Case, Gate, Gradient, In, InOut, Kernel, Mistake, Puzzle
-from harness.course.conv_cases import (
+from backwarp.course import Case, Gate, Gradient, In, InOut, Kernel, Mistake, Puzzle
+from backwarp.course.conv_cases import (
     MATRIX,
     as_columns,
     column_case,
@@ -17,7 +18,6 @@ from harness.course.conv_cases import (
     shape,
     unfolding,
 )
-from reference import conv
 
 KERNEL = "col2im"
 

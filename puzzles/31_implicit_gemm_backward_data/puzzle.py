@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import conv
 
-from harness.course import Case, Gate, Gradient, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from harness.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
-from harness.course.tile_limits import in_tiles, tile_limits
-from reference import conv
+from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
+from backwarp.course.tile_limits import in_tiles, tile_limits
 
 KERNEL = "conv2d_backward_input"
 

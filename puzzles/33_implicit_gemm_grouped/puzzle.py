@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import conv
 
-from harness.course import (
+from backwarp.course import (
     Case,
     Gate,
     Gradient,
@@ -17,9 +18,8 @@ from harness.course import (
     ceil_div,
     mistakes_in,
 )
-from harness.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
-from harness.course.tile_limits import tile_limits
-from reference import conv
+from backwarp.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
+from backwarp.course.tile_limits import tile_limits
 
 GROUPED, DEPTHWISE = "conv2d_backward_weights_grouped", "conv2d_backward_weights_depthwise"
 TILE = 16

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from harness.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from harness.course.conv_cases import column_sizes, ints, options, own_sizes, size
-from harness.course.tile_limits import in_tiles, tile_limits
-from reference import conv
+from backwarp.reference import conv
+
+from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course.conv_cases import column_sizes, ints, options, own_sizes, size
+from backwarp.course.tile_limits import in_tiles, tile_limits
 
 KERNEL = "implicit_gemm_async"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import conv, dense
 
-from harness.course import (
+from backwarp.course import (
     Case,
     Gate,
     Gradient,
@@ -18,7 +19,6 @@ from harness.course import (
     ceil_div,
     mistakes_in,
 )
-from reference import conv, dense
 
 TF32, HALF = "conv2d_backward_weights_tf32", "matmul_half"
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import conv, dense, pool
 
-from harness.course import Case, Mistake, Program, Puzzle, mistakes_in
-from harness.lenet.checks import check_step, quick_kernels
-from harness.lenet.requests import REQUESTS
-from reference import conv, dense, pool
+from backwarp.course import Case, Mistake, Program, Puzzle, mistakes_in
+from backwarp.lenet.checks import check_step, quick_kernels
+from backwarp.lenet.requests import REQUESTS
 
 
 def relu_skipped(a, d):

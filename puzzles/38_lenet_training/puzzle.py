@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import lenet, loss, optim
 
-from harness.course import Case, Mistake, Program, Puzzle, mistakes_in
-from harness.lenet.checks import solution_kernels
-from harness.lenet.requests import REQUESTS
-from harness.lenet.training_checks import MOMENTUM, PEAK, WEIGHT_DECAY, check_training, numpy_losses, schedule
-from reference import lenet, loss, optim
+from backwarp.course import Case, Mistake, Program, Puzzle, mistakes_in
+from backwarp.lenet.checks import solution_kernels
+from backwarp.lenet.requests import REQUESTS
+from backwarp.lenet.training_checks import (
+    MOMENTUM,
+    PEAK,
+    WEIGHT_DECAY,
+    check_training,
+    numpy_losses,
+    schedule,
+)
 
 
 def cosine(done):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from backwarp.reference import conv
 
-from harness.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
-from harness.course.conv_cases import column_sizes, ints, options, own_sizes, size
-from reference import conv
+from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
+from backwarp.course.conv_cases import column_sizes, ints, options, own_sizes, size
 
 FLOAT, TF32 = "conv2d_forward_float", "conv2d_forward_tf32"
 

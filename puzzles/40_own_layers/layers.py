@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
-from harness.tensors import launch
+from backwarp.tensors import launch
 
 # ---- ReLU: complete ----
 
@@ -114,6 +114,6 @@ def train(model, batches, rate):
 
 
 if __name__ == "__main__":
-    from harness.layers.training import main
+    from backwarp.layers.training import main
 
     main(LeNet, train)

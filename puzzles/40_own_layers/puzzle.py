@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.course import Case, Mistake, Program, Puzzle, mistakes_in
-from harness.layers.checks import REQUESTS, check_layers, launched_on
+from backwarp.course import Case, Mistake, Program, Puzzle, mistakes_in
+from backwarp.layers.checks import REQUESTS, check_layers, launched_on
 
 LINEAR_FAKE = """@linear.register_fake
 def _(x, weight, bias):
@@ -263,7 +263,7 @@ PUZZLE = Puzzle(
         REQUESTS,
         seconds=60,
         prepare=launched_on,
-        driver="harness.layers.driver",
+        driver="backwarp.layers.driver",
         needs=("torch", "pip install -e '.[torch]'"),
     ),
     cases=(

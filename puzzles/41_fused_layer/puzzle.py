@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from backwarp.reference import conv, fused
 
-from harness.course import (
+from backwarp.course import (
     Case,
     Constant,
     Gate,
@@ -19,7 +20,6 @@ from harness.course import (
     ceil_div,
     mistakes_in,
 )
-from reference import conv, fused
 
 FORWARD, BACKWARD = "fused_layer", "fused_backward_weights"
 COUNTED = "fused_lenet_conv1"

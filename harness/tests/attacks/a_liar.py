@@ -6,8 +6,8 @@ import subprocess
 import sys
 import time
 
-from harness.devices.child import attach
-from harness.devices.virtual.answers import CODEC
+from backwarp.devices.child import attach
+from backwarp.devices.virtual.answers import CODEC
 
 HOW = sys.argv[2]
 channel = attach(CODEC)

@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 
-from harness.devices import open_device
-from harness.errors import CompileError, KernelFault, LaunchError, Unsupported
+from backwarp.devices import open_device
+from backwarp.errors import CompileError, KernelFault, LaunchError, Unsupported
 
 OUT_OF_BOUNDS = r"Invalid __(global|shared|local|constant)__ (read|write|atomic|copy)"
 BEFORE = """

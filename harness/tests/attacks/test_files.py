@@ -8,24 +8,23 @@ import re
 import struct
 import unicodedata
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import harness
-from harness import cli, devices, notebook
-from harness.course.checkout import Course
-from harness.devices import confine, open_device
-from harness.devices.store import Store
-from harness.devices.virtual import confined_process
-from harness.devices.virtual.answers import CODEC
-from harness.devices.virtual.compile import build
-from harness.grading import grade as grading
-from harness.grading.grade import Options, grade_file
-from harness.report.html import page
+from backwarp import cli, devices, notebook
+from backwarp.course.checkout import Course
+from backwarp.devices import confine, open_device
+from backwarp.devices.store import Store
+from backwarp.devices.virtual import confined_process
+from backwarp.devices.virtual.answers import CODEC
+from backwarp.devices.virtual.compile import build
+from backwarp.grading import grade as grading
+from backwarp.grading.grade import Options, grade_file
+from backwarp.report.html import page
+from tests import ROOT
 
-COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+COURSE = Course(ROOT)
 PUZZLE = COURSE.load("01")
 PUZZLE = replace(PUZZLE, cases=PUZZLE.cases[:2])
 RIGHT = PUZZLE.solution_path.read_text(encoding="utf-8")

@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.devices import child as children
-from harness.devices import open_device
-from harness.devices.child import Child, Damaged
-from harness.devices.launching import Launch
-from harness.devices.virtual import confined_process
-from harness.devices.virtual.answers import CODEC, is_sound
-from harness.devices.virtual.explain.metrics import Request
-from harness.devices.virtual.run import workers
-from harness.errors import DeviceError, KernelFault, LaunchError, Place
-from harness.tests.devices.virtual.launches import K
+from backwarp.devices import child as children
+from backwarp.devices import open_device
+from backwarp.devices.child import Child, Damaged
+from backwarp.devices.launching import Launch
+from backwarp.devices.virtual import confined_process
+from backwarp.devices.virtual.answers import CODEC, is_sound
+from backwarp.devices.virtual.explain.metrics import Request
+from backwarp.devices.virtual.run import workers
+from backwarp.errors import DeviceError, KernelFault, LaunchError, Place
+from tests.devices.virtual.launches import K
 
 LIMIT = 1.0  # seconds; detecting what a child does takes no longer
 
@@ -30,7 +30,7 @@ def liar():
     made = []
 
     def start(how: str, **options) -> Child:
-        made.append(Child("harness.tests.attacks.a_liar", how, codec=CODEC, most=1 << 20, **options))
+        made.append(Child("tests.attacks.a_liar", how, codec=CODEC, most=1 << 20, **options))
         made[-1].questions = 5
         return made[-1]
 

@@ -8,12 +8,12 @@ import random
 import llvmlite.binding as llvm
 import pytest
 
-from harness.devices.nvrtc.compiler import compile_ptx
-from harness.devices.virtual.analyse import debuginfo
-from harness.devices.virtual.compile import pipeline
-from harness.devices.virtual.compile.recipes import recipe
-from harness.devices.virtual.ptx import parse
-from harness.errors import CompileError, Unsupported
+from backwarp.devices.nvrtc.compiler import compile_ptx
+from backwarp.devices.virtual.analyse import debuginfo
+from backwarp.devices.virtual.compile import pipeline
+from backwarp.devices.virtual.compile.recipes import recipe
+from backwarp.devices.virtual.ptx import parse
+from backwarp.errors import CompileError, Unsupported
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 REGISTERS = ".reg .pred %p<4>; .reg .b16 %rs<4>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>;"

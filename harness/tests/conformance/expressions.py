@@ -2,7 +2,7 @@
 
 `kernels(seed)` draws kernels of many expressions; `disagreements` compiles them as one file, runs them and
 reports wrong bits, each time with the smallest expression that still gives them. `python -m
-harness.tests.soak.values` does that for as long as you like.
+tests.soak.values` does that for as long as you like.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from random import Random
 
 import numpy as np
 
-from harness.devices.virtual.device import VirtualGPU
-from harness.tests.conformance.exact import NAN
-from harness.tests.conformance.operations import BLOCK, C_TYPES, CASES, EXCHANGES, HELPERS
-from harness.tests.conformance.ptx_rows import FORMATS, Case, _samples, operand, width
+from backwarp.devices.virtual.device import VirtualGPU
+from tests.conformance.exact import NAN
+from tests.conformance.operations import BLOCK, C_TYPES, CASES, EXCHANGES, HELPERS
+from tests.conformance.ptx_rows import FORMATS, Case, _samples, operand, width
 
 ROUNDS = 3  # of a loop
 #: what threads compute, and how many of them together

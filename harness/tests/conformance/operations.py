@@ -11,13 +11,13 @@ import operator
 from functools import partial, reduce
 from itertools import product
 
-from harness.tests.conformance import exact
-from harness.tests.conformance.exact import BF16, F16, F32, F64, NAN
-from harness.tests.conformance.ptx_rows import FORMATS, Case
-from harness.tests.conformance.test_conversions import between, ends, to_float, wrap
-from harness.tests.conformance.test_floats import PROPERTIES
-from harness.tests.conformance.test_integers import dp2a, dp4a, parts, product24, quotient
-from harness.tests.conformance.test_intrinsics import CONVERSIONS, HALVES, INTEGERS, ROUNDED, lanes
+from tests.conformance import exact
+from tests.conformance.exact import BF16, F16, F32, F64, NAN
+from tests.conformance.ptx_rows import FORMATS, Case
+from tests.conformance.test_conversions import between, ends, to_float, wrap
+from tests.conformance.test_floats import PROPERTIES
+from tests.conformance.test_integers import dp2a, dp4a, parts, product24, quotient
+from tests.conformance.test_intrinsics import CONVERSIONS, HALVES, INTEGERS, ROUNDED, lanes
 
 INTS = {
     "u8": "unsigned char",

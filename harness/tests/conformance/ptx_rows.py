@@ -23,7 +23,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from harness.tests.conformance import exact
+from tests.conformance import exact
 
 _PER_KERNEL = 40  # cases; LLVM's time grows faster than the length of a function
 _RANDOM = 60  # random values of each operand

@@ -7,8 +7,8 @@ from functools import lru_cache, partial
 
 import pytest
 
-from harness.tests.conformance.exact import F16, order
-from harness.tests.conformance.ptx_rows import FORMATS, Case, check, compared
+from tests.conformance.exact import F16, order
+from tests.conformance.ptx_rows import FORMATS, Case, check, compared
 
 ORDERED = {
     "eq": operator.eq,

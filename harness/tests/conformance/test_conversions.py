@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
-from harness.tests.conformance import exact
-from harness.tests.conformance.exact import BF16, F16, F32, F64, NAN, Format
-from harness.tests.conformance.ptx_rows import FORMATS, Case, check, compared
+from tests.conformance import exact
+from tests.conformance.exact import BF16, F16, F32, F64, NAN, Format
+from tests.conformance.ptx_rows import FORMATS, Case, check, compared
 
 ROUND = ("rn", "rz", "rm", "rp")
 ROUND_TO_INTEGER = ("rni", "rzi", "rmi", "rpi")

@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
-from harness.tests.conformance import exact
-from harness.tests.conformance.exact import F32, F64, NAN
-from harness.tests.conformance.ptx_rows import FORMATS, Case, Near, check, compared, number
+from tests.conformance import exact
+from tests.conformance.exact import F32, F64, NAN
+from tests.conformance.ptx_rows import FORMATS, Case, Near, check, compared, number
 
 MODES = ("", ".rn", ".rz", ".rm", ".rp")
 OPERANDS = {"add": 2, "sub": 2, "mul": 2, "div": 2, "fma": 3, "mad": 3, "sqrt": 1, "rcp": 1}

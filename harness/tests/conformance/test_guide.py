@@ -11,7 +11,7 @@ and what the result is:
     //: feature @ grid, block, bytes of shared memory = values
     //: feature <- texture(numbers), 3 = values      the kernel's other arguments (see GIVEN)
 
-`guide/table.md` says the same by chapters; `python -m harness.tests.conformance.test_guide` writes it.
+`guide/table.md` says the same by chapters; `python -m tests.conformance.test_guide` writes it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.devices.texture import (
+from backwarp.devices.texture import (
     ARRAY,
     LINEAR_MEMORY,
     PITCH_2D,
@@ -38,8 +38,8 @@ from harness.devices.texture import (
     TextureDescriptor,
     TextureObject,
 )
-from harness.errors import CompileError, KernelFault
-from harness.tests.devices.virtual.launches import FLAVOURS, device
+from backwarp.errors import CompileError, KernelFault
+from tests.devices.virtual.launches import FLAVOURS, device
 
 FOLDER = Path(__file__).parent / "guide"
 MACROS = """

@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
-from harness.tests.conformance import exact
-from harness.tests.conformance.exact import BF16, F16, NAN
-from harness.tests.conformance.ptx_rows import FORMATS, Case, Near, check, compared, number
+from tests.conformance import exact
+from tests.conformance.exact import BF16, F16, NAN
+from tests.conformance.ptx_rows import FORMATS, Case, Near, check, compared, number
 
 FUNCTIONS = {"add": exact.add, "sub": exact.sub, "mul": exact.mul, "fma": exact.fma}
 CANONICAL = 0x7FFF

@@ -7,7 +7,7 @@ from operator import or_
 
 import pytest
 
-from harness.tests.conformance.ptx_rows import Case, check, compared
+from tests.conformance.ptx_rows import Case, check, compared
 
 INTS = ("u16", "s16", "u32", "s32", "u64", "s64")
 BITS = ("b16", "b32", "b64")

@@ -9,13 +9,13 @@ from functools import partial
 
 import pytest
 
-from harness.devices.virtual.device import VirtualGPU
-from harness.tests.conformance import exact
-from harness.tests.conformance.exact import BF16, F16, F32, F64
-from harness.tests.conformance.ptx_rows import Case, launch, mismatches, size, values
-from harness.tests.conformance.test_conversions import from_float, to_float
-from harness.tests.conformance.test_floats import rounded
-from harness.tests.conformance.test_integers import dp2a, dp4a, funnel, nth_set, permute, product24
+from backwarp.devices.virtual.device import VirtualGPU
+from tests.conformance import exact
+from tests.conformance.exact import BF16, F16, F32, F64
+from tests.conformance.ptx_rows import Case, launch, mismatches, size, values
+from tests.conformance.test_conversions import from_float, to_float
+from tests.conformance.test_floats import rounded
+from tests.conformance.test_integers import dp2a, dp4a, funnel, nth_set, permute, product24
 
 C_TYPES = {
     "s16": "short",

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from harness.devices.virtual.device import VirtualGPU
+from backwarp.devices.virtual.device import VirtualGPU
 
 N = 1024
 WIDE = np.longdouble if np.finfo(np.longdouble).nmant > 60 else np.float64

@@ -8,13 +8,13 @@ import re
 import llvmlite.binding as llvm
 import pytest
 
-from harness.devices.virtual.compile import pipeline
-from harness.devices.virtual.compile.recipes import RECIPES, recipe
-from harness.devices.virtual.emit.table import ROWS
-from harness.devices.virtual.ptx.isa import CLASSES
-from harness.devices.virtual.ptx.spellings import find
-from harness.errors import Unsupported
-from harness.tests.conformance.ptx_rows import Case, batches, kernel, module
+from backwarp.devices.virtual.compile import pipeline
+from backwarp.devices.virtual.compile.recipes import RECIPES, recipe
+from backwarp.devices.virtual.emit.table import ROWS
+from backwarp.devices.virtual.ptx.isa import CLASSES
+from backwarp.devices.virtual.ptx.spellings import find
+from backwarp.errors import Unsupported
+from tests.conformance.ptx_rows import Case, batches, kernel, module
 
 TABLES = ("integers", "floats", "half", "comparisons", "conversions")
 
@@ -56,7 +56,7 @@ def own_rows() -> list:
 
 
 def test_every_row_is_tested():
-    tables = [importlib.import_module(f"harness.tests.conformance.test_{name}") for name in TABLES]
+    tables = [importlib.import_module(f"tests.conformance.test_{name}") for name in TABLES]
     tested = {
         o for table in tables for cases in table.GROUPS.values() for case in cases for o in case.opcodes
     }

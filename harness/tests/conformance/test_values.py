@@ -1,4 +1,4 @@
-"""A few files of random expressions; `python -m harness.tests.soak.values` tries as many as you like."""
+"""A few files of random expressions; `python -m tests.soak.values` tries as many as you like."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
-from harness.tests.conformance import expressions
-from harness.tests.conformance.expressions import Kernel, Node, disagreements
+from tests.conformance import expressions
+from tests.conformance.expressions import Kernel, Node, disagreements
 
 
 @cache

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from harness.cuda import tree as cuda_tree
-from harness.devices.nvrtc.ptxas import Resources, occupancy
-from harness.devices.virtual.explain.metrics import METRICS
-from harness.lenet.checks import this_course
-from harness.measure.profile import profile_file
-from harness.run import Asked, run_file
+from backwarp.cuda import tree as cuda_tree
+from backwarp.devices.nvrtc.ptxas import Resources, occupancy
+from backwarp.devices.virtual.explain.metrics import METRICS
+from backwarp.lenet.checks import this_course
+from backwarp.measure.profile import profile_file
+from backwarp.run import Asked, run_file
 
 FOLDER = this_course().root / "puzzles" / "beyond"
 LESSONS = sorted(FOLDER.glob("*.md"))

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-import harness
-from harness.course.checkout import Course
-from harness.course.stubs import stub_text
-from harness.grading.grade import Options
-from harness.maintain.check import graded
-from harness.tests import sampled
+from backwarp.course.checkout import Course
+from backwarp.course.stubs import stub_text
+from backwarp.grading.grade import Options
+from backwarp.maintain.check import graded
+from tests import ROOT, sampled
 
-PUZZLE = Course(Path(harness.__file__).resolve().parent.parent).load("12")
+PUZZLE = Course(ROOT).load("12")
 FINDINGS = {
     "bias_gradient": "batch stride",
     "average_pool2d": "wrong",

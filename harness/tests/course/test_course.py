@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from harness.course.checkout import Course, open_course, read_source
-from harness.course.declare import (
+from backwarp.course.checkout import Course, open_course, read_source
+from backwarp.course.declare import (
     Case,
     Float,
     In,
@@ -20,11 +20,11 @@ from harness.course.declare import (
     Puzzle,
     ceil_div,
 )
-from harness.course.stubs import strip_solution, stub_text
-from harness.errors import CourseError
+from backwarp.course.stubs import strip_solution, stub_text
+from backwarp.errors import CourseError
 
 DECLARATION = """\
-from harness.course import Case, In, Int, Kernel, Launch, Out, Puzzle
+from backwarp.course import Case, In, Int, Kernel, Launch, Out, Puzzle
 PUZZLE = Puzzle(title="t", part=1, teaches="x", hints=("h",),
     kernels=(Kernel("k", (In("x", n="N"), Out("y", n="N"), Int("N")),
                     lambda d, t: Launch(1, 32), lambda a, d: a["x"]),),
@@ -204,7 +204,7 @@ def test_an_id_may_be_a_path_as_the_shell_completes_it(tmp_path):
 
 def test_the_folder_that_is_missing_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "harness.course.checkout.__file__", str(tmp_path / "site" / "harness" / "course" / "checkout.py")
+        "backwarp.course.checkout.__file__", str(tmp_path / "site" / "harness" / "course" / "checkout.py")
     )
     (tmp_path / "puzzles").mkdir()
     (tmp_path / "pyproject.toml").touch()
@@ -226,7 +226,7 @@ def test_folders_without_a_declaration_are_not_puzzles(tmp_path):
         ("x = (\n", r"puzzles/01_a/puzzle.py:1: SyntaxError"),
         ("x = 1\n", r"puzzles/01_a/puzzle.py: it does not define PUZZLE"),
         (
-            "from harness.course import In\n\nIn('x')\n",
+            "from backwarp.course import In\n\nIn('x')\n",
             r"puzzles/01_a/puzzle.py:3: the array 'x' has no axes",
         ),
     ],
@@ -243,7 +243,7 @@ def test_the_checkout_is_found_from_a_folder_inside_it(tmp_path):
 
 def test_without_a_checkout_the_editable_install_is_explained(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "harness.course.checkout.__file__", str(tmp_path / "site" / "harness" / "course" / "checkout.py")
+        "backwarp.course.checkout.__file__", str(tmp_path / "site" / "harness" / "course" / "checkout.py")
     )
     with pytest.raises(CourseError, match="pip install -e"):
         open_course(tmp_path)

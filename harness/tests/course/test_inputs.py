@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.course.declare import Case, In, InOut, Kernel, Launch, Out, Puzzle
-from harness.course.inputs import make_inputs
-from harness.errors import CourseError
+from backwarp.course.declare import Case, In, InOut, Kernel, Launch, Out, Puzzle
+from backwarp.course.inputs import make_inputs
+from backwarp.errors import CourseError
 
 X, Y = In("x", b="B", n="N"), Out("y", n="N")
 

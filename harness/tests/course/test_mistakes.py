@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.course.declare import Case, Int, Kernel, Launch, Out, Puzzle
-from harness.course.mistakes import Mistake, mistakes_in, together, without_kernels
-from harness.errors import CourseError
+from backwarp.course.declare import Case, Int, Kernel, Launch, Out, Puzzle
+from backwarp.course.mistakes import Mistake, mistakes_in, together, without_kernels
+from backwarp.errors import CourseError
 
 TWO = "".join(f'extern "C" __global__ void {name}(int n) {{\n  a;\n}}\n' for name in ("first", "second"))
 

@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from harness.course.progress import Entry, Progress
-from harness.grading.verdict import PASSED, Verdict
+from backwarp.course.progress import Entry, Progress
+from backwarp.grading.verdict import PASSED, Verdict
 
 
 @pytest.fixture

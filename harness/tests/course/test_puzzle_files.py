@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.course.checkout import open_course
-from harness.course.stubs import stub_text
-from harness.devices.nvrtc.compiler import compile_ptx
-from harness.grading.grade import Options, grade_file
-from harness.tests import KERNELS, sampled
+from backwarp.course.checkout import open_course
+from backwarp.course.stubs import stub_text
+from backwarp.devices.nvrtc.compiler import compile_ptx
+from backwarp.grading.grade import Options, grade_file
+from tests import KERNELS, sampled
 
 COURSE = open_course(Path(__file__).resolve().parent)
 PUZZLES = COURSE.puzzles()

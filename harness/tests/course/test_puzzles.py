@@ -6,16 +6,15 @@ Stubs are derived from the solutions, so this holds in a checkout where a studen
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-import harness
-from harness.course.checkout import Course
-from harness.course.stubs import stub_text
-from harness.maintain.check_cases import references
+from backwarp.course.checkout import Course
+from backwarp.course.stubs import stub_text
+from backwarp.maintain.check_cases import references
+from tests import ROOT
 
-COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+COURSE = Course(ROOT)
 IDS = COURSE.ids()
 
 

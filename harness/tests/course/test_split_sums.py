@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.course.checkout import open_course
-from harness.devices import open_device
+from backwarp.course.checkout import open_course
+from backwarp.devices import open_device
 
 SOLUTION = open_course(Path(__file__).resolve().parent).load("22").solution_path.read_text(encoding="utf-8")
 STORE = "partial[(part * C_out * C_in * F + row) * F + threadIdx.x] = total;"

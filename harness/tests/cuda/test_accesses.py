@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from harness.course.array_names import name_in_file
-from harness.course.declare import In, Int, Kernel, Launch, Out
-from harness.cuda.accesses import access_at
-from harness.cuda.follow import names_in
-from harness.cuda.text import read
-from harness.errors import KernelFault
-from harness.grading.probes.outside_axis import varies
-from harness.grading.sentences import fault
+from backwarp.course.array_names import name_in_file
+from backwarp.course.declare import In, Int, Kernel, Launch, Out
+from backwarp.cuda.accesses import access_at
+from backwarp.cuda.follow import names_in
+from backwarp.cuda.text import read
+from backwarp.errors import KernelFault
+from backwarp.grading.probes.outside_axis import varies
+from backwarp.grading.sentences import fault
 
 TEXT = """struct Size { int rows, cols; };
 __device__ float dot(const float* u, const float* v, const Size& size, int i) {

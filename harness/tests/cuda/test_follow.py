@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.cuda.evaluate import computed, fingerprint, products
-from harness.cuda.text import read
+from backwarp.cuda.evaluate import computed, fingerprint, products
+from backwarp.cuda.text import read
 
 TEXT = """__device__ int at(int c, int h, int w, int H, int W) {{ return (c * H + h) * W + w; }}
 __device__ int twice(int n) {{ int m = 2 * n; return m; }}

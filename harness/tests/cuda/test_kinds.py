@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.cuda.kinds import Kinds
-from harness.cuda.text import read
-from harness.grading.repair.pool import Pool
-from harness.grading.repair.schemata import Schemata
-from harness.tests.devices.virtual.launches import K
+from backwarp.cuda.kinds import Kinds
+from backwarp.cuda.text import read
+from backwarp.grading.repair.pool import Pool
+from backwarp.grading.repair.schemata import Schemata
+from tests.devices.virtual.launches import K
 
 SOURCE = f"""
 struct Conv {{ int C, R, S; float scale; }};

@@ -3,17 +3,16 @@
 import random
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
-from harness.cuda import tree as cuda_tree
-from harness.cuda.pieces import Piece
-from harness.cuda.text import CudaText, edited, read
-from harness.cuda.tree import LOOPS, MAX_SOURCE
-from harness.cuda.values import Values, tunables
+from backwarp.cuda import tree as cuda_tree
+from backwarp.cuda.pieces import Piece
+from backwarp.cuda.text import CudaText, edited, read
+from backwarp.cuda.tree import LOOPS, MAX_SOURCE
+from backwarp.cuda.values import Values, tunables
+from tests import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 SOLUTIONS = sorted(ROOT.glob("solutions/*/kernel.cu"))
 
 FILE = CudaText("""\

@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness.cuda.text import CudaText
-from harness.cuda.values import Values, tunables
-from harness.errors import CourseError
+from backwarp.cuda.text import CudaText
+from backwarp.cuda.values import Values, tunables
+from backwarp.errors import CourseError
 
 
 def test_tunables_are_read_from_the_source():

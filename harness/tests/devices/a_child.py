@@ -4,8 +4,8 @@ import operator
 import threading
 import time
 
-from harness.devices.child import attach, serve
-from harness.errors import DeviceError
+from backwarp.devices.child import attach, serve
+from backwarp.errors import DeviceError
 
 
 def fail(text: str) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import devices
-from harness.devices import bubblewrap, open_device
-from harness.devices.child import ENVIRONMENT, Child
-from harness.tests.devices.virtual.launches import K
+from backwarp import devices
+from backwarp.devices import bubblewrap, open_device
+from backwarp.devices.child import ENVIRONMENT, Child
+from tests.devices.virtual.launches import K
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
 
@@ -75,7 +75,7 @@ def test_kernels_and_compilers_run_in_it(installed, tmp_path):
 
 def test_what_it_is_told(installed, tmp_path):
     installed(stand_in(tmp_path / "notes"))
-    child = Child("harness.tests.devices.what_is_seen", environment=ENVIRONMENT)
+    child = Child("tests.devices.what_is_seen", environment=ENVIRONMENT)
     child.ask("seen", (), 60)
     assert child.used() > 1 << 20 and child.end() == "status 0"
     attempt, call = map(json.loads, (tmp_path / "notes").read_text().splitlines())
@@ -101,7 +101,7 @@ def test_how_it_ends(text, ends, installed, tmp_path):
     installed(stand_in(tmp_path / "notes"))
     assert bubblewrap.wrapper()
     (tmp_path / "bwrap").write_text(text)
-    child = Child("harness.tests.devices.what_is_seen", environment=ENVIRONMENT)
+    child = Child("tests.devices.what_is_seen", environment=ENVIRONMENT)
     child.allow(1)
     with pytest.raises((EOFError, OSError)):
         child.ask("seen", (), 60)

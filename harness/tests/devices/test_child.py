@@ -5,13 +5,13 @@ import threading
 
 import pytest
 
-from harness.devices.child import Child, Damaged
-from harness.errors import DeviceError
+from backwarp.devices.child import Child, Damaged
+from backwarp.errors import DeviceError
 
 
 @pytest.fixture
 def child():
-    made = Child("harness.tests.devices.a_child")
+    made = Child("tests.devices.a_child")
     yield made
     made.end()
 
@@ -34,7 +34,7 @@ def test_requests_answers_and_questions_in_return(child):
 
 def test_a_child_outlives_the_thread_that_started_it():
     made = []
-    thread = threading.Thread(target=lambda: made.append(Child("harness.tests.devices.a_child")))
+    thread = threading.Thread(target=lambda: made.append(Child("tests.devices.a_child")))
     thread.start()
     thread.join()
     (child,) = made
@@ -48,7 +48,7 @@ def test_what_was_not_offered_cannot_be_asked(child):
 
 
 def test_a_defect_ends_the_child_and_is_its_last_word():
-    child = Child("harness.tests.devices.a_child")
+    child = Child("tests.devices.a_child")
     with pytest.raises((EOFError, OSError)):
         child.ask("divide", (1, 0), 60)
     how, _, said = child.end().partition(": ")
@@ -64,7 +64,7 @@ def test_a_limit_is_one_of_processor_time_where_others_take_the_machine(child, m
     spent = iter([100, 103, 103.1, 106, 111])
     child.ask("divide", (1, 4), 60)
     monkeypatch.setattr(Child, "spent", lambda self: next(spent))
-    monkeypatch.setattr("harness.devices.child.Channel.receive", lambda self, limit: None)
+    monkeypatch.setattr("backwarp.devices.child.Channel.receive", lambda self, limit: None)
     child.receive(10)
     child._spent = [child.spent()] * 2  # the first look
     assert [child._is_held_up() for _ in range(4)] == [True, False, True, False]
@@ -78,7 +78,7 @@ def test_a_child_that_only_waits_is_given_no_more_time(child):
 
 
 def test_the_time_of_all_includes_that_of_children_that_run_and_that_have_ended():
-    other, before = Child("harness.tests.devices.a_child"), Child.spent_by_all()
+    other, before = Child("tests.devices.a_child"), Child.spent_by_all()
     other.ask("work", (0.2,), 60)
     while_it_runs = Child.spent_by_all()
     other.end()

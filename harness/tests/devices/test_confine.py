@@ -6,20 +6,19 @@ import json
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import harness
-from harness.devices.child import ENVIRONMENT, Child
-from harness.devices.confine import supported
+from backwarp.devices.child import ENVIRONMENT, Child
+from backwarp.devices.confine import supported
+from tests import SOURCES
 
 # Each attempt is made in an unconfined process first, then in a confined one. The calls have no lasting
 # effect where they are allowed.
 ATTEMPTS = """
 import json, mmap, os, resource, socket, subprocess, sys, threading
 import numpy as np
-from harness.devices.confine import confine, python_folders
+from backwarp.devices.confine import confine, python_folders
 
 here, parent = sys.argv[1], os.getppid()
 
@@ -110,7 +109,7 @@ def found(tmp_path_factory) -> dict:
     folder = tmp_path_factory.mktemp("files")
     (folder / "secret").write_text("secret")
     (folder / "spare").write_text("")
-    root = str(Path(harness.__file__).parents[1])
+    root = str(SOURCES)
     done = subprocess.run(
         [sys.executable, "-c", ATTEMPTS, str(folder)],
         env={"PYTHONPATH": root},
@@ -142,7 +141,7 @@ def test_what_kernels_need_goes_on(found):
 
 LIMITED = """
 import os, signal, sys, tempfile, time
-from harness.devices.confine import limit
+from backwarp.devices.confine import limit
 import encodings.idna
 
 def fork():
@@ -184,7 +183,7 @@ except (OSError, MemoryError) as error:
     ],
 )
 def test_limits_hold(what, bound, says):
-    root = str(Path(harness.__file__).parents[1])
+    root = str(SOURCES)
     command = [sys.executable, "-c", LIMITED, what, str(bound)]
     done = subprocess.run(command, env={"PYTHONPATH": root}, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == says, done.stderr
@@ -196,7 +195,7 @@ def test_the_current_folder_is_neither_imported_from_nor_readable(tmp_path, monk
     would keep its access to files."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "numpy.py").write_text("raise SystemExit('not this one')")
-    child = Child("harness.tests.devices.what_is_seen", environment=ENVIRONMENT)
+    child = Child("tests.devices.what_is_seen", environment=ENVIRONMENT)
     try:
         assert child.ask("seen", (), 60) == {"numpy": True, "folder": False, "files": supported().files}
     finally:

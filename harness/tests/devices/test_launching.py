@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-import harness
-from harness.course.checkout import Course
-from harness.course.declare import Constant, CourseError, Kernel, Out
-from harness.devices import open_device
-from harness.devices.launching import constant_bytes
-from harness.devices.nvrtc.compiler import Ptx, gather
-from harness.errors import CompileError, LaunchError
-from harness.grading.grade import Options, grade_file
-from harness.lenet.choices import SOLUTION, Choice, counterpart
-from harness.lenet.kernels import Kernels
-from harness.tests.devices.virtual.launches import FLAVOURS, K, device
+from backwarp.course.checkout import Course
+from backwarp.course.declare import Constant, CourseError, Kernel, Out
+from backwarp.devices import open_device
+from backwarp.devices.launching import constant_bytes
+from backwarp.devices.nvrtc.compiler import Ptx, gather
+from backwarp.errors import CompileError, LaunchError
+from backwarp.grading.grade import Options, grade_file
+from backwarp.lenet.choices import SOLUTION, Choice, counterpart
+from backwarp.lenet.kernels import Kernels
+from tests import ROOT
+from tests.devices.virtual.launches import FLAVOURS, K, device
 
-COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+COURSE = Course(ROOT)
 SOURCE = f"""__constant__ float table[6];
 __constant__ int one = 7;
 {K}copy(float* out) {{ out[threadIdx.x] = table[threadIdx.x] + one; }}

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from harness.devices.child import Damaged
-from harness.devices.plain import Codec
-from harness.errors import CompileError, Diagnostic, KernelFault, LaunchError, Unsupported
+from backwarp.devices.child import Damaged
+from backwarp.devices.plain import Codec
+from backwarp.errors import CompileError, Diagnostic, KernelFault, LaunchError, Unsupported
 
 
 @dataclass

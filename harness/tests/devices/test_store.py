@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.devices import store as module_under_test
-from harness.devices.store import Store, cache_root
+from backwarp.devices import store as module_under_test
+from backwarp.devices.store import Store, cache_root
 
 
 def test_the_store_is_bounded(tmp_path, monkeypatch):

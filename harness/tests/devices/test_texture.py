@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.devices import texture as tx
-from harness.devices.texture import ChannelFormatDescriptor, CUDAarray, ResourceDescriptor, TextureDescriptor
-from harness.errors import LaunchError
-from harness.tests.devices.virtual.launches import device
+from backwarp.devices import texture as tx
+from backwarp.devices.texture import ChannelFormatDescriptor, CUDAarray, ResourceDescriptor, TextureDescriptor
+from backwarp.errors import LaunchError
+from tests.devices.virtual.launches import device
 
 FLOATS = ChannelFormatDescriptor(32, 0, 0, 0, tx.FLOAT)
 BYTES = ChannelFormatDescriptor(8, 8, 8, 8, tx.UNSIGNED)

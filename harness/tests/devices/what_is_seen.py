@@ -4,8 +4,8 @@ import os
 
 import numpy
 
-from harness.devices.child import attach, serve
-from harness.devices.confine import confine, python_folders
+from backwarp.devices.child import attach, serve
+from backwarp.devices.confine import confine, python_folders
 
 
 def seen() -> dict:

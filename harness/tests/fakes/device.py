@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from harness.course.declare import Array
-from harness.devices.launching import poison
-from harness.errors import CompileError, Diagnostic, LaunchError
+from backwarp.course.declare import Array
+from backwarp.devices.launching import poison
+from backwarp.errors import CompileError, Diagnostic, LaunchError
 
 
 class FakeArray:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.course.declare import Puzzle
-from harness.grading.runs import in_order
+from backwarp.course.declare import Puzzle
+from backwarp.grading.runs import in_order
 
 
 def small(puzzle: Puzzle, most: int = 4) -> Puzzle:

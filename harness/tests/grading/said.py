@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.grading.findings import Finding
-from harness.grading.kinds import Kind
+from backwarp.grading.findings import Finding
+from backwarp.grading.kinds import Kind
 
 
 class Anything(Finding):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.course.declare import Case, Gradient, In, InOut, Kernel, Launch, Out, Puzzle
-from harness.errors import CourseError
-from harness.grading.compare import (
+from backwarp.course.declare import Case, Gradient, In, InOut, Kernel, Launch, Out, Puzzle
+from backwarp.errors import CourseError
+from backwarp.grading.compare import (
     ATOL,
     RTOL,
     compare,

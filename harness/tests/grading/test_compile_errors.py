@@ -2,11 +2,11 @@
 
 import pytest
 
-from harness.devices.nvrtc.compiler import compile_ptx
-from harness.errors import CompileError, Diagnostic
-from harness.grading.compile_braces import wrong_line
-from harness.grading.compile_errors import compile_error, with_warnings
-from harness.grading.compile_remedies import remedy
+from backwarp.devices.nvrtc.compiler import compile_ptx
+from backwarp.errors import CompileError, Diagnostic
+from backwarp.grading.compile_braces import wrong_line
+from backwarp.grading.compile_errors import compile_error, with_warnings
+from backwarp.grading.compile_remedies import remedy
 
 CALLS = "int i = blockIdx * 2;"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.devices.virtual.explain.metrics import Request
-from harness.grading.costs import reason
-from harness.tests.devices.virtual.launches import K, device, line_of
+from backwarp.devices.virtual.explain.metrics import Request
+from backwarp.grading.costs import reason
+from tests.devices.virtual.launches import K, device, line_of
 
 TILE = f"""constexpr int COLUMNS = 64;
 {K}k(float* out, const float* in) {{

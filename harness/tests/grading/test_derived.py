@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from math import prod
-from pathlib import Path
 
 import pytest
 
-import harness
-from harness.course.checkout import Course
-from harness.course.declare import Case
-from harness.cuda.values import tunables
-from harness.grading.derived import LONG, Axes, Reach, whole
-from harness.grading.grade import Options, grade_file
-from harness.maintain.check_cases import SMALL
+from backwarp.course.checkout import Course
+from backwarp.course.declare import Case
+from backwarp.cuda.values import tunables
+from backwarp.grading.derived import LONG, Axes, Reach, whole
+from backwarp.grading.grade import Options, grade_file
+from backwarp.maintain.check_cases import SMALL
+from tests import ROOT
 
-COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+COURSE = Course(ROOT)
 #: exponentials, and arrays of whole numbers
 NEVER_SCALED = {"softmax_cross_entropy_forward", "softmax_cross_entropy_backward", "predict_sectors"}
 

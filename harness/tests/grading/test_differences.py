@@ -1,7 +1,7 @@
 """Where two texts differ: variables are matched by their use."""
 
-from harness.cuda.text import read
-from harness.grading.differences import differences, named_alike, with_parameters_of
+from backwarp.cuda.text import read
+from backwarp.grading.differences import differences, named_alike, with_parameters_of
 
 RIGHT = read("""
 __device__ float twice(float x) { return 2.0f * x; }

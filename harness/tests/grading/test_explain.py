@@ -6,15 +6,15 @@ import re
 
 import pytest
 
-from harness.errors import KernelFault
-from harness.grading.explain import Asked, explain
-from harness.grading.findings import Finding, in_order, without_consequences
-from harness.grading.grade import Options, grade_file
-from harness.grading.probes import budget
-from harness.grading.runs import Outcome
-from harness.grading.verdict import Verdict
-from harness.maintain import check_mistakes
-from harness.tests.grading.first_cases import small
+from backwarp.errors import KernelFault
+from backwarp.grading.explain import Asked, explain
+from backwarp.grading.findings import Finding, in_order, without_consequences
+from backwarp.grading.grade import Options, grade_file
+from backwarp.grading.probes import budget
+from backwarp.grading.runs import Outcome
+from backwarp.grading.verdict import Verdict
+from backwarp.maintain import check_mistakes
+from tests.grading.first_cases import small
 
 from .test_grade_puzzles import PUZZLES
 

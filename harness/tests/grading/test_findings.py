@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.grading import findings, kinds
-from harness.grading.findings import Finding, distinct, in_order
-from harness.grading.kinds import KINDS
-from harness.report.json import plain
+from backwarp.grading import findings, kinds
+from backwarp.grading.findings import Finding, distinct, in_order
+from backwarp.grading.kinds import KINDS
+from backwarp.report.json import plain
 
 SOURCES = {
     path: path.read_text(encoding="utf-8")

@@ -6,19 +6,17 @@ That the rung below fails, and so does what only looks like the rung, is a mista
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import harness
-from harness.course.checkout import Course
-from harness.course.inputs import make_inputs
-from harness.grading.grade import Options, grade_file
-from harness.tests import sampled
-from harness.tests.devices.virtual.launches import K, run
+from backwarp.course.checkout import Course
+from backwarp.course.inputs import make_inputs
+from backwarp.grading.grade import Options, grade_file
+from tests import ROOT, sampled
+from tests.devices.virtual.launches import K, run
 
-COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+COURSE = Course(ROOT)
 
 
 def edited(puzzle_id: str, *pairs: tuple[str, str]) -> str:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-import harness
-from harness.course.checkout import Course
-from harness.course.declare import CourseError, Gate
-from harness.grading import gates
-from harness.grading.grade import Options, grade_file
-from harness.grading.quantities import QUANTITIES
-from harness.measure.profile import profile_file
-from harness.report.profile import show_profile
-from harness.report.text import verdict_lines
+from backwarp.course.checkout import Course
+from backwarp.course.declare import CourseError, Gate
+from backwarp.grading import gates
+from backwarp.grading.grade import Options, grade_file
+from backwarp.grading.quantities import QUANTITIES
+from backwarp.measure.profile import profile_file
+from backwarp.report.profile import show_profile
+from backwarp.report.text import verdict_lines
+from tests import ROOT
 
-COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+COURSE = Course(ROOT)
 SAYS = "Neighbouring threads should touch neighbouring elements."
 BACKWARDS = """extern "C" __global__ void vector_add(const float* a, const float* b, float* c, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.course.declare import Case, In, InOut, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from harness.errors import Coordinates, DeviceError, KernelFault, LaunchError
-from harness.grading.grade import Options, grade_file
-from harness.report.json import dumps
-from harness.tests.fakes.device import fake_opener, stub_of
+from backwarp.course.declare import Case, In, InOut, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.errors import Coordinates, DeviceError, KernelFault, LaunchError
+from backwarp.grading.grade import Options, grade_file
+from backwarp.report.json import dumps
+from tests.fakes.device import fake_opener, stub_of
 
 CASES = (
     Case("large", {"N": 40}),

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import pickle
 import re
-from pathlib import Path
 
 import pytest
 
-import harness
-from harness.course.checkout import Course
-from harness.grading import runs
-from harness.grading.grade import Options, grade_file
-from harness.maintain import check_mistakes
-from harness.report.text import MOST_LINES, verdict_lines
-from harness.tests import sampled
-from harness.tests.grading.first_cases import small
+from backwarp.course.checkout import Course
+from backwarp.grading import runs
+from backwarp.grading.grade import Options, grade_file
+from backwarp.maintain import check_mistakes
+from backwarp.report.text import MOST_LINES, verdict_lines
+from tests import ROOT, sampled
+from tests.grading.first_cases import small
 
-COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+COURSE = Course(ROOT)
 PUZZLES = {p.id: p for p in COURSE.puzzles() if p.kernels}  # those in Python: programs/test_grade
 WEIGHTS = "09_conv2d_backward_weights"
 

@@ -10,25 +10,25 @@ import pytest
 LATE = (
     "llvmlite.binding",
     "tree_sitter",
-    "harness.devices.nvrtc.host_code",
-    "harness.devices.virtual.compile.pipeline",
-    "harness.devices.virtual.explain.faults",
-    "harness.devices.virtual.ptx.ir",
-    "harness.grading.failures",
-    "harness.grading.probes",
-    "harness.grading.results",
-    "harness.grading.slips",
+    "backwarp.devices.nvrtc.host_code",
+    "backwarp.devices.virtual.compile.pipeline",
+    "backwarp.devices.virtual.explain.faults",
+    "backwarp.devices.virtual.ptx.ir",
+    "backwarp.grading.failures",
+    "backwarp.grading.probes",
+    "backwarp.grading.results",
+    "backwarp.grading.slips",
 )
 
 
 @pytest.mark.parametrize(
     ("module", "needed"),
     [
-        ("harness.cli", ()),
-        ("harness.grading.grade", ()),
-        ("harness.devices.virtual.confined", ()),
-        ("harness.devices.virtual.confined_process", ()),
-        ("harness.devices.virtual.confined_worker", ("llvmlite.binding",)),
+        ("backwarp.cli", ()),
+        ("backwarp.grading.grade", ()),
+        ("backwarp.devices.virtual.confined", ()),
+        ("backwarp.devices.virtual.confined_process", ()),
+        ("backwarp.devices.virtual.confined_worker", ("llvmlite.binding",)),
     ],
 )
 def test_what_only_a_failure_or_a_compilation_needs_is_loaded_late(module, needed):
@@ -38,6 +38,6 @@ def test_what_only_a_failure_or_a_compilation_needs_is_loaded_late(module, neede
 
 
 def test_the_process_that_runs_kernels_is_started_before_anything_large_is_loaded():
-    asked = "import sys, harness.devices.virtual.confined_process; print(*sys.modules)"
+    asked = "import sys, backwarp.devices.virtual.confined_process; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert "numpy" not in run.stdout.split()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-import harness
-from harness.course.checkout import Course
-from harness.devices.nvrtc.compiler import compile_ptx
-from harness.grading.grade import Options, grade_file
-from harness.grading.narrow import lines
+from backwarp.course.checkout import Course
+from backwarp.devices.nvrtc.compiler import compile_ptx
+from backwarp.grading.grade import Options, grade_file
+from backwarp.grading.narrow import lines
+from tests import ROOT
 
-COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+COURSE = Course(ROOT)
 
 #: (a statement of a kernel with ints i and n, the kinds of it)
 STATEMENTS = [

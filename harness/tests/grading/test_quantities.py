@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.errors import CourseError
-from harness.grading.quantities import quantity
+from backwarp.errors import CourseError
+from backwarp.grading.quantities import quantity
 
 
 def test_what_is_not_counted_is_a_mistake_of_the_course():

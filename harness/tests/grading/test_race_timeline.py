@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from harness.course.checkout import open_course
-from harness.devices.virtual.device import VirtualGPU
-from harness.errors import KernelFault
-from harness.grading.grade import Options, grade_file
-from harness.grading.race_timeline import from_fault
-from harness.grading.verdict import Verdict
-from harness.grading.worker import GradingProcess
-from harness.report.html import section
-from harness.report.pictures.race import INKS, advice, excerpt, race_picture
-from harness.tests.devices.virtual.launches import K, line_of
-from harness.tests.report.pictures.test_pictures import no_text_overlaps
-from harness.tests.test_notebooks import magics, shell  # noqa: F401
+from backwarp.course.checkout import open_course
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.errors import KernelFault
+from backwarp.grading.grade import Options, grade_file
+from backwarp.grading.race_timeline import from_fault
+from backwarp.grading.verdict import Verdict
+from backwarp.grading.worker import GradingProcess
+from backwarp.report.html import section
+from backwarp.report.pictures.race import INKS, advice, excerpt, race_picture
+from tests.devices.virtual.launches import K, line_of
+from tests.report.pictures.test_pictures import no_text_overlaps
+from tests.test_notebooks import magics, shell  # noqa: F401
 
 COURSE = open_course(Path(__file__).resolve().parent)
 TREE = f"""{K}tree(float* out) {{

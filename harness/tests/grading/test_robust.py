@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-import harness
-from harness import cli
-from harness.course.checkout import Course
-from harness.cuda.accesses import access_at
-from harness.cuda.text import read
-from harness.devices.virtual.compile import build
-from harness.grading import runs
-from harness.grading.grade import Options, grade_file
-from harness.grading.probes.outside_axis import varies
-from harness.grading.repair import texts
-from harness.grading.repair.macros import written_out
-from harness.grading.slips.causes import causes
+from backwarp import cli
+from backwarp.course.checkout import Course
+from backwarp.cuda.accesses import access_at
+from backwarp.cuda.text import read
+from backwarp.devices.virtual.compile import build
+from backwarp.grading import runs
+from backwarp.grading.grade import Options, grade_file
+from backwarp.grading.probes.outside_axis import varies
+from backwarp.grading.repair import texts
+from backwarp.grading.repair.macros import written_out
+from backwarp.grading.slips.causes import causes
+from tests import ROOT
 
-COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+COURSE = Course(ROOT)
 PUZZLE = COURSE.load("01")
 NEXT = replace(PUZZLE, cases=PUZZLE.cases[:1])
 KERNEL = 'extern "C" __global__ void vector_add(const float* a, const float* b, float* c, int n)'

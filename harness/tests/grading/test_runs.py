@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.course.checkout import open_course
-from harness.devices.virtual.device import VirtualGPU
-from harness.grading.runs import Pace, Setup, in_order, try_kernel
+from backwarp.course.checkout import open_course
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.grading.runs import Pace, Setup, in_order, try_kernel
 
 
 def test_a_launch_that_fails_keeps_no_arrays():

@@ -9,20 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.course.checkout import Course, open_course
-from harness.errors import KernelFault
-from harness.grading.compare import Element, Mismatch
-from harness.grading.sentences import (
+from backwarp.course.checkout import Course, open_course
+from backwarp.errors import KernelFault
+from backwarp.grading.compare import Element, Mismatch
+from backwarp.grading.sentences import (
     fault,
     mismatch,
     printing,
     returned_early,
     surplus_thread,
 )
-from harness.report.ticker import Ticker
-from harness.tests.devices.virtual.launches import K, run, zeros
-from harness.tests.grading.said import said
-from harness.tests.lenet.small import ROOT
+from backwarp.report.ticker import Ticker
+from tests.devices.virtual.launches import K, run, zeros
+from tests.grading.said import said
+from tests.lenet.small import ROOT
 
 
 @pytest.mark.parametrize("follows, says", [(True, "Probably a consequence: "), (False, "Also: ")])

@@ -10,16 +10,16 @@ import re
 import numpy
 import pytest
 
-from harness.cli.grading import chosen_ids
-from harness.course import declare
-from harness.course.stubs import stub_text
-from harness.grading.grade import Options, grade_file
-from harness.grading.programs.program import Program
-from harness.layers.answers import VALID
-from harness.layers.checks import LAYERS
-from harness.lenet.checks import this_course
-from harness.maintain import check_mistakes
-from harness.tests.devices.virtual.launches import device
+from backwarp.cli.grading import chosen_ids
+from backwarp.course import declare
+from backwarp.course.stubs import stub_text
+from backwarp.grading.grade import Options, grade_file
+from backwarp.grading.programs.program import Program
+from backwarp.layers.answers import VALID
+from backwarp.layers.checks import LAYERS
+from backwarp.lenet.checks import this_course
+from backwarp.maintain import check_mistakes
+from tests.devices.virtual.launches import device
 
 PUZZLE = this_course().load("40")
 SOLUTION = PUZZLE.solution_path.read_text(encoding="utf-8")
@@ -158,7 +158,7 @@ def test_memory_without_end_is_refused(told):
 
 def test_gradcheck_tells_what_pytorch_finds():
     torch = pytest.importorskip("torch")
-    from harness.layers import driver
+    from backwarp.layers import driver
 
     class Doubled(torch.autograd.Function):
         @staticmethod
@@ -185,5 +185,5 @@ def test_a_file_that_ends_its_process_is_told(told):
 def test_what_no_driver_returns_is_refused(told):
     """Of all that is not valid, see above, one is sent."""
     own = "# ---- LeNet ----\n"
-    patch = "import harness.layers.driver as d\ndef apply(*_, **__): return {}\nd.apply = apply\n"
+    patch = "import backwarp.layers.driver as d\ndef apply(*_, **__): return {}\nd.apply = apply\n"
     assert "sent what no net sends" in told(own, own + patch)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import harness
-from harness.course.checkout import Course
-from harness.lenet import data
+from backwarp.course.checkout import Course
+from backwarp.lenet import data
+from tests import ROOT
 
-ROOT = Path(harness.__file__).parents[1]
 DIGITS = data.load()
 FEW = replace(
     DIGITS,

@@ -9,8 +9,8 @@ import numpy as np
 import pooch
 import pytest
 
-from harness.lenet import data
-from harness.lenet.data import BOX, MNIST, SIDE, DataError, load, read_idx
+from backwarp.lenet import data
+from backwarp.lenet.data import BOX, MNIST, SIDE, DataError, load, read_idx
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, SIDE, SIDE), np.uint8)
 LABELS = np.arange(12, dtype=np.uint8) % 10

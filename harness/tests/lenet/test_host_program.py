@@ -13,15 +13,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from backwarp.reference import lenet
+from backwarp.reference.lenet import PARAMETERS
 
-from harness.cuda import tree as cuda_tree
-from harness.devices.nvrtc.compiler import compile_ptx
-from harness.lenet import data, host_program
-from harness.lenet.checks import this_course
-from harness.lenet.training_checks import MOMENTUM, WEIGHT_DECAY, schedule
-from harness.tests.devices.virtual.launches import device
-from reference import lenet
-from reference.lenet import PARAMETERS
+from backwarp.cuda import tree as cuda_tree
+from backwarp.devices.nvrtc.compiler import compile_ptx
+from backwarp.lenet import data, host_program
+from backwarp.lenet.checks import this_course
+from backwarp.lenet.training_checks import MOMENTUM, WEIGHT_DECAY, schedule
+from tests.devices.virtual.launches import device
 
 BATCH, TRAINED, TESTED = 2, 5, 3  # two steps, an image is left over; the last batch of the test is not full
 EMULATED = Path(__file__).with_name("emulated_host.h").read_text(encoding="utf-8")

@@ -7,25 +7,25 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from backwarp.reference import lenet
 
-from harness.course.checkout import Course, source_hash
-from harness.course.progress import Entry
-from harness.devices.virtual.kernel import Kernel
-from harness.errors import CompileError, CourseError, KernelFault, LaunchMistake
-from harness.lenet import count, kernels, requests
-from harness.lenet.choices import ROLES, SOLUTION, YOURS, choose
-from harness.lenet.kernels import Kernels
-from harness.lenet.model import LeNet
-from harness.lenet.program import choose_program
-from harness.lenet.show import traffic, whose
-from harness.tests.devices.virtual.launches import device
-from harness.tests.lenet.small import DIGITS, ROOT, course_in
-from reference import lenet
+from backwarp.course.checkout import Course, source_hash
+from backwarp.course.progress import Entry
+from backwarp.devices.virtual.kernel import Kernel
+from backwarp.errors import CompileError, CourseError, KernelFault, LaunchMistake
+from backwarp.lenet import count, kernels, requests
+from backwarp.lenet.choices import ROLES, SOLUTION, YOURS, choose
+from backwarp.lenet.kernels import Kernels
+from backwarp.lenet.model import LeNet
+from backwarp.lenet.program import choose_program
+from backwarp.lenet.show import traffic, whose
+from tests.devices.virtual.launches import device
+from tests.lenet.small import DIGITS, ROOT, course_in
 
 START = {name: values + np.float32(0.01) for name, values in lenet.initial(5).items()}
 
 LATER = """\
-from harness.course import Case, In, Int, InOut, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course import Case, In, Int, InOut, Kernel, Launch, Out, Puzzle, ceil_div
 
 def launch(d, t):
     return Launch(ceil_div(d["C_out"] * d["C_in"] * d["F"] ** 2, t["THREADS"]), t["THREADS"])

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from backwarp.reference import lenet
 
-from harness.course.checkout import source_hash
-from harness.course.progress import Entry
-from harness.errors import KernelFault
-from harness.grading.programs.program import ProgramError
-from harness.lenet import program
-from harness.lenet.checks import solution_kernels
-from harness.lenet.choices import SOLUTION, YOURS
-from harness.lenet.model import LeNet
-from harness.lenet.program import choose_program
-from harness.lenet.train import Settings, Training
-from harness.tests.devices.virtual.launches import device
-from harness.tests.lenet.small import FEW, ROOT, course_in
-from reference import lenet
+from backwarp.course.checkout import source_hash
+from backwarp.course.progress import Entry
+from backwarp.errors import KernelFault
+from backwarp.grading.programs.program import ProgramError
+from backwarp.lenet import program
+from backwarp.lenet.checks import solution_kernels
+from backwarp.lenet.choices import SOLUTION, YOURS
+from backwarp.lenet.model import LeNet
+from backwarp.lenet.program import choose_program
+from backwarp.lenet.train import Settings, Training
+from tests.devices.virtual.launches import device
+from tests.lenet.small import FEW, ROOT, course_in
 
 SOLUTIONS = {"37_lenet_step": "step.py", "38_lenet_training": "train.py"}
 

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from harness.course.progress import Progress
-from harness.errors import BackwarpError, CourseError, DeviceError
-from harness.lenet import run
-from harness.lenet.model import LeNet
-from harness.lenet.run import TrainOptions, resuming
-from harness.lenet.train import Training, TrainingError, read_checkpoint
-from harness.tests import sampled
-from harness.tests.devices.virtual.launches import device
-from harness.tests.lenet.small import FEW, course_in
+from backwarp.course.progress import Progress
+from backwarp.errors import BackwarpError, CourseError, DeviceError
+from backwarp.lenet import run
+from backwarp.lenet.model import LeNet
+from backwarp.lenet.run import TrainOptions, resuming
+from backwarp.lenet.train import Training, TrainingError, read_checkpoint
+from tests import sampled
+from tests.devices.virtual.launches import device
+from tests.lenet.small import FEW, course_in
 
 SHORT = {"kernels": "solutions", "epochs": 2, "batch": 8, "device": "cpu"}
 
@@ -141,7 +141,7 @@ def test_accesses_are_checked_where_a_kernel_is_the_students(train, monkeypatch,
 
 
 def test_a_picture_or_a_file_that_cannot_be_written(train, capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.lenet.picture.training_picture", lambda *_: Figure())
+    monkeypatch.setattr("backwarp.lenet.picture.training_picture", lambda *_: Figure())
     assert train(epochs=1, picture=tmp_path / "no" / "picture.png") == 0
     assert "note: the picture" in capsys.readouterr().out
     with pytest.raises(CourseError, match="result.json cannot be written: No such file"):

@@ -10,13 +10,13 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from backwarp.reference import lenet
 
-from harness.lenet import checks, kernels, train, training_checks
-from harness.lenet.train import Settings, Stopped, Training, TrainingError, batches, read_checkpoint
-from harness.tests import sampled
-from harness.tests.devices.virtual.launches import device
-from harness.tests.lenet.small import DIGITS, FEW, ROOT
-from reference import lenet
+from backwarp.lenet import checks, kernels, train, training_checks
+from backwarp.lenet.train import Settings, Stopped, Training, TrainingError, batches, read_checkpoint
+from tests import sampled
+from tests.devices.virtual.launches import device
+from tests.lenet.small import DIGITS, FEW, ROOT
 
 SHORT = Settings(epochs=2, batch=8, seed=3)  # 3 steps an epoch, the last one of 4 images
 
@@ -205,7 +205,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(checkpoint, mon
     def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(f"harness.lenet.train.{broken}", fail)
+    monkeypatch.setattr(f"backwarp.lenet.train.{broken}", fail)
     with pytest.raises(TrainingError, match="lenet.npz cannot be written: No space left on device"):
         train.write_atomically(checkpoint, {"losses": np.zeros(3)})
     assert checkpoint.read_bytes() == before and list(checkpoint.parent.iterdir()) == [checkpoint]
@@ -215,7 +215,7 @@ WRITER = """
 import sys
 import numpy as np
 from pathlib import Path
-from harness.lenet.train import write_atomically
+from backwarp.lenet.train import write_atomically
 path = Path(sys.argv[1])
 with np.load(path) as stored:
     arrays = {name: stored[name] for name in stored.files}

@@ -2,7 +2,7 @@
 
 from click.testing import CliRunner
 
-from harness.maintain import bench_lanes
+from backwarp.maintain import bench_lanes
 
 
 def test_each_kernel_is_told_with_its_longest_cases(monkeypatch):

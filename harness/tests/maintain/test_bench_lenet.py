@@ -7,10 +7,10 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from harness.lenet.model import LeNet
-from harness.maintain import bench_lenet
-from harness.maintain.bench_lenet import MULTIPLY_ADDS, lines
-from harness.tests.devices.virtual.launches import device
+from backwarp.lenet.model import LeNet
+from backwarp.maintain import bench_lenet
+from backwarp.maintain.bench_lenet import MULTIPLY_ADDS, lines
+from tests.devices.virtual.launches import device
 
 
 class Other:

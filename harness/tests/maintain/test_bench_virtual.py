@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from harness.maintain import bench_ratios, bench_virtual, course_workloads
+from backwarp.maintain import bench_ratios, bench_virtual, course_workloads
 
 
 @pytest.mark.sampled(2)

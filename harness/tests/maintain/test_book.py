@@ -10,11 +10,11 @@ import sys
 
 import pytest
 
-from harness.course.checkout import Course, open_course
-from harness.errors import CourseError
-from harness.maintain import book_pages as pages
-from harness.maintain.book import book
-from harness.maintain.export import squeezed, telling_lines
+from backwarp.course.checkout import Course, open_course
+from backwarp.errors import CourseError
+from backwarp.maintain import book_pages as pages
+from backwarp.maintain.book import book
+from backwarp.maintain.export import squeezed, telling_lines
 
 WHOLE = open_course()
 NUMBERS = {"07": "07_conv2d_forward.md", "09": "09_conv2d_backward_weights.md"}

@@ -6,17 +6,16 @@ Everything starts from the solutions, so this holds in a checkout where a studen
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-import harness
-from harness.course.checkout import Course
-from harness.course.mistakes import Mistake
-from harness.maintain import check
-from harness.maintain.check_mistakes import impatient
+from backwarp.course.checkout import Course
+from backwarp.course.mistakes import Mistake
+from backwarp.maintain import check
+from backwarp.maintain.check_mistakes import impatient
+from tests import ROOT
 
-PUZZLES = Course(Path(harness.__file__).resolve().parent.parent).puzzles()
+PUZZLES = Course(ROOT).puzzles()
 #: puzzle 39's large kernels take as long as those of ten other puzzles: every night
 AFTER = {p.id: [pytest.mark.soak] * (p.part == 6) for p in PUZZLES}
 KERNELS = [
@@ -181,7 +180,7 @@ def test_a_puzzle_that_nobody_finds_is_a_problem(tmp_path):
         == [*check.listed(without)]
         == [
             "the ladder in README.md does not have **41 nowhere**",
-            "no notebook links to the lesson: `python -m harness.maintain.notebooks` makes them again",
+            "no notebook links to the lesson: `python -m backwarp.maintain.notebooks` makes them again",
         ]
     )
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from harness.errors import CourseError
-from harness.maintain.declarations import for_students
+from backwarp.errors import CourseError
+from backwarp.maintain.declarations import for_students
 
 KERNELS = """\
     title="t",
@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 import re
 
-from harness.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle
+from backwarp.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle
 
 SIZE = 3
 
@@ -73,7 +73,7 @@ LEFT = '''\
 
 from __future__ import annotations
 
-from harness.course import Case, In, Int, Kernel, Launch, Out, Puzzle
+from backwarp.course import Case, In, Int, Kernel, Launch, Out, Puzzle
 
 SIZE = 3
 

@@ -14,23 +14,23 @@ from click.testing import CliRunner
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
-from harness.cli import cli
-from harness.course import walkthrough
-from harness.course.checkout import Course, open_course, source_hash
-from harness.course.progress import Progress
-from harness.course.stubs import solution_lines, stub_text
-from harness.errors import CourseError, NoSolution
-from harness.grading.grade import Options, grade_file
-from harness.lenet import checks
-from harness.lenet.choices import ROLES
-from harness.lenet.program import choose_program
-from harness.maintain import export as exporting
-from harness.maintain.export import export, of_students, telling_lines, unrevealing
-from harness.measure.kernel_calls import KernelCalls
-from harness.notebook import CourseMagics
-from harness.report.pictures.kinds import save_picture
-from harness.report.predictions import answer
-from harness.report.text import verdict_lines
+from backwarp.cli import cli
+from backwarp.course import walkthrough
+from backwarp.course.checkout import Course, open_course, source_hash
+from backwarp.course.progress import Progress
+from backwarp.course.stubs import solution_lines, stub_text
+from backwarp.errors import CourseError, NoSolution
+from backwarp.grading.grade import Options, grade_file
+from backwarp.lenet import checks
+from backwarp.lenet.choices import ROLES
+from backwarp.lenet.program import choose_program
+from backwarp.maintain import export as exporting
+from backwarp.maintain.export import export, of_students, telling_lines, unrevealing
+from backwarp.measure.kernel_calls import KernelCalls
+from backwarp.notebook import CourseMagics
+from backwarp.report.pictures.kinds import save_picture
+from backwarp.report.predictions import answer
+from backwarp.report.text import verdict_lines
 
 WHOLE = open_course()
 
@@ -147,7 +147,7 @@ def test_notebooks_keep_what_runs_of_solutions_have_shown(students, monkeypatch)
     assert not asked.answer.isdecimal() and found.why == asked.why
     assert answer(students.load("01"), found) == float(found.answer) == answer(WHOLE.load("01"), asked)
     magics, shown = CourseMagics(InteractiveShell(), students), []
-    monkeypatch.setattr("harness.notebook.display", shown.append)
+    monkeypatch.setattr("backwarp.notebook.display", shown.append)
     magics.explore("01 --solution")
     assert "<script" in shown[0]._repr_html_() or "<iframe" in shown[0]._repr_html_()
     magics.explore("02 --solution --case none")

@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.devices.nvrtc import library
-from harness.errors import CourseError, DeviceError
-from harness.maintain.hardware import __main__ as program
-from harness.maintain.hardware import agreement, guarded, layers, machine, page, steps, tools, work
-from harness.maintain.hardware.collect import collect
-from harness.maintain.hardware.journal import Journal
-from harness.measure import ladder
-from harness.tests.lenet.small import ROOT
+from backwarp.devices.nvrtc import library
+from backwarp.errors import CourseError, DeviceError
+from backwarp.maintain.hardware import __main__ as program
+from backwarp.maintain.hardware import agreement, guarded, layers, machine, page, steps, tools, work
+from backwarp.maintain.hardware.collect import collect
+from backwarp.maintain.hardware.journal import Journal
+from backwarp.measure import ladder
+from tests import SOURCES
 
 FAKES = Path(__file__).parents[1] / "fakes"
-STAND_INS = [FAKES / "running_cupy", FAKES / "fake_torch", ROOT]
+STAND_INS = [FAKES / "running_cupy", FAKES / "fake_torch", SOURCES]
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_what_fails_is_written_down_and_nothing_is_done_twice(monkeypatch, tmp_p
 
 
 def test_without_a_gpu_nothing_is_begun(monkeypatch, tmp_path):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", str(SOURCES))
     done = call(tmp_path)
     assert done.exit_code == 1 and "CuPy cannot be loaded" in done.output and not Journal(tmp_path).records
 
@@ -143,7 +143,7 @@ def test_a_call_that_is_killed_goes_on_where_it_was(stand_ins, tmp_path):
     command = [
         sys.executable,
         "-m",
-        "harness.maintain.hardware",
+        "backwarp.maintain.hardware",
         "--out",
         str(tmp_path),
         "--only",
@@ -343,7 +343,7 @@ def test_the_times_of_a_ladder_are_those_that_are_drawn(stand_ins, monkeypatch, 
 def test_distances_are_counted_in_numbers_between():
     import numpy as np
 
-    from harness.maintain.hardware.launcher import summary
+    from backwarp.maintain.hardware.launcher import summary
 
     one = np.float32([1.0, -0.0, 2.0])
     other = np.float32([np.nextafter(np.float32(1), np.float32(2)), 0.0, 2.0])

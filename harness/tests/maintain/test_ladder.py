@@ -4,10 +4,10 @@ import shutil
 
 from click.testing import CliRunner
 
-from harness.course.checkout import Course
-from harness.maintain import ladder
-from harness.report.pictures.ladder import PAGE
-from harness.tests.lenet.small import ROOT
+from backwarp.course.checkout import Course
+from backwarp.maintain import ladder
+from backwarp.report.pictures.ladder import PAGE
+from tests.lenet.small import ROOT
 
 
 def test_the_stored_figures_become_two_pictures_and_a_table(tmp_path, monkeypatch):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.course.checkout import open_course
-from harness.maintain import readme
-from harness.maintain.readme import PICTURES, content, content_of_file, verdicts, write
-from harness.tests import sampled
+from backwarp.course.checkout import open_course
+from backwarp.maintain import readme
+from backwarp.maintain.readme import PICTURES, content, content_of_file, verdicts, write
+from tests import sampled
 
 COURSE = open_course(Path(__file__).resolve().parent)
 README = (COURSE.root / "README.md").read_text(encoding="utf-8")
@@ -23,7 +23,7 @@ VERDICTS = ".github/verdict.svg"
 def test_a_picture_is_fresh_and_in_the_readme(name):
     assert f"({name})" in README
     found, drawn = content_of_file(COURSE.root / name), content(PICTURES[name](COURSE))
-    assert len(found) > 200 and found == drawn, "draw them again: python -m harness.maintain.readme"
+    assert len(found) > 200 and found == drawn, "draw them again: python -m backwarp.maintain.readme"
     assert (COURSE.root / name).stat().st_size < 500_000
 
 
@@ -34,5 +34,5 @@ def test_a_file_says_what_it_was_drawn_from(tmp_path, monkeypatch):
     write(console, tmp_path / "x.svg")
     found = content_of_file(tmp_path / "x.svg")
     assert len(found) > 200 and found == content(console)
-    assert found != whole and whole.startswith(found), "draw it again: python -m harness.maintain.readme"
+    assert found != whole and whole.startswith(found), "draw it again: python -m backwarp.maintain.readme"
     assert f"({VERDICTS})" in README

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.course.checkout import open_course
-from harness.maintain.targets import counted, section, with_targets
+from backwarp.course.checkout import open_course
+from backwarp.maintain.targets import counted, section, with_targets
 
 COURSE = open_course(Path(__file__).resolve().parent)
 COUNTED = counted(COURSE)
@@ -16,7 +16,7 @@ COUNTED = counted(COURSE)
 @pytest.mark.parametrize("puzzle", COUNTED, ids=lambda p: p.id)
 def test_every_target_stands_in_the_lesson(puzzle):
     lesson = puzzle.lesson_path.read_text(encoding="utf-8")
-    assert with_targets(lesson, puzzle) == lesson, "python -m harness.maintain.targets writes it"
+    assert with_targets(lesson, puzzle) == lesson, "python -m backwarp.maintain.targets writes it"
 
 
 def test_a_target_that_the_idea_does_not_need_is_listed():

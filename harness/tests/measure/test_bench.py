@@ -9,20 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import cli
-from harness.course import least_work
-from harness.course.checkout import load_puzzle, open_course, read_source
-from harness.course.declare import Array
-from harness.cuda.values import tunables
-from harness.devices.gpu.device import GPU
-from harness.devices.virtual.run.workers import spread_order
-from harness.errors import CourseError
-from harness.measure import baseline, bench, figures, peaks, shapes
-from harness.measure.bench import BenchOptions
-from harness.measure.figures import RIGHT, WRONG
-from harness.process import guarded
-from harness.report.bench import document, lines
-from harness.tests.devices.virtual import launches as virtual
+from backwarp import cli
+from backwarp.course import least_work
+from backwarp.course.checkout import load_puzzle, open_course, read_source
+from backwarp.course.declare import Array
+from backwarp.cuda.values import tunables
+from backwarp.devices.gpu.device import GPU
+from backwarp.devices.virtual.run.workers import spread_order
+from backwarp.errors import CourseError
+from backwarp.measure import baseline, bench, figures, peaks, shapes
+from backwarp.measure.bench import BenchOptions
+from backwarp.measure.figures import RIGHT, WRONG
+from backwarp.process import guarded
+from backwarp.report.bench import document, lines
+from tests.devices.virtual import launches as virtual
 
 HERE = Path(__file__).parents[1] / "fakes"
 COURSE = open_course(HERE)
@@ -286,7 +286,7 @@ def test_a_stub_is_not_measured(counting):
 # ---- a pretended GPU ---------------------------------------------------------------------------------------
 
 PUZZLE = """\
-from harness.course import Case, Float, In, InOut, Int, Kernel, Launch, Out, Puzzle
+from backwarp.course import Case, Float, In, InOut, Int, Kernel, Launch, Out, Puzzle
 PUZZLE = Puzzle(title="Scale", part=1, teaches="", lines=1, hints=("hint",), bench={"n": 4096},
     kernels=(Kernel("scale", (InOut("a", n="n"), Int("n"), Float("f", 3.0)), lambda d, t: Launch(4, 32),
                     lambda a, d: 3 * a["a"], flops=lambda d: 10**9),),

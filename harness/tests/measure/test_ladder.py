@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.course.checkout import Course, open_course
-from harness.errors import CourseError
-from harness.measure import ladder, peaks
-from harness.measure.ladder import LADDERS, moved, rungs_of
-from harness.report.pictures import ladder as drawn
-from harness.report.pictures import roofline
-from harness.tests.devices.virtual import launches as virtual
-from harness.tests.lenet.small import ROOT
+from backwarp.course.checkout import Course, open_course
+from backwarp.errors import CourseError
+from backwarp.measure import ladder, peaks
+from backwarp.measure.ladder import LADDERS, moved, rungs_of
+from backwarp.report.pictures import ladder as drawn
+from backwarp.report.pictures import roofline
+from tests.devices.virtual import launches as virtual
+from tests.lenet.small import ROOT
 
 COURSE = open_course(Path(__file__).parent)
 DATA = ladder.load(hardware=Path("nowhere"))  # the counts alone

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.course.checkout import open_course
-from harness.errors import CourseError
-from harness.measure.sweep import combinations, result, sweep, with_values
-from harness.report.sweep import limits_of, measure_of, picture, share
+from backwarp.course.checkout import open_course
+from backwarp.errors import CourseError
+from backwarp.measure.sweep import combinations, result, sweep, with_values
+from backwarp.report.sweep import limits_of, measure_of, picture, share
 
 COURSE = open_course()
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from reference import conv
+from backwarp.reference import conv
 
 # name: (input shape, weight shape, parameters, output shape). The output shapes are worked out by hand.
 CONVOLUTIONS = {

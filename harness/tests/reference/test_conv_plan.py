@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from reference import conv
+from backwarp.reference import conv
 
 
 @pytest.mark.parametrize(

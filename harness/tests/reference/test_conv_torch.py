@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from backwarp.reference import conv
 
-from harness.tests import convolutions
-from harness.tests.convolutions import Layer
-from reference import conv
+from tests import convolutions
+from tests.convolutions import Layer
 
 EXAMPLES = range(200)
 

@@ -6,8 +6,7 @@ import re
 
 import numpy as np
 import pytest
-
-from reference import conv, dense
+from backwarp.reference import conv, dense
 
 # batch, inputs, outputs
 SIZES = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from reference import conv, fused, pool
+from backwarp.reference import conv, fused, pool
 
 RNG = np.random.default_rng(41)
 INPUT, WEIGHTS, BIAS = (RNG.normal(size=shape) for shape in ((2, 3, 10, 9), (4, 3, 3, 3), (4,)))

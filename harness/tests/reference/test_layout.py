@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from reference import layout
+from backwarp.reference import layout
 
 SIZES = {"N": 2, "C": 3, "H": 4, "W": 5, "K": 6, "R": 2, "S": 7}
 PAIRS = [

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from reference import lenet, loss
+from backwarp.reference import lenet, loss
 
 
 def batch(n, seed=0):

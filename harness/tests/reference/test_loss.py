@@ -6,8 +6,7 @@ import re
 
 import numpy as np
 import pytest
-
-from reference import loss
+from backwarp.reference import loss
 
 LOG = np.log
 

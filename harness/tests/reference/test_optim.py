@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from reference import optim
+from backwarp.reference import optim
 
 # name: (learning rate, momentum, weight decay)
 SETTINGS = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from reference import pool
+from backwarp.reference import pool
 
 INF, NAN = np.inf, np.nan
 

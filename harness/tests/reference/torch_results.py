@@ -1,6 +1,6 @@
 """PyTorch's results for 300 convolutions, for tests where PyTorch is not installed.
 
-`python -m harness.tests.reference.torch_results`, where it is, writes `torch_results.npz`. The arrays hold small
+`python -m tests.reference.torch_results`, where it is, writes `torch_results.npz`. The arrays hold small
 integers, so every sum is exact in float32 and the results are kept as integers.
 """
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.course.inputs import small_integers
-from harness.tests.convolutions import Layer, layer, mask
+from backwarp.course.inputs import small_integers
+from tests.convolutions import Layer, layer, mask
 
 FILE = Path(__file__).with_name("torch_results.npz")
 OF_A_KIND = 150  # convolutions, and as many transposed ones

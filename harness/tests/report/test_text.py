@@ -7,14 +7,14 @@ import json
 
 import pytest
 
-from harness.errors import CompileError, Diagnostic
-from harness.grading.compile_errors import compile_error
-from harness.grading.findings import Finding
-from harness.grading.sentences import source_line
-from harness.grading.verdict import ERROR, FAILED, PASSED, CaseResult, Verdict
-from harness.report.json import dumps
-from harness.report.text import MOST_LINES, show, show_verdict, show_verdict_around, verdict_lines
-from harness.tests.grading.said import cause, suspicion
+from backwarp.errors import CompileError, Diagnostic
+from backwarp.grading.compile_errors import compile_error
+from backwarp.grading.findings import Finding
+from backwarp.grading.sentences import source_line
+from backwarp.grading.verdict import ERROR, FAILED, PASSED, CaseResult, Verdict
+from backwarp.report.json import dumps
+from backwarp.report.text import MOST_LINES, show, show_verdict, show_verdict_around, verdict_lines
+from tests.grading.said import cause, suspicion
 
 
 class Terminal(io.StringIO):

@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 
-from harness.tests.samples import Job, Launch, ceil_div, i32, sample
+from tests.samples import Job, Launch, ceil_div, i32, sample
 
 
 def murmur3(data: bytes, seed: int) -> int:

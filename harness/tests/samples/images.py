@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.tests.samples import Job, Launch, ceil_div, i32, sample
+from tests.samples import Job, Launch, ceil_div, i32, sample
 
 
 @sample(dict(height=1, width=1), dict(height=40, width=67))

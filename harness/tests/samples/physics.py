@@ -6,7 +6,7 @@ from math import erf
 
 import numpy as np
 
-from harness.tests.samples import Job, Launch, ceil_div, i32, sample
+from tests.samples import Job, Launch, ceil_div, i32, sample
 
 
 @sample(dict(n=1), dict(n=100))

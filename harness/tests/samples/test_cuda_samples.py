@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import CourseError
-from harness.run import Asked, run_file
+from backwarp.errors import CourseError
+from backwarp.run import Asked, run_file
 
 FOLDER = os.environ.get("BACKWARP_CUDA_SAMPLES", "")
 FILES = sorted(Path(FOLDER).expanduser().rglob("*.cu")) if FOLDER else []

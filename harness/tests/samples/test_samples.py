@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.tests import sampled, samples
-from harness.tests.devices.virtual.launches import FLAVOURS, device
-from harness.tests.samples import SAMPLES, compare, compile_sample, run
+from tests import sampled, samples
+from tests.devices.virtual.launches import FLAVOURS, device
+from tests.samples import SAMPLES, compare, compile_sample, run
 
 SCHEDULES = (0, 1, 2)
 #: optimised too, where threads may go side by side: loops, shared memory, collectives, divergence, matrices, functions

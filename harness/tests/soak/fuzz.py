@@ -1,6 +1,6 @@
 """Kernels with random changes: the virtual GPU ends them all with a result or an error that it describes.
 
-`python -m harness.tests.soak.fuzz [--seconds S] [--seed N] [--only NAME]` changes the samples and the course's
+`python -m tests.soak.fuzz [--seconds S] [--seed N] [--only NAME]` changes the samples and the course's
 solutions, one mutant a seed, each tried in a process that may crash (fuzz_worker.py). It prints what was
 found and ends with status 1 where that was anything but suspects. A suspect is a mutant whose optimised and
 unoptimised builds are both free of faults and yet do not agree: a mistake in this project, or behaviour that
@@ -24,20 +24,20 @@ from random import Random
 import click
 import numpy as np
 
-from harness.course.checkout import open_course
-from harness.course.inputs import make_inputs
-from harness.cuda.values import tunables
-from harness.devices.child import Child
-from harness.devices.nvrtc.compiler import compile_ptx
-from harness.devices.virtual.compile import build
-from harness.devices.virtual.compile.recipes import RECIPES
-from harness.devices.virtual.device import VirtualGPU
-from harness.errors import BackwarpError, CompileError, DeviceError, KernelFault, Unsupported
-from harness.grading import compile_errors, sentences
-from harness.tests.devices.virtual.launches import FLAVOURS, K
-from harness.tests.samples import SAMPLES, Job, Launch, run
-from harness.tests.soak.mutate import mutate_cuda, mutate_ptx
-from harness.tests.soak.operands import mutate as mutate_operands
+from backwarp.course.checkout import open_course
+from backwarp.course.inputs import make_inputs
+from backwarp.cuda.values import tunables
+from backwarp.devices.child import Child
+from backwarp.devices.nvrtc.compiler import compile_ptx
+from backwarp.devices.virtual.compile import build
+from backwarp.devices.virtual.compile.recipes import RECIPES
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.errors import BackwarpError, CompileError, DeviceError, KernelFault, Unsupported
+from backwarp.grading import compile_errors, sentences
+from tests.devices.virtual.launches import FLAVOURS, K
+from tests.samples import SAMPLES, Job, Launch, run
+from tests.soak.mutate import mutate_cuda, mutate_ptx
+from tests.soak.operands import mutate as mutate_operands
 
 LIMIT = 200  # seconds for a mutant
 _CANARY = f"""{K}canary(const float* x, float* y) {{
@@ -298,7 +298,7 @@ class Trials:
             self.child.end()
 
     def result(self, seed: int, only: tuple[str, ...] = (), by_operand: bool = False) -> Result:
-        self.child = self.child or Child("harness.tests.soak.fuzz_worker")
+        self.child = self.child or Child("tests.soak.fuzz_worker")
         try:
             return self.child.ask("examine", (seed, only, by_operand), LIMIT)
         except TimeoutError:

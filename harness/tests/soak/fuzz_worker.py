@@ -7,10 +7,10 @@ import resource
 import sys
 import threading
 
-from harness.devices.child import attach, serve
-from harness.devices.nvrtc import compiler as nvrtc
-from harness.devices.virtual.compile import build
-from harness.tests.soak.fuzz import examine
+from backwarp.devices.child import attach, serve
+from backwarp.devices.nvrtc import compiler as nvrtc
+from backwarp.devices.virtual.compile import build
+from tests.soak.fuzz import examine
 
 MEMORY = 4 << 30  # bytes that a mutant may use
 

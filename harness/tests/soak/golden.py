@@ -1,6 +1,6 @@
 """What verdicts say of wrong kernels, as data, to judge a change to grading by: better, equal or worse.
 
-`python -m harness.tests.soak.golden --write FILE` grades mistakes that the puzzles declare, seeded mutants of right
+`python -m tests.soak.golden --write FILE` grades mistakes that the puzzles declare, seeded mutants of right
 kernels that were written in other ways (`harness/tests/kernels/*_right_*`), and files of `--others DIR` (named
 `NN_*.cu`); `--against FILE` grades the same and prints what became better or worse. A record holds findings, no words.
 The text of a mutant is the same as long as its kernel is; whatever changed is graded anew on both sides.
@@ -18,15 +18,15 @@ from random import Random
 
 import click
 
-from harness.course.checkout import Course, open_course
-from harness.course.declare import Puzzle
-from harness.errors import CourseError
-from harness.grading.findings import Finding
-from harness.grading.grade import Options
-from harness.grading.repair.search import repairs
-from harness.grading.verdict import Verdict
-from harness.maintain.check_mistakes import graded, solution_text
-from harness.tests.soak.mutate import one_change
+from backwarp.course.checkout import Course, open_course
+from backwarp.course.declare import Puzzle
+from backwarp.errors import CourseError
+from backwarp.grading.findings import Finding
+from backwarp.grading.grade import Options
+from backwarp.grading.repair.search import repairs
+from backwarp.grading.verdict import Verdict
+from backwarp.maintain.check_mistakes import graded, solution_text
+from tests.soak.mutate import one_change
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 

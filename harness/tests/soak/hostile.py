@@ -1,6 +1,6 @@
 """Hostile text: PTX and kernels with changes that nobody makes by accident.
 
-`python -m harness.tests.soak.hostile [--count N] [--seed N] [--kernels] [--run SHARE] [--jobs N]` changes the PTX of the samples
+`python -m tests.soak.hostile [--count N] [--seed N] [--kernels] [--run SHARE] [--jobs N]` changes the PTX of the samples
 and of the course's solutions, or with --kernels their CUDA: names, sizes, declarations, braces, whole pieces of others,
 definitions that grow; what is looked for in the text of a wrong kernel is looked for in these. Each mutant is refused
 in a sentence, or becomes code that LLVM takes; a share of these is run, on a device with a canary. Crashes, exceptions, hangs and broken canaries are FOUND, and end it with status 1.
@@ -21,21 +21,21 @@ from random import Random
 import click
 import llvmlite.binding as llvm
 
-from harness.cuda.text import read
-from harness.cuda.values import tunables
-from harness.devices.child import Child, attach, serve
-from harness.devices.nvrtc import compiler as nvrtc
-from harness.devices.virtual.compile import build, pipeline
-from harness.devices.virtual.compile.recipes import RECIPES, recipe
-from harness.devices.virtual.run.workers import available_cores
-from harness.errors import BackwarpError, DeviceError
-from harness.grading.repair import texts
-from harness.grading.repair.macros import written_out
-from harness.grading.slips.statements import slips
-from harness.tests.attacks.test_text import TEXTS
-from harness.tests.devices.virtual.launches import FLAVOURS
-from harness.tests.soak import fuzz
-from harness.tests.soak.mutate import mutate_cuda, mutate_ptx
+from backwarp.cuda.text import read
+from backwarp.cuda.values import tunables
+from backwarp.devices.child import Child, attach, serve
+from backwarp.devices.nvrtc import compiler as nvrtc
+from backwarp.devices.virtual.compile import build, pipeline
+from backwarp.devices.virtual.compile.recipes import RECIPES, recipe
+from backwarp.devices.virtual.run.workers import available_cores
+from backwarp.errors import BackwarpError, DeviceError
+from backwarp.grading.repair import texts
+from backwarp.grading.repair.macros import written_out
+from backwarp.grading.slips.statements import slips
+from tests.attacks.test_text import TEXTS
+from tests.devices.virtual.launches import FLAVOURS
+from tests.soak import fuzz
+from tests.soak.mutate import mutate_cuda, mutate_ptx
 
 LIMIT = 60  # seconds for a mutant
 SECONDS = 5  # for NVRTC, of the processor's time; then the limits of a build decide
@@ -344,7 +344,7 @@ class Examiner:
         return self._ask(seed, guarded=True) if found[2] and not found[0] and self.how[0] else found
 
     def _ask(self, seed: int, guarded: bool) -> tuple[str, str, str]:
-        self.child = self.child or Child("harness.tests.soak.hostile", memory=MEMORY)
+        self.child = self.child or Child("tests.soak.hostile", memory=MEMORY)
         self.child.granted = MEMORY
         try:
             found = self.child.ask("examine", (seed, *self.how, guarded), LIMIT)

@@ -1,6 +1,6 @@
 """Random idioms of synchronisation: a launch finds the races that any order of their accesses has, and no others.
 
-`python -m harness.tests.soak.idioms --seconds S` tries programs for so long and prints how many of the racy ones are found in
+`python -m tests.soak.idioms --seconds S` tries programs for so long and prints how many of the racy ones are found in
 the orders of one launch, and each false alarm; ends with status 1 where there is one, or where fewer are found than FOUND.
 """
 
@@ -14,13 +14,13 @@ from unittest import mock
 import click
 import numpy as np
 
-from harness.devices.nvrtc import compiler as nvrtc
-from harness.devices.virtual import device
-from harness.devices.virtual.compile import build
-from harness.devices.virtual.explain import faults
-from harness.devices.virtual.runtime import abi
-from harness.tests.devices.virtual.runtime.race_idioms import idiom
-from harness.tests.devices.virtual.runtime.race_statements import HEAD, WORDS, Hangs, Idiom, races
+from backwarp.devices.nvrtc import compiler as nvrtc
+from backwarp.devices.virtual import device
+from backwarp.devices.virtual.compile import build
+from backwarp.devices.virtual.explain import faults
+from backwarp.devices.virtual.runtime import abi
+from tests.devices.virtual.runtime.race_idioms import idiom
+from tests.devices.virtual.runtime.race_statements import HEAD, WORDS, Hangs, Idiom, races
 
 FOUND = 0.99  # of racy launches
 BATCH = 40  # programs in a file

@@ -1,6 +1,6 @@
 """Kernels run as vector lanes, compared bit by bit with one thread at a time.
 
-`python -m harness.tests.soak.lanes [--part NAME] [--only NAME] [--width N]` runs the course's solutions and the mistakes that
+`python -m tests.soak.lanes [--part NAME] [--only NAME] [--width N]` runs the course's solutions and the mistakes that
 it declares, the samples, what the conformance tests run (rows of PTX, intrinsics, mathematical functions), kernels that make it
 hard for lanes (lane_attacks.py), and random expressions and control flow (lane_branches.py) until `--seconds` have passed. It prints what differs and ends with
 status 1 where that was anything but the order in which threads race, or which of several wrong threads is told first.
@@ -18,13 +18,13 @@ from itertools import count
 import click
 import numpy as np
 
-from harness.course.checkout import open_course
-from harness.cuda.values import tunables
-from harness.devices.virtual.device import VirtualGPU
-from harness.errors import BackwarpError, CompileError, KernelFault
-from harness.grading.runs import Outcome, Pace, Setup, Trial, run_once
-from harness.tests import samples
-from harness.tests.conformance import (
+from backwarp.course.checkout import open_course
+from backwarp.cuda.values import tunables
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.errors import BackwarpError, CompileError, KernelFault
+from backwarp.grading.runs import Outcome, Pace, Setup, Trial, run_once
+from tests import samples
+from tests.conformance import (
     expressions,
     ptx_rows,
     test_comparisons,
@@ -35,7 +35,7 @@ from harness.tests.conformance import (
     test_intrinsics,
     test_math_functions,
 )
-from harness.tests.soak import lane_attacks, lane_branches
+from tests.soak import lane_attacks, lane_branches
 
 WIDTHS = (4, 8, 16, 32)
 _TOGETHER = 4  # rows in a kernel: one that cannot be lanes takes few with it

@@ -1,6 +1,6 @@
 """Instructions of PTX with other operands, modifiers and opcodes: what `asm` could put into a kernel.
 
-`python -m harness.tests.soak.fuzz --by-operand` changes the PTX of the samples and of the course's solutions in this
+`python -m tests.soak.fuzz --by-operand` changes the PTX of the samples and of the course's solutions in this
 way. Each mutant is refused, with its line, or runs to a result or to a fault.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from random import Random
 
-from harness.devices.virtual.ptx.ir import Instruction
-from harness.devices.virtual.ptx.isa import CLASSES
-from harness.devices.virtual.ptx.op import Op, Role
-from harness.devices.virtual.ptx.parse import instruction
-from harness.devices.virtual.ptx.spellings import find, rows
-from harness.devices.virtual.ptx.types import BITS
-from harness.devices.virtual.ptx.verify import fits
+from backwarp.devices.virtual.ptx.ir import Instruction
+from backwarp.devices.virtual.ptx.isa import CLASSES
+from backwarp.devices.virtual.ptx.op import Op, Role
+from backwarp.devices.virtual.ptx.parse import instruction
+from backwarp.devices.virtual.ptx.spellings import find, rows
+from backwarp.devices.virtual.ptx.types import BITS
+from backwarp.devices.virtual.ptx.verify import fits
 
 _STRANGE = (
     "_ 0 1 -1 5 31 64 0xFFFFFFFF 0x8000000000000000 18446744073709551615 0f3F800000 0f7FC00000 0d3FF0000000000000 1e3 WARP_SZ"

@@ -1,6 +1,6 @@
 """Random kernels under many schedules: the runtime finds the hazards that the oracle finds in the trace, and no others.
 
-`python -m harness.tests.soak.races --seconds S` tries programs for so long, prints what was tried, and every
+`python -m tests.soak.races --seconds S` tries programs for so long, prints what was tried, and every
 disagreement with the smallest program that still shows it; ends with status 1 where there is one. Each program also runs without a trace, when accesses take shorter ways: the faults have to be the same.
 """
 
@@ -14,12 +14,12 @@ from unittest import mock
 import click
 import numpy as np
 
-from harness.devices.nvrtc import compiler as nvrtc
-from harness.devices.virtual import device
-from harness.devices.virtual.compile import build
-from harness.devices.virtual.explain import faults
-from harness.devices.virtual.runtime import abi
-from harness.tests.devices.virtual.runtime.race_oracle import (
+from backwarp.devices.nvrtc import compiler as nvrtc
+from backwarp.devices.virtual import device
+from backwarp.devices.virtual.compile import build
+from backwarp.devices.virtual.explain import faults
+from backwarp.devices.virtual.runtime import abi
+from tests.devices.virtual.runtime.race_oracle import (
     FURTHER,
     Access,
     Hazard,
@@ -30,7 +30,7 @@ from harness.tests.devices.virtual.runtime.race_oracle import (
     read_steps,
     same_values,
 )
-from harness.tests.devices.virtual.runtime.race_programs import BYTES, PROFILES, Program, program, source
+from tests.devices.virtual.runtime.race_programs import BYTES, PROFILES, Program, program, source
 
 SCHEDULES = 16
 STEPS = 1 << 15

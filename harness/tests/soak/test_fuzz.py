@@ -1,13 +1,13 @@
-"""A few mutants of fuzz.py; `python -m harness.tests.soak.fuzz` tries as many as you like."""
+"""A few mutants of fuzz.py; `python -m tests.soak.fuzz` tries as many as you like."""
 
 from __future__ import annotations
 
 import pytest
 
-from harness.errors import DeviceError
-from harness.tests.soak import fuzz
-from harness.tests.soak.mutate import mutate_cuda, mutate_ptx
-from harness.tests.soak.operands import mutate as mutate_operands
+from backwarp.errors import DeviceError
+from tests.soak import fuzz
+from tests.soak.mutate import mutate_cuda, mutate_ptx
+from tests.soak.operands import mutate as mutate_operands
 
 COUNT = 8
 #: compile quickly: no large headers, no loop unrolled a hundred times

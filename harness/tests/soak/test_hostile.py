@@ -1,10 +1,10 @@
-"""A few mutants of hostile.py; `python -m harness.tests.soak.hostile` tries as many as you like."""
+"""A few mutants of hostile.py; `python -m tests.soak.hostile` tries as many as you like."""
 
 from __future__ import annotations
 
 import pytest
 
-from harness.tests.soak import hostile
+from tests.soak import hostile
 
 
 @pytest.mark.soak

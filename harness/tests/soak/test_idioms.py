@@ -1,9 +1,9 @@
-"""Random idioms of synchronisation: a few programs by day, `python -m harness.tests.soak.idioms` for as many as you like."""
+"""Random idioms of synchronisation: a few programs by day, `python -m tests.soak.idioms` for as many as you like."""
 
 from __future__ import annotations
 
-from harness.tests.devices.virtual.runtime.race_statements import How, Idiom, Op, races
-from harness.tests.soak.idioms import Bench
+from tests.devices.virtual.runtime.race_statements import How, Idiom, Op, races
+from tests.soak.idioms import Bench
 
 SEEDS = range(7000, 7040)
 

@@ -1,4 +1,4 @@
-"""A few files of lanes.py; `python -m harness.tests.soak.lanes` compares all of them."""
+"""A few files of lanes.py; `python -m tests.soak.lanes` compares all of them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from itertools import count
 
 import pytest
 
-from harness.tests import sampled
-from harness.tests.soak import lanes
-from harness.tests.soak.lanes import Subject, Tally, compare
+from tests import sampled
+from tests.soak import lanes
+from tests.soak.lanes import Subject, Tally, compare
 
 #: part -> the start of a subject's name
 FEW = {

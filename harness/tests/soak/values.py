@@ -1,4 +1,4 @@
-"""Random expressions against exact models for as long as you like: `python -m harness.tests.soak.values --seconds S`.
+"""Random expressions against exact models for as long as you like: `python -m tests.soak.values --seconds S`.
 
 Each seed draws one file of kernels for the two builds of grading and, in turn, one of the others. Ends with status 1
 where something was wrong.
@@ -11,7 +11,7 @@ import time
 
 import click
 
-from harness.tests.conformance.expressions import BUILDS, disagreements, kernels
+from tests.conformance.expressions import BUILDS, disagreements, kernels
 
 
 @click.command()

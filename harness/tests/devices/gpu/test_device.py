@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy
 import pytest
 
-from harness.devices import child, launching
-from harness.devices.gpu import device as gpu
-from harness.devices.gpu.device import GPU
-from harness.devices.launching import cut_output
-from harness.devices.nvrtc.nvrtc12 import Nvrtc12, find
-from harness.devices.nvrtc.symbols import parameter_sizes
-from harness.errors import CompileError, DeviceError, KernelFault, LaunchError
+from backwarp.devices import child, launching
+from backwarp.devices.gpu import device as gpu
+from backwarp.devices.gpu.device import GPU
+from backwarp.devices.launching import cut_output
+from backwarp.devices.nvrtc.nvrtc12 import Nvrtc12, find
+from backwarp.devices.nvrtc.symbols import parameter_sizes
+from backwarp.errors import CompileError, DeviceError, KernelFault, LaunchError
 
 FAKE = Path(__file__).parents[2] / "fakes" / "fake_cupy"
 SOURCE = """
@@ -360,12 +360,12 @@ def test_the_work_is_in_another_process_which_ends_with_the_device(fake):
 def test_the_child_ends_when_its_parent_is_killed(fake):
     program = """
 import os, sys, numpy
-from harness.devices.gpu.device import GPU
+from backwarp.devices.gpu.device import GPU
 device = GPU()
 print(device._process._child.pid, flush=True)
 device.compile('extern "C" __global__ void endless() {}').get_function("endless")(1, 1, ())
 """
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(FAKE), str(FAKE.parents[3])))}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(FAKE), str(FAKE.parents[2])))}
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env=environment)
     child = int(parent.stdout.readline())
     time.sleep(0.5)

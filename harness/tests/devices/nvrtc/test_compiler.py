@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from harness.devices.nvrtc import includes, library
-from harness.devices.nvrtc.compiler import _FROM_CUDA, SHIMS, compile_ptx
-from harness.errors import CompileError, DeviceError, LaunchError
+from backwarp.devices.nvrtc import includes, library
+from backwarp.devices.nvrtc.compiler import _FROM_CUDA, SHIMS, compile_ptx
+from backwarp.errors import CompileError, DeviceError, LaunchError
 
 KERNEL = 'extern "C" __global__ void k(float* a) { a[0] = 1; }\n'
 
@@ -441,7 +441,7 @@ def test_without_a_cache(monkeypatch, tmp_path):
 
 
 def test_processes_in_parallel_share_one_cache(tmp_path):
-    program = """from harness.devices.nvrtc.compiler import compile_ptx
+    program = """from backwarp.devices.nvrtc.compiler import compile_ptx
 print(compile_ptx('#include <cuda_fp16.h>\\n__global__ void k(half* a) {}').kernels)"""
     environment = os.environ | {"BACKWARP_CACHE": str(tmp_path)}
     runs = [

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.tests.devices.virtual.launches import device, zeros
+from tests.devices.virtual.launches import device, zeros
 
 SOURCE = """#include <curand_kernel.h>
 #define KERNEL(T, name) extern "C" __global__ void name(T* out)

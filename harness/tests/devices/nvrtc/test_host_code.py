@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.devices.nvrtc import compiler, host_code
-from harness.devices.virtual.device import VirtualGPU
-from harness.errors import CompileError
+from backwarp.devices.nvrtc import compiler, host_code
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.errors import CompileError
 
 WHOLE = """#include <cstdio>
 #include <vector>

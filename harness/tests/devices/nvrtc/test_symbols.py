@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.devices.nvrtc.symbols import demangle, entries, symbol_names, template_arguments
+from backwarp.devices.nvrtc.symbols import demangle, entries, symbol_names, template_arguments
 
 
 @pytest.mark.parametrize(

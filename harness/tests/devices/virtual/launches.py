@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from harness.devices.virtual.device import VirtualGPU
+from backwarp.devices.virtual.device import VirtualGPU
 
 FLAVOURS = ("full", "memory")
 K = 'extern "C" __global__ void '

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from harness.devices.virtual.ptx import parse
-from harness.devices.virtual.ptx.ir import Function, Label, Module
+from backwarp.devices.virtual.ptx import parse
+from backwarp.devices.virtual.ptx.ir import Function, Label, Module
 
 
 def module(text: str) -> Module:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.devices.virtual.compile.targets import target
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import device
+from backwarp.devices.virtual.compile.targets import target
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import device
 
 
 @pytest.fixture(autouse=True, params=["quick", pytest.param("optimised", marks=pytest.mark.soak)])

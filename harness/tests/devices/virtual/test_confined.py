@@ -9,9 +9,9 @@ import signal
 import numpy as np
 import pytest
 
-from harness.devices import open_device
-from harness.devices.confine import supported
-from harness.devices.texture import (
+from backwarp.devices import open_device
+from backwarp.devices.confine import supported
+from backwarp.devices.texture import (
     ARRAY,
     SURFACE,
     CUDAarray,
@@ -20,11 +20,11 @@ from harness.devices.texture import (
     TextureDescriptor,
     TextureObject,
 )
-from harness.devices.virtual import confined_process
-from harness.devices.virtual.answers import CODEC
-from harness.devices.virtual.compile import llvm
-from harness.devices.virtual.compile.recipes import WIDE, recipe
-from harness.errors import CompileError, DeviceError, KernelFault, LaunchError
+from backwarp.devices.virtual import confined_process
+from backwarp.devices.virtual.answers import CODEC
+from backwarp.devices.virtual.compile import llvm
+from backwarp.devices.virtual.compile.recipes import WIDE, recipe
+from backwarp.errors import CompileError, DeviceError, KernelFault, LaunchError
 
 SOURCE = """
 #include <cassert>

@@ -9,11 +9,11 @@ import threading
 import numpy as np
 import pytest
 
-from harness.devices import open_device
-from harness.devices.virtual.compile import build
-from harness.devices.virtual.device import VirtualGPU
-from harness.errors import CompileError, DeviceError, KernelFault, LaunchError
-from harness.tests.devices.virtual.launches import FLAVOURS, K, device
+from backwarp.devices import open_device
+from backwarp.devices.virtual.compile import build
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.errors import CompileError, DeviceError, KernelFault, LaunchError
+from tests.devices.virtual.launches import FLAVOURS, K, device
 
 SOURCE = f"""
 {K}scale(float* x, int n, float f) {{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] *= f; }}
@@ -89,7 +89,7 @@ def test_a_module_compiled_quickly_is_optimised_once_it_has_run_for_long(checks,
         module, pool = dev.compile(SOURCE), dev.empty(40, np.int32)
         kernel, code = module.get_function("shared_dynamic"), module.executable
         for each, quick in ((60.0, True), (0.0, False), (0.0, False)):
-            monkeypatch.setattr("harness.devices.virtual.device.OPTIMISING", each)
+            monkeypatch.setattr("backwarp.devices.virtual.device.OPTIMISING", each)
             kernel(1, 40, (pool, np.int32(40)), shared_mem=160)
             assert pool.get().tolist() == list(range(39, -1, -1))
             assert module.quick is quick and (module.executable is code) is quick
@@ -104,9 +104,9 @@ def test_a_long_launch_of_quick_code_goes_on_with_lanes(wrong, monkeypatch):
         int i = blockIdx.x * 64 + threadIdx.x;
         y[i + (blockIdx.x == wrong) * 99999] = s[threadIdx.x ^ 1] + n;
     }"""
-    monkeypatch.setattr("harness.devices.virtual.kernel.LARGE", 1 << 10)
-    monkeypatch.setattr("harness.devices.virtual.device.LOOKING", 1e-12)
-    monkeypatch.setattr("harness.devices.virtual.device.WIDENING", 0.0)
+    monkeypatch.setattr("backwarp.devices.virtual.kernel.LARGE", 1 << 10)
+    monkeypatch.setattr("backwarp.devices.virtual.device.LOOKING", 1e-12)
+    monkeypatch.setattr("backwarp.devices.virtual.device.WIDENING", 0.0)
     with VirtualGPU("memory") as dev:
         dev.quick, dev.build = True, lambda *given, when="", **how: build.build(*given, **how)  # waits for it
         module, ran = dev.compile(source), []

@@ -9,10 +9,10 @@ import signal
 import numpy as np
 import pytest
 
-from harness.devices.virtual.confined import ConfinedGPU
-from harness.devices.virtual.confined_process import PROCESS
-from harness.devices.virtual.device import VirtualGPU
-from harness.errors import DeviceError, KernelFault, LaunchError
+from backwarp.devices.virtual.confined import ConfinedGPU
+from backwarp.devices.virtual.confined_process import PROCESS
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.errors import DeviceError, KernelFault, LaunchError
 
 SOURCE = """
 __constant__ float factor[2];

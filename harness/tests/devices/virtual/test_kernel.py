@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.devices import open_device
-from harness.devices.virtual.device import VirtualGPU
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import K
+from backwarp.devices import open_device
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import K
 
 SOURCE = f"""
 __constant__ int factor;

@@ -7,11 +7,11 @@ import threading
 import numpy as np
 import pytest
 
-from harness.devices.virtual.compile import build
-from harness.devices.virtual.compile.build import BESIDE
-from harness.devices.virtual.compile.targets import target
-from harness.tests.devices.virtual.launches import K, device
-from harness.tests.devices.virtual.scouting import (
+from backwarp.devices.virtual.compile import build
+from backwarp.devices.virtual.compile.build import BESIDE
+from backwarp.devices.virtual.compile.targets import target
+from tests.devices.virtual.launches import K, device
+from tests.devices.virtual.scouting import (
     INDEX,
     assert_lanes,
     both,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.tests.devices.virtual.launches import K
-from harness.tests.devices.virtual.scouting import (
+from tests.devices.virtual.launches import K
+from tests.devices.virtual.scouting import (
     assert_lanes,
     both,
     inputs,

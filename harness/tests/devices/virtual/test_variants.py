@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from harness.devices.virtual.confined import ConfinedGPU
-from harness.devices.virtual.device import VirtualGPU
-from harness.devices.virtual.launch import Execution
-from harness.devices.virtual.variants import FAULTS, POISON, RIGHT, WRONG, Batch, Wanted
-from harness.errors import LaunchError
+from backwarp.devices.virtual.confined import ConfinedGPU
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.devices.virtual.launch import Execution
+from backwarp.devices.virtual.variants import FAULTS, POISON, RIGHT, WRONG, Batch, Wanted
+from backwarp.errors import LaunchError
 
 SOURCE = """
 __constant__ int choice[2];

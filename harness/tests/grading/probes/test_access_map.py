@@ -2,11 +2,11 @@
 
 import pytest
 
-from harness.course.checkout import open_course
-from harness.devices import open_device
-from harness.devices.virtual.instrument import notes
-from harness.grading.probes.access_map import Access, of_module
-from harness.tests.grading.probes.right_kernels import CHANGED, MATMUL, OWN, RIGHT, own
+from backwarp.course.checkout import open_course
+from backwarp.devices import open_device
+from backwarp.devices.virtual.instrument import notes
+from backwarp.grading.probes.access_map import Access, of_module
+from tests.grading.probes.right_kernels import CHANGED, MATMUL, OWN, RIGHT, own
 
 FEW = 1  # cases of right kernels
 

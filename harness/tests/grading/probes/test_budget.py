@@ -1,7 +1,7 @@
 import pytest
 
-from harness.devices.child import Child
-from harness.grading.probes import budget
+from backwarp.devices.child import Child
+from backwarp.grading.probes import budget
 
 
 def spends(count: int, most: int = 1000) -> int:

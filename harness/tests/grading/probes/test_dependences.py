@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.course.declare import In, Kernel, Launch, Out
-from harness.grading.probes.budget import Budget
-from harness.grading.probes.dependences import explain
+from backwarp.course.declare import In, Kernel, Launch, Out
+from backwarp.grading.probes.budget import Budget
+from backwarp.grading.probes.dependences import explain
 
 DIMS = {"batch": 2, "H": 4, "P": 2}
 PARAMS = (In("x", b="batch", h="H"), Out("y", b="batch", p="P"))

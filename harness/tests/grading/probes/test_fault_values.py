@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from harness.course.checkout import Course
-from harness.cuda.text import read
-from harness.devices.virtual.explain.wording import ONE_THREAD
-from harness.errors import KernelFault
-from harness.grading import failures, sentences
-from harness.grading.findings import Finding
-from harness.grading.grade import Options, grade_file
-from harness.grading.probes import noting
-from harness.grading.probes.fault_values import is_flat
-from harness.grading.probes.noting import probe_of
-from harness.tests.grading.first_cases import small
-from harness.tests.lenet.small import ROOT
+from backwarp.course.checkout import Course
+from backwarp.cuda.text import read
+from backwarp.devices.virtual.explain.wording import ONE_THREAD
+from backwarp.errors import KernelFault
+from backwarp.grading import failures, sentences
+from backwarp.grading.findings import Finding
+from backwarp.grading.grade import Options, grade_file
+from backwarp.grading.probes import noting
+from backwarp.grading.probes.fault_values import is_flat
+from backwarp.grading.probes.noting import probe_of
+from tests.grading.first_cases import small
+from tests.lenet.small import ROOT
 
 COURSE = Course(ROOT)
 DOT = "sum += A[row * K + k] * B[k * N + col];"

@@ -9,13 +9,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.course.declare import In, InOut, Int, Kernel, Launch, Out
-from harness.grading.probes.budget import Budget
-from harness.grading.probes.formulas import difference, general
-from harness.grading.probes.one_element import in_scalars
-from harness.grading.probes.rules import Linear, nearest
-from harness.grading.probes.summed import STOPPED, sums_of
-from harness.tests.grading.said import said
+from backwarp.course.declare import In, InOut, Int, Kernel, Launch, Out
+from backwarp.grading.probes.budget import Budget
+from backwarp.grading.probes.formulas import difference, general
+from backwarp.grading.probes.one_element import in_scalars
+from backwarp.grading.probes.rules import Linear, nearest
+from backwarp.grading.probes.summed import STOPPED, sums_of
+from tests.grading.said import said
 
 DIMS = {"batch": 2, "K": 2, "C": 3, "H": 6, "W": 4, "R": 2, "S": 3, "P": 3, "Q": 2, "step": 2}
 ARRAYS = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.devices import open_device
-from harness.grading.probes.not_finite import explain
+from backwarp.devices import open_device
+from backwarp.grading.probes.not_finite import explain
 
 SOURCE = """
 extern "C" __global__ void finite(const float* x, float* y) {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.course.declare import In, Kernel, Launch, Out
-from harness.grading.probes.budget import Budget
-from harness.grading.probes.orders import explain
-from harness.tests.grading.said import said
+from backwarp.course.declare import In, Kernel, Launch, Out
+from backwarp.grading.probes.budget import Budget
+from backwarp.grading.probes.orders import explain
+from tests.grading.said import said
 
 DIMS = {"batch": 3, "k": 5}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.grading.grade import Options, grade_file
-from harness.grading.probes.shares import described
-from harness.tests.grading.said import said
+from backwarp.grading.grade import Options, grade_file
+from backwarp.grading.probes.shares import described
+from tests.grading.said import said
 
 from ..first_cases import small
 from ..test_grade_puzzles import PUZZLES

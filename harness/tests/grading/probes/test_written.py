@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from harness.course.checkout import Course
-from harness.grading import failures
-from harness.grading.grade import Options, grade_file
-from harness.grading.probes.written import described
-from harness.tests.grading.first_cases import small
-from harness.tests.grading.said import said
-from harness.tests.lenet.small import ROOT
+from backwarp.course.checkout import Course
+from backwarp.grading import failures
+from backwarp.grading.grade import Options, grade_file
+from backwarp.grading.probes.written import described
+from tests.grading.first_cases import small
+from tests.grading.said import said
+from tests.lenet.small import ROOT
 
 COURSE = Course(ROOT)
 

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-import harness
-from harness.course.checkout import Course
-from harness.course.stubs import stub_text
-from harness.grading.grade import Options, grade_file
-from harness.grading.programs import program as programs
-from harness.grading.programs.program import Program
-from harness.lenet.requests import REQUESTS
-from harness.maintain import check_mistakes
-from harness.report.text import MOST_LINES, verdict_lines
-from harness.tests.devices.virtual.launches import device
+from backwarp.course.checkout import Course
+from backwarp.course.stubs import stub_text
+from backwarp.grading.grade import Options, grade_file
+from backwarp.grading.programs import program as programs
+from backwarp.grading.programs.program import Program
+from backwarp.lenet.requests import REQUESTS
+from backwarp.maintain import check_mistakes
+from backwarp.report.text import MOST_LINES, verdict_lines
+from tests import ROOT
+from tests.devices.virtual.launches import device
 
-COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+COURSE = Course(ROOT)
 PUZZLES = [COURSE.load("37"), COURSE.load("38")]
 each = pytest.mark.parametrize("puzzle", PUZZLES, ids=lambda p: p.id)
 

@@ -8,18 +8,18 @@ import time
 
 import numpy as np
 import pytest
+from backwarp.reference import lenet
 
-from harness.devices.confine import supported
-from harness.grading.programs import program as programs
-from harness.grading.programs.data import CODEC
-from harness.grading.programs.program import Program, ProgramError
-from harness.grading.programs.worker import OutOfTime, WholeMessages
-from harness.lenet import checks
-from harness.lenet.requests import REQUESTS
-from harness.maintain import check_mistakes
-from harness.tests.devices.virtual.launches import device
-from harness.tests.lenet.small import DIGITS, ROOT
-from reference import lenet
+from backwarp.devices.confine import supported
+from backwarp.grading.programs import program as programs
+from backwarp.grading.programs.data import CODEC
+from backwarp.grading.programs.program import Program, ProgramError
+from backwarp.grading.programs.worker import OutOfTime, WholeMessages
+from backwarp.lenet import checks
+from backwarp.lenet.requests import REQUESTS
+from backwarp.maintain import check_mistakes
+from tests.devices.virtual.launches import device
+from tests.lenet.small import DIGITS, ROOT
 
 COURSE = checks.this_course()
 STEP, TRAINING = COURSE.load("37"), COURSE.load("38")
@@ -77,7 +77,7 @@ def message(run):
     [
         f"open({str(STEP.solution_path)!r})",
         f"os.listdir({str(ROOT)!r})",
-        "import harness.lenet.checks",
+        "import backwarp.lenet.checks",
         "import reference.lenet",
         "open('/tmp/backwarp_trace', 'w')",
         "open(f'/proc/{os.getppid()}/mem', 'rb')",
@@ -192,7 +192,7 @@ def test_a_message_is_sent_whole_though_the_time_is_up_meanwhile():
         "while True: pass",
         "while True:\n    try: net.loss.get(1)\n    except BaseException: pass",
         # half a message
-        "import gc, time; from harness.devices.child import Channel\n"
+        "import gc, time; from backwarp.devices.child import Channel\n"
         "[o._connection.send(b'9' + bytes(7) + b'half') for o in gc.get_objects() if isinstance(o, Channel)]; time.sleep(999)",
     ],
 )
@@ -223,7 +223,7 @@ def test_nothing_is_left_of_it():
 
 WIRE = """
 import gc
-from harness.devices.child import Channel
+from backwarp.devices.child import Channel
 (channel,) = [o for o in gc.get_objects() if isinstance(o, Channel)]
 codec = channel._codec
 """

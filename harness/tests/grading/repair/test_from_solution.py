@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from harness.grading.grade import Options
-from harness.grading.repair.from_solution import changes, is_of_ones_own, kind_of, smallest
-from harness.grading.repair.from_solution import repairs as suggested
-from harness.grading.repair.repair import Repair
-from harness.grading.repair.search import Search, repairs
-from harness.grading.repair.telling import KINDS
-from harness.maintain.bench_repair import rows
-from harness.maintain.check import graded
-from harness.tests.grading.repair.test_search import COURSE, SECONDS, puzzle
+from backwarp.grading.grade import Options
+from backwarp.grading.repair.from_solution import changes, is_of_ones_own, kind_of, smallest
+from backwarp.grading.repair.from_solution import repairs as suggested
+from backwarp.grading.repair.repair import Repair
+from backwarp.grading.repair.search import Search, repairs
+from backwarp.grading.repair.telling import KINDS
+from backwarp.maintain.bench_repair import rows
+from backwarp.maintain.check import graded
+from tests.grading.repair.test_search import COURSE, SECONDS, puzzle
 
 SOLUTION = """
 constexpr int TILE = 16;

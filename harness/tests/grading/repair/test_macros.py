@@ -1,8 +1,8 @@
 """Macros that begin a loop are written out, and edits carried back."""
 
-from harness.grading.repair.edits import Edit
-from harness.grading.repair.macros import written_out
-from harness.grading.repair.repair import Repair
+from backwarp.grading.repair.edits import Edit
+from backwarp.grading.repair.macros import written_out
+from backwarp.grading.repair.repair import Repair
 
 SOURCE = """#define EACH(i, n) \\
     for (int i = threadIdx.x; i < (n); i += blockDim.x)

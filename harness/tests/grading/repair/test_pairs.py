@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.grading.repair.pairs import Families, declared, exchanged, zeroed
-from harness.grading.repair.repair import Repair
-from harness.grading.repair.schemata import Schemata
-from harness.grading.repair.sites import cost_of
-from harness.tests.devices.virtual.launches import K
+from backwarp.grading.repair.pairs import Families, declared, exchanged, zeroed
+from backwarp.grading.repair.repair import Repair
+from backwarp.grading.repair.schemata import Schemata
+from backwarp.grading.repair.sites import cost_of
+from tests.devices.virtual.launches import K
 
 
 def test_names_of_two_directions_are_exchanged_where_they_are_declared_as_soon_as_where_they_are_used():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.grading.repair.edits import Edit
-from harness.grading.repair.repair import Repair, rank
-from harness.grading.repair.schemata import Schemata
-from harness.tests.devices.virtual.launches import K
+from backwarp.grading.repair.edits import Edit
+from backwarp.grading.repair.repair import Repair, rank
+from backwarp.grading.repair.schemata import Schemata
+from tests.devices.virtual.launches import K
 
 SOURCE = """
 extern "C" __global__ void k(const float* a, float* out, int H, int W, int stride_h, int stride_w, int R) {

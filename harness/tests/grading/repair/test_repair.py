@@ -2,10 +2,10 @@
 
 import pytest
 
-from harness.grading.repair.edits import Edit
-from harness.grading.repair.repair import Place, Repair, places
-from harness.grading.repair.telling import changed_lines, hint, told
-from harness.grading.verdict import Verdict
+from backwarp.grading.repair.edits import Edit
+from backwarp.grading.repair.repair import Place, Repair, places
+from backwarp.grading.repair.telling import changed_lines, hint, told
+from backwarp.grading.verdict import Verdict
 
 SOURCE = """\
 __global__ void k(const float* x, float* y, int n) {

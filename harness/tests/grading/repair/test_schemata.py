@@ -8,15 +8,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-from harness.cuda.text import read
-from harness.devices.virtual.variants import FAULTS, RIGHT, WRONG, Wanted
-from harness.grading.repair.edits import ATOMIC, BINARY, FLOAT, INTEGER, Edit, filled, joined, replaced
-from harness.grading.repair.pairs import Families, both_guards, declared, exchanged
-from harness.grading.repair.repair import Repair
-from harness.grading.repair.schemata import Schemata, rows
-from harness.grading.repair.suspicion import setters
-from harness.grading.repair.terms import are_akin, are_counterparts, of_one_direction, turned
-from harness.tests.devices.virtual.launches import K, Quick
+from backwarp.cuda.text import read
+from backwarp.devices.virtual.variants import FAULTS, RIGHT, WRONG, Wanted
+from backwarp.grading.repair.edits import ATOMIC, BINARY, FLOAT, INTEGER, Edit, filled, joined, replaced
+from backwarp.grading.repair.pairs import Families, both_guards, declared, exchanged
+from backwarp.grading.repair.repair import Repair
+from backwarp.grading.repair.schemata import Schemata, rows
+from backwarp.grading.repair.suspicion import setters
+from backwarp.grading.repair.terms import are_akin, are_counterparts, of_one_direction, turned
+from tests.devices.virtual.launches import K, Quick
 
 SOURCE = """
 constexpr int SIDE = 4;

@@ -8,26 +8,25 @@ import time
 from dataclasses import replace
 from functools import cache
 from itertools import islice
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-import harness
-from harness.course.checkout import Course
-from harness.devices.child import Child
-from harness.grading import failures
-from harness.grading.grade import Options
-from harness.grading.repair.edits import Edit
-from harness.grading.repair.repair import Repair
-from harness.grading.repair.schemata import Schemata
-from harness.grading.repair.search import Search, repairs
-from harness.grading.verdict import Verdict
-from harness.maintain.check import graded
-from harness.tests.devices.virtual.launches import K
-from harness.tests.grading.first_cases import small
+from backwarp.course.checkout import Course
+from backwarp.devices.child import Child
+from backwarp.grading import failures
+from backwarp.grading.grade import Options
+from backwarp.grading.repair.edits import Edit
+from backwarp.grading.repair.repair import Repair
+from backwarp.grading.repair.schemata import Schemata
+from backwarp.grading.repair.search import Search, repairs
+from backwarp.grading.verdict import Verdict
+from backwarp.maintain.check import graded
+from tests import ROOT
+from tests.devices.virtual.launches import K
+from tests.grading.first_cases import small
 
-COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+COURSE = Course(ROOT)
 SECONDS = 300  # far more than a search takes
 
 

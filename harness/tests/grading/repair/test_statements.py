@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.grading.repair.repair import Repair
-from harness.grading.repair.schemata import Schemata
-from harness.tests.devices.virtual.launches import K
-from harness.tests.grading.repair.test_schemata import RIGHT, WRONG, judged, outputs
+from backwarp.grading.repair.repair import Repair
+from backwarp.grading.repair.schemata import Schemata
+from tests.devices.virtual.launches import K
+from tests.grading.repair.test_schemata import RIGHT, WRONG, judged, outputs
 
 MISSING = """
 template <int N> __device__ void plus(float* x) { x[0] += N; }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.grading.repair.suspicion import (
+from backwarp.grading.repair.suspicion import (
     ALIKE,
     FEW,
     NAMED,
@@ -17,9 +17,9 @@ from harness.grading.repair.suspicion import (
     suspected,
     users,
 )
-from harness.grading.verdict import Verdict
-from harness.tests.devices.virtual.launches import K
-from harness.tests.grading.said import suspicion
+from backwarp.grading.verdict import Verdict
+from tests.devices.virtual.launches import K
+from tests.grading.said import suspicion
 
 SOURCE = f"""{K}k(const float* weights, const float* input, float* out, int n, int stride) {{
     int t = threadIdx.x;

@@ -2,14 +2,14 @@
 
 import pytest
 
-from harness.grading.repair.schemata import Schemata
-from harness.grading.repair.telling import KINDS, told
-from harness.grading.verdict import Verdict
-from harness.report.json import repairs
-from harness.report.json import shown as told_as_data
-from harness.report.text import verdict_lines
-from harness.tests.grading.repair.test_statements import MISSING, SEVERAL
-from harness.tests.grading.said import cause, suspicion
+from backwarp.grading.repair.schemata import Schemata
+from backwarp.grading.repair.telling import KINDS, told
+from backwarp.grading.verdict import Verdict
+from backwarp.report.json import repairs
+from backwarp.report.json import shown as told_as_data
+from backwarp.report.text import verdict_lines
+from tests.grading.repair.test_statements import MISSING, SEVERAL
+from tests.grading.said import cause, suspicion
 
 ORDER = "These are the expected values of y, reversed along i."
 SUM = "In this case, it adds x[i] to y[i]: in x, i should be i + 1, not i."

@@ -1,8 +1,8 @@
 """Terms: the sums and products in the text, the places of elements, and how they are computed."""
 
-from harness.course.parameters import In
-from harness.cuda.text import read
-from harness.grading.repair.terms import (
+from backwarp.course.parameters import In
+from backwarp.cuda.text import read
+from backwarp.grading.repair.terms import (
     coordinates,
     elsewhere,
     in_text,

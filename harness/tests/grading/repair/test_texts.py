@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness.grading.repair.repair import Repair
-from harness.grading.repair.texts import edits, of_speed
-from harness.tests.devices.virtual.launches import K
+from backwarp.grading.repair.repair import Repair
+from backwarp.grading.repair.texts import edits, of_speed
+from tests.devices.virtual.launches import K
 
 HEAD = f"{K}k(float* x, int n) {{ int t = threadIdx.x; "
 

@@ -1,8 +1,8 @@
 """Blocks of few threads are tried first, where the file says how many there are."""
 
-from harness.course.declare import Kernel, Launch
-from harness.course.parameters import In, Out
-from harness.grading.repair.variants import has_barriers, renamed, with_small_blocks
+from backwarp.course.declare import Kernel, Launch
+from backwarp.course.parameters import In, Out
+from backwarp.grading.repair.variants import has_barriers, renamed, with_small_blocks
 
 SOURCE = "constexpr int TILE = 16;\nconstexpr int DEPTH = 32;\n"
 

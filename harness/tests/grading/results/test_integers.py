@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.course.declare import Case, In, Int, Kernel, Launch, Out
-from harness.grading.compare import Expected
-from harness.grading.results.integers import explain
-from harness.grading.results.naming import Observation
-from harness.tests.grading.said import said
+from backwarp.course.declare import Case, In, Int, Kernel, Launch, Out
+from backwarp.grading.compare import Expected
+from backwarp.grading.results.integers import explain
+from backwarp.grading.results.naming import Observation
+from tests.grading.said import said
 
 DIMS = {"batch": 2, "C": 2, "H": 6, "W": 8, "P": 3, "Q": 4}
 PARAMS = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.course.checkout import open_course
-from harness.course.declare import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle
-from harness.course.inputs import make_inputs
-from harness.grading.compare import expectations
-from harness.grading.results.naming import Observation, explain, name_of, offset
-from harness.tests.grading.said import said
+from backwarp.course.checkout import open_course
+from backwarp.course.declare import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle
+from backwarp.course.inputs import make_inputs
+from backwarp.grading.compare import expectations
+from backwarp.grading.results.naming import Observation, explain, name_of, offset
+from tests.grading.said import said
 
 CASES = (
     Case("one", {"B": 1, "N": 4, "M": 4}),

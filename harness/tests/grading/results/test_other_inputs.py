@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.course.declare import Case, In, Int, Kernel, Launch, Out, Puzzle
-from harness.course.inputs import make_inputs
-from harness.grading.compare import expectations
-from harness.grading.results.naming import Observation, explain
+from backwarp.course.declare import Case, In, Int, Kernel, Launch, Out, Puzzle
+from backwarp.course.inputs import make_inputs
+from backwarp.grading.compare import expectations
+from backwarp.grading.results.naming import Observation, explain
 
 CASES = (
     Case("small", {"M": 2, "K": 3, "N": 2}),

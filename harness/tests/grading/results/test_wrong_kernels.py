@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.course.declare import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, mistakes_in
-from harness.course.inputs import make_inputs
-from harness.grading.compare import expectations
-from harness.grading.results import wrong_kernels
-from harness.grading.results.naming import Observation
-from harness.grading.results.wrong_kernels import WrongKernels, with_tunables
+from backwarp.course.declare import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, mistakes_in
+from backwarp.course.inputs import make_inputs
+from backwarp.grading.compare import expectations
+from backwarp.grading.results import wrong_kernels
+from backwarp.grading.results.naming import Observation
+from backwarp.grading.results.wrong_kernels import WrongKernels, with_tunables
 
 SOLUTION = """\
 constexpr int SIDE = 4;

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.course.declare import In, Int, Kernel, Launch, Out
-from harness.cuda.text import read
-from harness.errors import KernelFault, Place
-from harness.grading.slips.block_slips import block_slips, same_slot, stores_meet, takes_what_changes
+from backwarp.course.declare import In, Int, Kernel, Launch, Out
+from backwarp.cuda.text import read
+from backwarp.errors import KernelFault, Place
+from backwarp.grading.slips.block_slips import block_slips, same_slot, stores_meet, takes_what_changes
 
 PARAMS = (In("x", m="M"), Out("y", m="M"), Int("M"))
 LAUNCH = Launch((3, 1), (16, 1))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.errors import KernelFault
-from harness.grading.slips.collectives import kept_away
-from harness.tests.grading.said import said
+from backwarp.errors import KernelFault
+from backwarp.grading.slips.collectives import kept_away
+from tests.grading.said import said
 
 TEXT = """__device__ float all_sum(float v) {
     for (int m = 1; m < 32; m *= 2) v += __shfl_xor_sync(~0u, v, m);

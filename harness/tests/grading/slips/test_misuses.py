@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from harness.course.checkout import Course
-from harness.course.declare import Case, In, Int, Kernel, Launch, Out, Puzzle
-from harness.grading.slips.causes import causes
-from harness.grading.slips.misuses import misuses
-from harness.tests.grading.said import said
-from harness.tests.lenet.small import ROOT
+from backwarp.course.checkout import Course
+from backwarp.course.declare import Case, In, Int, Kernel, Launch, Out, Puzzle
+from backwarp.grading.slips.causes import causes
+from backwarp.grading.slips.misuses import misuses
+from tests.grading.said import said
+from tests.lenet.small import ROOT
 
 COURSE = Course(ROOT)
 

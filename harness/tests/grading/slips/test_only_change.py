@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.cuda.text import read
-from harness.grading.slips.only_change import only_change
+from backwarp.cuda.text import read
+from backwarp.grading.slips.only_change import only_change
 
 RIGHT = """constexpr int WIDTH = 4;
 __global__ void k(const float* a, float* c, int n) {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.course.declare import In, Int, Kernel, Launch, Out
-from harness.grading.slips.only_store import only_store, stores_a_comparison
-from harness.tests.grading.said import said
+from backwarp.course.declare import In, Int, Kernel, Launch, Out
+from backwarp.grading.slips.only_store import only_store, stores_a_comparison
+from tests.grading.said import said
 
 KERNEL = Kernel("f", (In("x", n="n"), Out("y", n="n")), lambda d, t: Launch(1, 1), lambda a, d: a["x"])
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.cuda.text import read
-from harness.grading.slips.statements import slips
-from harness.tests.lenet.small import ROOT
+from backwarp.cuda.text import read
+from backwarp.grading.slips.statements import slips
+from tests.lenet.small import ROOT
 
 KERNEL = 'extern "C" __global__ void k(const float* a, float* c, int n, int F) {{\n{}\n}}\n'
 LOOP = "float s = 0;\nfor (int r = 0; r < F; r++)\n    for (int q = 0; {}; {}) s += a[r + q];\nc[0] = s;"
@@ -160,7 +160,7 @@ def test_no_right_kernel_has_one():
         "solutions",
         "harness/tests/samples",
         "harness/tests/kernels",
-        "harness/devices/virtual/runtime",
+        "harness/backwarp/devices/virtual/runtime",
     )
     files = [p for folder in folders for p in (ROOT / folder).rglob("*.cu") if p.name != "zoo.cu"]
     texts = [p.read_text(encoding="utf-8") for p in files]

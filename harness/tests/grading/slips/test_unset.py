@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course.declare import Case, In, Kernel, Launch, Out
-from harness.errors import KernelFault, Place
-from harness.grading.compare import Expected
-from harness.grading.results.naming import Observation
-from harness.grading.slips.unset import (
+from backwarp.course.declare import Case, In, Kernel, Launch, Out
+from backwarp.errors import KernelFault, Place
+from backwarp.grading.compare import Expected
+from backwarp.grading.results.naming import Observation
+from backwarp.grading.slips.unset import (
     left_in_a_loop,
     read_unset,
     too_few_threads,
     written_twice,
     zeros_left_out,
 )
-from harness.tests.grading.said import said
+from tests.grading.said import said
 
 KERNEL = Kernel("k", (In("a", n="N"), Out("c", n="N")), lambda d, t: Launch(1, 1), lambda a, d: a["a"])
 TEXT = """extern "C" __global__ void k(const float* a, float* c) {

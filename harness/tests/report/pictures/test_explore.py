@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.report.pictures.explore import number
+from backwarp.report.pictures.explore import number
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.course.checkout import open_course
-from harness.course.stubs import stub_text
-from harness.report.pictures import fragments
-from harness.tests.devices.virtual.emit.test_matrices import a_16bit, a_32bit, accumulator, b_16bit, b_32bit
-from harness.tests.report.pictures.test_pictures import no_text_overlaps
+from backwarp.course.checkout import open_course
+from backwarp.course.stubs import stub_text
+from backwarp.report.pictures import fragments
+from tests.devices.virtual.emit.test_matrices import a_16bit, a_32bit, accumulator, b_16bit, b_32bit
+from tests.report.pictures.test_pictures import no_text_overlaps
 
 PUZZLE = open_course(Path(__file__).resolve().parent).load("35")
 SOLUTION = PUZZLE.solution_path.read_text(encoding="utf-8")

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from harness import cli
-from harness.course.declare import Out
-from harness.grading.compare import Expected, error_map
-from harness.grading.verdict import Verdict
-from harness.report.html import page, section
-from harness.report.pictures.canvas import LEFT, corner
-from harness.report.pictures.heatmap import (
+from backwarp import cli
+from backwarp.course.declare import Out
+from backwarp.grading.compare import Expected, error_map
+from backwarp.grading.verdict import Verdict
+from backwarp.report.html import page, section
+from backwarp.report.pictures.canvas import LEFT, corner
+from backwarp.report.pictures.heatmap import (
     NOT_A_NUMBER,
     RIGHT,
     TOP,
@@ -24,7 +24,7 @@ from harness.report.pictures.heatmap import (
     error_picture,
     legend_items,
 )
-from harness.tests.test_cli import SOLUTION, backwarp, course  # noqa: F401
+from tests.test_cli import SOLUTION, backwarp, course  # noqa: F401
 
 
 def verdict(shape, errors, letters):
@@ -118,7 +118,7 @@ def test_the_page_stands_on_its_own(course, backwarp):  # noqa: F811
 
 
 def test_the_page_shows_where_an_output_is_wrong_and_what_was_counted(course):  # noqa: F811
-    from harness.course.checkout import Course
+    from backwarp.course.checkout import Course
 
     puzzle = Course(course).load("01")
     wrong = verdict((2, 2), (0.0, 5.0, 5.0, 0.0), "mn")

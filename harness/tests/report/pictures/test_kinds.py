@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from harness.course.checkout import load_puzzle, open_course
-from harness.devices import open_device
-from harness.errors import CourseError
-from harness.report.pictures import counted, kinds, maps
-from harness.report.pictures.kinds import KINDS, Ask, chosen_kind, kinds_of, save_picture
-from harness.tests.devices.virtual.launches import K
-from harness.tests.test_cli import DECLARATION, SOLUTION, backwarp, course  # noqa: F401
+from backwarp.course.checkout import load_puzzle, open_course
+from backwarp.devices import open_device
+from backwarp.errors import CourseError
+from backwarp.report.pictures import counted, kinds, maps
+from backwarp.report.pictures.kinds import KINDS, Ask, chosen_kind, kinds_of, save_picture
+from tests.devices.virtual.launches import K
+from tests.test_cli import DECLARATION, SOLUTION, backwarp, course  # noqa: F401
 
 COURSE = open_course(Path(__file__).resolve().parent)
 RACE = SOLUTION.replace("y[threadIdx.x]", "y[0]")
@@ -32,7 +32,7 @@ def test_the_table_names_functions_that_are_there_and_puzzles_that_are():
     for kind in KINDS.values():
         for where in filter(None, (kind.draw, kind.frames)):
             module, name = where.split(":")
-            assert callable(getattr(import_module(f"harness.report.pictures.{module}"), name))
+            assert callable(getattr(import_module(f"backwarp.report.pictures.{module}"), name))
         assert set(kind.puzzles) <= {p.number for p in COURSE.puzzles()}
         assert len(f"    {kind.name:8}  {kind.says} ({', '.join(kind.puzzles)})") <= 90
     drawn = {number for kind in KINDS.values() if kind.draw.startswith("maps:") for number in kind.puzzles}
@@ -59,7 +59,7 @@ def test_what_does_not_apply_is_one_line(course, backwarp):  # noqa: F811
 
 
 def test_a_kernel_that_races_is_drawn_so(course, backwarp, monkeypatch):  # noqa: F811
-    monkeypatch.setattr("harness.devices.open_device", open_device)  # the fixture has a fake in its place
+    monkeypatch.setattr("backwarp.devices.open_device", open_device)  # the fixture has a fake in its place
     load_puzzle.cache_clear()
     own, drawn = course / "puzzles" / "01_twice" / "kernel.cu", {}
     (own.parent / "puzzle.py").write_text(DECLARATION.replace("Launch(1, 32)", "Launch(1, 3)"))

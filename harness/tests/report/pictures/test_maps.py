@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.course.checkout import open_course
-from harness.report.pictures import maps
-from harness.tests import sampled
-from harness.tests.devices.virtual.launches import K, device
-from harness.tests.report.pictures.test_pictures import no_text_overlaps
+from backwarp.course.checkout import open_course
+from backwarp.report.pictures import maps
+from tests import sampled
+from tests.devices.virtual.launches import K, device
+from tests.report.pictures.test_pictures import no_text_overlaps
 
 COURSE = open_course(Path(__file__).resolve().parent)
 SOURCE = f"""{K}swap(const float* a, float* b) {{

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
 
-from harness.course.checkout import open_course
-from harness.course.inputs import make_inputs
-from harness.cuda.values import tunables
-from harness.devices import open_device
-from harness.errors import CourseError
-from harness.report.pictures import impulse, timeline
-from harness.report.pictures.canvas import (
+from backwarp.course.checkout import open_course
+from backwarp.course.inputs import make_inputs
+from backwarp.cuda.values import tunables
+from backwarp.devices import open_device
+from backwarp.errors import CourseError
+from backwarp.report.pictures import impulse, timeline
+from backwarp.report.pictures.canvas import (
     COLOURS,
     access_picture,
     coordinates,
@@ -25,8 +25,8 @@ from harness.report.pictures.canvas import (
     of_case,
     who_touches,
 )
-from harness.report.pictures.probe import Access, Probe, count, isolated
-from harness.report.pictures.timeline import timeline_picture
+from backwarp.report.pictures.probe import Access, Probe, count, isolated
+from backwarp.report.pictures.timeline import timeline_picture
 
 COURSE = open_course(Path(__file__).resolve().parent)
 
@@ -265,7 +265,7 @@ def test_a_time_line_is_that_of_the_run(monkeypatch):
 def test_colours_differ_in_brightness_too():
     from matplotlib.colors import to_rgb
 
-    from harness.report.pictures.canvas import COLOURS
+    from backwarp.report.pictures.canvas import COLOURS
 
     def brightness(colour: str) -> float:
         return float(np.dot(to_rgb(colour), (0.2126, 0.7152, 0.0722)))

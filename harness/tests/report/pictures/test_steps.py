@@ -7,11 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from harness.course.checkout import open_course
-from harness.devices import open_device
-from harness.errors import CourseError
-from harness.report.pictures.steps import WATCHED, Exchange, exchanges, needed, run, steps_of_a_block, watched
-from harness.tests.report.pictures.test_pictures import no_text_overlaps
+from backwarp.course.checkout import open_course
+from backwarp.devices import open_device
+from backwarp.errors import CourseError
+from backwarp.report.pictures.steps import (
+    WATCHED,
+    Exchange,
+    exchanges,
+    needed,
+    run,
+    steps_of_a_block,
+    watched,
+)
+from tests.report.pictures.test_pictures import no_text_overlaps
 
 COURSE = open_course(Path(__file__).resolve().parent)
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from backwarp.reference.conv import forward
 
-from harness.course.checkout import open_course
-from harness.report.pictures.counted import counted_run, small_tiles, solved
-from harness.report.pictures.panels import INKS
-from harness.report.pictures.tilewalk import frame, product, walk
-from harness.tests.report.pictures.test_pictures import no_text_overlaps
-from reference.conv import forward
+from backwarp.course.checkout import open_course
+from backwarp.report.pictures.counted import counted_run, small_tiles, solved
+from backwarp.report.pictures.panels import INKS
+from backwarp.report.pictures.tilewalk import frame, product, walk
+from tests.report.pictures.test_pictures import no_text_overlaps
 
 COURSE = open_course(Path(__file__).resolve().parent)
 NUMBERS = ("30", "31", "32")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.course.checkout import open_course
-from harness.report.pictures.units import UNITS, units_picture
-from harness.tests.report.pictures.test_pictures import no_text_overlaps
+from backwarp.course.checkout import open_course
+from backwarp.report.pictures.units import UNITS, units_picture
+from tests.report.pictures.test_pictures import no_text_overlaps
 
 PUZZLE = open_course(Path(__file__).resolve().parent).load("02")
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from matplotlib.colors import to_hex
 
-from harness.course.checkout import open_course
-from harness.errors import CourseError
-from harness.report.pictures.canvas import COLOURS, IDLE
-from harness.report.pictures.counted import counted_run, solved
-from harness.report.pictures.warpwalk import passes, warp_frames
-from harness.tests.report.pictures.test_pictures import no_text_overlaps
+from backwarp.course.checkout import open_course
+from backwarp.errors import CourseError
+from backwarp.report.pictures.canvas import COLOURS, IDLE
+from backwarp.report.pictures.counted import counted_run, solved
+from backwarp.report.pictures.warpwalk import passes, warp_frames
+from tests.report.pictures.test_pictures import no_text_overlaps
 
 COURSE = open_course(Path(__file__).resolve().parent)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.devices.virtual.analyse.access_groups import together
-from harness.devices.virtual.ptx.ir import Instruction
-from harness.tests.devices.virtual.ptx_text import module
+from backwarp.devices.virtual.analyse.access_groups import together
+from backwarp.devices.virtual.ptx.ir import Instruction
+from tests.devices.virtual.ptx_text import module
 
 KERNEL = """
 .visible .entry k()

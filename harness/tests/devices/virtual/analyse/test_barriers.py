@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import line_of, run
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import line_of, run
 
 LEAVING = {
     "a barrier that counts": "if (t % 4 == 3) return; int n = __syncthreads_count(t == 0);",

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from harness.devices.virtual.analyse.assigned import maybe_undefined
-from harness.devices.virtual.analyse.dataflow import computed_from, dominators, reached, solve, through_blocks
-from harness.devices.virtual.ptx.cfg import basic_blocks
-from harness.tests.devices.virtual.ptx_text import module
+from backwarp.devices.virtual.analyse.assigned import maybe_undefined
+from backwarp.devices.virtual.analyse.dataflow import (
+    computed_from,
+    dominators,
+    reached,
+    solve,
+    through_blocks,
+)
+from backwarp.devices.virtual.ptx.cfg import basic_blocks
+from tests.devices.virtual.ptx_text import module
 
 #: 1 -> (2 | 3) -> 4 -> 2 again; nothing leads to 0
 LOOP = {0: [3], 1: [2, 3], 2: [4], 3: [4], 4: [2, 5], 5: []}

@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.analyse.leaving_programs import THREADS, N, expected, some_program, source
-from harness.tests.devices.virtual.launches import K, device, line_of
+from backwarp.errors import KernelFault
+from tests.devices.virtual.analyse.leaving_programs import THREADS, N, expected, some_program, source
+from tests.devices.virtual.launches import K, device, line_of
 
 HELPERS = """
 __device__ void leave() { asm volatile("exit;"); }

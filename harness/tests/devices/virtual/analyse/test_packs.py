@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.devices.virtual.analyse.packs import SIZE, Product, packs
-from harness.tests.devices.virtual.ptx_text import module
+from backwarp.devices.virtual.analyse.packs import SIZE, Product, packs
+from tests.devices.virtual.ptx_text import module
 
 KERNEL = ".visible .entry k(.param .u64 x) { .reg .f32 %f<99>; .reg .pred %p<3>; BODY ret; }"
 

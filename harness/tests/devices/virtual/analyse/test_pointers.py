@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.devices.virtual.analyse.pointers import Likely, Pointers, Values, rooted
-from harness.devices.virtual.ptx.ir import Instruction
-from harness.tests.devices.virtual.ptx_text import module
+from backwarp.devices.virtual.analyse.pointers import Likely, Pointers, Values, rooted
+from backwarp.devices.virtual.ptx.ir import Instruction
+from tests.devices.virtual.ptx_text import module
 
 MODULE = """
 .file 1 "kernel.cu"

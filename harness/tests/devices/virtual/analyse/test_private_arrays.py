@@ -7,14 +7,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from harness.devices import open_device
-from harness.devices.nvrtc.compiler import compile_ptx
-from harness.devices.virtual.analyse.pointers import Pointers, Values, rooted
-from harness.devices.virtual.analyse.private_arrays import private, short_loops
-from harness.devices.virtual.ptx import parse as ptx
-from harness.devices.virtual.rewrite import drop_identities, split_depots
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import K, line_of
+from backwarp.devices import open_device
+from backwarp.devices.nvrtc.compiler import compile_ptx
+from backwarp.devices.virtual.analyse.pointers import Pointers, Values, rooted
+from backwarp.devices.virtual.analyse.private_arrays import private, short_loops
+from backwarp.devices.virtual.ptx import parse as ptx
+from backwarp.devices.virtual.rewrite import drop_identities, split_depots
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import K, line_of
 
 TILE = f"""
 __device__ float4& four(float& first) {{ return reinterpret_cast<float4&>(first); }}

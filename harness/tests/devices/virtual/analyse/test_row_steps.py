@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.devices.virtual.analyse.lanes import lanes
-from harness.devices.virtual.analyse.pointers import Pointers, Values
-from harness.tests.devices.virtual.ptx_text import module
+from backwarp.devices.virtual.analyse.lanes import lanes
+from backwarp.devices.virtual.analyse.pointers import Pointers, Values
+from tests.devices.virtual.ptx_text import module
 
 KERNEL = """
 .visible .entry k(.param .u64 x, .param .u32 n)

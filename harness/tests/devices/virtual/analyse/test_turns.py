@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import harness
-from harness.course.checkout import Course
-from harness.devices.virtual.runtime.abi import TURNS
-from harness.grading.grade import Options, grade_file
-from harness.tests import KERNELS
-from harness.tests.devices.virtual.launches import K, device
+from backwarp.course.checkout import Course
+from backwarp.devices.virtual.runtime.abi import TURNS
+from backwarp.grading.grade import Options, grade_file
+from tests import KERNELS, ROOT
+from tests.devices.virtual.launches import K, device
 
-COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+COURSE = Course(ROOT)
 HEAD = "(float* g, const float* x) { int i = blockIdx.x * blockDim.x + threadIdx.x;"
 LOST = {
     "volatile_pointer": "volatile float* v = g; *v = *v + x[i];",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.devices.virtual.analyse.uniformity import coarsening
-from harness.devices.virtual.ptx.ir import Label
-from harness.tests.devices.virtual.ptx_text import module
+from backwarp.devices.virtual.analyse.uniformity import coarsening
+from backwarp.devices.virtual.ptx.ir import Label
+from tests.devices.virtual.ptx_text import module
 
 KERNEL = """
 .visible .entry k(.param .u32 n)

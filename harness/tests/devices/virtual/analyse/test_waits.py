@@ -6,9 +6,9 @@ from itertools import permutations
 
 import pytest
 
-from harness.devices.virtual.analyse.waits import Waits
-from harness.devices.virtual.ptx.callgraph import CallGraph
-from harness.tests.devices.virtual.ptx_text import module
+from backwarp.devices.virtual.analyse.waits import Waits
+from backwarp.devices.virtual.ptx.callgraph import CallGraph
+from tests.devices.virtual.ptx_text import module
 
 CALLS = """
 .func c();

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.devices.virtual.analyse.warps import Warps
-from harness.devices.virtual.ptx import parse
-from harness.devices.virtual.ptx.cfg import basic_blocks
-from harness.devices.virtual.ptx.ir import Instruction
+from backwarp.devices.virtual.analyse.warps import Warps
+from backwarp.devices.virtual.ptx import parse
+from backwarp.devices.virtual.ptx.cfg import basic_blocks
+from backwarp.devices.virtual.ptx.ir import Instruction
 
 HEAD = """.version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u32 n) {
 .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .pred %p<9>; ld.param.u32 %r8, [n]; mov.u32 %r7, -1; mov.u32 %r6, 5;\n"""

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.devices import open_device
-from harness.devices.confine import supported
-from harness.devices.nvrtc.compiler import Ptx, compile_ptx, gather
-from harness.devices.virtual.compile import build
-from harness.devices.virtual.compile.build import build_ptx
-from harness.errors import BackwarpError, CompileError, DeviceError, Unsupported
-from harness.tests.devices.virtual.launches import FLAVOURS, K, device, line_of, result, run
+from backwarp.devices import open_device
+from backwarp.devices.confine import supported
+from backwarp.devices.nvrtc.compiler import Ptx, compile_ptx, gather
+from backwarp.devices.virtual.compile import build
+from backwarp.devices.virtual.compile.build import build_ptx
+from backwarp.errors import BackwarpError, CompileError, DeviceError, Unsupported
+from tests.devices.virtual.launches import FLAVOURS, K, device, line_of, result, run
 
 # --- size ----------------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.devices.virtual.device import VirtualGPU
-from harness.tests.devices.virtual.launches import K
+from backwarp.devices.virtual.device import VirtualGPU
+from tests.devices.virtual.launches import K
 
 BUILDS = ("full", "memory", "count")
 SOURCE = f"""

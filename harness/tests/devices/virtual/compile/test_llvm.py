@@ -1,7 +1,7 @@
 import llvmlite.binding as binding
 
-from harness.devices.virtual.compile import llvm
-from harness.devices.virtual.compile.recipes import recipe
+from backwarp.devices.virtual.compile import llvm
+from backwarp.devices.virtual.compile.recipes import recipe
 
 _BLOCK = """
 define internal i64 @"next.function"(i64 %value) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from harness.devices.virtual.compile import runtime_code
+from backwarp.devices.virtual.compile import runtime_code
 
 
 def test_threads_that_need_the_runtime_wait_for_the_one_that_compiles_it(monkeypatch):

@@ -6,12 +6,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from harness.devices.nvrtc.compiler import compile_ptx
-from harness.devices.virtual.compile import pipeline
-from harness.devices.virtual.compile.recipes import recipe
-from harness.devices.virtual.compile.targets import target
-from harness.devices.virtual.device import VirtualGPU
-from harness.tests.devices.virtual.launches import only
+from backwarp.devices.nvrtc.compiler import compile_ptx
+from backwarp.devices.virtual.compile import pipeline
+from backwarp.devices.virtual.compile.recipes import recipe
+from backwarp.devices.virtual.compile.targets import target
+from backwarp.devices.virtual.device import VirtualGPU
+from tests.devices.virtual.launches import only
 
 _AARCH64 = 183  # e_machine of ELF
 SOURCE = """

@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import K, device
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import K, device
 
 TYPES = ("unsigned char", "short")
 #: bodies of (T* out, T* x, int n), whose n is 0, by one block of 64; x is 64 elements, none of them written -> what is wrong

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.errors import KernelFault, LaunchError
-from harness.tests.devices.virtual.launches import FLAVOURS, K, device, line_of, result, run, zeros
+from backwarp.errors import KernelFault, LaunchError
+from tests.devices.virtual.launches import FLAVOURS, K, device, line_of, result, run, zeros
 
 #: what CUDA's header has, in three lines: with full checks, its many instances of templates take long to compile
 PIPELINE = """\

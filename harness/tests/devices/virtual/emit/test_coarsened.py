@@ -8,11 +8,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from harness.devices.virtual.analyse.uniformity import FACTOR, FACTOR_WITH_BARRIERS, coarsening
-from harness.devices.virtual.device import VirtualGPU
-from harness.devices.virtual.ptx import parse as ptx
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import K, device, line_of
+from backwarp.devices.virtual.analyse.uniformity import FACTOR, FACTOR_WITH_BARRIERS, coarsening
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.devices.virtual.ptx import parse as ptx
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import K, device, line_of
 
 #: each `k(const float* x, float* out, int n)`; 64 elements of each, blocks of 32 or less
 AGREE = {

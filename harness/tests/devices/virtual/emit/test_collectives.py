@@ -7,9 +7,9 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from harness.errors import KernelFault
-from harness.tests import KERNELS
-from harness.tests.devices.virtual.launches import FLAVOURS, K, chosen, device, in_each_build, line_of, only
+from backwarp.errors import KernelFault
+from tests import KERNELS
+from tests.devices.virtual.launches import FLAVOURS, K, chosen, device, in_each_build, line_of, only
 
 WARPS = 2
 N = 32 * WARPS

@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from harness.devices.virtual.compile.recipes import RECIPES
-from harness.devices.virtual.device import VirtualGPU
-from harness.tests.conformance import exact
-from harness.tests.conformance.exact import NAN
-from harness.tests.conformance.ptx_rows import FORMATS, Case, check
+from backwarp.devices.virtual.compile.recipes import RECIPES
+from backwarp.devices.virtual.device import VirtualGPU
+from tests.conformance import exact
+from tests.conformance.exact import NAN
+from tests.conformance.ptx_rows import FORMATS, Case, check
 
 #: type -> PTX that makes `e`, which cannot be a NaN, of a u16 `b`; the type of `e`'s pattern
 KNOWN = {

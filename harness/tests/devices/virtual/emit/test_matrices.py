@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-import harness
-from harness.errors import KernelFault
-from harness.tests import sampled
-from harness.tests.devices.virtual.launches import FLAVOURS, K, device, run, zeros
+from backwarp.errors import KernelFault
+from tests import ROOT, sampled
+from tests.devices.virtual.launches import FLAVOURS, K, device, run, zeros
 
-INCLUDE = (Path(harness.__file__).parents[1] / "puzzles" / "include",)
+INCLUDE = (ROOT / "puzzles" / "include",)
 
 _FLOAT = ("f", "float")
 _INT = ("r", "int")

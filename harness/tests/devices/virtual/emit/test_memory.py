@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from harness.tests.devices.virtual.launches import FLAVOURS, K, chosen, device, in_each_build
+from tests.devices.virtual.launches import FLAVOURS, K, chosen, device, in_each_build
 
 N = 96
 RNG = np.random.default_rng(5)

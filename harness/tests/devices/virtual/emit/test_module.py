@@ -8,11 +8,11 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from harness.devices.virtual.compile import pipeline
-from harness.devices.virtual.compile.recipes import recipe
-from harness.errors import KernelFault, LaunchError
-from harness.tests import KERNELS
-from harness.tests.devices.virtual.launches import (
+from backwarp.devices.virtual.compile import pipeline
+from backwarp.devices.virtual.compile.recipes import recipe
+from backwarp.errors import KernelFault, LaunchError
+from tests import KERNELS
+from tests.devices.virtual.launches import (
     FLAVOURS,
     K,
     chosen,

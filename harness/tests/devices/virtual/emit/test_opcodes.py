@@ -8,13 +8,13 @@ from random import Random
 import llvmlite.binding as llvm
 import pytest
 
-from harness.devices.virtual.compile import pipeline
-from harness.devices.virtual.compile.recipes import recipe
-from harness.devices.virtual.emit import body
-from harness.devices.virtual.ptx import parse, verify
-from harness.devices.virtual.ptx.spellings import find, rows
-from harness.errors import Unsupported
-from harness.tests.soak.operands import Scope, spelling
+from backwarp.devices.virtual.compile import pipeline
+from backwarp.devices.virtual.compile.recipes import recipe
+from backwarp.devices.virtual.emit import body
+from backwarp.devices.virtual.ptx import parse, verify
+from backwarp.devices.virtual.ptx.spellings import find, rows
+from backwarp.errors import Unsupported
+from tests.soak.operands import Scope, spelling
 
 REGISTERS = {
     f"%{type_}_{i}": type_

@@ -9,12 +9,12 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
-from harness.devices.virtual.device import VirtualGPU
-from harness.devices.virtual.ptx.spellings import find, rows
-from harness.devices.virtual.ptx.types import BITS
-from harness.tests import sampled
-from harness.tests.conformance.test_table import spellings
-from harness.tests.devices.virtual.launches import K, Quick, device
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.devices.virtual.ptx.spellings import find, rows
+from backwarp.devices.virtual.ptx.types import BITS
+from tests import sampled
+from tests.conformance.test_table import spellings
+from tests.devices.virtual.launches import K, Quick, device
 
 _RAW = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 _C = {"f32": ("f", "float"), "f64": ("d", "double"), "s32": ("r", "int"), "b32": ("r", "unsigned")}

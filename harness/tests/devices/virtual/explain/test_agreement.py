@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.devices.virtual.explain.agreement import MOVED, OTHER, ROUNDED, compared
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import K, device
+from backwarp.devices.virtual.explain.agreement import MOVED, OTHER, ROUNDED, compared
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import K, device
 
 #: statements of a kernel of float* y, const float* x
 FAULTS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import K, device
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import K, device
 
 CASES = {
     "a racing read decides who reaches a barrier": (

@@ -7,12 +7,12 @@ import pickle
 import numpy as np
 import pytest
 
-from harness.devices.virtual.explain import faults
-from harness.devices.virtual.runtime.abi import FAULTS
-from harness.errors import KernelFault
-from harness.tests import KERNELS
-from harness.tests.devices.virtual.explain.zoo import ZOO
-from harness.tests.devices.virtual.launches import K, chosen, device, in_each_build, line_of, only, run, zeros
+from backwarp.devices.virtual.explain import faults
+from backwarp.devices.virtual.runtime.abi import FAULTS
+from backwarp.errors import KernelFault
+from tests import KERNELS
+from tests.devices.virtual.explain.zoo import ZOO
+from tests.devices.virtual.launches import K, chosen, device, in_each_build, line_of, only, run, zeros
 
 SOURCE = (KERNELS / "zoo.cu").read_text()
 

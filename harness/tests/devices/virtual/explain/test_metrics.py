@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from harness.devices.texture import (
+from backwarp.devices.texture import (
     ARRAY,
     SURFACE,
     CUDAarray,
@@ -17,9 +17,9 @@ from harness.devices.texture import (
     TextureDescriptor,
     TextureObject,
 )
-from harness.devices.virtual.explain import metrics as c
-from harness.devices.virtual.ptx.spellings import find
-from harness.tests.devices.virtual.launches import K, device, line_of, run
+from backwarp.devices.virtual.explain import metrics as c
+from backwarp.devices.virtual.ptx.spellings import find
+from tests.devices.virtual.launches import K, device, line_of, run
 
 F = np.float32
 I = np.int32
@@ -730,7 +730,7 @@ def test_two_launches_are_counted_apart():
 
 
 def test_a_fault_is_a_fault():
-    from harness.errors import KernelFault
+    from backwarp.errors import KernelFault
 
     with pytest.raises(KernelFault, match="out of bounds|Invalid"):
         counted(f"{K}k(float* out) {{ out[threadIdx.x] = 1; }}", floats(31))
@@ -738,8 +738,8 @@ def test_a_fault_is_a_fault():
 
 def test_little_memory_is_said(monkeypatch):
     """Where a warp's table is full, what is in it is added up at once, and `split` says so."""
-    from harness.devices import open_device
-    from harness.devices.virtual.run import tally
+    from backwarp.devices import open_device
+    from backwarp.devices.virtual.run import tally
 
     monkeypatch.setattr(tally, "_MOST", 1 << 12)
     source = f"""__device__ __noinline__ float sum(const volatile float* a, int n) {{ float s = 0; for (int j = 0; j < n; j++) s += a[j]; return s; }}

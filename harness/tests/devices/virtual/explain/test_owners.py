@@ -7,16 +7,16 @@ import re
 import numpy as np
 import pytest
 
-from harness.cuda.text import CudaText
-from harness.devices.nvrtc.compiler import compile_ptx
-from harness.devices.virtual.analyse import debuginfo
-from harness.devices.virtual.analyse.pointers import WHOLE, Likely, Origin
-from harness.devices.virtual.explain.declarations import declared_shape, local_arrays, template_values
-from harness.devices.virtual.explain.owners import local_name
-from harness.devices.virtual.ptx import parse as ptx
-from harness.devices.virtual.rewrite import split_depots
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import FLAVOURS, K, device, run, zeros
+from backwarp.cuda.text import CudaText
+from backwarp.devices.nvrtc.compiler import compile_ptx
+from backwarp.devices.virtual.analyse import debuginfo
+from backwarp.devices.virtual.analyse.pointers import WHOLE, Likely, Origin
+from backwarp.devices.virtual.explain.declarations import declared_shape, local_arrays, template_values
+from backwarp.devices.virtual.explain.owners import local_name
+from backwarp.devices.virtual.ptx import parse as ptx
+from backwarp.devices.virtual.rewrite import split_depots
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import FLAVOURS, K, device, run, zeros
 
 # --- the compiler's description ----------------------------------------------------------------------
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.errors import KernelFault
-from harness.grading.sentences import others
-from harness.tests.devices.virtual.launches import K, device, zeros
+from backwarp.errors import KernelFault
+from backwarp.grading.sentences import others
+from tests.devices.virtual.launches import K, device, zeros
 
 SOURCE = f"""
 template <typename T> __device__ __noinline__ void add(T* to, int i) {{

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from harness.tests.devices.virtual.launches import FLAVOURS
+from tests.devices.virtual.launches import FLAVOURS
 
 FULL, MEMORY = ("full",), ("memory",)
 

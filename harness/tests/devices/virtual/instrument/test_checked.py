@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from harness.devices.virtual.analyse.facts import ModuleFacts
-from harness.devices.virtual.compile.recipes import Check
-from harness.devices.virtual.instrument import accesses, bounds, checked
-from harness.devices.virtual.ptx.ir import Instruction, Label, operand
-from harness.devices.virtual.rewrite import inline, predicates
-from harness.tests.devices.virtual.ptx_text import lines, module, printed
+from backwarp.devices.virtual.analyse.facts import ModuleFacts
+from backwarp.devices.virtual.compile.recipes import Check
+from backwarp.devices.virtual.instrument import accesses, bounds, checked
+from backwarp.devices.virtual.ptx.ir import Instruction, Label, operand
+from backwarp.devices.virtual.rewrite import inline, predicates
+from tests.devices.virtual.ptx_text import lines, module, printed
 
 KERNEL = """
 .const .align 4 .b8 table[16];

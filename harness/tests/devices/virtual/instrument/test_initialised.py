@@ -8,9 +8,9 @@ import re
 import numpy as np
 import pytest
 
-from harness.errors import KernelFault
-from harness.tests import KERNELS, samples
-from harness.tests.devices.virtual.launches import chosen, device, line_of, only
+from backwarp.errors import KernelFault
+from tests import KERNELS, samples
+from tests.devices.virtual.launches import chosen, device, line_of, only
 
 SOURCE = (KERNELS / "unset.cu").read_text()
 NAMES = re.findall(r"KERNEL (\w+)\(", SOURCE)

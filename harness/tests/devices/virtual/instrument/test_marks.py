@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.devices.virtual.analyse.facts import ModuleFacts
-from harness.devices.virtual.instrument import barriers, races, registers
-from harness.devices.virtual.rewrite import inline, predicates
-from harness.tests.devices.virtual.ptx_text import lines, module, printed
+from backwarp.devices.virtual.analyse.facts import ModuleFacts
+from backwarp.devices.virtual.instrument import barriers, races, registers
+from backwarp.devices.virtual.rewrite import inline, predicates
+from tests.devices.virtual.ptx_text import lines, module, printed
 
 KERNEL = """
 .file 1 "kernel.cu"

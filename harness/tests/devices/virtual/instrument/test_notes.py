@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from harness.devices import open_device
-from harness.devices.virtual.instrument import notes
-from harness.devices.virtual.ptx import parse
+from backwarp.devices import open_device
+from backwarp.devices.virtual.instrument import notes
+from backwarp.devices.virtual.ptx import parse
 
 KERNEL = """
 extern "C" __device__ float at(const float* row, int i) { return row[i]; }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from harness.devices.virtual.analyse.facts import ModuleFacts
-from harness.devices.virtual.instrument import segments
-from harness.devices.virtual.instrument.segments import CountedAccess
-from harness.devices.virtual.rewrite import inline, predicates
-from harness.tests.devices.virtual.ptx_text import lines, module, printed
+from backwarp.devices.virtual.analyse.facts import ModuleFacts
+from backwarp.devices.virtual.instrument import segments
+from backwarp.devices.virtual.instrument.segments import CountedAccess
+from backwarp.devices.virtual.rewrite import inline, predicates
+from tests.devices.virtual.ptx_text import lines, module, printed
 
 KERNEL = """
 .file 1 "kernel.cu"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.devices.virtual.analyse.facts import ModuleFacts
-from harness.devices.virtual.instrument import turns
-from harness.tests.devices.virtual.ptx_text import lines, module, printed
+from backwarp.devices.virtual.analyse.facts import ModuleFacts
+from backwarp.devices.virtual.instrument import turns
+from tests.devices.virtual.ptx_text import lines, module, printed
 
 TEXT = """
 .file 1 "kernel.cu"

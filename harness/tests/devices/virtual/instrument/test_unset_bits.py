@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from harness.devices.virtual.analyse.facts import ModuleFacts
-from harness.devices.virtual.analyse.unset import may_be_unset
-from harness.devices.virtual.instrument import initialised
-from harness.devices.virtual.instrument.unset_bits import UnsetBits
-from harness.devices.virtual.ptx.op import CARRY
-from harness.devices.virtual.ptx.spellings import find
-from harness.devices.virtual.rewrite import inline, predicates
-from harness.tests.devices.virtual.ptx_text import lines, module, printed
+from backwarp.devices.virtual.analyse.facts import ModuleFacts
+from backwarp.devices.virtual.analyse.unset import may_be_unset
+from backwarp.devices.virtual.instrument import initialised
+from backwarp.devices.virtual.instrument.unset_bits import UnsetBits
+from backwarp.devices.virtual.ptx.op import CARRY
+from backwarp.devices.virtual.ptx.spellings import find
+from backwarp.devices.virtual.rewrite import inline, predicates
+from tests.devices.virtual.ptx_text import lines, module, printed
 
 MODULE = """
 .file 1 "kernel.cu"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness.devices.virtual.analyse.facts import ModuleFacts
-from harness.devices.virtual.compile.recipes import RECIPES
-from harness.devices.virtual.instrument import watchdog
-from harness.devices.virtual.runtime import abi
-from harness.tests.devices.virtual.ptx_text import lines, module, printed
+from backwarp.devices.virtual.analyse.facts import ModuleFacts
+from backwarp.devices.virtual.compile.recipes import RECIPES
+from backwarp.devices.virtual.instrument import watchdog
+from backwarp.devices.virtual.runtime import abi
+from tests.devices.virtual.ptx_text import lines, module, printed
 
 KERNEL = """
 .file 1 "kernel.cu"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from harness.devices.virtual.emit import opcodes  # noqa: F401  (fills the table)
-from harness.devices.virtual.emit.table import ROWS
-from harness.devices.virtual.ptx import parse as ptx
-from harness.devices.virtual.ptx.op import Role
-from harness.devices.virtual.ptx.spellings import compiled, find, in_order, rows
-from harness.tests.conformance.test_table import spellings
+from backwarp.devices.virtual.emit import opcodes  # noqa: F401  (fills the table)
+from backwarp.devices.virtual.emit.table import ROWS
+from backwarp.devices.virtual.ptx import parse as ptx
+from backwarp.devices.virtual.ptx.op import Role
+from backwarp.devices.virtual.ptx.spellings import compiled, find, in_order, rows
+from tests.conformance.test_table import spellings
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from harness.devices.nvrtc.compiler import compile_ptx
-from harness.devices.virtual.ptx import verify
-from harness.devices.virtual.ptx.ir import (
+from backwarp.devices.nvrtc.compiler import compile_ptx
+from backwarp.devices.virtual.ptx import verify
+from backwarp.devices.virtual.ptx.ir import (
     Address,
     Arguments,
     Immediate,
@@ -24,8 +24,8 @@ from harness.devices.virtual.ptx.ir import (
     Symbol,
     operand,
 )
-from harness.devices.virtual.ptx.parse import parse
-from harness.errors import Unsupported
+from backwarp.devices.virtual.ptx.parse import parse
+from backwarp.errors import Unsupported
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 

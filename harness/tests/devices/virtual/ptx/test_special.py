@@ -5,10 +5,10 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 import pytest
 
-from harness.devices.virtual.compile import pipeline
-from harness.devices.virtual.compile.recipes import RECIPES
-from harness.devices.virtual.ptx.special import ROWS
-from harness.errors import Unsupported
+from backwarp.devices.virtual.compile import pipeline
+from backwarp.devices.virtual.compile.recipes import RECIPES
+from backwarp.devices.virtual.ptx.special import ROWS
+from backwarp.errors import Unsupported
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from harness.devices.virtual.ptx.parse import parse
-from harness.devices.virtual.ptx.statements import of_kernel
+from backwarp.devices.virtual.ptx.parse import parse
+from backwarp.devices.virtual.ptx.statements import of_kernel
 
 TEXT = """.version 7.0
 .target sm_80

@@ -7,13 +7,13 @@ import random
 import llvmlite.binding as llvm
 import pytest
 
-from harness.devices.nvrtc.compiler import compile_ptx
-from harness.devices.virtual.compile import pipeline
-from harness.devices.virtual.compile.recipes import recipe
-from harness.devices.virtual.ptx import parse, verify
-from harness.errors import Unsupported
-from harness.tests.samples import SAMPLES
-from harness.tests.soak.operands import mutate
+from backwarp.devices.nvrtc.compiler import compile_ptx
+from backwarp.devices.virtual.compile import pipeline
+from backwarp.devices.virtual.compile.recipes import recipe
+from backwarp.devices.virtual.ptx import parse, verify
+from backwarp.errors import Unsupported
+from tests.samples import SAMPLES
+from tests.soak.operands import mutate
 
 HEAD = """.version 8.0
 .target sm_80
@@ -274,7 +274,7 @@ extern "C" __global__ void k(float* out, const float4* in, int n) {
 )
 def test_changed_operands_are_refused_or_lowered(checks, many):
     """Never another exception, and never text that LLVM rejects. More every night:
-    harness.tests.soak.fuzz."""
+    tests.soak.fuzz."""
     made, rng = recipe(checks), random.Random(7)
     text = compile_ptx(SOURCE, "kernel.cu", made.ptx).text.split("\n\t.section")[0]
     outcomes = {"lowered": 0, "refused": 0}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.devices.virtual.rewrite import bases
-from harness.tests.devices.virtual.ptx_text import module, printed
+from backwarp.devices.virtual.rewrite import bases
+from tests.devices.virtual.ptx_text import module, printed
 
 KERNEL = """
 .visible .entry k()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.devices.virtual.rewrite import copy_parameters
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import FLAVOURS, K, device, run
-from harness.tests.devices.virtual.ptx_text import lines, module, printed
+from backwarp.devices.virtual.rewrite import copy_parameters
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import FLAVOURS, K, device, run
+from tests.devices.virtual.ptx_text import lines, module, printed
 
 FUNCTION = """
 .func f(.param .align 4 .b8 p[15], .param .b32 n)

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from harness.devices.virtual.rewrite import constants, decide
-from harness.tests.devices.virtual.ptx_text import lines, module, printed
+from backwarp.devices.virtual.rewrite import constants, decide
+from tests.devices.virtual.ptx_text import lines, module, printed
 
 HEAD = """
 .visible .entry k(.param .u32 n)

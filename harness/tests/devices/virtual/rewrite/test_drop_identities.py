@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.devices.nvrtc.compiler import compile_ptx
-from harness.devices.virtual.ptx import parse
-from harness.devices.virtual.ptx.ir import Instruction
-from harness.devices.virtual.rewrite import drop_identities
+from backwarp.devices.nvrtc.compiler import compile_ptx
+from backwarp.devices.virtual.ptx import parse
+from backwarp.devices.virtual.ptx.ir import Instruction
+from backwarp.devices.virtual.rewrite import drop_identities
 
 REFERENCES = """
 __device__ __noinline__ float4& four(float& x) { return reinterpret_cast<float4&>(x); }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.devices.virtual.rewrite import drop_labels
-from harness.tests.devices.virtual.ptx_text import lines, module, printed
+from backwarp.devices.virtual.rewrite import drop_labels
+from tests.devices.virtual.ptx_text import lines, module, printed
 
 BEFORE = """
     .visible .entry k(.param .u32 n) {

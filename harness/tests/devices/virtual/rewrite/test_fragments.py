@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.devices.virtual.rewrite import fragments
-from harness.tests.devices.virtual.ptx_text import lines, module, printed
+from backwarp.devices.virtual.rewrite import fragments
+from tests.devices.virtual.ptx_text import lines, module, printed
 
 KERNEL = """
 .shared .align 16 .b8 tile[512];

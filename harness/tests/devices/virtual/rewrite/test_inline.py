@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.devices.virtual.analyse.facts import ModuleFacts
-from harness.devices.virtual.rewrite import inline, predicates
-from harness.errors import Unsupported
-from harness.tests.devices.virtual.ptx_text import lines, module, printed
+from backwarp.devices.virtual.analyse.facts import ModuleFacts
+from backwarp.devices.virtual.rewrite import inline, predicates
+from backwarp.errors import Unsupported
+from tests.devices.virtual.ptx_text import lines, module, printed
 
 WAITS = """
 .func (.param .b32 result) waits(.param .b32 given)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.devices.virtual.rewrite import predicates
-from harness.tests.devices.virtual.launches import result
-from harness.tests.devices.virtual.ptx_text import lines, module, printed
+from backwarp.devices.virtual.rewrite import predicates
+from tests.devices.virtual.launches import result
+from tests.devices.virtual.ptx_text import lines, module, printed
 
 KERNEL = """
 .visible .entry k()

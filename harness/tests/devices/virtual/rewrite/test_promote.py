@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.devices.virtual.rewrite import promote
-from harness.tests.devices.virtual.ptx_text import lines, module, printed
+from backwarp.devices.virtual.rewrite import promote
+from tests.devices.virtual.ptx_text import lines, module, printed
 
 HEAD = """
 .visible .entry k(.param .u64 out)

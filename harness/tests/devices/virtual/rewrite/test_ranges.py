@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from harness.devices.virtual.rewrite import ranges
-from harness.tests.devices.virtual.ptx_text import lines, module, printed
+from backwarp.devices.virtual.rewrite import ranges
+from tests.devices.virtual.ptx_text import lines, module, printed
 
 KERNEL = """
 .visible .entry k()

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from harness.devices.virtual.ptx.ir import Instruction
-from harness.devices.virtual.rewrite import selects
-from harness.tests.devices.virtual.ptx_text import lines, module, printed
+from backwarp.devices.virtual.ptx.ir import Instruction
+from backwarp.devices.virtual.rewrite import selects
+from tests.devices.virtual.ptx_text import lines, module, printed
 
 KERNEL = """
 .visible .entry k()

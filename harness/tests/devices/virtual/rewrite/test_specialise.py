@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.devices.virtual.ptx import parse as ptx
-from harness.devices.virtual.rewrite import specialise
-from harness.tests.devices.virtual.launches import K, device
+from backwarp.devices.virtual.ptx import parse as ptx
+from backwarp.devices.virtual.rewrite import specialise
+from tests.devices.virtual.launches import K, device
 
 SOURCE = f"""
 {K}sums(const float* x, float* out, int n, unsigned step, long long from, float factor, short small, int d) {{

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.devices.virtual.rewrite import surfaces
-from harness.tests.devices.virtual.ptx_text import lines, module, printed
+from backwarp.devices.virtual.rewrite import surfaces
+from tests.devices.virtual.ptx_text import lines, module, printed
 
 
 def rewritten(body: str) -> str:

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.devices.virtual.device import VirtualGPU
-from harness.devices.virtual.run.arena import LOCAL_BYTES, MIB, SHARED_GUARD, Arena, Owner
-from harness.devices.virtual.runtime.abi import INIT, PARTIAL, READ, SHARED_WINDOW, SLOT_BYTES, WRITE
-from harness.errors import DeviceError
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.devices.virtual.run.arena import LOCAL_BYTES, MIB, SHARED_GUARD, Arena, Owner
+from backwarp.devices.virtual.runtime.abi import INIT, PARTIAL, READ, SHARED_WINDOW, SLOT_BYTES, WRITE
+from backwarp.errors import DeviceError
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import K, device
-from harness.tests.devices.virtual.scouting import lanes, scouting  # noqa: F401  a fixture
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import K, device
+from tests.devices.virtual.scouting import lanes, scouting  # noqa: F401  a fixture
 
 N = 64
 I = "int i = blockIdx.x * blockDim.x + threadIdx.x;"

@@ -7,10 +7,10 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from harness.devices.virtual import launch
-from harness.devices.virtual.run import orders
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import K, device
+from backwarp.devices.virtual import launch
+from backwarp.devices.virtual.run import orders
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import K, device
 
 #: FENCE: without it there is a race on x[0]
 RACY = {

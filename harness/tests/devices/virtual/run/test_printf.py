@@ -7,9 +7,9 @@ import ctypes
 import numpy as np
 import pytest
 
-from harness.devices.virtual.run import printf as module_under_test
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import FLAVOURS, K, device, run
+from backwarp.devices.virtual.run import printf as module_under_test
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import FLAVOURS, K, device, run
 
 SOURCE = f"""
 {K}print_i(const char* f, int i) {{ printf(f, i); }}

@@ -7,19 +7,16 @@ import subprocess
 import sys
 import threading
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import harness
-from harness.devices.virtual.device import VirtualGPU
-from harness.devices.virtual.run import crew, workers
-from harness.devices.virtual.run.workers import block_order, opposite_order, thread_order
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import FLAVOURS, K, device
-
-ROOT = Path(harness.__file__).parents[1]
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.devices.virtual.run import crew, workers
+from backwarp.devices.virtual.run.workers import block_order, opposite_order, thread_order
+from backwarp.errors import KernelFault
+from tests import ROOT
+from tests.devices.virtual.launches import FLAVOURS, K, device
 
 SOURCE = f"""
 __device__ unsigned tickets;
@@ -381,7 +378,7 @@ def test_the_threads_of_a_device_end_with_it():
 INTERRUPTED = '''
 import os, signal, threading
 import numpy as np
-from harness.devices import open_device
+from backwarp.devices import open_device
 
 dev = open_device("cpu", checks="memory")
 dev.time_limit, dev.step_budget, dev.quick = 1e6, 1 << 62, True

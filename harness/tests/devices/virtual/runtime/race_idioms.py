@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from random import Random
 
-from harness.tests.devices.virtual.runtime.race_statements import How, Idiom, Op
+from tests.devices.virtual.runtime.race_statements import How, Idiom, Op
 
 
 def idiom(name: str, seed: int) -> Idiom:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.devices.virtual.runtime import abi
+from backwarp.devices.virtual.runtime import abi
 
 CTA, CLUSTER, GPU, SYS = range(4)  # scopes; a cluster is one block here
 KIND_WRITE, KIND_STRONG, KIND_SCOPE = 1, 2, 2  # bits of a hazard's kind, and where its scope begins

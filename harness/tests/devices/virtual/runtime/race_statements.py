@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.tests.devices.virtual.runtime.race_oracle import CTA, GPU, SYS, Access, Fence, Sync, hazards
+from tests.devices.virtual.runtime.race_oracle import CTA, GPU, SYS, Access, Fence, Sync, hazards
 
 SCOPES = {"cta": CTA, "gpu": GPU, "sys": SYS}
 WORDS = 16  # of the memory that all threads share

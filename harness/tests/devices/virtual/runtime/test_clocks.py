@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import K, device, line_of, run, zeros
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import K, device, line_of, run, zeros
 
 _LOCKED = f"""__device__ int lock;
 {K}k(float* total) {{

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from harness.devices import open_device
-from harness.devices.virtual.runtime import abi
-from harness.tests import sampled
+from backwarp.devices import open_device
+from backwarp.devices.virtual.runtime import abi
+from tests import sampled
 
 WORDS = 1 << 12  # of the array that is read
 THREADS = 48  # a warp and a half

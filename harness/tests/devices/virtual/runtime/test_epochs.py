@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import device, zeros
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import device, zeros
 
 K = 'extern "C" __global__ void k('
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from harness.devices.virtual.compile import link
-from harness.devices.virtual.runtime import abi
+from backwarp.devices.virtual.compile import link
+from backwarp.devices.virtual.runtime import abi
 
 EXPORTED = re.compile(r"^EXPORT ([\w ]+?\*?) (rt_\w+)\(([^)]*)\)", re.MULTILINE)
 WORDS = {"u64": "i64", "i64": "i64", "s64": "i64", "u32": "i32", "i32": "i32", "int": "i32", "void": "void"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import FLAVOURS, device, zeros
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import FLAVOURS, device, zeros
 
 SOURCE = """
 #define KERNEL(name) extern "C" __global__ void name(int* out)

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from harness.tests.devices.virtual.runtime import race_oracle
-from harness.tests.devices.virtual.runtime.race_oracle import (
+from tests.devices.virtual.runtime import race_oracle
+from tests.devices.virtual.runtime.race_oracle import (
     CTA,
     FURTHER,
     GPU,
@@ -23,8 +23,8 @@ from harness.tests.devices.virtual.runtime.race_oracle import (
     hazards,
     kind,
 )
-from harness.tests.devices.virtual.runtime.race_programs import PROFILES, program
-from harness.tests.soak.races import Bench, attempt
+from tests.devices.virtual.runtime.race_programs import PROFILES, program
+from tests.soak.races import Bench, attempt
 
 A, LANE, WARP, AWAY = (0, 0), (0, 1), (0, 32), (1, 0)  # a thread; another lane, warp and block
 X, FLAG = 0, 64  # addresses
@@ -487,7 +487,7 @@ def bench():
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_runtime_says_what_the_oracle_says(bench, profile):
-    """A few programs; `python -m harness.tests.soak.races` tries as many as you like, and others every night."""
+    """A few programs; `python -m tests.soak.races` tries as many as you like, and others every night."""
     found = attempt(bench, profile, range(1 if PROFILES[profile].grid else 3), range(5))
     assert not found, "\n".join(found)
 

@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from harness.devices.virtual.device import VirtualGPU
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import K
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import K
 
 SEEDS = range(16)
 TYPES = ("__half", "short", "unsigned char", "bool", "float", "double", "float4")

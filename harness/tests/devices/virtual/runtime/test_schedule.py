@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.devices.virtual.runtime import abi
-from harness.errors import KernelFault
+from backwarp.devices.virtual.runtime import abi
+from backwarp.errors import KernelFault
 
 from ..launches import K, chosen, device, line_of, only
 

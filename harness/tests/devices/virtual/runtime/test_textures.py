@@ -8,10 +8,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from harness.devices import texture as tx
-from harness.devices.texture import ChannelFormatDescriptor, CUDAarray, ResourceDescriptor, TextureDescriptor
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import FLAVOURS, K, device, zeros
+from backwarp.devices import texture as tx
+from backwarp.devices.texture import ChannelFormatDescriptor, CUDAarray, ResourceDescriptor, TextureDescriptor
+from backwarp.errors import KernelFault
+from tests.devices.virtual.launches import FLAVOURS, K, device, zeros
 
 SOURCE = f"""
 {K}one(float* out, cudaTextureObject_t image, const float* at) {{ out[threadIdx.x] = tex1D<float>(image, at[threadIdx.x]); }}

@@ -5,17 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import harness
-from harness.devices.virtual.device import VirtualGPU
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import K, Quick, line_of
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.errors import KernelFault
+from tests import ROOT
+from tests.devices.virtual.launches import K, Quick, line_of
 
-INCLUDE = (Path(harness.__file__).parents[1] / "puzzles" / "include",)
+INCLUDE = (ROOT / "puzzles" / "include",)
 THREADS = 128
 STEPS = 1 << 14
 _SIGNATURE = "(const float* x, const int* j, float* out, int n)"

@@ -8,9 +8,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.emit.lanes.bodies import BUILDS, opened
-from harness.tests.devices.virtual.launches import K, line_of
+from backwarp.errors import KernelFault
+from tests.devices.virtual.emit.lanes.bodies import BUILDS, opened
+from tests.devices.virtual.launches import K, line_of
 
 N, DYNAMIC = 61, 512
 FEW = 8  # kernels of a file, so that it is compiled in time

@@ -8,12 +8,12 @@ from math import prod
 import numpy as np
 import pytest
 
-from harness.devices.virtual.device import VirtualGPU
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.emit.lanes.bodies import BUILDS, opened
-from harness.tests.devices.virtual.emit.lanes.test_barriers import BODIES as WAITING
-from harness.tests.devices.virtual.emit.lanes.test_barriers import NO_ROWS, WORK, WRONG
-from harness.tests.devices.virtual.launches import K, line_of
+from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.errors import KernelFault
+from tests.devices.virtual.emit.lanes.bodies import BUILDS, opened
+from tests.devices.virtual.emit.lanes.test_barriers import BODIES as WAITING
+from tests.devices.virtual.emit.lanes.test_barriers import NO_ROWS, WORK, WRONG
+from tests.devices.virtual.launches import K, line_of
 
 THREADS, DYNAMIC, N = 32, 512, 61
 I = """int u = threadIdx.x, v = threadIdx.y, w = threadIdx.z, t = (w * blockDim.y + v) * blockDim.x + u, T = 32, i = blockIdx.x * T + t;

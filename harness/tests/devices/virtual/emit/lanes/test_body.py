@@ -8,12 +8,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from harness.devices.virtual.compile.pipeline import lower
-from harness.devices.virtual.compile.recipes import recipe
-from harness.devices.virtual.compile.targets import target
-from harness.errors import KernelFault
-from harness.tests.devices.virtual.emit.lanes.bodies import BUILDS, opened
-from harness.tests.devices.virtual.launches import K, line_of
+from backwarp.devices.virtual.compile.pipeline import lower
+from backwarp.devices.virtual.compile.recipes import recipe
+from backwarp.devices.virtual.compile.targets import target
+from backwarp.errors import KernelFault
+from tests.devices.virtual.emit.lanes.bodies import BUILDS, opened
+from tests.devices.virtual.launches import K, line_of
 
 N, BLOCK = 61, 32  # of 64 threads, the last three leave
 I = "int i = blockIdx.x * blockDim.x + threadIdx.x;"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.tests.devices.virtual.emit.lanes.bodies import BUILDS, Bodies
+from tests.devices.virtual.emit.lanes.bodies import BUILDS, Bodies
 
 START = """#include "async.cuh"
 template <int Size> __device__ void copy(void* to, const void* from, int bytes) {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.devices.virtual.emit.lanes.exchanges import sources
-from harness.tests.devices.virtual.emit.lanes.bodies import BUILDS, Bodies
+from backwarp.devices.virtual.emit.lanes.exchanges import sources
+from tests.devices.virtual.emit.lanes.bodies import BUILDS, Bodies
 
 I = "int t = threadIdx.y * blockDim.x + threadIdx.x, i = blockIdx.x * blockDim.x * blockDim.y + t; const unsigned all = 0xffffffff;"
 #: bodies of `(const float* x, const int* j, float* out, int n)`: 512 elements each, those of j in 0..255

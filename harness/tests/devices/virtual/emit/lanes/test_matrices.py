@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.tests.devices.virtual.emit.lanes.bodies import BUILDS, Bodies
+from tests.devices.virtual.emit.lanes.bodies import BUILDS, Bodies
 
 START = """#include "mma.cuh"
 __device__ void mma_s8(int* d, unsigned a, unsigned b) {

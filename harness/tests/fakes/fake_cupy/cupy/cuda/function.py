@@ -6,7 +6,7 @@ import time
 
 import numpy
 
-from harness.tests.fakes.streams import queued
+from tests.fakes.streams import queued
 
 from . import driver, runtime
 

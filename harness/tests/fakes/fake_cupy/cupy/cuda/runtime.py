@@ -3,7 +3,7 @@
 import ctypes
 import os
 
-from harness.tests.fakes.streams import Stream, queued
+from tests.fakes.streams import Stream, queued
 
 memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3
 cudaLimitPrintfFifoSize = 1

@@ -1,1 +1,1 @@
-from harness.tests.fakes.streams import Stream  # noqa: F401
+from tests.fakes.streams import Stream  # noqa: F401

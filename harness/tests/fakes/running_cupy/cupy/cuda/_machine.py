@@ -1,6 +1,6 @@
 """The device and the errors that all parts share."""
 
-from harness.devices.virtual.device import VirtualGPU
+from backwarp.devices.virtual.device import VirtualGPU
 
 device = VirtualGPU("memory")
 device.quick = True

@@ -3,8 +3,8 @@
 import os
 import sys
 
-from harness.errors import KernelFault
-from harness.tests.fakes.streams import queued
+from backwarp.errors import KernelFault
+from tests.fakes.streams import queued
 
 from ._machine import ERRORS, ILLEGAL, CUDARuntimeError, device, pending
 from .runtime import tick

@@ -5,7 +5,7 @@ import os
 
 import numpy
 
-from harness.tests.fakes.streams import Stream, queued
+from tests.fakes.streams import Stream, queued
 
 from ._machine import CUDARuntimeError, device, pending  # noqa: F401
 

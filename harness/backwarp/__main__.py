@@ -1,0 +1,16 @@
+"""`backwarp`, and `python -m backwarp`."""
+
+import signal
+
+
+def main() -> None:
+    # while modules are still loading, Ctrl-C ends the process at once and silently
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from .cli import main
+
+    signal.signal(signal.SIGINT, before)
+    main()
+
+
+if __name__ == "__main__":
+    main()

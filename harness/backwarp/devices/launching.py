@@ -1,0 +1,205 @@
+"""What both devices check before a launch, in CUDA's terms, and what a launch returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy
+
+from backwarp.errors import KernelFault, LaunchError
+
+from .texture import SurfaceObject
+
+OUTPUT_CHARACTERS = 16_384  # of a kernel's printf output to keep
+QUICK = 0.5  # seconds that a launch of quickly compiled code may take before the code is optimised
+
+
+@dataclass
+class Launch:
+    """The record of a successful launch.
+
+    stdout: the kernel's printf output, truncated; stdout_dropped: lines cut off. counters: exact on the
+    virtual GPU, empty on a GPU. notes: findings that do not fail a kernel. requests: the first accesses of
+    warps, limited by the virtual GPU's `keep_requests` (metrics.Request). steps: accesses of threads and what
+    orders them, limited by its `keep_steps` (trace.Steps). hazards: recorded with the steps, the bytes on
+    which two instructions race (Hazard in state.h). turns: lines that read what other threads may change
+    without a race, if the virtual GPU has let others run in between (see its `turns`).
+    """
+
+    stdout: str = ""
+    stdout_dropped: int = 0
+    counters: dict = field(default_factory=dict)
+    notes: list[KernelFault] = field(default_factory=list)
+    requests: list = field(default_factory=list)
+    steps: object = None
+    hazards: object = None
+    turns: tuple[int, ...] = ()
+
+
+class CompiledFile:
+    """What the modules of all devices have in common. compiled: nvrtc's Ptx; request: the arguments of the
+    device's `compile`."""
+
+    def get_function(self, name: str):
+        """A kernel by its plain name, or an instance of a template, such as `tile<16>`, for which the file is
+        compiled once more, with its own variables, unless the instance was requested before. Errors:
+        LaunchError; CompileError for such an instance.
+        """
+        if "<" not in name or name in self.compiled.names or not self.request:
+            return self._kernel(name)
+        instances = self.__dict__.setdefault("instances", {})
+        if name not in instances:
+            source, file, directories, expressions, options = self.request
+            instances[name] = self.device.compile(source, file, directories, (*expressions, name), options)
+        return instances[name].get_function(name)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Plain names of the kernels."""
+        return self.compiled.kernels
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """Bytes of each __constant__ variable, by its plain name."""
+        return {name: nbytes for name, (_, nbytes) in self.compiled.constants.items()}
+
+    @property
+    def variables(self) -> dict[str, int]:
+        """Bytes of each __device__, __managed__ and __constant__ variable; see `get_global`."""
+        return {name: nbytes for name, (_, nbytes) in self.compiled.variables.items()}
+
+    @property
+    def warnings(self):
+        return self.compiled.warnings
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device accepts; the defaults are those of compute capability 8.0 to 9.0."""
+
+    threads_per_block: int = 1024
+    block: tuple[int, int, int] = (1024, 1024, 64)
+    grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
+    shared_per_block: int = 48 << 10  # unless more is requested
+    shared_per_block_optin: int = 163 << 10
+    constant: int = 64 << 10  # __constant__ memory of a file
+
+
+def poison(shape, dtype) -> numpy.ndarray:
+    """What an array holds that nothing was written to: NaN with all bits set, or 0x7f in every byte."""
+    made = numpy.empty(shape, dtype)
+    made.reshape(-1).view(numpy.uint8).fill(0xFF if made.dtype.kind in "fc" else 0x7F)
+    return made
+
+
+def constant_bytes(compiled, name: str, values) -> tuple[str, numpy.ndarray]:
+    """(name in the PTX, bytes) to fill a variable from its start with values or a device array; the rest of a
+    __constant__ variable is poison.
+
+    compiled: nvrtc.Ptx. Errors: LaunchError if there is no such variable, or not enough room.
+    """
+    values = values.get() if hasattr(values, "get") else values
+    data = numpy.ascontiguousarray(values).view(numpy.uint8).reshape(-1)
+    symbol, (nbytes,), _ = variable_array(compiled, name, numpy.uint8)
+    if data.size > nbytes:
+        raise LaunchError(f"{name} has {nbytes} bytes; {data.size} do not fit", "cudaErrorInvalidValue")
+    if name not in compiled.constants:
+        return symbol, data
+    return symbol, numpy.pad(data, (0, nbytes - data.size), constant_values=0xFF)
+
+
+def variable_array(compiled, name: str, dtype) -> tuple[str, tuple[int], numpy.dtype]:
+    """(name in the PTX, shape, dtype) of a module's variable as an array. Errors: LaunchError."""
+    dtype = numpy.dtype(dtype)
+    if name not in compiled.variables:
+        known = (
+            ", ".join(sorted(n for n in compiled.variables if n.isidentifier() and n[0] != "_"))
+            or "none that a kernel uses"
+        )
+        raise LaunchError(f"there is no variable {name}; the file has {known}", "cudaErrorInvalidSymbol")
+    symbol, nbytes = compiled.variables[name]
+    if nbytes % dtype.itemsize:
+        raise LaunchError(f"{name} has {nbytes} bytes, which is not a whole number of {dtype} elements")
+    return symbol, (nbytes // dtype.itemsize,), dtype
+
+
+def triple(value, what: str) -> tuple[int, int, int]:
+    """One to three ints as (x, y, z)."""
+    if type(value) is int:
+        return value, 1, 1
+    values = value if isinstance(value, tuple | list) else (value,)
+    try:
+        numbers = [n.__index__() for n in values]
+    except AttributeError:
+        raise LaunchError(f"the {what} must be whole numbers, not {value!r}", _CONFIGURATION) from None
+    if not 1 <= len(numbers) <= 3:
+        raise LaunchError(f"the {what} has 1 to 3 dimensions, not {len(numbers)}", _CONFIGURATION)
+    x, y, z = (*numbers, 1, 1)[:3]
+    return x, y, z
+
+
+_CONFIGURATION = "cudaErrorInvalidConfiguration"
+
+
+def check_shape(grid, block, shared: int, limits: Limits = Limits()) -> None:
+    """LaunchError for a grid or block that CUDA refuses. shared: static and dynamic bytes together."""
+    for what, size, most in (("grid", grid, limits.grid), ("block", block, limits.block)):
+        for axis, n, limit in zip("xyz", size, most):
+            if n < 1:
+                raise LaunchError(f"{what}.{axis} is {n}; it is at least 1", _CONFIGURATION)
+            if n > limit:
+                raise LaunchError(f"{what}.{axis} is {n}; the limit is {limit}", _CONFIGURATION)
+    threads = block[0] * block[1] * block[2]
+    if threads > limits.threads_per_block:
+        shape = " x ".join(str(n) for n in block if n > 1)
+        raise LaunchError(
+            f"a block of {shape} = {threads} threads; the limit is {limits.threads_per_block}", _CONFIGURATION
+        )
+    if shared > limits.shared_per_block_optin:
+        raise LaunchError(
+            f"{shared} bytes of shared memory per block; the limit is {limits.shared_per_block_optin}",
+            "cudaErrorInvalidValue",
+        )
+
+
+def check_arguments(kernel: str, sizes: tuple[int, ...], args: tuple, array_type: type, device) -> None:
+    """LaunchError if the arguments do not match the kernel's signature.
+
+    sizes: bytes of each parameter. args: device arrays and NumPy scalars.
+    """
+    if len(args) != len(sizes):
+        raise LaunchError(f"{kernel} takes {len(sizes)} arguments; {len(args)} were given")
+    for position, (size, argument) in enumerate(zip(sizes, args), 1):
+        where = f"argument {position} of {kernel}"
+        if isinstance(argument, array_type | SurfaceObject):
+            given = 8
+            if argument.device is not device:
+                raise LaunchError(f"{where} belongs to another device")
+        elif isinstance(argument, bool | int | float | complex) and not isinstance(argument, numpy.generic):
+            kind = type(argument).__name__
+            raise LaunchError(
+                f"{where} is a Python {kind}, whose size is not known: pass numpy.int32(...) or the like"
+            )
+        elif isinstance(argument, numpy.ndarray) and argument.ndim:
+            raise LaunchError(f"{where} is a NumPy array; copy it to the device with dev.array(...)")
+        elif isinstance(argument, numpy.generic | numpy.ndarray):
+            given = argument.dtype.itemsize
+        else:
+            kind = type(argument).__name__
+            raise LaunchError(f"{where} is a {kind}; pass a device array or a NumPy scalar")
+        if given != size:
+            kind = (
+                f"a {argument.dtype}"
+                if isinstance(argument, numpy.generic | numpy.ndarray)
+                else "an array (a pointer)"
+            )
+            raise LaunchError(f"{where} is {kind} of {given} bytes; the kernel takes {size} bytes there")
+
+
+def cut_output(text: str, limit: int = OUTPUT_CHARACTERS) -> tuple[str, int]:
+    """(the first whole lines of a text, the number of dropped lines)."""
+    if len(text) <= limit:
+        return text, 0
+    end = text.rfind("\n", 0, limit) + 1 or limit
+    rest = text[end:]
+    return text[:end], rest.count("\n") + (not rest.endswith("\n"))

@@ -1,0 +1,196 @@
+"""The ratios that `bench_virtual --ratios` measures as users call kernels, and compares with those of an earlier run.
+
+Each is a time relative to that of something measured in turns with it, so that machines and their load matter little; the
+smaller, the better. Inputs are ordinary arrays, and a first launch is one of a file that was not compiled before.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from tests.samples import Launch
+
+from ..course.checkout import open_course
+from ..devices.virtual.device import VirtualGPU
+from ..devices.virtual.run.workers import available_cores
+from . import course_workloads
+from .workloads import REGISTERS, TILED, Workload, product, weight_gradient
+
+Runner = Callable[[Workload, str, int], object]  # OnVirtualGPU, with writable inputs
+Found = Iterator[tuple[str, float]]
+ROUNDS = 7
+IDLE = 0.5  # of load: two cores are only measured below
+WORSE = 1.2  # so many times an earlier ratio is a regression
+PEAK_STEPS, SIZES = 200_000, (128, 256, 272, 512)
+LOCALS = ("unsigned", "unsigned char", "unsigned short", "bool", "long long", "double", "__half")
+_LOCAL = """
+#include <cuda_fp16.h>
+extern "C" __global__ void k({type}* out, int n) {{
+    {type} a = threadIdx.x, b = 1, *p = &a;
+    for (int k = 0; k < n; k++) *p = *p {operator} b;
+    out[blockIdx.x * blockDim.x + threadIdx.x] = a;
+}}
+"""
+_EMPTY = 'extern "C" __global__ void empty(float* out) { if (out == nullptr) out[0] = 1; }'
+
+
+def fastest(runs: dict[str, Callable[[], object]], rounds: int = 0) -> dict[str, float]:
+    """Seconds of processor time of each, the best of several in turns."""
+    best = dict.fromkeys(runs, float("inf"))
+    for _ in range(rounds or ROUNDS):
+        for name, run in runs.items():
+            start = time.process_time()
+            run()
+            best[name] = min(best[name], time.process_time() - start)
+    return best
+
+
+# -- what is measured ----------------------------------------------------------------------------------------
+
+
+def puzzles(on: Runner, library: ctypes.CDLL | None) -> Found:
+    """Full checks, of the time with memory checks."""
+    known = course_workloads.WORKLOADS
+    for make in (
+        *known.values(),
+        *(partial(course_workloads.other, *row) for row in course_workloads.OTHERS),
+    ):
+        work = make()
+        runners = {checks: on(work, checks, 1) for checks in ("memory", "full")}
+        seconds = fastest({checks: runner.run for checks, runner in runners.items()})
+        yield f"{work.name}, full / memory", seconds["full"] / seconds["memory"]
+
+
+def products(on: Runner, library: ctypes.CDLL | None) -> Found:
+    """Memory checks, of the time of two loops in C, and of what the processor could do at most."""
+    if library is None:
+        return
+    course = {
+        name: open_course().load(name).solution_path.read_text(encoding="utf-8") for name in ("26", "27")
+    }
+    for n in SIZES:
+        works = {"tiled": product("tiled", TILED, n, 16, (16, 16))}
+        works |= {f"puzzle {name}": _square(source, n, name) for name, source in course.items()}
+        if n % 128 == 0:
+            works["register-tiled"] = product("register-tiled", REGISTERS, n, 128, 256)
+        runs = {name: on(work, "memory", 1).run for name, work in works.items()}
+        a, b = works["tiled"].job.inputs.values()
+        given = [x.ctypes.data_as(ctypes.c_void_p) for x in (a, b, np.empty_like(a))]
+        runs |= {
+            "blocked C": partial(library.matmul, *given, n),
+            "i-k-j C": partial(library.product, *given, n, n, n),
+            "peak": partial(library.peak, ctypes.c_long(PEAK_STEPS)),
+        }
+        seconds = fastest(runs, 2 * ROUNDS)
+        lanes = ctypes.c_int.in_dll(library, "lanes").value
+        seconds["the peak"] = seconds.pop("peak") * n**3 / (12 * lanes * PEAK_STEPS)
+        for name in works:
+            for other in ("blocked C", "i-k-j C", "the peak"):
+                yield f"{name} product, n = {n}, time / {other}", seconds[name] / seconds[other]
+
+
+def _square(source: str, n: int, puzzle: str) -> Workload:
+    tile, block = (16, (16, 16)) if puzzle == "26" else (64, (8, 8))
+    made = product(f"puzzle {puzzle}", source, n, tile, block)
+    blocks = -(-n // tile)
+    made.job.launches[:] = [Launch("matmul", (blocks, blocks), block, "a b c n n n")]
+    made.include_dirs = open_course().load(puzzle).include_dirs
+    return made
+
+
+def locals_(on: Runner, library: ctypes.CDLL | None) -> Found:
+    """Full checks of local variables of each type, of the time of 4-byte ones: by single threads and as lanes."""
+    for lanes in (False, True):
+        runs = {}
+        for type_ in LOCALS:
+            device = VirtualGPU("full", cores=1)
+            module = device.compile(_LOCAL.format(type=type_, operator="^" if type_ == "bool" else "+"))
+            if lanes:
+                module.scout()
+            module.scouted = True
+            dtype = {"__half": np.float16, "bool": np.bool_, "double": np.float64, "long long": np.int64}
+            out = device.empty(1024, dtype.get(type_, np.uint32 if type_ == "unsigned" else np.uint16))
+            if type_ == "unsigned char":
+                out = device.empty(1024, np.uint8)
+            kernel = module.get_function("k")
+            runs[type_] = partial(kernel, 8, 128, (out, np.int32(64)))
+        seconds = fastest(runs)
+        for type_ in LOCALS[1:]:
+            how = "as lanes" if lanes else "by single threads"
+            yield f"{type_} locals {how}, full, time / unsigned", seconds[type_] / seconds["unsigned"]
+
+
+def launches(on: Runner, library: ctypes.CDLL | None) -> Found:
+    """An empty launch beside a large array, of one without; the first launches of a file, of a later one."""
+    for checks in ("memory", "full"):
+        runs = {}
+        for name, count in (("alone", 1), ("beside 64 MiB", 16 << 20)):
+            device = VirtualGPU(checks, cores=1)
+            module, other = device.compile(_EMPTY), device.empty(count, name="other")
+            out, kernel = device.empty(8), module.get_function("empty")
+            runs[name] = lambda kernel=kernel, out=out, other=other: [
+                kernel(1, 32, (out,)) for _ in range(50)
+            ]
+        seconds = fastest(runs)
+        yield f"an empty launch, {checks}, beside 64 MiB / alone", seconds["beside 64 MiB"] / seconds["alone"]
+    work = weight_gradient()
+    source = f"{work.source}\n// {time.time_ns()}"
+    for cache in ("cold", "warm"):  # what the first one compiles beside its launches, the second one finds
+        device = VirtualGPU("full", cores=1)
+        arrays = {name: device.array(x, name=name) for name, x in work.job.inputs.items()}
+        arrays |= {name: device.empty(x.shape, x.dtype, name=name) for name, x in work.job.outputs.items()}
+        (launch,) = work.job.launches
+        given = tuple((arrays | work.job.scalars)[name] for name in launch.args.split())
+        module = device.compile(source)
+        kernel, taken, end = module.get_function(launch.kernel), [], time.monotonic() + 30
+        while len(taken) < 16 or not module.scouted and time.monotonic() < end:
+            start = time.process_time()
+            kernel(launch.grid, launch.block, given)
+            taken.append(time.process_time() - start)
+        taken += [fastest({"later": partial(kernel, launch.grid, launch.block, given)})["later"]]
+        yield f"a first launch, full, {cache} cache / a later one", taken[0] / min(taken)
+
+
+def cores(on: Runner, library: ctypes.CDLL | None) -> Found:
+    """Two cores, of the time of one; not on a machine that does something else."""
+    if available_cores() < 2 or os.getloadavg()[0] > IDLE:
+        return
+    for n in (96, 160, 256, 512):
+        work = product("tiled", TILED, n - n % 16, 16, (16, 16))
+        best = {1: float("inf"), 2: float("inf")}
+        runners = {count: on(work, "memory", count) for count in best}
+        for _ in range(4 * ROUNDS):
+            for count, runner in runners.items():
+                best[count] = min(best[count], runner.run()[0])
+        yield f"tiled product, n = {n}, two cores / one", best[2] / best[1]
+
+
+PARTS = {"puzzles": puzzles, "products": products, "locals": locals_, "launches": launches, "cores": cores}
+
+
+# -- what is said --------------------------------------------------------------------------------------------
+
+
+def reasons() -> Iterator[str]:
+    """Which kernels of the course do not run as lanes with full checks."""
+    for puzzle in open_course().puzzles():
+        if puzzle.program:
+            continue
+        source = puzzle.solution_path.read_text(encoding="utf-8")
+        module = VirtualGPU("full", cores=1).compile(source, include_dirs=puzzle.include_dirs)
+        built = module._built_again(0)
+        for kernel in built.lowered.kernels.values():
+            if not kernel.scouts:
+                yield f"{puzzle.id} {kernel.name}: {kernel.refused}"
+
+
+def worse(found: dict[str, float], before: dict[str, float]) -> list[str]:
+    """A line for each ratio that has become much larger."""
+    both = ((name, found[name], before[name]) for name in found if name in before)
+    return [f"{name}: {new:.2f}, before {old:.2f}" for name, new, old in both if new > WORSE * old]
