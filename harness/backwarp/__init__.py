@@ -11,3 +11,9 @@ COURSE = PACKAGE / "course.zip"  # puzzles, solutions, lessons and notebooks; in
 CHECKOUT = None if (PACKAGE / "reference").is_dir() else PACKAGE.parents[1]
 if CHECKOUT:
     __path__.append(str(CHECKOUT))
+
+
+def install(extra: str = "") -> str:
+    """The command that installs this package, with what one of its extras needs."""
+    editable, name = ("-e ", ".") if CHECKOUT else ("", "backwarp")
+    return f"pip install {editable}" + (f"'{name}[{extra}]'" if extra else name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from . import SOURCES
+from . import SOURCES, __version__, install
 from .devices.bubblewrap import wrapper
 from .devices.confine import supported
 from .devices.gpu import device as gpu
@@ -88,6 +89,7 @@ def _python() -> Item:
 
 
 def _course() -> Item:
+    from .begin import manifest
     from .course.checkout import open_course
 
     try:
@@ -95,6 +97,10 @@ def _course() -> Item:
     except BackwarpError as error:
         first, *rest = str(error).splitlines()
         return Item("course", "broken", first, " ".join(line.strip() for line in rest))
+    made_by = manifest(course.root).get("version", __version__)
+    if made_by != __version__:
+        text = f"{course.root} was made by backwarp {made_by}, and this is {__version__}"
+        return Item("course", "missing", text, f"backwarp init {shlex.quote(str(course.root))}")
     return Item("course", "ok", f"{len(course.ids())} puzzles in {course.root}")
 
 
@@ -108,14 +114,14 @@ def _compiler() -> Item:
         compile_ptx(with_headers, flavour="fast")
         seconds = time.perf_counter() - start
     except BackwarpError as error:
-        return Item("CUDA compiler", "broken", _first_line(error), "pip install -e .")
+        return Item("CUDA compiler", "broken", _first_line(error), install())
     text = f"NVRTC {version()}, no driver needed, {seconds * 1000:.0f} ms a kernel with <cuda_fp16.h>"
     return Item("CUDA compiler", "ok", text)
 
 
 def _virtual_gpu() -> Item:
     if not (llvm := _installed("llvmlite")):
-        return Item("virtual GPU", "broken", "llvmlite is not installed", "pip install -e .")
+        return Item("virtual GPU", "broken", "llvmlite is not installed", install())
     worked, said = _try("cpu")
     if not worked:
         return Item("virtual GPU", "broken", said, "pip install --force-reinstall llvmlite")
@@ -211,20 +217,20 @@ def _cupy() -> Item:
     if len(wheels) > 1:
         names = " and ".join(wheels)
         keep = _extra(driver) or "cuda13"
-        remedy = f"pip uninstall {' '.join(wheels)}, then pip install -e '.[{keep}]'"
+        remedy = f"pip uninstall {' '.join(wheels)}, then {install(keep)}"
         return Item("CuPy", "missing", f"{names} are both installed and exclude each other", remedy)
     extra = _extra(driver)
     if not wheels:
         if extra:
-            return Item("CuPy", "missing", "not installed", f"pip install -e '.[{extra}]'")
+            return Item("CuPy", "missing", "not installed", install(extra))
         return Item("CuPy", "missing", "not installed", "not needed without a GPU")
     text = f"{wheels[0]} {_installed(wheels[0])}"
     if extra == "cuda12" and wheels[0] == "cupy-cuda13x":
-        remedy = "pip uninstall cupy-cuda13x, then pip install -e '.[cuda12]'; or update the driver to 580"
+        remedy = f"pip uninstall cupy-cuda13x, then {install('cuda12')}; or update the driver to 580"
         return Item("CuPy", "missing", f"{text} needs a driver for CUDA 13", remedy)
     if extra == "cuda12" and not _nvrtc12():
         text += ", but no compiler for this driver"
-        return Item("CuPy", "missing", text, "pip install -e '.[cuda12]'")
+        return Item("CuPy", "missing", text, install("cuda12"))
     if extra:
         worked, said = _try("gpu")
         return Item("CuPy", "ok" if worked else "missing", f"{text}; {said}")
@@ -248,7 +254,7 @@ def _notebooks() -> Item:
     absent = [name for name in _NOTEBOOKS if find_spec(name) is None]
     if absent:
         text = f"{', '.join(absent)} not installed"
-        return Item("notebooks", "missing", text, "pip install -e '.[notebooks]'")
+        return Item("notebooks", "missing", text, install("notebooks"))
     from jupyter_client.kernelspec import find_kernel_specs
 
     if "backwarp" not in find_kernel_specs():
@@ -259,7 +265,7 @@ def _notebooks() -> Item:
 def _torch() -> Item:
     if version := _installed("torch"):
         return Item("PyTorch", "ok", f"{version}, for puzzle 40")
-    return Item("PyTorch", "missing", "not installed", "for puzzle 40: pip install -e '.[torch]'")
+    return Item("PyTorch", "missing", "not installed", f"for puzzle 40: {install('torch')}")
 
 
 def _sanitizer() -> Item:

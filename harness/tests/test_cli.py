@@ -333,14 +333,12 @@ def test_a_broken_puzzle_names_its_file_and_line(course, backwarp):
     assert status == 2 and "puzzles/01_twice/puzzle.py:2: NameError" in err
 
 
-def test_outside_a_checkout_the_install_is_explained(tmp_path, backwarp, monkeypatch):
+def test_outside_a_course_init_is_named(tmp_path, backwarp, monkeypatch):
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
-    monkeypatch.setattr(
-        "backwarp.course.checkout.__file__", str(tmp_path / "site" / "harness" / "course" / "checkout.py")
-    )
+    monkeypatch.setattr("backwarp.course.checkout.CHECKOUT", None)
     status, _, err = backwarp("list")
-    assert status == 2 and "pip install -e ." in err
+    assert status == 2 and "backwarp init" in err
 
 
 def python(code, course, **options):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,25 @@ from .group import DEVICE, SEED, STATUS, cli, current, say, solution_instead, th
 if TYPE_CHECKING:
     from ..course.declare import Puzzle
     from ..course.progress import Progress
+
+
+@cli.command()
+@click.argument("target", metavar="[DIR]", default=".", type=click.Path(path_type=Path))
+@click.option("--with-solutions", "solutions", is_flag=True, help="For teachers; asks twice.")
+def init(target: Path, solutions: bool) -> None:
+    """Make a course in a new folder, or bring one up to date: what you have changed in it stays as it is."""
+    if solutions:
+        click.confirm("The solutions of all puzzles, in plain sight. Do you teach this course?", abort=True)
+        click.confirm("And nobody who takes it can read this folder?", abort=True)
+    from ..begin import begin
+
+    begun = begin(target, solutions)
+    counts = f"{len(begun.new)} files new, {len(begun.updated)} brought up to date, {len(begun.kept)} kept as yours"
+    say(f"{begun.root}: {counts}")
+    for name in begun.kept[:10]:
+        say(f"  yours: {name}")
+    if begun.new and target != Path("."):
+        say(f"Next: cd {shlex.quote(str(target))} && backwarp")
 
 
 @cli.command("list")

@@ -5,16 +5,15 @@ from __future__ import annotations
 import difflib
 import errno
 import hashlib
-import importlib.util
 import os
 import re
 import stat
-import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from .. import CHECKOUT
 from ..cuda.tree import MAX_SOURCE
 from ..errors import BackwarpError, CourseError
 from .declare import PRISTINE, Puzzle
@@ -113,12 +112,12 @@ def nearest(wanted: str, ids: tuple[str, ...]) -> str:
 
 
 def open_course(start: Path | None = None) -> Course:
-    """The checkout around the current directory (or `start`), else the one that contains this package."""
+    """The course around the current directory (or `start`), else the checkout that contains this package."""
     try:
         here = (start or Path.cwd()).resolve()
     except OSError:  # the current directory was deleted
         here = Path("/")
-    for folder in (here, *here.parents, Path(__file__).resolve().parents[2]):
+    for folder in (here, *here.parents, *([CHECKOUT] if CHECKOUT else [])):
         if (folder / "puzzles").is_dir() and any((folder / p).is_dir() for p in ("solutions", PRISTINE)):
             return Course(folder)
         missing = [name for name in ("puzzles", "solutions") if not (folder / name).is_dir()]
@@ -126,10 +125,7 @@ def open_course(start: Path | None = None) -> Course:
             raise CourseError(
                 f"{folder} has no {missing[0]}/ folder: restore it, as with `git checkout {missing[0]}`"
             )
-    raise CourseError(
-        "no puzzles/ folder here or above. The course runs from a checkout: clone it, and run this inside\n"
-        "  python -m pip install -e ."
-    )
+    raise CourseError("there is no course here or above: `backwarp init mycourse` makes one in a new folder")
 
 
 @lru_cache(maxsize=64)
@@ -137,8 +133,6 @@ def load_puzzle(root: Path, puzzle_id: str) -> Puzzle:
     """Executes `puzzles/ID/puzzle.py` and returns its PUZZLE, with id and root filled in."""
     path = root / "puzzles" / puzzle_id / "puzzle.py"
     name = f"puzzles/{puzzle_id}/puzzle.py"
-    if (root / "reference").is_dir() and importlib.util.find_spec("reference") is None:
-        sys.path.insert(0, str(root))
     namespace = {"__name__": f"puzzles.{puzzle_id}", "__file__": str(path)}
     try:
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from .. import install
 from ..course.checkout import Course
 from ..course.declare import Puzzle
 from ..errors import BackwarpError, CourseError
@@ -86,7 +87,7 @@ def the_library() -> tuple[type, Callable]:
         from sphinx.util.docutils import docutils_namespace
     except ImportError as error:
         raise CourseError(
-            f"the book needs {error.name or 'Sphinx'}, which is not installed: pip install -e '.[book]'"
+            f"the book needs {error.name or 'Sphinx'}, which is not installed: {install('book')}"
         ) from None
     return Sphinx, docutils_namespace
 

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from fnmatch import fnmatch
 from functools import cache
@@ -86,16 +86,16 @@ def exported(course: Course) -> Files:
     return files
 
 
-def files_of(root: Path) -> Iterator[str]:
+def files_of(root: Path, tops: Sequence[str] = GOES_ALONG, stays: Sequence[str] = STAYS) -> Iterator[str]:
     """The names of the files to include, unchanged or edited."""
-    for top in GOES_ALONG:
+    for top in tops:
         found = [root / top] if (root / top).is_file() else sorted((root / top).rglob("*"))
         for path in found:
             name = path.relative_to(root)
             if path.is_dir() and path.is_symlink():
                 raise CourseError(f"{name} is a link to a folder: put the folder itself there")
             state = any(fnmatch(part, pattern) for part in name.parts for pattern in STATE)
-            if path.is_file() and not state and not any(PurePosixPath(name).is_relative_to(s) for s in STAYS):
+            if path.is_file() and not state and not any(PurePosixPath(name).is_relative_to(s) for s in stays):
                 yield name.as_posix()
 
 

@@ -203,9 +203,7 @@ def test_an_id_may_be_a_path_as_the_shell_completes_it(tmp_path):
 
 
 def test_the_folder_that_is_missing_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "backwarp.course.checkout.__file__", str(tmp_path / "site" / "harness" / "course" / "checkout.py")
-    )
+    monkeypatch.setattr("backwarp.course.checkout.CHECKOUT", None)
     (tmp_path / "puzzles").mkdir()
     (tmp_path / "pyproject.toml").touch()
     with pytest.raises(CourseError, match="no solutions/ folder"):
@@ -241,11 +239,9 @@ def test_the_checkout_is_found_from_a_folder_inside_it(tmp_path):
     assert open_course(tmp_path / "puzzles" / "01_a").root == tmp_path.resolve()
 
 
-def test_without_a_checkout_the_editable_install_is_explained(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "backwarp.course.checkout.__file__", str(tmp_path / "site" / "harness" / "course" / "checkout.py")
-    )
-    with pytest.raises(CourseError, match="pip install -e"):
+def test_where_no_course_is_init_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("backwarp.course.checkout.CHECKOUT", None)
+    with pytest.raises(CourseError, match="backwarp init"):
         open_course(tmp_path)
 
 

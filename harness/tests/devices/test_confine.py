@@ -171,6 +171,41 @@ except (OSError, MemoryError) as error:
 """
 
 
+HIDING = """
+import json, os, sys
+from pathlib import Path
+from backwarp.devices.confine import confine
+folder = Path(sys.argv[1])
+held = confine([folder], hidden=[folder / "a" / "kept", folder / "b"])
+def opens(name):
+    try:
+        return (folder / name).read_text()
+    except OSError as error:
+        return type(error).__name__
+names = "x", "a/y", "a/kept", "b/z", "c/w"
+print(json.dumps([held.files, {name: opens(name) for name in names}, sorted(os.listdir(folder))]))
+"""
+
+
+def test_what_is_hidden_in_a_readable_folder_cannot_be_read(tmp_path):
+    """As the solutions in an installed package, which is among all others."""
+    for name in ("x", "a/y", "a/kept", "b/z", "c/w"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    done = subprocess.run(
+        [sys.executable, "-c", HIDING, str(tmp_path)],
+        env={"PYTHONPATH": str(SOURCES)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    files, found, names = json.loads(done.stdout)
+    assert names == ["a", "b", "c", "x"]
+    if files:  # this kernel has Landlock
+        refused = {"a/kept": "PermissionError", "b/z": "PermissionError"}
+        assert found == {"x": "x", "a/y": "a/y", "c/w": "c/w", **refused}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have other limits")
 @pytest.mark.parametrize(
     ("what", "bound", "says"),

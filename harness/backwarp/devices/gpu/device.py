@@ -20,6 +20,7 @@ from importlib.util import find_spec
 
 import numpy
 
+from backwarp import install
 from backwarp.devices.child import Child
 from backwarp.devices.gpu.graph import GpuGraph
 from backwarp.devices.graphs import LaunchNode, refuse_while_recording
@@ -84,7 +85,7 @@ def available() -> tuple[bool, str]:
         return False, found.problem
     if find_spec("cupy") is None:
         extra = "cuda13" if found.version >= 13000 else "cuda12"
-        return False, f"a GPU, but no CuPy: pip install -e '.[{extra}]'"
+        return False, f"a GPU, but no CuPy: {install(extra)}"
     return True, f"{found.devices} GPU with a driver for CUDA {dotted(found.version)}"
 
 

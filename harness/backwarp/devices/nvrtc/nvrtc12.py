@@ -13,6 +13,8 @@ from pathlib import Path
 
 from backwarp.errors import DeviceError
 
+from ... import install
+
 _SIGNATURES = {
     "nvrtcVersion": (POINTER(c_int), POINTER(c_int)),
     "nvrtcCreateProgram": (POINTER(c_void_p), c_char_p, c_char_p, c_int, *[POINTER(c_char_p)] * 2),
@@ -45,8 +47,7 @@ class Nvrtc12:
         path = path or find()
         if path is None:
             raise DeviceError(
-                "this is a CUDA 12 driver, and the compiler for it is missing. "
-                "Run: pip install -e '.[cuda12]'"
+                f"this is a CUDA 12 driver, and the compiler for it is missing. Run: {install('cuda12')}"
             )
         library = ctypes.CDLL(str(path))
         for name, arguments in _SIGNATURES.items():
