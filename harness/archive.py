@@ -1,4 +1,4 @@
-"""Puts the course's files into the wheel as one archive, from which `backwarp init` makes a course."""
+"""Puts the reference into the wheel, and the course's files as one archive, from which `backwarp init` makes a course."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CustomBuildHook(BuildHookInterface):
         handle, self.path = tempfile.mkstemp(suffix=".zip")
         os.close(handle)
         archive(Path(self.root), self.path)
-        build_data["force_include"][self.path] = "backwarp/course.zip"
+        build_data["force_include"] |= {self.path: "backwarp/course.zip", "reference": "backwarp/reference"}
 
     def finalize(self, version: str, build_data: dict, artifact_path: str) -> None:
         if version != "editable":

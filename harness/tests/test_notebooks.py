@@ -163,9 +163,9 @@ def test_the_first_cell_installs_the_checkout_where_it_is_missing(monkeypatch, t
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     exec(code, {})
     assert commands == [[sys.executable, "-m", "pip", "install", "-q", "-e", ".."]]
-    assert str(tmp_path) in sys.path
+    assert str(tmp_path / "harness") in sys.path
     (tmp_path / "pyproject.toml").unlink()
-    with pytest.raises(SystemExit, match="needs the course's folder around it"):
+    with pytest.raises(SystemExit, match="needs the package backwarp"):
         exec(code, {})
 
 

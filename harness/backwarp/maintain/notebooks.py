@@ -34,9 +34,9 @@ import importlib.util, pathlib, subprocess, sys
 
 {clone}if importlib.util.find_spec("backwarp") is None:  # install the checkout this notebook is in
     if not pathlib.Path("../pyproject.toml").is_file():
-        sys.exit("This notebook stands alone. It needs the course's folder around it: open it there.")
+        sys.exit("This notebook needs the package backwarp in its Python, or a checkout of the course around it.")
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "-e", ".."], check=True)
-    sys.path.append(str(pathlib.Path("..").resolve()))  # this process started without it
+    sys.path.append(str(pathlib.Path("../harness").resolve()))  # this process started without it
     importlib.invalidate_caches()
 %load_ext backwarp.notebook"""
 CLONE = """\

@@ -78,7 +78,7 @@ def message(run):
         f"open({str(STEP.solution_path)!r})",
         f"os.listdir({str(ROOT)!r})",
         "import backwarp.lenet.checks",
-        "import reference.lenet",
+        f"open({str(ROOT / 'reference' / 'lenet.py')!r})",
         "open('/tmp/backwarp_trace', 'w')",
         "open(f'/proc/{os.getppid()}/mem', 'rb')",
         "open(f'/proc/{os.getppid()}/environ')",
