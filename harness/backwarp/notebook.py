@@ -243,7 +243,7 @@ class CourseMagics(Magics):
                 return Shown([head, *told(paragraphs)])
         seen = int(chosen.number or min(self.progress.entry(puzzle.id).hints + 1, total))
         self.progress.update(puzzle.id, lambda e: setattr(e, "hints", max(e.hints, seen)))
-        from .report.text import wrap
+        from .report.terminal import wrap
 
         head = [(f"{puzzle.id}, hint {seen} of {total}", "bold")]
         return Shown(

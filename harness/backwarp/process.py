@@ -49,7 +49,7 @@ def _guarded(work: Callable[[], int | None]) -> int:
     except click.exceptions.Exit as e:
         return e.exit_code
     except click.ClickException as e:
-        from .report.text import printable
+        from .report.terminal import printable
 
         e.message = printable(e.message)  # it quotes arguments
         e.show()
@@ -84,7 +84,7 @@ def write(text: str, path: str) -> None:
 
 
 def complain(text: str) -> None:
-    from .report.text import printable, show_text
+    from .report.terminal import printable, show_text
 
     if len(text) > MOST_SAID:
         text = f"{text[:MOST_SAID]} ..."

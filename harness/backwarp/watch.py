@@ -33,7 +33,8 @@ from .errors import BackwarpError
 from .grading.verdict import Verdict
 from .grading.worker import SECONDS, GradingProcess
 from .report.overview import debrief
-from .report.text import repair_lines, show, show_text, show_verdict, terminal_width
+from .report.terminal import show, show_text, terminal_width
+from .report.text import repair_lines, show_verdict
 
 POLL = 0.2  # seconds between polls on file systems that report no changes
 DEBOUNCE = 30  # milliseconds in which changes count as one

@@ -369,6 +369,29 @@ def test_the_command_starts_without_heavy_imports(course):
     assert done.stdout == "[]\n"
 
 
+def completions(words: str, course) -> list[str]:
+    """What a shell would offer after these words."""
+    asked = {
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+        "_BACKWARP_COMPLETE": "bash_complete",
+    }
+    code = f"import os; os.environ.update({asked}); from backwarp.cli import main; main()"
+    return [line.split(",")[1] for line in python(code, course, capture_output=True).stdout.split()]
+
+
+def test_a_shell_completes_verbs_puzzles_and_options(course):
+    assert completions("backwarp gra", course) == ["grade"]
+    assert completions("backwarp grade 01", course) == ["01_twice"]
+    assert "--kernel" in completions("backwarp picture 01 --k", course)
+
+
+def test_a_refusal_needs_no_numpy(course):
+    code = "import atexit, sys, backwarp.cli\natexit.register(lambda: print('numpy' in sys.modules))\nbackwarp.cli.main(['grade', 'nothing'])"
+    done = python(code, course, capture_output=True)
+    assert (done.returncode, done.stdout) == (2, "False\n") and "there is no puzzle" in done.stderr
+
+
 def test_the_solution_is_shown_once_there_is_an_own(course, backwarp):
     status, out, err = backwarp("solution", "1")
     assert status == 2 and "not solved yet" in err and "BEGIN SOLUTION" not in out

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 from ..process import as_process, silence_output
 from . import course, grading, running  # noqa: F401 (they add their verbs to the group)
 from .group import STATUS, cli
 
+COMPLETION = "_BACKWARP_COMPLETE"  # set by the script of `_BACKWARP_COMPLETE=bash_source backwarp`
+
 
 def main(arguments: list[str] | None = None) -> None:
     """The command `backwarp`: runs a verb and exits."""
+    if COMPLETION in os.environ:  # a shell asks what could come next
+        cli.main(prog_name="backwarp")
     gc.set_threshold(1 << 16)  # loaded modules stay, and what a command creates is rarely part of a cycle
     as_process(lambda: run_verb(list(sys.argv[1:] if arguments is None else arguments)))
 

@@ -11,7 +11,7 @@ import click
 
 from ..errors import CourseError
 from ..report.pictures import kinds
-from .group import DEVICE, SEED, STATUS, cli, current, say, solution_instead, the_course, the_file
+from .group import DEVICE, SEED, STATUS, cli, current, puzzle_ids, say, solution_instead, the_course, the_file
 
 if TYPE_CHECKING:
     from ..course.declare import Puzzle
@@ -41,14 +41,14 @@ def init(target: Path, solutions: bool) -> None:
 def list_puzzles() -> None:
     """List the puzzles with your progress."""
     from ..report.overview import ladder
-    from ..report.text import terminal_width
+    from ..report.terminal import terminal_width
 
     for line in ladder(*the_course(), terminal_width(sys.stdout)):
         say(line)
 
 
 @cli.command()
-@click.argument("puzzle_id", metavar="[ID]", required=False)
+@click.argument("puzzle_id", metavar="[ID]", required=False, shell_complete=puzzle_ids)
 @click.argument("number", type=click.IntRange(min=1), required=False)
 def hint(puzzle_id: str | None, number: int | None) -> None:
     """Show the next hint for a puzzle, by default the one you are at, or hint NUMBER."""
@@ -66,7 +66,7 @@ def hint(puzzle_id: str | None, number: int | None) -> None:
     if show > seen:
         progress.update(puzzle.id, lambda entry: setattr(entry, "hints", max(entry.hints, show)))
     say(f"{puzzle.id}, hint {show} of {total}")
-    from ..report.text import show_text
+    from ..report.terminal import show_text
 
     show_text(puzzle.hints[show - 1].splitlines())
     if number is None and seen >= total:
@@ -76,7 +76,7 @@ def hint(puzzle_id: str | None, number: int | None) -> None:
 def hint_of_repair(puzzle: Puzzle, progress: Progress) -> bool:
     """Shows the next hint about the change that fixes the file, if one is known for its current text."""
     from ..grading.repair import telling
-    from ..report.text import body_lines, show, terminal_width
+    from ..report.terminal import body_lines, show, terminal_width
 
     level, paragraphs = telling.next_hint(puzzle, progress, puzzle.stub_path)
     if paragraphs:
@@ -86,7 +86,7 @@ def hint_of_repair(puzzle: Puzzle, progress: Progress) -> bool:
 
 
 @cli.command()
-@click.argument("puzzle_id", metavar="[ID]", required=False)
+@click.argument("puzzle_id", metavar="[ID]", required=False, shell_complete=puzzle_ids)
 @DEVICE
 @SEED
 @click.option("--poll", is_flag=True, help="Poll for changes, for file systems that do not report them.")
@@ -101,7 +101,7 @@ def watch(context, puzzle_id, device, seed, poll) -> None:
 
 
 @cli.command(epilog="\b\n" + kinds.listed())
-@click.argument("puzzle_id", metavar="ID")
+@click.argument("puzzle_id", metavar="ID", shell_complete=puzzle_ids)
 @click.option(
     "--kind",
     metavar="NAME",
@@ -135,7 +135,7 @@ def picture(puzzle_id, kind, kernel, case, thread, block, solution, target) -> N
 
 
 @cli.command()
-@click.argument("puzzle_id", metavar="ID")
+@click.argument("puzzle_id", metavar="ID", shell_complete=puzzle_ids)
 @click.option("--force", is_flag=True, help="Even before the puzzle is solved; your progress records it.")
 def solution(puzzle_id: str, force: bool) -> None:
     """Show the course's solution of a puzzle that you have solved."""
@@ -153,7 +153,7 @@ def solution(puzzle_id: str, force: bool) -> None:
 
 
 @cli.command()
-@click.argument("puzzle_id", metavar="ID")
+@click.argument("puzzle_id", metavar="ID", shell_complete=puzzle_ids)
 @click.pass_context
 def check(context: click.Context, puzzle_id: str) -> None:
     """For authors: check that a puzzle does what it declares."""
@@ -175,7 +175,7 @@ def check(context: click.Context, puzzle_id: str) -> None:
 
 
 @cli.command()
-@click.argument("puzzle_id", metavar="ID")
+@click.argument("puzzle_id", metavar="ID", shell_complete=puzzle_ids)
 def reset(puzzle_id: str) -> None:
     """Restore a puzzle's stub; your file is kept beside it."""
     course, _ = the_course()

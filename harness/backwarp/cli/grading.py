@@ -20,6 +20,7 @@ from .group import (
     current,
     file_instead,
     present,
+    puzzle_ids,
     say,
     solution_instead,
     the_course,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @cli.command()
-@click.argument("ids", metavar="[ID...]", nargs=-1)
+@click.argument("ids", metavar="[ID...]", nargs=-1, shell_complete=puzzle_ids)
 @click.option("--all", "everything", is_flag=True, help="Every puzzle.")
 @solution_instead("Grade")
 @file_instead("Grade")
@@ -76,7 +77,8 @@ def grade(
     chosen = chosen_ids(course, progress, ids, everything)
     from ..grading.grade import Options, grade_file
     from ..report.overview import debrief
-    from ..report.text import show_text, show_verdict_around
+    from ..report.terminal import show_text
+    from ..report.text import show_verdict_around
     from ..report.ticker import Ticker
 
     for target in (json_path, html_path):

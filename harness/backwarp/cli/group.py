@@ -29,6 +29,16 @@ SEED = click.option(
 )
 
 
+def puzzle_ids(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """For a shell: the puzzles whose id or number starts so."""
+    from ..course.checkout import open_course
+
+    try:
+        return [i for i in open_course().ids() if i.startswith(incomplete)]
+    except CourseError:
+        return []
+
+
 def solution_instead(verb: str):
     return click.option(
         "--solution", is_flag=True, help=f"{verb} the course's solution instead of your file."

@@ -7,7 +7,17 @@ from pathlib import Path
 import click
 
 from ..process import write
-from .group import DEVICE, STATUS, cli, file_instead, present, solution_instead, the_course, the_file
+from .group import (
+    DEVICE,
+    STATUS,
+    cli,
+    file_instead,
+    present,
+    puzzle_ids,
+    solution_instead,
+    the_course,
+    the_file,
+)
 
 
 @cli.command()
@@ -139,7 +149,7 @@ def run(context, device, folder, as_json, **asked) -> None:
 
 
 @cli.command()
-@click.argument("puzzle_id", metavar="ID")
+@click.argument("puzzle_id", metavar="ID", shell_complete=puzzle_ids)
 @solution_instead("Count")
 @file_instead("Count")
 @click.option("--case", metavar="NAME", default="", help="The case to run; default: each kernel's largest.")
@@ -181,7 +191,7 @@ class Values(click.ParamType):
 
 
 @cli.command()
-@click.argument("puzzle_id", metavar="ID")
+@click.argument("puzzle_id", metavar="ID", shell_complete=puzzle_ids)
 @click.argument("values", nargs=-1, required=True, type=Values(), metavar="NAME=VALUE,...")
 @solution_instead("Sweep")
 @file_instead("Sweep")
@@ -218,7 +228,7 @@ def sweep(puzzle_id, values, solution, path, target, as_json) -> None:
 
 
 @cli.command()
-@click.argument("puzzle_id", metavar="ID")
+@click.argument("puzzle_id", metavar="ID", shell_complete=puzzle_ids)
 @click.option(
     "--shape",
     metavar="N=..,C=..",

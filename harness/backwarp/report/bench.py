@@ -10,7 +10,8 @@ from typing import TextIO
 from ..devices.virtual.explain import metrics as c
 from ..measure.figures import RIGHT, WRONG, BenchResult, Measured, bound, chained, intensities, least_times
 from .profile import percent, scaled, wrap
-from .text import show_verdict, terminal_width
+from .terminal import terminal_width
+from .text import show_verdict
 
 CAVEAT = "Counts refer to the PTX; bytes moved are summed over the requests, before any cache."
 

@@ -15,7 +15,8 @@ from rich.text import Text
 from ..course.declare import PARTS, Puzzle
 from ..grading.verdict import PASSED, Verdict
 from .pictures.kinds import verdict_picture
-from .text import Line, verdict_lines
+from .terminal import Line
+from .text import verdict_lines
 
 WIDTH = 88  # columns
 PRE = '<pre style="font-family:monospace;line-height:1.35;white-space:pre-wrap;word-break:normal;margin:0">{code}</pre>'

@@ -14,8 +14,8 @@ from ..devices.nvrtc import ptxas
 from ..devices.virtual.explain import metrics as c
 from ..grading.gates import Measure, per_cent, sentence
 from ..measure.profile import KernelProfile, Profile
-from .text import printable, terminal_width, wants_colour
-from .text import wrap as wrap_text
+from .terminal import printable, terminal_width, wants_colour
+from .terminal import wrap as wrap_text
 
 _LEAST_SOURCE = 10  # columns
 _GAP = 2  # between two columns

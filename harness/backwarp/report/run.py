@@ -12,7 +12,7 @@ from rich.text import Text
 from ..grading import sentences
 from ..run import Run
 from .profile import line_table
-from .text import body_lines, printable, seconds, terminal_width, wants_colour
+from .terminal import body_lines, printable, seconds, terminal_width, wants_colour
 
 MOST_PRINTED = 40  # lines of printf
 _SHOWN = 6  # elements

@@ -9,7 +9,8 @@ from html import escape
 
 from ..grading.verdict import Verdict
 from .html import DARKENS, lines_html
-from .text import body_lines, verdict_lines
+from .terminal import body_lines
+from .text import verdict_lines
 
 WIDTH = 96  # columns
 

@@ -15,8 +15,8 @@ from ..devices.nvrtc import ptxas
 from ..grading.gates import Measure, number
 from ..grading.quantities import quantity
 from ..measure.sweep import Row, result, shown
-from .text import terminal_width, wants_colour
-from .text import wrap as wrap_text
+from .terminal import terminal_width, wants_colour
+from .terminal import wrap as wrap_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,7 +13,8 @@ from backwarp.grading.findings import Finding
 from backwarp.grading.sentences import source_line
 from backwarp.grading.verdict import ERROR, FAILED, PASSED, CaseResult, Verdict
 from backwarp.report.json import dumps
-from backwarp.report.text import MOST_LINES, show, show_verdict, show_verdict_around, verdict_lines
+from backwarp.report.terminal import show
+from backwarp.report.text import MOST_LINES, show_verdict, show_verdict_around, verdict_lines
 from tests.grading.said import cause, suspicion
 
 

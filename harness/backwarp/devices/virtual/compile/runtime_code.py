@@ -1,12 +1,16 @@
 """The runtime's machine code: runtime/*.cu, compiled like a kernel, once per machine, and linked with each of them. And what
 machine code depends on besides the text it is made from.
 
+A release brings it for common processors (see `write_for`), so that a first verdict need not wait for it.
+
 LLVM is loaded only to compile: most processes find everything in the cache.
 """
 
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +20,7 @@ from ....errors import CompileError, DeviceError
 from ...nvrtc.compiler import compile_ptx
 from ...store import Store, digest
 from ..runtime import abi
+from .levels import levels_here
 from .recipes import RECIPES
 
 _store = Store("objects")
@@ -24,6 +29,7 @@ _compiling = threading.Lock()
 _PROCESSOR = Path("/sys/devices/system/cpu/modalias")  # its model and features
 _VIRTUAL = Path(__file__).parents[1]
 _RUNTIME = _VIRTUAL / "runtime"
+_RELEASED = _RUNTIME / "released"
 _PARTS = (
     "common",
     "initialised",
@@ -119,23 +125,53 @@ def code() -> bytes:
 
 
 def _made() -> bytes:
-    source = abi.c_header() + "".join((_RUNTIME / f"{part}.cu").read_text() for part in _PARTS)
+    source = _source()
     key = digest(source, own_text(), machine())
     code = _store.get(key)
     if code is None:
-        try:
-            recipe = RECIPES["runtime"]
-            text = compile_ptx(source, "runtime.cu", recipe.ptx).text
-            # these take a while to load, and few processes need them
-            from ..emit import rounding
-            from . import llvm, pipeline
-
-            lowered = pipeline.lower(text, "runtime.cu", recipe, 1 << 34)
-            glue = _GLUE.format(
-                block=abi.offset("Env", "block_function"), start=abi.offset("Env", "start_function")
-            )
-            code = llvm.compile_object(lowered.text + glue + rounding.FUNCTIONS, recipe)
-        except CompileError as error:  # not something a student could have caused
-            raise DeviceError(f"the virtual GPU's own runtime cannot be built: {error}") from error
+        code = _released(source)
+        if code is None:
+            code = _compiled(source)
         _store.put(key, code)
     return code
+
+
+def _source() -> str:
+    return abi.c_header() + "".join((_RUNTIME / f"{part}.cu").read_text() for part in _PARTS)
+
+
+def _compiled(source: str, target: str = "") -> bytes:
+    try:
+        recipe = replace(RECIPES["runtime"], target=target)
+        text = compile_ptx(source, "runtime.cu", recipe.ptx).text
+        # these take a while to load, and few processes need them
+        from ..emit import rounding
+        from . import llvm, pipeline
+
+        lowered = pipeline.lower(text, "runtime.cu", recipe, 1 << 34)
+        glue = _GLUE.format(
+            block=abi.offset("Env", "block_function"), start=abi.offset("Env", "start_function")
+        )
+        return llvm.compile_object(lowered.text + glue + rounding.FUNCTIONS, recipe)
+    except CompileError as error:  # not something a student could have caused
+        raise DeviceError(f"the virtual GPU's own runtime cannot be built: {error}") from error
+
+
+def _released(source: str) -> bytes | None:
+    """What a release has for this processor and exactly these texts."""
+    for level in levels_here():
+        with suppress(OSError):
+            return (_RELEASED / _name(source, level)).read_bytes()
+    return None
+
+
+def _name(source: str, level: str) -> str:
+    return f"{level}-{digest(source, own_text())[:24]}.o"
+
+
+def write_for(level: str) -> Path:
+    """Compiles it for one of `levels.LEVELS` and keeps it for a release; returns the file."""
+    path = _RELEASED / _name(_source(), level)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(_compiled(_source(), level))
+    return path

@@ -7,6 +7,8 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
+from .levels import LEVELS
+
 _BEYOND_AVX2 = ("avx512", "avx10", "evex512", "amx")
 
 
@@ -27,20 +29,27 @@ class Target:
 
 @cache
 def target(name: str = "") -> Target:
-    """name: "" for this machine, "avx2" for this machine without AVX-512, "neon" for a 64-bit ARM processor."""
+    """name: "" for this machine, "avx2" for this machine without AVX-512, "neon" for a 64-bit ARM processor,
+    or one of LEVELS."""
     if name == "neon":
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
         return Target("aarch64-unknown-linux-gnu", "generic", "+neon", 4, "i32", "")
+    if name in LEVELS:
+        features = ",".join(f"+{feature}" for feature in LEVELS[name].split())
+        return _x86(llvm.get_default_triple(), name, features, "avx512f" in LEVELS[name])
     features = llvm.get_host_cpu_features()
     if name == "avx2":
         for feature in features:
             features[feature] &= not feature.startswith(_BEYOND_AVX2)
-    wide = features.get("avx512f")
-    # two AVX2 vectors side by side, to hide the latency of products
-    lanes = 16 if wide or features.get("avx2") else 4
-    given = features.flatten()
-    names = llvm.get_default_triple(), llvm.get_host_cpu_name(), given
-    # AVX2 has too few registers to keep live values across a call
-    keeping = f'"no_caller_saved_registers" "target-features"="{given},-vzeroupper"'
-    return Target(*names, lanes, *(("i1", keeping) if wide else ("i32", "")))
+    triple, cpu, given = llvm.get_default_triple(), llvm.get_host_cpu_name(), features.flatten()
+    if features.get("avx512f") or features.get("avx2"):
+        return _x86(triple, cpu, given, bool(features.get("avx512f")))
+    return Target(triple, cpu, given, 4, "i32", "")
+
+
+def _x86(triple: str, cpu: str, features: str, wide: bool) -> Target:
+    # AVX2 has too few registers to keep live values across a call; two of its vectors side by side hide the latency of
+    # products
+    keeping = f'"no_caller_saved_registers" "target-features"="{features},-vzeroupper"'
+    return Target(triple, cpu, features, 16, *(("i1", keeping) if wide else ("i32", "")))
