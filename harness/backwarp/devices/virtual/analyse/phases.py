@@ -16,19 +16,22 @@ from ..ptx.cfg import Blocks, basic_blocks
 from ..ptx.ir import Function, Instruction, Label, Operand
 from .dataflow import live, reached
 from .lanes import lanes
+from .packs import Product
 from .pointers import Origin, Origins
 from .rows import Block
+from .uniformity import Coarsening, is_for_one, is_own
 
 _MOST = 32  # threads whose registers are compared as lanes
 _ROWS = 64
 _MOST_WAITS = 29
+_NEIGHBOURS = 2  # that run side by side
 
 
 @dataclass(frozen=True)
 class Phases:
     """waits: the barriers; phase n begins behind the one before it, phase 0 where the kernel does. needed: for each, the
     registers that a thread needs after it. bodies: what each phase comes to, and the barrier before it; reads, writes: the
-    registers. common: registers that are the same in all threads of a block. roots: register -> the array it points into."""
+    registers. common: registers that are the same in all threads of a block; varying: those that differ in a row. roots: register -> the array it points into."""
 
     waits: tuple[Instruction, ...]
     needed: dict[Instruction, tuple[str, ...]]
@@ -36,6 +39,7 @@ class Phases:
     reads: tuple[frozenset[str], ...]
     writes: tuple[frozenset[str], ...]
     common: frozenset[str]
+    varying: frozenset[str]
     roots: dict[Operand, Origin]
 
     @property
@@ -46,7 +50,7 @@ class Phases:
 
 def phases(function: Function, origins: dict[str, Origins], block: Block) -> Phases | None:
     """None if threads may come to different barriers, or leave before one."""
-    width = next(w for w in range(min(block[0], _MOST), 0, -1) if block[0] % w == 0)
+    width = _width(block)
     rows = prod(block) // width
     body = function.body
     waits = tuple(i for i in body if isinstance(i, Instruction) and i.op.collective)
@@ -62,12 +66,37 @@ def phases(function: Function, origins: dict[str, Origins], block: Block) -> Pha
     blocks = basic_blocks(body, function.tables)
     if found is None or any(i in waits for b in found.thinned for i in body[b : blocks[b][0]]):
         return None
-    varies = found.several | {name for name, stride in found.strides.items() if stride != 0}
-    common = frozenset(function.regs.keys() - varies)
+    varying = frozenset(name for name, stride in found.strides.items() if stride != 0)
+    common = frozenset(function.regs.keys() - found.several - varying)
     parts = [*_reached(body, blocks, waits)]
     reads, writes = (tuple(_registers(part, what) for _, part in parts) for what in ("reads", "writes"))
     bodies = tuple([body[p] for p in sorted(before | part.keys())] for before, part in parts)
-    return Phases(waits, _needed(function), bodies, reads, writes, common, found.roots)
+    return Phases(waits, _needed(function), bodies, reads, writes, common, varying, found.roots)
+
+
+def _width(block: Block) -> int:
+    return next(w for w in range(min(block[0], _MOST), 0, -1) if block[0] % w == 0)
+
+
+def together(
+    found: Phases, number: int, products: dict[Instruction, Product | None], registers, block: Block
+) -> Coarsening | None:
+    """How neighbours in a row run a phase side by side, so that what they multiply by is loaded once; None if they do not.
+    products: of packs."""
+    body = [i for i in found.bodies[number] if isinstance(i, Instruction)]
+    found_here = [product for i in body if (product := products.get(i))]
+    sums = {name for product in found_here for name in product.sums}
+    shared = sum(product.factor not in found.varying for product in found_here)
+    alone = (i for i in body if is_for_one(i) or i.op.flow and i.pred in found.varying)
+    if (
+        not sums <= found.varying
+        or 2 * shared <= len(found_here)
+        or _width(block) % _NEIGHBOURS
+        or next(alone, None)
+    ):
+        return None
+    serial = (i for i in body if is_own(i, registers) or not found.varying.isdisjoint(i.reads | i.writes))
+    return Coarsening(_NEIGHBOURS, found.varying, frozenset(serial), frozenset(), {})
 
 
 def _reached(body, blocks: Blocks, waits) -> Iterator[tuple[set[int], dict[int, Instruction | Label]]]:

@@ -59,7 +59,7 @@ def coarsening(function: Function, waits: bool) -> Coarsening | None:
     body = function.body
     if any(v.space == "local" for v in function.variables.values()):
         return None
-    if any(isinstance(i, Instruction) and _is_for_one(i) for i in body):
+    if any(isinstance(i, Instruction) and is_for_one(i) for i in body):
         return None
     if waits and not all(_waits_for_block(i) for i in body if isinstance(i, Instruction) and _may_wait(i)):
         return None
@@ -95,7 +95,9 @@ class _Coarsener:
     def coarsening(self) -> Coarsening | None:
         if not self.dominators.keys() <= self.after_all.keys():  # a loop that never ends
             return None
-        self._separate({p for p, i in enumerate(self.body) if isinstance(i, Instruction) and self._own(i)})
+        self._separate(
+            {p for p, i in enumerate(self.body) if isinstance(i, Instruction) and is_own(i, self.registers)}
+        )
         for start in iter(self._diverging, None):
             if not self._cover(start):
                 return None
@@ -135,12 +137,6 @@ class _Coarsener:
             positions, lambda p: (other for name in self.body[p].writes for other in self.touching[name])
         )
         self.varying = {name for position in self.serial for name in self.body[position].writes}
-
-    def _own(self, ins: Instruction) -> bool:
-        """Whether an instruction may give neighbouring threads different results for the same operands."""
-        if ins.op.memory in ("atomic", "reduction") or ins.op.ordering:
-            return True
-        return not all(name in self.registers or special.ROWS[name].of_neighbours for name in ins.reads)
 
     # -- where control flow diverges ------------------------------------------------------------------------
 
@@ -264,7 +260,14 @@ def _waits_for_block(ins: Instruction) -> bool:
     return ins.op.collective == "block" and ins.op.operation == "sync" and len(ins.operands) == 1
 
 
-def _is_for_one(ins: Instruction) -> bool:
+def is_own(ins: Instruction, registers) -> bool:
+    """Whether an instruction may give neighbouring threads different results for the same operands."""
+    if ins.op.memory in ("atomic", "reduction") or ins.op.ordering:
+        return True
+    return not all(name in registers or special.ROWS[name].of_neighbours for name in ins.reads)
+
+
+def is_for_one(ins: Instruction) -> bool:
     """Whether threads must execute it one by one: it may end them, or depends on the thread without an
     operand saying so."""
     op = ins.op

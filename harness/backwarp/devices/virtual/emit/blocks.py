@@ -150,11 +150,12 @@ def _head(name: str) -> str:
     return _HEAD.format(name=name, **offsets)
 
 
-def address(number: str, suffix: str) -> str:
-    """The state of the thread at a place in the order."""
+def address(number: str, suffix: str, bits: int = -1) -> str:
+    """The state of the thread at a place in the order. bits: those of its number that count."""
     return f"""\
   %ip{suffix} = getelementptr i32, ptr %order, i32 {number}
-  %id{suffix} = load i32, ptr %ip{suffix}, !invariant.load !1
+  %in{suffix} = load i32, ptr %ip{suffix}, !invariant.load !1
+  %id{suffix} = and i32 %in{suffix}, {bits}
   %wide{suffix} = zext i32 %id{suffix} to i64
   %at{suffix} = mul i64 %wide{suffix}, {abi.DTYPES["Thread"].itemsize}
   %thr{suffix} = add i64 %threads, %at{suffix}"""

@@ -99,8 +99,8 @@ class _Body:
         return lower(self.e, ins)
 
     def _separately(self, ins: Instruction) -> None:
-        """For each thread. Its access follows right after its check, which gives better code."""
-        if ins.about:
+        """For each thread. Its access follows right after its check, which gives better code; in phases, checks come first."""
+        if ins.about and not self.e.control.frames:
             self.leading = ins
             return
         for _ in self.e.threads.each():

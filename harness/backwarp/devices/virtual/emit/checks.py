@@ -27,6 +27,8 @@ def _bounds(e, ins, mods, info, *addresses):
     nbytes, shared, need = info & 255, bool(info & INFO_SHARED), needed(info)
     offsets = [address.offset for address in addresses]
     first = min(offsets)
+    if e.limits and e.limits.always(ins.about[0], first, max(offsets) + nbytes - first):
+        return
     base = e.variables.address(operand(f"[{addresses[0].base}]"), space) if len(addresses) > 1 else ""
     start = (
         e.once(f"add i64 {base}, {first}")

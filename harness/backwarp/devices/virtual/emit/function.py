@@ -14,6 +14,8 @@ from ..analyse import debuginfo
 from ..analyse.facts import Facts
 from ..analyse.lanes import Lanes
 from ..analyse.packs import packs
+from ..analyse.phases import together
+from ..analyse.places import places
 from ..analyse.pointers import Likely
 from ..compile.modules import KernelInfo, Parameter
 from ..ptx.callgraph import align_up, symbol_name
@@ -227,12 +229,20 @@ def _for_lanes(f: Function, found: Lanes, facts: Facts) -> tuple[Function, Lanes
 
 def _phases(f: Function, unit: Unit, site: str) -> str:
     """Single threads that run from barrier to barrier."""
-    found, texts, products = unit.facts.of(f).find_phases(), [], packs(f)
+    found, texts, products, facts = unit.facts.of(f).find_phases(), [], packs(f), unit.facts
+    wide = facts.masks == "i1"  # vectors of 16 sums
+    several = [
+        together(found, number, products, f.regs, facts.block) if wide else None
+        for number in range(len(found.bodies))
+    ]
+    fixed = places(f, facts.block)
+    factors = [coarsening.factor if coarsening else 1 for coarsening in several]
     for number, items in enumerate(found.bodies):
-        e = Emitter(replace(f, body=items), unit, site)
-        e.values.packs, e.limits = Packs(e, products), Checks(e, found, True)
-        e.control.frames = frames = phases.Frames(found, f.regs, number, e.values.packs)
-        frames.place(e)
+        e = Emitter(replace(f, body=items), unit, site, coarsening=several[number])
+        e.values.packs, e.limits = Packs(e, products), Checks(e, found, True, fixed)
+        e.control.frames = frames = phases.Frames(found, f.regs, number, e.values.packs, max(factors))
+        e.threads.place(e.text)
+        frames.begin(e)
         _start(e, number == 0)
         if number:
             e.line(f"br label %{phases.label(number)}")
@@ -240,17 +250,17 @@ def _phases(f: Function, unit: Unit, site: str) -> str:
         body.emit(e)
         e.text.raw("return:", f"  ret i32 {phases.ENDED}", f"{DEAD}:", f"  ret i32 {phases.ENDED}")
         texts.append(_defined(e, phases.head(f.name, number)))
+        multiplies = any(products.get(i) for i in items)
+        texts.append(phases.of_all(f.name, frames, facts.block, factors[number], multiplies))
     e.module.declare("rt_fault")
     e.module.declare_intrinsic("i32 @llvm.cttz.i32(i32, i1)")
     sites = [e.sites.of(i) for i in found.waits]
-    return "".join([*texts, phases.of_block(f.name, frames, unit.facts.block, sites)])
+    return "".join([*texts, phases.of_block(f.name, frames, facts.block, sites)])
 
 
 def _coroutine(e: Emitter, kind: str, emit_body: Callable[[Emitter], None]) -> str:
     """kind: what the function is called, after the kernel's name."""
-    if e.threads.coarsening:
-        for lane in e.threads.each():
-            e.text.first(f"{e.threads.address} = add i64 %thr, {lane * abi.DTYPES['Thread'].itemsize}")
+    e.threads.place(e.text)
     _start(e)
     frame = [
         f"  %id = call token @llvm.coro.id(i32 {abi.CACHE_LINE}, ptr null, ptr null, ptr null)",

@@ -3,7 +3,8 @@
 Each phase is a function `NAME.phase.N(env, thr, frame, fixed, before, after)` that returns a bit for the next one, or ENDED. It is
 the part of the kernel that begins behind a barrier. What a thread needs after a barrier is in its frame, in one place; what
 all of them have in common is in `fixed`, or, if it changes, read from `before` and written to `after`, for the next phase.
-A function for each phase runs it for all threads: so the registers of the processor are its own.
+A function for each phase runs it for all threads, or as many side by side as share what they multiply by: so the registers of
+the processor are its own. Parts of the frames of such neighbours alternate, so that the sums of all are one vector.
 """
 
 from __future__ import annotations
@@ -11,24 +12,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
+from ..analyse.packs import SIZE
 from ..analyse.phases import Phases
 from ..ptx.ir import Instruction
 from ..ptx.types import LLVM_BITS, llvm_type
 from ..runtime import abi
 from . import blocks
-from .packs import VECTOR, Packs
+from .packs import Packs
 
 ENDED = -(1 << 31)
 _ALIGN = 64
+CHUNK = 4 * SIZE  # bytes of a frame, behind which are as many of the neighbours
 _FRAMES = "ptr noalias %frame, ptr noalias %fixed, ptr noalias %before, ptr noalias %after"
 
 
 class Frames:
-    """Where registers are kept. number: of the phase. size, fixed, changing: bytes of a thread's frame, and of what threads have
-    in common."""
+    """Where registers are kept. number: of the phase. neighbours: how many have frames side by side. size, fixed, changing:
+    bytes of a thread's frame, and of what threads have in common."""
 
-    def __init__(self, phases: Phases, types: dict[str, str], number: int, packs: Packs):
-        self.phases, self.types, self.number = phases, types, number
+    def __init__(self, phases: Phases, types: dict[str, str], number: int, packs: Packs, neighbours: int):
+        self.phases, self.types, self.number, self.neighbours = phases, types, number, neighbours
         self.places: dict[str, int] = {}
         needed = {name for names in phases.needed.values() for name in names}
         side_by_side = [name for name in packs.of if not needed.isdisjoint(packs.of[name][0])]
@@ -49,44 +52,52 @@ class Frames:
     def _bytes(self, name: str) -> int:
         return max(LLVM_BITS[llvm_type(self.types[name])] // 8, 1)
 
-    def place(self, e) -> None:
-        """What this phase only reads is read where it is kept."""
+    def begin(self, e) -> None:
+        """Threads that run side by side have their frames so. What this phase only reads is read where it is kept."""
+        for member in e.threads.each():
+            if e.threads.suffix:
+                e.text.first(f"%frame{e.threads.suffix} = getelementptr i8, ptr %frame, i64 {member * CHUNK}")
         phases, number = self.phases, self.number
         e.values.kept = phases.writes[number].intersection(self.places)
         if number:
             read = phases.reads[number] - phases.writes[number]
-            for name, _, where in self._each(e, phases.waits[number - 1], read, "%before"):
-                e.values.is_at(name, where)
+            for _ in e.threads.each():
+                for name, _, where in self._each(e, phases.waits[number - 1], read, "%before"):
+                    e.values.is_at(name, where)
 
     def wait(self, e, ins: Instruction) -> None:
         """The end of a phase, and the beginning of the next one."""
         phases, next_ = self.phases, self.phases.waits.index(ins) + 1
         writes, changing = phases.writes[self.number], phases.changing
-        for name, t, where in self._each(e, ins, writes | changing, "%after"):
-            e.line(f"store {t} {e.values.read(name)}, ptr {where}")
+        for _ in e.threads.each():
+            for name, t, where in self._each(e, ins, writes | changing, "%after"):
+                e.line(f"store {t} {e.values.read(name)}, ptr {where}")
+        vector = e.values.packs.vector
         for pack, where in self._packs(e, ins, writes):
-            e.line(
-                f"store {VECTOR} {e.emit(f'load {VECTOR}, ptr {e.values.packs.slot(pack)}')}, ptr {where}, align 4"
-            )
+            sums = e.emit(f"load {vector}, ptr {e.values.packs.slot(pack)}")
+            e.line(f"store {vector} {sums}, ptr {where}, align {CHUNK}")
         e.line(f"ret i32 {1 << next_}")
         e.text.block(label(next_))
         if next_ == self.number:
-            for name, t, where in self._each(e, ins, writes | changing, "%before"):
-                e.values.put(name, e.emit(f"load {t}, ptr {where}"))
+            for _ in e.threads.each():
+                for name, t, where in self._each(e, ins, writes | changing, "%before"):
+                    e.values.put(name, e.emit(f"load {t}, ptr {where}"))
             for pack, where in self._packs(e, ins, writes | phases.reads[next_]):
-                e.values.packs.set(pack, e.emit(f"load {VECTOR}, ptr {where}, align 4"))
+                e.values.packs.set(pack, e.emit(f"load {vector}, ptr {where}, align {CHUNK}"))
 
     def _each(self, e, ins: Instruction, wanted: frozenset[str], common: str):
         alone = (name for name in self.phases.needed[ins] if name not in e.values.packs.of)
         for name in (name for name in alone if name in wanted):
             base = (
-                "%frame"
+                f"%frame{e.threads.suffix}"
                 if name not in self.phases.common
                 else common
                 if name in self.phases.changing
                 else "%fixed"
             )
             t, at = llvm_type(self.types[name]), self.places[name]
+            if name not in self.phases.common:
+                at = self._in_frame(at)
             yield name, t, e.emit(f"getelementptr i8, ptr {base}, i64 {at}") if at else base
 
     def _packs(self, e, ins: Instruction, wanted: frozenset[str]):
@@ -97,7 +108,10 @@ class Frames:
             if name in e.values.packs.of and name in wanted
         }
         for pack in sorted(packs):
-            yield pack, e.emit(f"getelementptr i8, ptr %frame, i64 {self.places[pack[0]]}")
+            yield pack, e.emit(f"getelementptr i8, ptr %frame, i64 {self._in_frame(self.places[pack[0]])}")
+
+    def _in_frame(self, place: int) -> int:
+        return place // CHUNK * CHUNK * self.neighbours + place % CHUNK
 
 
 def label(number: int) -> str:
@@ -113,7 +127,6 @@ def of_block(name: str, frames: Frames, block: tuple[int, ...], sites: list[str]
     count, threads = len(frames.phases.waits) + 1, prod(block)
     fields = (("launch", "ptr"), ("threads", "i64"), ("frames", "i64"))
     lines = [
-        *(_of_all(name, n, frames, threads) for n in range(count)),
         f'define void @"{name}.block"(i64 %env) nounwind {{',
         "entry:",
         "  %before = alloca ptr",
@@ -169,23 +182,32 @@ def of_block(name: str, frames: Frames, block: tuple[int, ...], sites: list[str]
     return "\n".join(lines) + "\n"
 
 
-def _of_all(name: str, number: int, frames: Frames, threads: int) -> str:
-    """The function that runs a phase for all threads. Returns the bits of where they went."""
+def of_all(name: str, frames: Frames, block: tuple[int, ...], several: int, multiplies: bool) -> str:
+    """The function that runs a phase for all threads, which follow their neighbours. Returns the bits of where they went.
+
+    several: how many run side by side. multiplies: it has vectors for sums and no others; addresses are then known before the
+    sums of the thread before."""
+    number, how = frames.number, "noimplicitfloat" * multiplies
+    around = frames.neighbours
     return f"""
-define internal i32 @"{name}.phase.{number}.all"(i64 %env, i64 %threads, ptr %order, {_FRAMES}) noinline nounwind {{
+define internal i32 @"{name}.phase.{number}.all"(i64 %env, i64 %threads, ptr %order, {_FRAMES}) noinline nounwind {how} {{
 entry:
   br label %one
 one:
   %i = phi i32 [ 0, %entry ], [ %next, %one ]
   %so.far = phi i32 [ 0, %entry ], [ %went, %one ]
-{blocks.address("%i", "")}
-  %n = zext i32 %i to i64
-  %by = mul i64 %n, {frames.size}
+{blocks.address("%i", "", -several)}
+  %among = and i64 %wide, {around - 1}
+  %first = and i32 %i, {-around}
+  %group = zext i32 %first to i64
+  %its = mul i64 %group, {frames.size}
+  %from = mul i64 %among, {CHUNK}
+  %by = add i64 %its, %from
   %own = getelementptr i8, ptr %frame, i64 %by
   %to = call i32 @"{name}.phase.{number}"(i64 %env, i64 %thr, ptr %own, ptr %fixed, ptr %before, ptr %after)
   %went = or i32 %so.far, %to
-  %next = add i32 %i, 1
-  %more = icmp ult i32 %next, {threads}
+  %next = add i32 %i, {several}
+  %more = icmp ult i32 %next, {prod(block)}
   br i1 %more, label %one, label %done
 done:
   ret i32 %went

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..analyse.uniformity import Coarsening, Region
+from ..runtime import abi
 
 
 class Threads:
@@ -21,7 +22,18 @@ class Threads:
     @property
     def address(self) -> str:
         """Host address of the current thread's state."""
-        return f"%thr.{self._member}" if self.coarsening else "%thr"
+        return f"%thr{self.suffix}"
+
+    @property
+    def suffix(self) -> str:
+        """Of what each thread has."""
+        return f".{self._member}" if self.coarsening else ""
+
+    def place(self, text) -> None:
+        """Several are behind the first."""
+        for member in self.each():
+            if self.coarsening:
+                text.first(f"{self.address} = add i64 %thr, {member * abi.DTYPES['Thread'].itemsize}")
 
     @property
     def alone(self) -> bool:

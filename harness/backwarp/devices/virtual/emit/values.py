@@ -91,12 +91,13 @@ class Values:
 
     def slot(self, register: str) -> str:
         if register not in self._slots:
-            type_ = self.types[register.split("@")[0]]
+            plain = register.split("@")[0]
+            type_ = self.types[plain]
             t = llvm_type(type_)
             name = f'%"{register}"'
             self._slots[register] = name
-            if self.packs and register in self.packs.of:
-                self._place_pack(register)
+            if self.packs and plain in self.packs.of:
+                self._slots |= self.packs.place(plain)
                 return name
             poison = POISON.get(t) or str(0x7F7F7F7F7F7F7F7F & (1 << TYPES[type_][1]) - 1)
             self.text.first(f"{name} = alloca {t}", f"store {t} {poison}, ptr {name}")
@@ -104,12 +105,7 @@ class Values:
 
     def is_at(self, register: str, where: str) -> None:
         """It is kept there, and only read."""
-        self._slots[register] = where
-
-    def _place_pack(self, register: str) -> None:
-        pack = self.packs.of[register][0]
-        self._slots |= {name: f'%"{name}"' for name in pack}
-        self.packs.place(register)
+        self._slots[self.threads.name(register)] = where
 
     def read(self, register: str) -> str:
         name = self.threads.name(register)
@@ -129,9 +125,10 @@ class Values:
 
     def put(self, register: str, value: str) -> None:
         """Write a register from a value of its own type."""
-        self.text.know(register, value)
-        if register in self._slots:
-            self.text.line(f"store {llvm_type(self.types[register])} {value}, ptr {self._slots[register]}")
+        name = self.threads.name(register)
+        self.text.know(name, value)
+        if name in self._slots:
+            self.text.line(f"store {llvm_type(self.types[register])} {value}, ptr {self._slots[name]}")
 
     def converted(self, register: str, value: str, ptx_type: str) -> str:
         """A value of `ptx_type` as the register holds it; for a wider one it is sign- or zero-extended."""

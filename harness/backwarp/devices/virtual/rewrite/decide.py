@@ -16,6 +16,7 @@ from __future__ import annotations
 from itertools import product
 
 from ..analyse.assigned import maybe_undefined
+from ..analyse.numbers import COMPARISONS, read_as, value_of
 from ..analyse.private_arrays import writers_of
 from ..analyse.rows import Block
 from ..ptx.ir import Function, Immediate, Instruction, Operand, Special
@@ -126,11 +127,11 @@ class Ranges:
         }
         if any(isinstance(o, Special) for o in numbers):
             return given[0] if ins.op.is_move else None
-        value = constants.value_of(ins, numbers)
+        value = value_of(ins, numbers)
         if value is None:
             return None
         type_ = self.types[ins.operands[0]]
-        value = value & 1 if type_ == "pred" else constants.read_as(value, f"s{BITS[type_]}")
+        value = value & 1 if type_ == "pred" else read_as(value, f"s{BITS[type_]}")
         return value, value
 
 
@@ -229,9 +230,9 @@ def _bitwise(base: str, type_: str, given: list[Range | None]) -> Range | None:
 
 def _compared(kinds: tuple[str, ...], given: list[Range | None]) -> Range:
     """The ranges of a predicate."""
-    if None in given or len(kinds) != 1 or kinds[0] not in constants.COMPARISONS:
+    if None in given or len(kinds) != 1 or kinds[0] not in COMPARISONS:
         return 0, 1
     if kinds[0] in ("eq", "ne"):
         apart = given[0][1] < given[1][0] or given[1][1] < given[0][0]
         return (int(kinds[0] == "ne"),) * 2 if apart else (0, 1)
-    return _ends(lambda a, b: int(constants.COMPARISONS[kinds[0]](a, b)), *given)
+    return _ends(lambda a, b: int(COMPARISONS[kinds[0]](a, b)), *given)

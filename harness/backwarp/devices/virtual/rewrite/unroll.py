@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.assigned import read_first
+from ..analyse.numbers import follow
 from ..analyse.private_arrays import Counted, counted, writers_of
 from ..ptx.cfg import Blocks, Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Immediate, Instruction, Label, operand, renamed
@@ -66,12 +67,12 @@ def _write_out(function: Function, blocks: Blocks, start: int, writers: dict[str
         return False
     numbers = (w[0] for w in writers.values() if len(w) == 1 and _is_number(w[0]))
     values = {i.operands[0]: i.operands[1].value for i in numbers}
-    constants.follow(function.body[entries[0] : blocks[entries[0]][0]], values)
+    follow(function.body[entries[0] : blocks[entries[0]][0]], values)
     carried = [name for name in writers_of(inside) if name in read_first(inside, function.regs)]
     known, again = [], True
     while again:
         known.append({name: values[name] for name in carried if name in values})
-        constants.follow(inside, values)
+        follow(inside, values)
         if last.pred not in values or len(known) * len(inside) > _LONGEST_WRITTEN:
             return False
         again = bool(values[last.pred]) != last.negated

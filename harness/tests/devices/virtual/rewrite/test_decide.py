@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from backwarp.devices.virtual.rewrite import constants, decide
+from backwarp.devices.virtual.analyse.numbers import follow, read_as
+from backwarp.devices.virtual.rewrite import decide
 from tests.devices.virtual.ptx_text import lines, module, printed
 
 HEAD = """
@@ -126,12 +127,10 @@ def test_ranges_hold_what_each_thread_computes(seed):
                         chosen = ins.operands[1 if known[ins.operands[3]] else 2]
                         known |= {ins.operands[0]: known[chosen]} if chosen in known else {}
                 else:
-                    constants.follow([ins], known)
+                    follow([ins], known)
             for name, value in known.items():
                 held = (
-                    value
-                    if name.startswith("%p")
-                    else constants.read_as(value, f"s{'64' if name[2] == 'd' else '32'}")
+                    value if name.startswith("%p") else read_as(value, f"s{'64' if name[2] == 'd' else '32'}")
                 )
                 found = ranges.of.get(name)
                 narrow += found is not None

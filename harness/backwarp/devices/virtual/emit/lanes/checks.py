@@ -9,13 +9,19 @@ from __future__ import annotations
 from functools import reduce
 
 from ...analyse.lanes import Lanes
+from ...analyse.places import Places
 from ...analyse.pointers import Origin
-from ...ptx.ir import Instruction
+from ...ptx.ir import Instruction, Operand
 from .patterns import Place
 
 
 class Checks:
-    def __init__(self, e, lanes: Lanes, checked: bool):
+    """places: of shared accesses that are known before."""
+
+    def __init__(
+        self, e, lanes: Lanes, checked: bool, places: dict[Operand, tuple[str, Places]] | None = None
+    ):
+        self.places = places or {}
         self.e, self.text, self.values, self.lanes, self.checked = e, e.text, e.values, lanes, checked
         self._bounds: dict[tuple, tuple[str, str]] = {}
         self._known_limits: dict[tuple, tuple[str, str]] = {}
@@ -36,6 +42,15 @@ class Checks:
             inside = self._between(end, limits, size)
             found = inside if found == "true" else e.op("and i1", found, inside)
         return found
+
+    def always(self, ins: Instruction, first: int, span: int) -> bool:
+        """Whether accesses like this, in so many bytes from an offset on, are known to be allowed, of any thread."""
+        name, places = self.places.get(ins.address.base, ("", None))
+        if not places or ins.op.space != "shared":
+            return False
+        variable, nbytes = self.e.variables.find(name), ins.op.width
+        known = variable.space == "shared" and not variable.extern and variable.align % nbytes == 0
+        return known and places.fit(first, span, nbytes, variable.size)
 
     def inside(self, ins: Instruction, start: str, span: int) -> str:
         """The same, of one thread: of accesses like this in so many bytes."""

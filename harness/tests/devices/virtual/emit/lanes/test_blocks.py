@@ -291,3 +291,77 @@ def test_rows_of_which_every_second_is_not_aligned(rows):
         line_of(source, "here"),
         (0, 1, 0),
     )
+
+
+@pytest.mark.parametrize("schedule", [0, 5, 6])
+def test_neighbours_run_side_by_side_in_any_order_of_warps(schedule):
+    source = (
+        K
+        + """k(const float* x, float* out, int n) {
+        __shared__ __align__(16) float p[8][40], q[8][40];
+        int u = threadIdx.x, v = threadIdx.y, t = v * 8 + u;
+        float sum[8][8] = {};
+        #pragma unroll 1
+        for (int r = 0; r < n; r++) {
+            for (int m = t; m < 320; m += 64) p[m / 40][m % 40] = x[m + r], q[m / 40][m % 40] = x[m * 2 + r] * v;
+            __syncthreads();
+            for (int k = 0; k < 8; k++)
+                for (int i = 0; i < 8; i++) for (int j = 0; j < 8; j++) sum[i][j] += p[k][v * 4 + i] * q[k][u * 4 + j];
+            __syncthreads();
+            out[(64 + r) * 64 + t] = u + (r & 1 ? sum[1][1] : sum[0][1]);
+        }
+        for (int i = 0; i < 64; i++) out[i * 64 + t] = sum[i / 8][i % 8];
+    }"""
+    )
+    found = []
+    for as_one in (True, False):
+        dev = opened(1)
+        before, dev.schedule = dev.schedule, schedule
+        made, x = (
+            dev.compile(source),
+            dev.array(np.random.default_rng(2).standard_normal(700).astype(np.float32)),
+        )
+        out = dev.array(np.zeros(64 * 128, np.float32), name="out")
+        if as_one:
+            made.for_blocks("k", (8, 8, 1))
+            assert made.of_blocks["k", (8, 8, 1)]
+        made.get_function("k")(1, (8, 8), (x, out, np.int32(3)))
+        found.append(out.get().tobytes())
+        dev.schedule = before
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [
+        ("t * 4 + (t == 9)", "misaligned"),
+        ("t * 8", "out-of-bounds"),
+        ("t * 4 - 4 * (u == 0)", "out-of-bounds"),
+    ],
+)
+def test_accesses_at_places_that_are_known_before(place, kind):
+    source = (
+        K
+        + """k(float* out) {
+        __shared__ float s[32];
+        int u = threadIdx.x, t = threadIdx.y * 8 + u;
+        s[t] = t;
+        __syncthreads();
+        out[t] = *(float*)((char*)s + (PLACE));  // here
+    }"""
+    )
+    dev = opened(1)
+    out = dev.array(np.zeros(32, np.float32), name="out")
+    for wrong in (False, True):
+        text = source.replace("PLACE", place if wrong else "124 - t * 4")
+        made = dev.compile(text)
+        made.for_blocks("k", (8, 4, 1))
+        kernel = made.get_function("k")
+        assert kernel.for_blocks((8, 4, 1)).info.block
+        if not wrong:
+            kernel(1, (8, 4), (out,))
+            assert (out.get() == np.arange(31, -1, -1)).all()
+            continue
+        with pytest.raises(KernelFault) as caught:
+            kernel(1, (8, 4), (out,))
+        assert (caught.value.kind, caught.value.line) == (kind, line_of(text, "here"))
