@@ -113,7 +113,7 @@ class KernelFault(BackwarpError):
     count: how many threads did the same at the same line; the message names the first in the grid.
     more: further faults of the same run, the first of each kind and line. follows: probably a consequence of the first
     of them. same_value: a race of two threads that store the same value. endless: of a launch that never ended, one thread
-    ran a loop 100 million times.
+    waited for what no thread changes.
     address: for a race on the virtual GPU, the word in device memory; no_barrier: a barrier could not order
     this race; wait: what races is a copy, and the line where that is waited for; signal: one thread signals the
     other, without fences; launch: the record of the launch, if there is one; node: the launch's number in its

@@ -118,7 +118,7 @@ class Case:
     stress: unrealistic sizes, for bugs that show only there; never measured or drawn in pictures. hidden: not
     exported to students (`backwarp export`), like stress cases. once: the only build that it is run in, in one order: "full" or "memory". rounding: what an output
     may differ by besides, relative to its magnitude, because many numbers are added up. narrow: the kind and the lines of
-    variables that this case may be too large for; one that takes too long has passed. scale: by output, what its values are larger than usual.
+    variables that this case may be too large for. scale: by output, what its values are larger than usual.
     """
 
     name: str

@@ -84,6 +84,11 @@ class Sparse:
     stretches: int = 64
     length: int = 256
 
+    @property
+    def most(self) -> int:
+        """How many elements are not zero, at most."""
+        return 2 * self.ends + self.stretches * self.length
+
     def of(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         values = np.zeros(int(np.prod(shape)), dtype)
         starts = rng.integers(0, max(values.size - self.length, 1), self.stretches)

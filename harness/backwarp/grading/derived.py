@@ -1,7 +1,8 @@
-"""Cases that follow from a declaration: every axis longer than 16 bits can count, and small and large values.
+"""Cases that follow from a declaration: every axis long, and small and large values.
 
 A kernel that keeps an index in a short, or drops what is below 1e-5, is right in all cases of ordinary sizes
-and values. These run once: what they show needs no second order.
+and values. These run once: what they show needs no second order. Axes are longer than 16 bits can count where the
+file's code, see `narrow`, has something that only such lengths show.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ Dims = dict[str, int]
 
 #: lengths that an unsigned and a signed integer of 16 bits cannot count; multiples of 64
 LONG = 65_600, 32_832
+ENOUGH = 8_256  # long enough for files that name no number, and have no array, as large as this
 BYTES = 320, 128  # of 8 bits
 MOST_OF_BYTES = 1 << 28  # steps, as of Reach, of a case that shows no more than that
 #: threads times length of a case that runs with all checks: few threads count along the axis, and optimised code may count
@@ -37,18 +39,20 @@ SMALL = 4096  # elements
 DEGREES = 1, 2, 0  # in which an input is scaled; 2: a bias, which is added to products of two
 
 
-def whole(puzzle: Puzzle, seed: int, t: Mapping[str, int]) -> Puzzle:
-    """The puzzle as a file with this seed and these constants is graded: with the sizes it draws, and derived cases."""
+def whole(puzzle: Puzzle, seed: int, t: Mapping[str, int], longest: bool = True) -> Puzzle:
+    """The puzzle as a file with this seed and these constants is graded: with the sizes it draws, and derived cases.
+    longest: whether axes are longer than 16 bits can count."""
     drawn = puzzle.drawn(seed)
-    return replace(drawn, cases=(*drawn.cases, *long_cases(puzzle, t), *scaled_cases(puzzle)))
+    return replace(drawn, cases=(*drawn.cases, *long_cases(puzzle, t, longest), *scaled_cases(puzzle)))
 
 
-def long_cases(puzzle: Puzzle, t: Mapping[str, int]) -> Iterator[Case]:
+def long_cases(puzzle: Puzzle, t: Mapping[str, int], longest: bool = True) -> Iterator[Case]:
     found: dict[tuple, list[str]] = {}
+    reach = Reach() if longest else Reach((ENOUGH, *BYTES))
     for kernel in puzzle.kernels:
-        for axis, dims in Axes(puzzle, kernel, t).long({*kernel.short}):
+        for axis, dims in Axes(puzzle, kernel, t, reach).long({*kernel.short}):
             threads = threads_of(kernel, puzzle.full_dims(Case(axis, dims)), t)
-            build = "full" if threads * LONG[0] <= MOST_CHECKED else "memory"
+            build = "full" if longest and threads * LONG[0] <= MOST_CHECKED else "memory"
             found.setdefault((axis, build, *sorted(dims.items())), []).append(kernel.name)
     axes = [axis for axis, *_ in found]
     for (axis, build, *dims), kernels in found.items():
@@ -60,12 +64,13 @@ def long_cases(puzzle: Puzzle, t: Mapping[str, int]) -> Iterator[Case]:
 def narrow_cases(puzzle: Puzzle, t: Mapping[str, int], lines: Mapping[str, list[int]]) -> Iterator[Case]:
     """For a file with lines that keep whole numbers in something narrow, see `narrow.lines`: all axes and other numbers are
     as long as can be tried, and most of the inputs is zero."""
-    for kernel, kind in product(puzzle.kernels, lines):
+    for kernel, kind in product(puzzle.kernels, [kind for kind in REACHES if kind in lines]):
         axes = Axes(puzzle, kernel, t, REACHES[kind])
         for axis, dims in (*axes.long(set()), *(axes.large() if kind == "short" else ())):
+            dims = axes.several(axis, dims) if kind == "24 bits" else dims
             full = puzzle.full_dims(Case(axis, dims))
             yield Case(
-                f"greatest_{axis}_of_{kernel.name}_in_a_{kind}",
+                f"greatest_{axis}_of_{kernel.name}_in_{kind.replace(' ', '_')}",
                 dims,
                 f"{axis} = {full[axis]:,}",
                 inputs={a.name: Sparse() for a in kernel.arrays if a.is_input and a.is_plain},
@@ -73,9 +78,21 @@ def narrow_cases(puzzle: Puzzle, t: Mapping[str, int], lines: Mapping[str, list[
                 stress=True,
                 hidden=True,
                 once="memory",
-                rounding=axes.terms(full) * 2.0**-24,
+                rounding=min(axes.terms(full), Sparse().most) * 2.0**-24,
                 narrow=(kind, *lines[kind]),
             )
+
+
+def shortened(case: Case, part: float) -> Case:
+    """The case with this part of what is long in it."""
+    longest = max(n for n in case.dims.values() if isinstance(n, int))
+    step = 64 if longest >= ENOUGH else 1
+    length = max(int(longest * part) // step, 1) * step
+
+    def shorter(size: object) -> object:
+        return size * length // longest if isinstance(size, int) and 4 * size > longest else size
+
+    return replace(case, dims={n: shorter(size) for n, size in case.dims.items()})
 
 
 def scaled_cases(puzzle: Puzzle) -> Iterator[Case]:
@@ -113,13 +130,13 @@ class Reach:
     steps: float = inf
 
 
-#: for files that keep a whole number in 16 bits, or in a float: the tiles along an axis, of up to 32 each, are as many
-#: as these cannot count; all elements are
+#: so many tiles of 32 or 16 that 16 bits cannot count them; more elements than 24 bits, or a float, can
+TILES, MOST_24 = tuple(tile * n for tile in (32, 16) for n in LONG), ((1 << 24) + 64,)
+#: for files that keep a whole number in what is narrow
 REACHES = {
-    "short": Reach(
-        tuple(32 * n for n in LONG) + tuple(16 * n for n in LONG) + LONG, 1 << 23, 1 << 26, 1 << 28
-    ),
-    "float": Reach(((1 << 24) + 64,), 1 << 26, 1 << 28, 1 << 28),
+    "short": Reach(TILES + LONG, 1 << 23, 1 << 26, 1 << 28),
+    "24 bits": Reach(MOST_24 + TILES, 1 << 26, 1 << 24, 1 << 28),
+    "float": Reach(MOST_24, 1 << 26, 1 << 28, 1 << 28),
 }
 
 
@@ -131,6 +148,11 @@ class Axes:
     kernel: Kernel
     t: Mapping[str, int]
     reach: Reach = Reach()
+
+    @property
+    def enough(self) -> int:
+        """From this length on, an axis is long."""
+        return min(self.reach.lengths[0], LONG[-1])
 
     @cached_property
     def declared(self) -> list[Dims]:
@@ -209,7 +231,7 @@ class Axes:
         for axis in dict.fromkeys([*self.axes, *(n for n, _ in self.divisors)]):
             if axis not in done and (dims := self.least(axis)):
                 full = self.puzzle.full_dims(Case(axis, dims))
-                done |= {n for n, size in full.items() if size >= min(full[axis], LONG[-1])}
+                done |= {n for n, size in full.items() if size >= min(full[axis], self.enough)}
                 yield axis, dims
 
     def large(self) -> Iterator[tuple[str, Dims]]:
@@ -265,9 +287,11 @@ class Axes:
     def least(self, axis: str) -> Dims:
         """The case with the least work in which an axis is long, and read to its end if there is one; {} if none is long."""
         found: Dims = {}
-        most = max((d.get(axis, 0) for d in self.declared), default=0) if axis in self.axes else LONG[-1] - 1
+        most = (
+            max((d.get(axis, 0) for d in self.declared), default=0) if axis in self.axes else self.enough - 1
+        )
         for extent, block in product(
-            (n for n in self.reach.lengths if n > most or n >= LONG[-1]), self.blocks
+            (n for n in self.reach.lengths if n > most or n >= self.enough), self.blocks
         ):
             for counts in ((0, 1), (2,)):
                 tried = [dims | block for dims in self.increased(axis, extent, counts)]
@@ -286,9 +310,18 @@ class Axes:
                         found = found or tried[-i]
         return found
 
+    def several(self, axis: str, dims: Dims) -> Dims:
+        """The case in which an axis is long, with two along every other that has one: what its length is multiplied by."""
+        for name in (n for n in self.axes if dims.get(n) == 1):
+            wider = dims | {name: 2}
+            few = shortened(Case(axis, wider), 0).dims
+            if self.work(wider, axis, self.enough) and self.has_reference(few):
+                dims = wider
+        return dims
+
     def long_numbers(self, dims: Dims) -> int:
         """How many numbers are long: of cases with about the same work, the one with the fewest shows the most."""
-        return sum(n >= LONG[-1] for n in self.puzzle.full_dims(Case("long", dims)).values())
+        return sum(n >= self.enough for n in self.puzzle.full_dims(Case("long", dims)).values())
 
     def increased(self, axis: str, extent: int, counts: tuple[int, ...]) -> Iterator[Dims]:
         """The base with an axis and so many other numbers increased; one also by half as much, as padding counts twice."""
@@ -324,7 +357,7 @@ class Axes:
             return 0
         products = max(self.products(full), 1)
         outputs = sum(n for a, n in sizes.items() if a.is_output)
-        steps = self.reach.steps if extent >= LONG[-1] else MOST_OF_BYTES
+        steps = self.reach.steps if extent >= self.enough else MOST_OF_BYTES
         return products if threads * products <= steps * outputs else 0
 
     def steps(self, full: Dims) -> float:

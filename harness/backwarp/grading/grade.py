@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from ..cuda.values import Tunables, tunables
 from ..devices import end_processes
 from ..devices.confine import supported
 from ..errors import CompileError, CourseError, DeviceError, LaunchError, Unsupported
-from . import narrow, sentences
+from . import endless, narrow, sentences
 from .derived import narrow_cases, whole
 from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
 from .verdict import ERROR, FAILED, PASSED, RUNNABLE, SKIPPED, CaseResult, Verdict
@@ -88,10 +89,11 @@ def grade_file(
             require_confinement(verdict)
         source = checked_source(puzzle, path, verdict, options.within)
         verdict.seed = seed_of(source) if options.seed is None else options.seed
-        puzzle, options = whole(puzzle, verdict.seed, tunables(source)), replace(options, seed=verdict.seed)
+        options = replace(options, seed=verdict.seed)
         if puzzle.program:
             from .programs.grade import judge_program
 
+            puzzle = puzzle.drawn(verdict.seed)
             verdict = judge_program(puzzle, source, path.name, options.device, options.seed, verdict)
         else:
             if opener is None:
@@ -180,7 +182,7 @@ def on_device(
             first = setups[0].device
             verdict.device, verdict.device_kind, verdict.device_reason = first.name, first.kind, first.reason
             prepare(setups[0], puzzle, source, name)
-            puzzle = beyond(puzzle, setups[0], source, name)
+            puzzle = with_derived(puzzle, setups[0], source, name, options.seed)
             trials, done = run_all(puzzle, setups, source, name, options, options.most)
         except DeviceError as e:
             verdict.next = "backwarp doctor"
@@ -207,11 +209,12 @@ def on_device(
         return verdict
 
 
-def beyond(puzzle: Puzzle, setup: Setup, source: str, name: str) -> Puzzle:
-    """The puzzle with the cases that are needed if the file keeps whole numbers in something narrow."""
-    ptx = getattr(getattr(setup.module, "compiled", None), "text", "")
+def with_derived(puzzle: Puzzle, setup: Setup, source: str, name: str, seed: int) -> Puzzle:
+    """The puzzle as this file is graded, whose code tells how long axes have to be to show what may be wrong."""
+    ptx, t = getattr(getattr(setup.module, "compiled", None), "text", ""), tunables(source)
     found = narrow.lines(ptx, name) if ptx else {}
-    return replace(puzzle, cases=(*puzzle.cases, *narrow_cases(puzzle, tunables(source), found)))
+    full = whole(puzzle, seed, t, longest=bool(found) or setup.device.kind == "gpu")
+    return replace(full, cases=(*full.cases, *narrow_cases(puzzle, t, found)))
 
 
 def run_all(
@@ -240,6 +243,7 @@ def through_gates(
     """Counts a correct kernel on the virtual GPU, to see whether it is also fast."""
     from . import gates  # most puzzles have none
 
+    puzzle = puzzle.drawn(options.seed)
     if options.watch:
         options.watch("counting")
     with opener("cpu", checks="count", seed=options.seed) as device:
@@ -326,8 +330,11 @@ def run_cases(puzzle: Puzzle, setup: Setup, trials: list[Trial], t: Tunables, op
             trial.begin(puzzle, t, options.seed, options.given)
         if trial.launch:
             trial.run(setup)
-        if outcome.timed_out and outcome.case.narrow and not outcome.error.endless:
-            outcome.kind, outcome.error = "", None
+        if outcome.timed_out and outcome.case.once and pace.deadline == math.inf:
+            slow = partial(endless.is_slow, trial, puzzle, setup, t, options.seed, options.given)
+            if not outcome.error.endless and not outcome.case.scale and slow():
+                outcome.kind, outcome.error = "", None
+                outcome.notes += [] if outcome.case.narrow else [sentences.not_judged(outcome.case)]
         if outcome.timed_out:
             cut_short = done and pace.deadline < math.inf
             return done if cut_short else done + 1

@@ -24,7 +24,7 @@ from .findings import Finding
 SMALL = 400_000  # bytes of a case's arrays
 PATIENCE = 8.0  # work for all cases after the first that fails or has its output cut
 LAUNCH, BYTES = 0.05, 1e7  # the work of a launch; the bytes that are a unit more
-NARROW = 4.0  # seconds of a launch in a case for files with narrow variables, which is not required to end
+NARROW = 4.0  # seconds of a launch in a case for files with narrow variables
 HANGS = 40.0  # seconds of processor time for them, however little work it is
 
 
@@ -35,6 +35,7 @@ class Pace:
     """
 
     patience: float = PATIENCE
+    longest: float = 0.0  # seconds of every launch, if work and size do not decide
     work: float = 0.0
     deadline: float = math.inf  # of the work
     end: float = math.inf  # of the processor time of all processes
@@ -45,7 +46,7 @@ class Pace:
         """Seconds for a launch on `nbytes` of arrays, whose work is counted."""
         self.work += LAUNCH + nbytes / BYTES
         seconds = 1.0 if self.printing else 2.0 if self.repeating else 3.0 if nbytes < SMALL else 10.0
-        return max(0.1, min(seconds, self.left()))
+        return self.longest or max(0.1, min(seconds, self.left()))
 
     def after(self, outcome: Outcome) -> None:
         self.printing |= outcome.stdout_dropped > 0
@@ -260,7 +261,7 @@ def start(trial: Trial, setup: Setup, schedule: int, handles: Mapping):
     kernel = trial.outcome.kernel
     setup.device.schedule = schedule
     setup.device.time_limit = trial.pace.limit(sum(h.nbytes for h in handles.values()))
-    if trial.outcome.case.narrow:
+    if trial.outcome.case.narrow and not trial.pace.longest:
         setup.device.time_limit = min(setup.device.time_limit, NARROW)
     if getattr(setup.module, "quick", False):
         setup.device.time_limit = min(setup.device.time_limit, QUICK)

@@ -347,15 +347,18 @@ def input_changed(name: str, index: str, was: float, now: float) -> list[str]:
     ]
 
 
+def not_judged(case: Case) -> str:
+    """Of a case that a kernel is too slow for."""
+    return f"With {case.note} this takes too long here: whether the results would be right is not known."
+
+
 def great_sizes(case: Case) -> str:
     """Only a case with unrealistically large sizes fails."""
     if case.narrow:
         kind, *lines = case.narrow
         where = either([f"line {n}" for n in lines[:LISTED]], "and") + ", ..." * (len(lines) > LISTED)
-        kept = (
-            "16 bits or fewer"
-            if kind == "short"
-            else "a float, which has every whole number up to 16,777,216 only"
+        kept = {"short": "16 bits or fewer", "24 bits": "24 bits or fewer"}.get(
+            kind, "a float, which has every whole number up to 16,777,216 only"
         )
         return f"Every smaller case is right. This one has {case.note}, and the file keeps a whole number in {kept}: see {where}."
     return (

@@ -9,7 +9,7 @@ import pytest
 from backwarp.course.checkout import Course
 from backwarp.course.declare import Case
 from backwarp.cuda.values import tunables
-from backwarp.grading.derived import LONG, Axes, Reach, whole
+from backwarp.grading.derived import ENOUGH, LONG, Axes, Reach, whole
 from backwarp.grading.grade import Options, grade_file
 from backwarp.maintain.check_cases import SMALL
 from tests import ROOT
@@ -42,6 +42,16 @@ def test_every_axis_of_every_puzzle_is_longer_than_16_bits_can_count():
     assert not missing
 
 
+def test_axes_are_shorter_where_a_file_has_nothing_that_only_longer_ones_show():
+    puzzle = COURSE.load(COURSE.resolve("02"))
+    longest = {}
+    for number in (False, True):
+        cases = whole(puzzle, 1, {}, number).cases
+        longest[number] = {c.name: max(c.dims.values()) for c in cases if c.name.startswith("great_")}
+    assert longest[False].keys() == longest[True].keys() == {"great_M", "great_N", "great_K"}
+    assert {*longest[False].values()} == {ENOUGH} and {*longest[True].values()} == {LONG[0]}
+
+
 def test_every_kernel_whose_outputs_follow_its_inputs_gets_small_and_large_ones():
     missing = set()
     for id in COURSE.ids():
@@ -64,6 +74,7 @@ WRONG = [
     ("11", "learning_rate * v", "fminf(learning_rate, 10.0f) * v", "great_factors"),
     ("30", "int top = p", "short top = p", "great_H"),
     ("32", "int w = q", "short w = q", "great_W"),
+    ("02", "for (int k = 0; k < K", "for (int k = 0; k < min(K, 20000)", "great_K"),
     ("25", "int column =", "short column =", "great_columns"),
     ("11", "float slope = gradient[i]", "float slope = fminf(gradient[i], 20.0f)", "large_values"),
 ]

@@ -19,7 +19,21 @@ STATEMENTS = [
     ("for (unsigned char r = 0; r < n; r += 2) y[r] = 1;", {"short"}),
     ("__shared__ short s[32]; s[threadIdx.x] = i; y[s[0]] = 1;", {"short"}),
     ("struct { short h, w; } p = {short(i), short(n)}; y[p.h] = p.w;", {"short"}),
-    ("int both = i << 16 | n; y[both & 0xffff] = 1;", {"short"}),
+    ("int both = i << 16 | n; y[both & 0xffff] = 1;", {"short", "number"}),
+    ("y[(n << 16) >> 16] = 1;", {"short"}),
+    ("union { int all; short half[2]; } u; u.all = n; y[u.half[0]] = 1;", {"short"}),
+    ("struct { int h : 12, w : 20; } p; p.h = i; p.w = n; y[p.w] = p.h;", {"short", "24 bits"}),
+    ("y[__byte_perm(n, 0, 0x10)] = 1;", {"short"}),
+    ("y[__umul24(i, n)] = 1;", {"24 bits"}),
+    ("y[__mul24(i, n)] = 1;", {"24 bits"}),
+    ("y[n & 0xfffff] = 1;", {"24 bits"}),
+    ("y[__float2int_rn(sqrtf(n))] = 1;", {"float"}),
+    ("y[(int)ceilf((float)n / 4)] = 1;", {"float"}),
+    ("double m = (float)n; if (i < m) y[i] = 1;", {"float"}),
+    ("y[min(n, 30000)] = 1;", {"number"}),
+    ("if (n < 20000) y[i] = 1;", {"number"}),
+    ("y[n % 65536] = 1;", {"number"}),
+    ("__shared__ float s[8 * 32]; s[n] = i; y[i] = s[n - 1] + n % 1024;", set()),
     ("for (float r = 0; r < n; r++) y[(int)r] = 1;", {"float"}),
     ("float m = n; if (i < m) y[i] = 1;", {"float"}),
     ("y[int(n / 3.0f)] = 1;", {"float"}),
@@ -41,6 +55,12 @@ def test_lines_that_keep_a_whole_number_in_few_bits():
         assert {kind for kind in found if line in found[kind]} == kinds, text
 
 
+def test_an_array_in_which_only_a_long_axis_has_no_room():
+    text = 'extern "C" __global__ void k(float* y, int n) {{ __shared__ float s[{n}]; s[n] = 1; y[n] = s[n - 1]; }}'
+    for size, kinds in ((8192, set()), (9000, {"number"})):
+        assert lines(compile_ptx(text.format(n=size), "kernel.cu").text, "kernel.cu").keys() == kinds
+
+
 def test_no_solution_has_such_a_line():
     for id in COURSE.ids():
         puzzle = COURSE.load(id)
@@ -55,6 +75,13 @@ SUM = "sum += A[row * K + k] * B[k * N + col];"
 WRONG = [
     ("31", "int class_h", "short class_h", "greatest_stride_h"),
     ("32", "int across", "short across", "greatest_R"),
+    (
+        "32",
+        "int across = (columns + TILE - 1) / TILE",
+        "int across = ((columns + TILE - 1) / TILE) << 16 >> 16",
+        "greatest_R",
+    ),
+    ("02", "A[row * K + k]", "A[__umul24(row, K) + k]", "greatest_K"),
     ("34", "for (int step = 1", "for (short step = 1", "greatest_C_in"),
     ("17", "for (int r", "for (short r", "greatest_R"),
     (

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, cached_property, partial
@@ -62,12 +62,7 @@ def repairs(
     if opener is None:
         from ...devices import confined_device as opener
     t = tunables(source)
-    beyond = (
-        case for case in narrow_cases(puzzle, t, dict.fromkeys(REACHES, [])) if case.name == verdict.case
-    )
-    puzzle = whole(puzzle, verdict.seed, t)
-    if verdict.case not in (case.name for case in puzzle.cases):
-        puzzle = replace(puzzle, cases=(*puzzle.cases, *beyond))
+    puzzle = as_graded(puzzle, verdict, t)
     written = written_out(source)
     search = Search(
         puzzle,
@@ -84,6 +79,16 @@ def repairs(
         return search.carried_back(search.run(), written, source) if written else search.run()
     except (CompileError, DeviceError, LaunchError, CourseError, RecursionError):
         return []
+
+
+def as_graded(puzzle: Puzzle, verdict: Verdict, t: Mapping[str, int]) -> Puzzle:
+    """The puzzle with its derived cases, among them the one of the verdict. t: the file's constants."""
+    for longest in (False, True):
+        full = whole(puzzle, verdict.seed, t, longest)
+        if any((case.name, case.dims) == (verdict.case, verdict.dims) for case in full.cases):
+            return full
+    narrow = narrow_cases(puzzle, t, dict.fromkeys(REACHES, []))
+    return replace(full, cases=(*full.cases, *(case for case in narrow if case.name == verdict.case)))
 
 
 def look(puzzle: Puzzle, path: Path, verdict: Verdict, **how) -> None:

@@ -235,7 +235,7 @@ class Diagnosis:
             what += (
                 " If another thread is to change what it reads, that must be volatile, or read by an atomic."
             )
-        return dict(headline=headline, explanation=what, endless=int(record["extra"]) == TIMEOUT_SPENT)
+        return dict(headline=headline, explanation=what, endless=int(record["extra"]) == TIMEOUT_WAITED)
 
     def _assert(self, record) -> dict:
         message = c_string(self.run.arena, int(record["address"]))
