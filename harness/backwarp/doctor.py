@@ -165,9 +165,11 @@ def _confinement() -> Item:
     if held.complete:
         beside = ", inside bubblewrap" * bool(wrapper())
         return Item(topic, "ok", f"kernels run in a process without files, programs or network{beside}")
-    lacks = [what for what, there in (("Landlock", held.files), ("seccomp", held.calls)) if not there]
-    text = f"kernels run in their own process, but this system has no {' and no '.join(lacks)} to confine it"
-    return Item(topic, "missing", text, "grade only your own files, or use Linux 5.13 or newer")
+    open_ = [
+        what for what, there in (("files", held.files), ("programs and network", held.calls)) if not there
+    ]
+    text = f"kernels run in their own process, but the system cannot keep it from {', '.join(open_)} ({'; '.join(held.lacks)})"
+    return Item(topic, "missing", text, "grade only your own files; for others', use Linux 5.13 or newer")
 
 
 def _cores() -> Item:

@@ -166,12 +166,12 @@ def test_the_sanitizer(machine):
     ("files", "calls", "state", "text"),
     [
         (True, True, "ok", "without files, programs or network"),
-        (False, True, "missing", "no Landlock"),
-        (False, False, "missing", "no Landlock and no seccomp"),
+        (False, True, "missing", "keep it from files ("),
+        (False, False, "missing", "files, programs and network ("),
     ],
 )
 def test_what_holds_hostile_kernels_back(monkeypatch, files, calls, state, text):
-    monkeypatch.setattr(doctor, "supported", lambda: Confinement(files, calls))
+    monkeypatch.setattr(doctor, "supported", lambda: Confinement(files, calls, ("Landlock: missing",)))
     finding = doctor._confinement()
     assert finding.state == state and text in finding.text
     assert bool(finding.remedy) == (state != "ok")

@@ -1,7 +1,7 @@
 """A child process for work that may crash, hang or exhaust memory: requests and answers over one connection.
 
 The child is `python -m MODULE FD`. It calls `attach`, prepares itself, and then calls `serve` with a table of
-the verbs it supports. There are three messages:
+the verbs it supports: `serve` first sends ("ready",). There are three more messages:
 
     "ask", verb, arguments     a request: its answer is ("ok", value) or ("error", exception, fatal)
     "post", verb, arguments    a request without an answer: an error is reported by the next "ask"
@@ -35,9 +35,9 @@ from functools import cache
 from typing import NoReturn
 
 from .. import SOURCES
-from ..errors import BackwarpError
+from ..errors import BackwarpError, DeviceError
 from . import bubblewrap
-from .confine import ONE_THREAD
+from .confine import ONE_THREAD, STRICT
 
 _LENGTH = struct.Struct("=Q")  # the length of a message, sent before it
 _SHORT = 1 << 14  # bytes of a message that is sent together with its length
@@ -62,6 +62,7 @@ class Channel:
     """One end of the connection. codec: has `dumps` and `loads`. most: bytes per message; None: no limit."""
 
     most: int | None = None
+    ready = False  # whether the other side has begun to serve
     questions: int | None = None  # questions the other side may ask per request; None: no limit
 
     def __init__(self, connection: socket.socket, codec=pickle):
@@ -90,6 +91,8 @@ class Channel:
                 case "error", BackwarpError() as error, bool() as fatal:
                     error.fatal = fatal
                     raise error
+                case ("ready",) if not self.ready:
+                    self.ready = True
                 case "ask", str() as asked, list() | tuple() as about if verbs and asked in verbs:
                     self.send(*answer(verbs[asked], about))
                 case _:
@@ -134,6 +137,7 @@ class Child(Channel):
     """
 
     granted = 0
+    strict = False  # whether children with a bare environment end rather than be confined in part
     _alive: set[Child] = set()
 
     def __init__(
@@ -146,13 +150,15 @@ class Child(Channel):
         memory: int | None = None,
     ):
         """arguments: the command line from sys.argv[2] on. environment: names of the variables it sees;
-        default: all of this process's."""
+        default: all of this process's.
+
+        Errors: DeviceError if the system starts no process."""
         self.most, self.memory = most, memory
         ours, theirs = socket.socketpair()
         names = os.environ if environment is None else os.environ.keys() & set(environment)
-        variables = {name: os.environ[name] for name in names} | (
-            ONE_THREAD if environment is not None else {}
-        )
+        variables = {name: os.environ[name] for name in names}
+        if environment is not None:
+            variables |= ONE_THREAD | ({STRICT: "1"} if self.strict else {})
         paths = [str(SOURCES), os.environ.get("PYTHONPATH", "")]
         variables["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
         command = [sys.executable, "-P", "-m", module, str(theirs.fileno()), *arguments]
@@ -165,15 +171,18 @@ class Child(Channel):
                 ours_no_more.enter_context(told)
                 inherited.append(told.fileno())
                 command = [*wrapper, "--info-fd", str(told.fileno()), *command]
-            self._child = _started(
-                command,
-                pass_fds=inherited,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,  # says why it could not start, or how it ended
-                env=variables,
-                process_group=0,  # killed as a whole
-            )
+            try:
+                self._child = _started(
+                    command,
+                    pass_fds=inherited,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,  # says why it could not start, or how it ended
+                    env=variables,
+                    process_group=0,  # killed as a whole
+                )
+            except OSError as error:
+                raise DeviceError(f"the system starts no further process ({error})") from None
         self.pid = bubblewrap.process(tells) if tells else self._child.pid
         self._usage = None  # the system's file about its memory
         with contextlib.suppress(OSError):
@@ -256,8 +265,11 @@ class Child(Channel):
             return 0
 
     def end(self) -> str:
-        """Stops the child and everything it started; returns how it ended."""
+        """Stops the child and everything it started; returns how it ended. After this, `ready` is sure."""
         self._alive.discard(self)
+        self._connection.settimeout(0)
+        with contextlib.suppress(OSError):  # perhaps nobody has read it
+            self.ready = self.ready or bool(self._connection.recv(1))
         self._connection.close()
         end = time.monotonic() + _ENDING
         while not self._has_ended() and time.monotonic() < end:
@@ -349,6 +361,8 @@ def serve(
 ) -> NoReturn:
     """Answers requests until the parent exits."""
     wrong = None  # the first error in a request without an answer
+    with contextlib.suppress(OSError):
+        channel.send("ready")
     while True:
         try:
             how, verb, arguments = channel.receive()

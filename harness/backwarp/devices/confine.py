@@ -5,6 +5,9 @@ Two features of the Linux kernel that need neither privileges nor packages: Land
 already running keep their access to files, so a process confines itself before it, or any library, starts
 one.
 
+A system may lack any of this: an old kernel, an emulator, a container's own filter. Then the process goes on with
+what there is, and says so; where it runs other people's files it ends instead (STRICT).
+
 Source: landlock(7), seccomp(2), Linux's include/uapi/linux/{landlock,seccomp,filter}.h. The numbers of the system
 calls: arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h.
 """
@@ -13,20 +16,29 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import json
 import os
 import platform
 import resource
 import struct
+import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from .. import CHECKOUT, COURSE, PACKAGE
+from .. import CHECKOUT, COURSE, PACKAGE, SOURCES
 
 #: variables that keep NumPy's libraries from starting threads when they are loaded
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+#: the variable with which a process ends rather than be confined in part
+STRICT = "BACKWARP_STRICT"
+_TRIAL = "from backwarp.devices import confine; confine.trial()"
+_PATIENCE = 60  # seconds for a trial
+
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446  # the same on every architecture
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
 #: the file rights that each version of Landlock knows: bits 0 to N - 1
@@ -84,20 +96,44 @@ _CALLS = """
 @dataclass(frozen=True)
 class Confinement:
     """What is in force, for all threads. files: no files but those allowed. calls: no processes, programs or
-    sockets."""
+    sockets. lacks: why not, in the system's words."""
 
     files: bool
     calls: bool
+    lacks: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
         return self.files and self.calls
 
 
+@cache
 def supported() -> Confinement:
-    """What this machine supports."""
-    calls = sys.platform == "linux" and platform.machine() in _MACHINES
-    return Confinement(_version() > 0, calls)
+    """What this machine supports: tried in a process of its own, since asking the system is not enough. A container's
+    filter or an emulator may know a call and refuse it."""
+    if sys.platform != "linux":
+        return Confinement(False, False)
+    paths = os.pathsep.join(filter(None, (str(SOURCES), os.environ.get("PYTHONPATH"))))
+    variables = os.environ | ONE_THREAD | {"PYTHONPATH": paths}
+    variables.pop(STRICT, None)
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-P", "-c", _TRIAL],
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PATIENCE,
+        )
+        files, calls, lacks = json.loads(tried.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return Confinement(False, False, (f"a trial failed: {error}",))
+    return Confinement(files, calls, tuple(lacks))
+
+
+def trial() -> None:
+    """Confines this process, and prints what came of it."""
+    held = confine(python_folders())
+    print(json.dumps([held.files, held.calls, held.lacks]), flush=True)
 
 
 def confine(
@@ -111,21 +147,41 @@ def confine(
     limits, up to the hard ones.
 
     Open files stay open. Returns what is in force: a machine that lacks one of the two features still uses
-    the other.
+    the other. Errors: PermissionError if that is not all, and STRICT is set.
     """
-    if sys.platform != "linux":
-        return Confinement(False, False)
-    libc = ctypes.CDLL(None, use_errno=True)
+    lacks: list[str] = []
+    files = calls = False
+    if sys.platform == "linux":
+        libc, alone = ctypes.CDLL(None, use_errno=True), _threads() == 1
+        given_up = _done(lacks, _give_up_privileges, libc)
+        files = _done(lacks, _confine_files, libc, readable, writable, tuple(hidden)) and given_up
+        if files and not alone:
+            files, _ = False, lacks.append("other threads of the process keep their access")
+        calls = _done(lacks, _confine_calls, libc, limits) and given_up
+    held = Confinement(files, calls, tuple(lacks))
+    if not held.complete:
+        _insist(f"this process cannot be confined ({', '.join(lacks)})")
+    return held
+
+
+def _done(lacks: list[str], step: Callable, *given) -> bool:
+    try:
+        step(*given)
+        return True
+    except OSError as error:
+        lacks.append(error.strerror or str(error))
+        return False
+
+
+def _insist(what: str) -> None:
+    if STRICT in os.environ:
+        raise PermissionError(errno.EPERM, what)
+
+
+def _give_up_privileges(libc) -> None:
+    """Gain no privileges from now on. Drop root's capabilities (in a container, for example), except those for reading
+    files, which Landlock governs."""
     _expect(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-    _drop_capabilities(libc)
-    alone = _threads() == 1
-    files = _confine_files(libc, readable, writable, tuple(hidden)) and alone
-    return Confinement(files, _confine_calls(libc, limits))
-
-
-def _drop_capabilities(libc) -> None:
-    """Drop root's capabilities (in a container, for example), except those for reading files, which Landlock
-    governs."""
     header = struct.pack("=Ii", _CAPABILITIES_VERSION, 0)
     data = ctypes.create_string_buffer(24)
     _expect(libc.capget(header, data), "capget")
@@ -153,9 +209,13 @@ def limit(
         resource.RLIMIT_CORE: 0,
     }
     for what, bound in bounds.items():
-        if bound is not None:
+        if bound is None:
+            continue
+        try:
             known = [n for n in resource.getrlimit(what) if n != resource.RLIM_INFINITY]
             resource.setrlimit(what, (min(bound, *known), min(bound, *known)) if known else (bound, bound))
+        except (OSError, ValueError) as error:
+            _insist(f"a limit cannot be set ({error})")
 
 
 def python_folders(harness: bool = True) -> list[Path]:
@@ -179,14 +239,6 @@ def kept_from(harness: bool = True) -> list[Path]:
 # -- Landlock -----------------------------------------------------------------------------------------
 
 
-def _version() -> int:
-    """Landlock's version; 0 if it is missing or switched off."""
-    if sys.platform != "linux":
-        return 0
-    found = ctypes.CDLL(None).syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1)
-    return max(found, 0)
-
-
 def _threads() -> int:
     try:
         return len(os.listdir("/proc/self/task"))
@@ -194,10 +246,9 @@ def _threads() -> int:
         return threading.active_count()
 
 
-def _confine_files(libc, readable, writable, hidden) -> bool:
-    version = _version()
-    if not version:
-        return False
+def _confine_files(libc, readable, writable, hidden) -> None:
+    version = libc.syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1)
+    _expect(version, "Landlock")
     every = (1 << _FILE_RIGHTS.get(version, 16)) - 1
     handled = [every, *([_TCP] if version >= 4 else []), *([_SCOPES] if version >= 6 else [])]
     attributes = struct.pack(f"={len(handled)}Q", *handled)
@@ -211,7 +262,6 @@ def _confine_files(libc, readable, writable, hidden) -> bool:
         _expect(libc.syscall(_LANDLOCK_RESTRICT, rules, 0), "landlock_restrict_self")
     finally:
         os.close(rules)
-    return True
 
 
 def _allow_reading(libc, rules: int, path: Path, hidden: tuple[Path, ...]) -> None:
@@ -227,10 +277,10 @@ def _allow_reading(libc, rules: int, path: Path, hidden: tuple[Path, ...]) -> No
 
 
 def _allow_path(libc, rules: int, path: Path | str, rights: int) -> None:
-    """Grant rights on a path; a path that does not exist is skipped."""
+    """Grant rights on a path; one that does not exist, or cannot be reached, is skipped."""
     try:
         at = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except OSError:
         return
     try:
         if not os.path.isdir(path):
@@ -244,15 +294,34 @@ def _allow_path(libc, rules: int, path: Path | str, rights: int) -> None:
 # -- seccomp ------------------------------------------------------------------------------------------
 
 
-def _confine_calls(libc, limits: bool) -> bool:
+def _confine_calls(libc, limits: bool) -> None:
     machine = _MACHINES.get(platform.machine())
-    if machine is None:
-        return False
+    if machine is None or sys.maxsize < 1 << 32:  # a 32-bit Python's calls have other numbers
+        raise OSError(errno.ENOSYS, f"no filter for {platform.machine()}")
     filter_ = _filter(machine, limits)
     text = ctypes.create_string_buffer(b"".join(filter_))
     program = struct.pack("@HP", len(filter_), ctypes.addressof(text))
-    _expect(libc.syscall(machine.seccomp, _SET_MODE_FILTER, _ALL_THREADS, program), "seccomp")
-    return True
+
+    def install(flags: int = 0) -> None:
+        found = libc.syscall(machine.seccomp, _SET_MODE_FILTER, flags, program)
+        _expect(found, "seccomp")
+        if found:  # the id of a thread that it could not be set for
+            raise OSError(errno.EAGAIN, "seccomp: another thread has its own filter")
+
+    _try_in_a_child(install)
+    install(_ALL_THREADS)
+
+
+def _try_in_a_child(install: Callable) -> None:
+    """Where an emulator hands calls on under other numbers, a filter is accepted and then ends the process."""
+    child = os.fork()
+    if not child:
+        with suppress(OSError):  # the caller will meet it too
+            install()
+            os.getppid()
+        os._exit(0)
+    if how := os.waitpid(child, 0)[1]:
+        raise OSError(errno.ENOSYS, f"seccomp: a process with the filter ends at once ({how})")
 
 
 def _filter(machine: _Machine, limits: bool) -> list[bytes]:

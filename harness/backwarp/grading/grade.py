@@ -25,6 +25,7 @@ from ..course.declare import Puzzle
 from ..course.stubs import stub_text
 from ..cuda.values import Tunables, tunables
 from ..devices import end_processes
+from ..devices.child import Child
 from ..devices.confine import supported
 from ..errors import CompileError, CourseError, DeviceError, LaunchError, Unsupported
 from . import endless, narrow, sentences
@@ -117,11 +118,15 @@ def end(verdict: Verdict, stop: Stop) -> Verdict:
 
 
 def require_confinement(verdict: Verdict) -> None:
-    """Raises Stop if kernels cannot be confined."""
-    if not supported().complete:
+    """From now on processes that run kernels end rather than be confined in part. Raises Stop if they cannot be confined."""
+    held = supported()
+    if not held.complete:
         verdict.next = "backwarp doctor"
-        what = "This system cannot confine kernels (it has no Landlock or no seccomp), and this file is not yours."
+        what = f"This system cannot confine kernels ({'; '.join(held.lacks)}), and this file is not yours."
         raise Stop("device", [what, "Grade it on Linux 5.13 or newer, or say that you trust it."], ERROR)
+    if not Child.strict:
+        Child.strict = True
+        end_processes()
 
 
 def shown_path(puzzle: Puzzle, path: Path) -> str:

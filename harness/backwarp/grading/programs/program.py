@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from ...devices.child import ENVIRONMENT, Child, Damaged
-from ...errors import BackwarpError, KernelFault
+from ...errors import BackwarpError, DeviceError, KernelFault
 from ..sentences import nth_line, source_line
 from .data import CODEC, MOST_PRINTED, MOST_TOLD, Raised, Refused
 
@@ -204,8 +204,10 @@ class Program:
             ],
         )
 
-    def _gone(self) -> ProgramError:
-        how = self.end()
+    def _gone(self) -> ProgramError | DeviceError:
+        child, how = self._child, self.end()
+        if not (child and child.ready):
+            return DeviceError(f"the process for {self.name} cannot be started ({how})")
         return ProgramError(
             "exception",
             [

@@ -198,12 +198,12 @@ def _in_child(request: tuple, beside: bool = False) -> Built:
             child.end()
             raise too_large() from None
         except (EOFError, OSError, Damaged):
-            raise _crash(child.end()) from None
+            raise _crash(child) from None
         except BaseException:  # Ctrl-C leaves an answer unread
             child.end()
             raise
         if not isinstance(built, Built):
-            raise _crash(child.end())
+            raise _crash(child)
         _keep(child)
         return built
 
@@ -228,14 +228,17 @@ def _too_long() -> CompileError:
     )
 
 
-def _crash(how: str) -> CompileError | DeviceError:
+def _crash(child: Child) -> CompileError | DeviceError:
     """What to report when the child has ended unexpectedly."""
+    how = child.end()
+    if not child.ready:  # it has not seen the file
+        return DeviceError(f"the compilers cannot be started ({how})")
     if "SIGPROF" in how:
         return _too_long()
     if any(sign in how for sign in ("MemoryError", "bad_alloc", "out of memory")):
         return too_large()
     if "Error" in how and "SIG" not in how:
-        return DeviceError(f"the compilers cannot be started ({how})")
+        return DeviceError(f"the compilers have a defect ({how}); please report it")
     return CompileError(f"the compiler crashed on this file ({how})")
 
 
