@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+RELEASED = "harness/released"  # made by backwarp.maintain.release
 HELD = ("puzzles", "solutions", "notebooks", ".devcontainer", ".github", ".gitignore", "LICENSE", "README.md")
 LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "workflows", "CONTRIBUTING.md"}
 DATE = (1980, 1, 1, 0, 0, 0)  # the same files give the same archive
@@ -16,13 +17,12 @@ DATE = (1980, 1, 1, 0, 0, 0)  # the same files give the same archive
 
 def archive(root: Path, path: str) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as held:
-        for top in HELD:
-            for file in sorted(p for p in (root / top, *(root / top).rglob("*")) if p.is_file()):
-                name = file.relative_to(root)
+        for start, top in (*((root, top) for top in HELD), (root / RELEASED, ".")):
+            for file in sorted(p for p in (start / top, *(start / top).rglob("*")) if p.is_file()):
+                name = file.relative_to(start)
                 if not LEFT_OUT & {*name.parts} and file.suffix != ".pyc" and ".bak-" not in file.name:
-                    held.writestr(
-                        zipfile.ZipInfo(name.as_posix(), DATE), file.read_bytes(), zipfile.ZIP_DEFLATED
-                    )
+                    entry = zipfile.ZipInfo(name.as_posix(), DATE)
+                    held.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
 
 
 class CustomBuildHook(BuildHookInterface):

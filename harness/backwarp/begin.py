@@ -25,6 +25,7 @@ from .errors import CourseError
 MANIFEST = Path(".backwarp", "course.json")
 #: in a checkout's texts, and in those of a course beside the installed package
 INSTALLED = (("pip install -e '.[", "pip install 'backwarp["), ("pip install -e .", "pip install backwarp"))
+STUDENT, SAME = "student", "same.json"  # in a release's archive
 NOT_NEEDED = ("harness/", "reference/", "pyproject.toml")  # the installed package has them
 
 
@@ -124,10 +125,29 @@ def packaged() -> Iterator[Course]:
 
 
 def without_solutions(course: Course) -> dict[str, bytes]:
+    """A release has it made already (see maintain/release): its predictions are counted by running kernels."""
+    made = course.root / STUDENT
+    if made.is_dir():
+        same = json.loads((made / SAME).read_text(encoding="utf-8"))
+        found = {p.relative_to(made).as_posix(): p for p in made.rglob("*") if p.is_file() and p.name != SAME}
+        return {
+            name: path.read_bytes() for name, path in ({n: course.root / n for n in same} | found).items()
+        }
     from .maintain.export import exported
 
     files = exported(course)
     return {name: as_installed(name, data) for name, data in files.items() if not name.startswith(NOT_NEEDED)}
+
+
+def made_for_students(course: Course) -> dict[str, bytes]:
+    """What `without_solutions` reads: the files that differ from the course's own, and the names of the others."""
+    files, same = without_solutions(course), []
+    for name, data in files.items():
+        own = course.root / name
+        if own.is_file() and own.read_bytes() == data:
+            same.append(name)
+    differ = {f"{STUDENT}/{name}": data for name, data in files.items() if name not in same}
+    return differ | {f"{STUDENT}/{SAME}": json.dumps(sorted(same)).encode()}
 
 
 def with_solutions(course: Course) -> dict[str, bytes]:

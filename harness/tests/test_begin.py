@@ -140,6 +140,20 @@ def test_an_installed_package_makes_the_course_from_its_archive(archive, tmp_pat
     assert b"pip install -e" not in files["README.md"] and "solutions/01_vector_add/kernel.cu" in files
 
 
+def test_what_a_release_made_for_students_is_the_same_course(archive, tmp_path, monkeypatch):
+    monkeypatch.setattr(backwarp.begin, "CHECKOUT", None)
+    monkeypatch.setattr(backwarp.begin, "COURSE", archive)
+    with packaged() as course:
+        texts = {LESSON: b"for students", "LICENSE": (ROOT / "LICENSE").read_bytes()}
+        with monkeypatch.context() as patch:
+            patch.setattr(backwarp.begin, "without_solutions", lambda course: texts)
+            made = backwarp.begin.made_for_students(course)
+        for name, data in made.items():
+            (course.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (course.root / name).write_bytes(data)
+        assert len(made) == 2 and backwarp.begin.without_solutions(course) == texts
+
+
 def test_a_damaged_archive_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(backwarp.begin, "CHECKOUT", None)
     monkeypatch.setattr(backwarp.begin, "COURSE", tmp_path / "course.zip")
