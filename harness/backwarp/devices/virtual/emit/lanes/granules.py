@@ -140,21 +140,26 @@ _KNOWN = """\
   %other.{i} = xor <{each} x i64> %words.{i}, %all.v
   %differ.{next} = or <{each} x i64> {differ}, %other.{i}"""
 # Each lane reads its own place, a constant apart from the next, all of them where lanes may read: first whether several threads
-# have read them all before.
+# have read them all before, which needs none of the registers that the rest would have to save.
 _BY = """\
-  %all.sev.0 = insertelement <{width} x i64> poison, i64 %several, i64 0
-  %all.sev.1 = shufflevector <{width} x i64> %all.sev.0, <{width} x i64> poison, <{width} x i32> zeroinitializer
-  %all.sev = shl <{width} x i64> %all.sev.1, splat (i64 8)
+  %by.0 = shl i64 %several, 8
 {words}\
-  %by.other.0 = icmp ne <{width} x i64> %by.w, %all.sev
-  %by.other.1 = and <{width} x i1> %by.other.0, %takes.part
-  %by.other = bitcast <{width} x i1> %by.other.1 to i{width}
-  %by.same = icmp eq i{width} %by.other, 0
+  %by.same = icmp eq i64 {differ}, 0
   %by.known = and i1 %by.same, %alone
-  br i1 %by.known, label %sure, label %by
+  br i1 %by.known, label %sure, label %apart
 sure:
   ret i1 true
-by:
+apart:
+  %by.right = call preserve_mostcc i1 @{name}.apart(i64 %env, i64 %thread, ptr %room, i32 %mask, i32 %site, i32 %info, i64 %unread, i64 %linear, i64 %shared.base, i1 %alone) {keeping}
+  ret i1 %by.right
+"""
+_BY_WORD = """\
+  %by.p.{i} = getelementptr i8, ptr %words, i64 {offset}
+  %by.w.{i} = load i64, ptr %by.p.{i}, align 8
+  %by.x.{i} = xor i64 %by.w.{i}, %by.0
+  %by.o.{i} = or i64 {differ}, %by.x.{i}
+"""
+_BY_EACH = """\
   %by.own.0 = insertelement <{width} x i64> poison, i64 %own, i64 0
   %by.own.1 = shufflevector <{width} x i64> %by.own.0, <{width} x i64> poison, <{width} x i32> zeroinitializer
   %by.own = add <{width} x i64> %by.own.1, <{numbers}>
@@ -302,10 +307,8 @@ class Kind:
 
     def text(self, alone: bool, keeping: str) -> str:
         """The function. alone: only barriers of the block order threads. keeping: see `targets.Target`."""
-        width, steps = (
-            self.width,
-            ", ".join(f"i64 {i * self.count * self.size}" for i in range(self.width)),
-        )
+        width = self.width
+        steps = ", ".join(f"i64 {i * self.count * self.size}" for i in range(width))
         begin = f"  %v = load <{width} x i64>, ptr %room, align 64\n  %first = extractelement <{width} x i64> %v, i64 0"
         if self.in_row:
             begin = f"  %room = alloca [{width} x i64], align 64"
@@ -317,8 +320,7 @@ class Kind:
                 "  %clock = load i32, ptr %ca\n"
                 "  %stamp.0 = call i32 @llvm.umax.i32(i32 %bar, i32 %clock)"
             )
-        return _LOOK.format(
-            name=self.name,
+        given = dict(
             width=width,
             given="i64 %first" if self.in_row else "ptr %room",
             begin=begin,
@@ -333,14 +335,16 @@ class Kind:
             words=abi.offset("Env", "words"),
             shadow=abi.offset("Env", "shadow"),
             count=self.count,
-            places=self._places(steps) if self.size >= 4 else "  br label %ask\n",
         )
+        if self.by:
+            apart = _LOOK.format(name=f"{self.name}.apart", places=self._apart(), **given)
+            return apart + _LOOK.format(name=self.name, places=self._known(keeping), **given)
+        places = self._places(steps) if self.size >= 4 else "  br label %ask\n"
+        return _LOOK.format(name=self.name, places=places, **given)
 
     def _places(self, steps: str) -> str:
         """The text for lanes in a row, at one place, and anywhere."""
         width, each, writes = self.width, self.count * self.size // 4, self.writes
-        if self.by:
-            return self._apart()
         n = width * each
         row = _ROW.format(
             width=width,
@@ -366,19 +370,23 @@ class Kind:
         lanes = _EACH.format(width=width, each=each, lane=each_lane)
         return f"{_IN_ROW.format(width=width, steps=steps)}{row}other:\n{other}{lanes}"
 
+    def _known(self, keeping: str) -> str:
+        """The text for reads of 4 bytes at constant distances, which several threads have mostly read before."""
+        differ = ["0", *(f"%by.o.{i}" for i in range(self.width))]
+        words = (_BY_WORD.format(i=i, offset=2 * i * self.by, differ=differ[i]) for i in range(self.width))
+        return _BY.format(words="".join(words), differ=differ[-1], name=self.name, keeping=keeping)
+
     def _apart(self) -> str:
-        """The text for reads of 4 bytes at constant distances."""
-        width = self.width
-        numbers = ", ".join(f"i64 {i}" for i in range(width))
-        loads = {
-            what: _each(
+        """The text for those that they have not."""
+        width, loads = self.width, ""
+        for what, t, start, size in (("w", "i64", "words", 16), ("s", "i8", "shadow", 2)):
+            loads += _each(
                 "load", f"%by.{what}", t, f"%{start}", [i * self.by * size // 8 for i in range(width)]
             )
-            for what, t, start, size in (("w", "i64", "words", 16), ("s", "i8", "shadow", 2))
-        }
         stores = _each("store", "%by.next.2", "i64", "%words", [2 * i * self.by for i in range(width)])
-        part = _part("by", width, False, "%takes.part", loads=loads["s"], stores=stores)
-        return _BY.format(width=width, numbers=numbers, words=loads["w"], part=part)
+        part = _part("by", width, False, "%takes.part", loads=loads, stores=stores)
+        numbers = ", ".join(f"i64 {i}" for i in range(width))
+        return _BY_EACH.format(width=width, numbers=numbers, part=part)
 
 
 def _each(what: str, vector: str, t: str, start: str, offsets: list[int]) -> str:
