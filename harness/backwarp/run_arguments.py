@@ -71,6 +71,13 @@ class Wanted:
         named = [p.name or f"argument {i}" for i, p in enumerate(self.parameters, 1)]
         self.names = named or [f"argument {i}" for i in range(1, len(sizes) + 1)]
 
+    @property
+    def kinds(self) -> list[str | None]:
+        """NumPy's type of each parameter that is a number, and of the elements of a vector; "" for others, None for a
+        pointer. Empty if they are not known."""
+        types = _template_types(self.function, self.kernel)
+        return [None if p.pointer or p.extents else _type(p.type, types) for p in self.parameters]
+
     def arguments(self, texts: Sequence[str]) -> dict[str, object]:
         """Parameter -> an array, a NumPy scalar, an image or pointers, in the kernel's order. Errors: CourseError."""
         given = _by_name(texts, self.names, self.kernel)

@@ -51,10 +51,10 @@ class Gathered:
         )
 
 
-def gather(source: str, file: Path, folders: Sequence[Path], into: Path) -> Gathered:
+def gather(source: str, file: Path, folders: Sequence[Path], into: Path, search: bool = True) -> Gathered:
     """Copies the headers that the file includes into a folder.
 
-    folders: further places to look. Errors: CompileError for an include that cannot be decided; CourseError for
+    folders: further places to look. search: also in the whole project. Errors: CompileError for an include that cannot be decided; CourseError for
     headers that are too large or cannot be read.
     """
     home = file.resolve().parent
@@ -69,9 +69,8 @@ def gather(source: str, file: Path, folders: Sequence[Path], into: Path) -> Gath
         for include in includes.scan(texts[name], name, MOST_BYTES):
             if is_here(include.name) or host_signs.is_host(include.name):
                 continue
-            path = project.beside(include.name, (folder, *given, home)) or project.search(
-                include.name, folder
-            )
+            path = project.beside(include.name, (folder, *given, home))
+            path = path or (project.search(include.name, folder) if search else None)
             if path is None:
                 missing.append((name, include))
                 new[include.line, include.column] = include, ABSENT if include.directive else ABSENT_ASKED

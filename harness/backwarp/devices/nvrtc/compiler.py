@@ -87,6 +87,14 @@ _LIBRARY_TYPES = {
         "typedef cuComplex cufftComplex;\ntypedef cuDoubleComplex cufftDoubleComplex;\n",
     ),
 }
+# CuPy's own headers, for kernels written for it
+_COMPLEX = """#include <cuda/std/complex>
+namespace thrust { using namespace cuda::std; }
+using cuda::std::complex; using cuda::std::conj; using cuda::std::norm; using cuda::std::arg; using cuda::std::polar;
+using cuda::std::real; using cuda::std::imag;
+"""
+_LIBRARY_TYPES |= dict.fromkeys(("cupy/complex.cuh", "thrust/complex.h"), _COMPLEX)
+_LIBRARY_TYPES["cupy/float16.cuh"] = "#include <cuda_fp16.h>\ntypedef __half float16;\n"
 SHIMS |= {name: f"#pragma once\n{text}" for name, text in _LIBRARY_TYPES.items()}
 #: what `backwarp run` includes, or asks for, in place of a header that is not there
 ABSENT, ABSENT_ASKED = "<backwarp/absent>", "<backwarp/none>"

@@ -34,6 +34,11 @@ class Array:
         """The device address."""
         return self._owner.start
 
+    def present(self, name: str, shape: tuple[int, ...] | None = None) -> None:
+        """From now on messages call it by this name, and give its elements by their indices in this shape."""
+        self.name = self._owner.name = name
+        self._owner.shape = (self.size,) if shape is None else shape
+
     def _view(self) -> np.ndarray:
         memory = self.device.arena.bytes[self._owner.start : self._owner.start + self.nbytes]
         return memory.view(self.dtype).reshape(self.shape)

@@ -13,7 +13,7 @@ import resource
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -46,15 +46,15 @@ def slots_start(size: int) -> int:
     return min(size // 2, _SLOTS)
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Owner:
-    """The owner, or intended owner, of a device address."""
+    """The owner, or intended owner, of a device address. Only its name and shape ever change, and only between launches."""
 
-    name: str
+    name: str = field(hash=False)
     start: int
     nbytes: int
     space: str  # "global" | "const" | "shared" | "local" | "param" | "heap"
-    shape: tuple[int, ...] = ()
+    shape: tuple[int, ...] = field(default=(), hash=False)
     itemsize: int = 1
     axes: str = ""
     readonly: bool = False
@@ -313,10 +313,11 @@ class Arena:
             places = places[self.traces["origin"][places // GRANULE] != 0]
             if places.size and not owner.readonly and owner.space != "heap":
                 if owner.space == "global":
-                    self._forget(places)
+                    self.forget(places)
                 yield owner, places
 
-    def _forget(self, places: np.ndarray) -> None:
+    def forget(self, places: np.ndarray) -> None:
+        """These bytes count as never written."""
         self.guard.forget_written()
         granules = np.unique(places // GRANULE)
         state = self.shadow[granules]

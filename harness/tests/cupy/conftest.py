@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def cp(one_runtime):
+    import backwarp.cupy
+
+    return backwarp.cupy
