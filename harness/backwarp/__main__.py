@@ -1,9 +1,15 @@
 """`backwarp`, and `python -m backwarp`."""
 
 import signal
+import sys
+
+from .system import elsewhere
 
 
 def main() -> None:
+    if says := elsewhere():
+        print(says, file=sys.stderr)
+        sys.exit(2)
     # while modules are still loading, Ctrl-C ends the process at once and silently
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     from .cli import main

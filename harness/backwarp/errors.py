@@ -26,6 +26,10 @@ class DeviceError(BackwarpError):
     """A device cannot be opened on this machine; the message says what to install."""
 
 
+class WrongSystem(BackwarpError, ImportError):
+    """The package does not run on this operating system; the message says what to use."""
+
+
 @dataclass(frozen=True)
 class Diagnostic:
     """One message of the compiler, in the student's file."""

@@ -26,6 +26,11 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.display import display
 
+from .system import elsewhere
+
+if says := elsewhere():
+    raise UsageError(says)  # which IPython shows as one line
+
 from .course import walkthrough
 from .course.cells import in_cell, in_file, is_stub
 from .course.checkout import Course, open_course, read_source, seed_of, source_hash

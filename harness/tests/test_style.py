@@ -77,7 +77,7 @@ def imports() -> dict[str, set[str]]:
 
 
 #: each imports those before it only; whatever is not named is above all
-LAYERS = ("", "once", "errors", "arrays", "cuda", "devices", "course", "grading")
+LAYERS = ("", "once", "errors", "system", "arrays", "cuda", "devices", "course", "grading")
 
 
 def test_layers_point_one_way():

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from ..errors import DeviceError
+from ..system import require_linux
+
+require_linux()
 
 KINDS = ("auto", "gpu", "cpu")
 
