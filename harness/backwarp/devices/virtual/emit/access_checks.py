@@ -249,7 +249,13 @@ def _check_bytes(
         new = e.op("or i8", state, bits)
         whole = e.op("icmp eq i8", e.op("and i8", new, 15 << 4 | PARTIAL), 15 << 4)
         new = e.op("or i8", new, e.emit(f"select i1 {whole}, i8 {INIT}, i8 0"))
+        first, marked = e.fresh_label("first"), e.fresh_label("marked")
+        # where nothing is new, the next check need not wait for a store
+        e.branch(e.op("icmp eq i8", new, state), marked, first)
+        e.label(first)
         e.line(f"store i8 {new}, ptr {where}, align 1{tag}")
+        e.line(f"br label %{marked}")
+        e.label(marked)
 
 
 def _each(bits: int, granules: int) -> int:
