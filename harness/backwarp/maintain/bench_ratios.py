@@ -1,7 +1,8 @@
 """The ratios that `bench_virtual --ratios` measures as users call kernels, and compares with those of an earlier run.
 
 Each is a time relative to that of something measured in turns with it, so that machines and their load matter little; the
-smaller, the better. Inputs are ordinary arrays, and a first launch is one of a file that was not compiled before.
+smaller, the better. Inputs are ordinary arrays. Kernels are compiled as after long launches, for the shape of their blocks or as
+lanes; `launches` measures the first ones of a file, with nothing in the cache and with all of it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tests.samples import Launch
 
 from ..course.checkout import open_course
 from ..devices.virtual.device import VirtualGPU
+from ..devices.virtual.plan import MOST_AT_ONCE, SHARES
 from ..devices.virtual.run.workers import available_cores
 from . import course_workloads
 from .workloads import REGISTERS, TILED, Workload, product, weight_gradient
@@ -38,6 +40,15 @@ extern "C" __global__ void k({type}* out, int n) {{
 }}
 """
 _EMPTY = 'extern "C" __global__ void empty(float* out) { if (out == nullptr) out[0] = 1; }'
+_WAITING = """
+extern "C" __global__ void waits(float* out, int barriers) {
+    for (int k = 0; k < barriers; k++) __syncthreads();
+    if (out == nullptr) out[0] = 1;
+}
+"""
+BARRIERS = 100
+MANY_CORES = 2, 4, 8, 16
+WAKING = 60e-6  # seconds until a thread that sleeps goes on
 
 
 def fastest(runs: dict[str, Callable[[], object]], rounds: int = 0) -> dict[str, float]:
@@ -139,22 +150,74 @@ def launches(on: Runner, library: ctypes.CDLL | None) -> Found:
             ]
         seconds = fastest(runs)
         yield f"an empty launch, {checks}, beside 64 MiB / alone", seconds["beside 64 MiB"] / seconds["alone"]
-    work = weight_gradient()
+    yield from _first_launches("full", weight_gradient())
+    yield from _first_launches("memory", product("tiled", TILED, 256, 16, (16, 16)))
+
+
+def _first_launches(checks: str, work: Workload) -> Found:
     source = f"{work.source}\n// {time.time_ns()}"
     for cache in ("cold", "warm"):  # what the first one compiles beside its launches, the second one finds
-        device = VirtualGPU("full", cores=1)
+        device = VirtualGPU(checks, cores=1)
         arrays = {name: device.array(x, name=name) for name, x in work.job.inputs.items()}
         arrays |= {name: device.empty(x.shape, x.dtype, name=name) for name, x in work.job.outputs.items()}
         (launch,) = work.job.launches
         given = tuple((arrays | work.job.scalars)[name] for name in launch.args.split())
         module = device.compile(source)
         kernel, taken, end = module.get_function(launch.kernel), [], time.monotonic() + 30
-        while len(taken) < 16 or not module.scouted and time.monotonic() < end:
+        while (
+            len(taken) < 16
+            or not (module.scouted or any(module.of_blocks.values()))
+            and time.monotonic() < end
+        ):
             start = time.process_time()
             kernel(launch.grid, launch.block, given)
             taken.append(time.process_time() - start)
         taken += [fastest({"later": partial(kernel, launch.grid, launch.block, given)})["later"]]
-        yield f"a first launch, full, {cache} cache / a later one", taken[0] / min(taken)
+        yield f"a first launch, {checks}, {cache} cache / a later one", taken[0] / min(taken)
+
+
+def growth(on: Runner, library: ctypes.CDLL | None) -> Found:
+    """Launches of many threads, blocks and barriers, of the time of one thread's; and what more cores would gain, by the
+    schedule of the crew."""
+    for checks in ("memory", "full"):
+        device = VirtualGPU(checks, cores=1)
+        plain, waiting = device.compile(_EMPTY), device.compile(_WAITING)
+        out, block = device.empty(8), 256
+        for module, name in ((plain, "empty"), (waiting, "waits")):
+            module.scout(block=(block, 1, 1)) if checks == "full" else module.for_blocks(name, (block, 1, 1))
+        launch, wait = plain.get_function("empty"), waiting.get_function("waits")
+        runs = {
+            f"{n} threads": partial(launch, max(n // block, 1), min(n, block), (out,))
+            for n in (1, 1 << 10, 1 << 20)
+        }
+        runs |= {f"{n} blocks of one thread": partial(launch, n, 1, (out,)) for n in (1000, 100_000)}
+        for count in (0, BARRIERS):
+            runs[f"64 blocks of {block} threads with {count} barriers"] = partial(
+                wait, 64, block, (out, np.int32(count))
+            )
+        seconds = fastest(runs)
+        one = seconds.pop("1 threads")
+        for name, taken in seconds.items():
+            yield f"a launch of {name}, {checks} / of one thread", taken / one
+    for name, n in (("tiled", 512), ("puzzle 27", 512), ("puzzle 27", 128)):
+        source = open_course().load("27").solution_path.read_text(encoding="utf-8")
+        work = product("tiled", TILED, n, 16, (16, 16)) if name == "tiled" else _square(source, n, "27")
+        taken, blocks = fastest({name: on(work, "memory", 1).run})[name], np.prod(work.job.launches[0].grid)
+        for count in MANY_CORES:
+            ratio = on_cores(int(blocks), taken, count) / taken
+            yield f"{name} product, n = {n}, {count} cores, simulated / one", ratio
+
+
+def on_cores(blocks: int, seconds: float, count: int) -> float:
+    """The time of a launch of equal blocks, which takes this long on one core: each worker takes some blocks at a time, all but the
+    first once it is awake."""
+    each, at_once = seconds / blocks, max(1, min(MOST_AT_ONCE, blocks // (SHARES * count)))
+    free, end = [0.0] + [WAKING] * (count - 1), 0.0
+    for first in range(0, blocks, at_once):
+        worker = free.index(min(free))
+        free[worker] += min(at_once, blocks - first) * each
+        end = max(end, free[worker])
+    return end
 
 
 def cores(on: Runner, library: ctypes.CDLL | None) -> Found:
@@ -171,7 +234,14 @@ def cores(on: Runner, library: ctypes.CDLL | None) -> Found:
         yield f"tiled product, n = {n}, two cores / one", best[2] / best[1]
 
 
-PARTS = {"puzzles": puzzles, "products": products, "locals": locals_, "launches": launches, "cores": cores}
+PARTS = {
+    "puzzles": puzzles,
+    "products": products,
+    "locals": locals_,
+    "launches": launches,
+    "growth": growth,
+    "cores": cores,
+}
 
 
 # -- what is said --------------------------------------------------------------------------------------------

@@ -57,12 +57,12 @@ class OnVirtualGPU:
 
     def __init__(self, work: Workload, checks: str, cores: int, target: str = "", readonly: bool = True):
         """checks: the device's checks, or "sizes": "memory", with the kernels compiled for the launch's
-        sizes. readonly: the inputs are."""
+        sizes. readonly: the inputs are. Kernels are compiled as they are after long launches, whatever the cache has."""
         device = VirtualGPU("memory" if checks == "sizes" else checks, cores=cores)
         device.time_limit, device.target = 120, target
         module, job = device.compile(work.source, include_dirs=work.include_dirs), work.job
         if checks == "full":
-            module.scout(block=triple(job.launches[0].block, "block"))  # as after long launches
+            module.scout(block=triple(job.launches[0].block, "block"))
         self.arrays = {name: device.array(x, name=name, readonly=readonly) for name, x in job.inputs.items()}
         self.arrays |= {name: device.empty(x.shape, x.dtype, name=name) for name, x in job.outputs.items()}
         self.arrays |= {name: device.array(before, name=name) for name, (before, _) in job.state.items()}
@@ -81,6 +81,9 @@ class OnVirtualGPU:
             for kernel, _ in self.launches:
                 for name in work.constants:
                     kernel.module.set_constant(name, job.inputs[name])
+        if checks == "memory":
+            for kernel, launch in self.launches:
+                module.for_blocks(kernel.info.name, triple(launch[1], "block"))
         self.outputs = work.outputs
 
     def run(self) -> tuple[float, float]:

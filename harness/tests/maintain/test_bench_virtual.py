@@ -55,6 +55,13 @@ def test_ratios_of_one_round(monkeypatch, tmp_path):
     assert done.exit_code == 1 and "worse than before" in done.output
 
 
+def test_a_launch_on_many_cores():
+    assert bench_ratios.on_cores(1, 1.0, 16) == 1
+    assert bench_ratios.on_cores(4, 4.0, 2) == pytest.approx(2 + bench_ratios.WAKING)
+    assert bench_ratios.on_cores(3, 3.0, 16) == pytest.approx(1 + bench_ratios.WAKING)
+    assert bench_ratios.on_cores(1 << 20, 1.0, 8) == pytest.approx(1 / 8, rel=0.01)
+
+
 def test_a_result_that_differs_is_no_comparison():
     right, wrong = np.ones((2, 3)), np.ones(6)
     bench_virtual.agree("k", [dict(y=right, z=right), dict(y=wrong)])

@@ -66,6 +66,7 @@ class Plan:
         order = thread_order(self.threads, device.schedule, in_row if by_groups else 1, self.rows, block[0])
         self.order, self.reversed = order, np.ascontiguousarray(order[::-1])
         self.seconds: float | None = None  # of its last launch
+        self.on_one = 0.0  # the same, if one worker had run it
         pieces = self._pieces(device, info, shared_mem)
         self.shares = self.blocks * pieces  # what workers can take
         barriers, races = (check in device.recipe for check in (Check.BARRIERS, Check.RACES))

@@ -79,14 +79,15 @@ class Workers:
     def run(self, plan: Plan, launch: abi.Launch) -> None:
         """Call rt_run on every worker that has work; returns when the grid has ended.
 
-        A small grid runs in the calling thread, which is faster, unless it took long last time. A launch
+        A small grid runs in the calling thread, which is faster, unless that took long last time, or would have. A launch
         known to be short is led by the calling thread, which cannot be interrupted meanwhile. Neither is done
         if device functions are recursive: only the crew's threads have large stacks.
         """
         started, count, last = time.perf_counter(), min(self.count, plan.shares), plan.seconds
-        small = plan.blocks * plan.threads <= INLINE_THREADS and (count == 1 or (last or 0) <= INLINE_SECONDS)
+        small = plan.blocks * plan.threads <= INLINE_THREADS and (count == 1 or plan.on_one <= INLINE_SECONDS)
         here = self._leads(last)
         if not plan.deep and (small or here and count == 1):
+            count = 1
             function(plan.run)(self.first)
         else:
             crew = self._with_crew(plan.executable)
@@ -96,6 +97,7 @@ class Workers:
             else:
                 crew.call(plan.executable.lead, crew.leader, partial(end, launch))
         plan.seconds = time.perf_counter() - started
+        plan.on_one = plan.seconds * count
 
     def _leads(self, last: float | None) -> bool:
         """Whether the calling thread leads a launch that took this many seconds last time."""

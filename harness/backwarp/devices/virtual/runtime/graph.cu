@@ -17,7 +17,7 @@ EXPORT void rt_replay(Graph* graph) {
             share_out((Team*)graph->team, node->run, alone ? 1 : node->workers);
             graph->events = launch->now;
             graph->printf_lines += launch->printf_lines;
-            node->nanoseconds = monotonic_time() - started;
+            node->nanoseconds = (monotonic_time() - started) * (alone ? 1 : node->workers);  // as one worker would take
             if (launch->kept || launch->stop || launch->suspect) return;
         }
     }

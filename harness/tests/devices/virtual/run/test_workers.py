@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -355,6 +356,20 @@ def test_a_small_grid_is_shared_out_once_it_has_taken_long(monkeypatch, limit, s
         for _ in range(2):
             fill(1, 32, (one,))
         assert np.array_equal(one.get(), np.arange(32))
+
+
+def test_a_small_grid_that_workers_share_in_little_time_stays_shared(monkeypatch):
+    now = iter([0, 3, 10, 12, 20, 22, 30, 32])
+    monkeypatch.setattr(workers, "INLINE_SECONDS", 2.5)
+    monkeypatch.setattr(workers, "time", SimpleNamespace(perf_counter=lambda: next(now)))
+    with VirtualGPU("memory", cores=2) as dev:
+        fill, out = dev.compile(SOURCE).get_function("fill"), zeros(dev, 96)
+        found, crew = [], dev.workers._with_crew
+        monkeypatch.setattr(dev.workers, "_with_crew", lambda code: found.append("shared") or crew(code))
+        for number in range(4):
+            found.append(number)
+            fill(3, 32, (out,))
+        assert found == [0, 1, "shared", 2, "shared", 3, "shared"]
 
 
 def test_the_threads_of_a_device_end_with_it():
