@@ -30,20 +30,20 @@ def where_you_are(course: Course, progress: Progress) -> Iterator[str]:
 
 def ladder(course: Course, progress: Progress, columns: int) -> Iterator[str]:
     """All puzzles with the student's progress, in lines of at most `columns` columns."""
-    entries, upcoming, part = progress.all(), progress.next_of(course.ids()), 0
-    puzzles = list(course.puzzles())
-    width = max((len(puzzle.id) for puzzle in puzzles), default=0)
-    for puzzle in puzzles:
-        if puzzle.part != part:
-            part = puzzle.part
+    ids, entries, part = course.ids(), progress.all(), 0
+    upcoming, width = progress.next_of(ids), max(map(len, ids), default=0)
+    for puzzle_id in ids:
+        its_part, title = course.heading(puzzle_id)
+        if its_part != part:
+            part = its_part
             yield f"Part {part}: {PARTS.get(part, '')}"
-        entry = entries.get(puzzle.id)
+        entry = entries.get(puzzle_id)
         solved = bool(entry and entry.solved)
-        mark = "ok" if solved else "->" if puzzle.id == upcoming else "  "
+        mark = "ok" if solved else "->" if puzzle_id == upcoming else "  "
         tried = (
             f"   ({entry.attempts} attempt{'s' * (entry.attempts != 1)})" if entry and entry.attempts else ""
         )
-        line = f"  {mark} {puzzle.id:{width}} {puzzle.title}{'' if solved else tried}"
+        line = f"  {mark} {puzzle_id:{width}} {title}{'' if solved else tried}"
         yield from textwrap.wrap(line, columns, subsequent_indent=" " * (width + 6), drop_whitespace=True)
 
 

@@ -59,3 +59,9 @@ def test_no_slip_between_rows_and_columns_is_unseen_in_the_size_of_the_output():
                 if all(eval(right, {}, case.dims) == eval(wrong, {}, case.dims) for case in puzzle.cases):
                     unseen.append(f"{puzzle.id}, {name}: {new} for {old}")
     assert tried > 50 and not unseen
+
+
+def test_a_list_reads_part_and_title_without_executing_declarations(monkeypatch):
+    declared = [(p.part, p.title) for p in COURSE.puzzles()]
+    monkeypatch.setattr("backwarp.course.checkout.load_puzzle", None)
+    assert [COURSE.heading(i) for i in COURSE.ids()] == declared
