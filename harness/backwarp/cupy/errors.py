@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from ..errors import CompileError, DeviceError, KernelFault, LaunchError
 
 
@@ -32,14 +29,19 @@ class OutOfMemoryError(MemoryError):
 
 
 class Fault(KernelFault, CUDARuntimeError):
-    """What a kernel did wrong, with the thread that did it first."""
+    """What a kernel did wrong, with the thread that did it first. text: of the file that the kernel is in."""
+
+    text = ""
+
+    @property
+    def happened(self) -> str:
+        if self.thread is None or self.block is None:
+            return self.headline
+        thread, block = (f"({','.join(map(str, at))})" for at in (self.thread, self.block))
+        return f"{self.headline}, thread {thread} in block {block}"
 
     def __str__(self) -> str:
-        if self.thread is None or self.block is None:
-            return super().__str__()
-        thread, block = (f"({','.join(map(str, at))})" for at in (self.thread, self.block))
-        who = f"{self.headline} by thread {thread} in block {block}"
-        return f"{self.file}:{self.line}: {who}. {self.explanation}"
+        return f"{self.file}:{self.line}: {self.happened}. {self.explanation}"
 
 
 class Refused(LaunchError, CUDADriverError):
@@ -56,19 +58,25 @@ class NotCompiled(CompileError, CompileException):
         return "\n".join([self.args[0], *map(str, self.diagnostics)])
 
 
-@contextmanager
-def cupys() -> Iterator[None]:
-    """Raises the errors of the device as CuPy's."""
-    __tracebackhide__ = True
-    try:
-        yield
-    except KernelFault as fault:
-        made = Fault(fault.kind, fault.headline, fault.explanation)
-        made.__dict__.update(fault.__dict__)
-        raise made from None
-    except CompileError as error:
-        raise NotCompiled(error.args[0], error.diagnostics) from None
-    except LaunchError as error:
-        raise Refused(error.args[0], error.code) from None
-    except DeviceError as error:
-        raise OutOfMemoryError(str(error)) from None
+class cupys:  # noqa: N801
+    """In it, the errors of the device are raised as CuPy's. text: of the file that a kernel is in."""
+
+    def __init__(self, text: str = ""):
+        self.text = text
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback) -> None:
+        __tracebackhide__ = True
+        match error:
+            case KernelFault():
+                made = Fault(error.kind, error.headline, error.explanation)
+                made.__dict__.update(error.__dict__, text=self.text)
+                raise made from None
+            case CompileError():
+                raise NotCompiled(error.args[0], error.diagnostics) from None
+            case LaunchError():
+                raise Refused(error.args[0], error.code) from None
+            case DeviceError():
+                raise OutOfMemoryError(str(error)) from None

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import run_arguments, run_headers
+from ..cuda.text import read
 from ..devices.launching import CompiledFile
 from ..devices.texture import SurfaceObject
 from ..errors import CompileError, LaunchError
@@ -32,9 +33,8 @@ _FAST = ("-use_fast_math", "--use_fast_math")
 #: options whose value may be the next word
 _TAKE = ("-I", "-D", "-U", "-Xptxas", "-Xcompiler", "-arch", "-gencode", "--maxrregcount", "-std", "--std")
 _SPELLED = (("--include-path=", "-I"), ("--define-macro=", "-D"), ("--undefine-macro=", "-U"))
-kernels: dict[
-    tuple[str, int, str], bool
-] = {}  # (file, line, name) of each kernel that was made -> whether it was launched
+#: (file, name) of each kernel of the modules that were made -> its line, and whether it was launched
+kernels: dict[tuple[str, str], tuple[int, bool]] = {}
 
 
 class RawModule:
@@ -59,17 +59,16 @@ class RawModule:
         self.code, self.file_path, self.options, self.backend = code, path, options, backend
         self.name_expressions = tuple(name_expressions or ())
         self.enable_cooperative_groups = enable_cooperative_groups
-        self._callers = place.callers() if code is not None else ()
-
-    @functools.cached_property
-    def _place(self) -> tuple[str, int]:
-        return place.find(self.code, self._callers) if self.code else (os.fspath(self.file_path), 0)
+        self._place = place.find(code, place.callers()) if code is not None else (os.fspath(path), 0)
+        self.text = "\n" * self._place[1] + (code or "")  # on the lines on which it stands in its file
+        for kernel in read(self.text).kernels:
+            kernels.setdefault((self._place[0], kernel.name), (kernel.name_line, False))
 
     @functools.cached_property
     def module(self) -> CompiledFile:
-        with cupys():
+        with cupys(self.text):
             if self.code is not None:
-                return _compiled(self.code, *self._place, self.options, self.name_expressions)
+                return _compiled(self.text, self._place[0], self.options, self.name_expressions)
             text = Path(self.file_path).read_bytes()
             if b".entry" not in text:
                 raise CompileError(
@@ -115,8 +114,7 @@ class RawKernel:
         self._module, self.name, self.__name__ = module, name, name
         self.code, self.options, self.backend = module.code, module.options, module.backend
         self.preferred_shared_memory_carveout = -1
-        self._known = (*module._place, name)
-        kernels.setdefault(self._known, False)
+        self._place = module._place[0], re.sub("<.*", "", name).split("::")[-1]
 
     @functools.cached_property
     def kernel(self):
@@ -140,7 +138,7 @@ class RawKernel:
         if not isinstance(grid, tuple) or not isinstance(block, tuple):
             raise TypeError("Argument 'grid' and 'block' must be tuples, as (blocks,) and (threads,)")
         kernel, (names, kinds) = self.kernel, self._wanted
-        with cupys():
+        with cupys(self._module.text):
             if len(args) != len(kernel.params):
                 raise LaunchError(
                     f"{self.name}({', '.join(names)}) takes {len(names)} arguments; {len(args)} were given"
@@ -152,7 +150,7 @@ class RawKernel:
             for value, name in reversed([(v, n) for v, n in zip(args, names) if isinstance(v, ndarray)]):
                 whole = value.size == value._memory.size and value.flags.c_contiguous
                 value._memory.present(name, value.shape if whole else None)
-            kernels[self._known] = True
+            kernels[self._place] = kernels.get(self._place, (0, False))[0], True
             sizes = (tuple(max(1, int(n)) for n in shape) for shape in (grid, block))
             print(kernel(*sizes, passed, shared_mem=int(shared_mem)).stdout, end="")
 
@@ -192,12 +190,8 @@ def _again(made, name: str) -> RawKernel:
     return RawKernel._of(made(), name)
 
 
-def _compiled(
-    code: str, file: str, before: int, options: tuple[str, ...], expressions: tuple[str, ...]
-) -> CompiledFile:
-    """The module of a text that stands after so many lines of a file: its lines keep their numbers."""
+def _compiled(source: str, file: str, options: tuple[str, ...], expressions: tuple[str, ...]) -> CompiledFile:
     macros, folders = parsed(options)
-    source = "\n" * before + code
     with tempfile.TemporaryDirectory(prefix="backwarp-") as folder:
         found = run_headers.gather(source, Path(file), folders, Path(folder), search=False)
         if found.absent:

@@ -1,0 +1,151 @@
+"""What pytest shows of a run on the virtual GPU: the kernel's line where a test failed, the kernels that no test launched, and
+the faults for GitHub and as SARIF."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from _pytest._code.code import ReprEntry, ReprFileLocation
+
+from . import __version__
+from .cupy import raw
+from .cupy.errors import Fault, NotCompiled
+
+NAME = "backwarp-virtual-gpu"
+_BEFORE, _APART = 4, 12  # lines shown before a kernel's line; the most between the two lines of a race
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+class Report:
+    """The hooks of a run. faults: the first of failed tests at each line; kernels: see raw.kernels."""
+
+    def __init__(self, config):
+        self.config = config
+        self.faults: dict[tuple, dict] = {}
+        self.kernels: dict[tuple[str, str], tuple[int, bool]] = {}
+
+    def pytest_report_header(self) -> str:
+        return f"virtual GPU: cupy is Backwarp {__version__}, checks: {self.config.option.cuda_checks}"
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item, call):
+        report = yield
+        error = call.excinfo and call.excinfo.value
+        while error is not None and not isinstance(error, Fault | NotCompiled):
+            error = error.__cause__ or error.__context__
+        if error is not None and report.failed:
+            report.cuda_fault = _facts(error, report.location)
+            _show(report, error)
+        return report
+
+    def pytest_runtest_logreport(self, report) -> None:
+        if fault := getattr(report, "cuda_fault", None):
+            self.faults.setdefault((fault["file"], fault["line"], fault["kind"]), fault)
+
+    def pytest_sessionfinish(self) -> None:
+        self._add([(*place, *state) for place, state in raw.kernels.items()])
+        if hasattr(self.config, "workeroutput"):  # a worker of pytest-xdist
+            self.config.workeroutput[NAME] = [(*place, *state) for place, state in self.kernels.items()]
+        elif file := self.config.option.cuda_sarif:
+            Path(file).write_text(json.dumps(sarif([*self.faults.values()]), indent=1))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node) -> None:
+        self._add(getattr(node, "workeroutput", {}).get(NAME, ()))
+
+    def _add(self, kernels) -> None:
+        for file, name, line, launched in kernels:
+            self.kernels[file, name] = line, launched or self.kernels.get((file, name), (0, False))[1]
+
+    def pytest_terminal_summary(self, terminalreporter) -> None:
+        idle = sorted(
+            (file, line, name) for (file, name), (line, launched) in self.kernels.items() if not launched
+        )
+        if idle:
+            terminalreporter.section("CUDA kernels that no test launched")
+            for file, line, name in idle:
+                terminalreporter.line(f"{file}:{line}: {name}")
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            for fault in self.faults.values():
+                terminalreporter.line(annotation(fault))
+
+
+def _facts(error: Fault | NotCompiled, location) -> dict:
+    """kind, message, file and line of an error, as plain data; of the test where its file is not known."""
+    at = error if isinstance(error, Fault) else next(iter(error.diagnostics), None)
+    file, line = (
+        (at.file, at.line) if at and os.path.isfile(at.file) else (location[0], (location[1] or 0) + 1)
+    )
+    kind, text = ("compile-error", error.args[0])
+    if isinstance(error, Fault):
+        kind, text = error.kind, f"{error.happened}. {error.explanation}"
+    return {"kind": kind, "message": text, "file": os.path.abspath(file), "line": max(line, 1)}
+
+
+def _show(report, error: Fault | NotCompiled) -> None:
+    """Adds the kernel's lines to a report's traceback, as its last entry."""
+    traceback = getattr(report.longrepr, "reprtraceback", None)
+    entries = getattr(traceback, "reprentries", ())
+    if (
+        not entries
+        or not isinstance(entries[-1], ReprEntry)
+        or not isinstance(error, Fault)
+        or not error.line
+    ):
+        return
+    other = error.other.line if error.other and error.other.file == error.file else error.line
+    marked = {error.line, other} if abs(error.line - other) <= _APART else {error.line}
+    lines = error.text.splitlines() or [""] * (error.line - 1) + [error.source]
+    first = max(min(marked) - _BEFORE, 1)
+    shown = [(n, lines[n - 1]) for n in range(first, max(marked) + 1) if n <= len(lines)]
+    while len(shown) > 1 and not shown[0][1].strip():
+        del shown[0]
+    text = [f"{'>' if n in marked else ' '}   {line}" for n, line in shown]
+    text += [f"E   {part}" for part in (f"{error.happened}.", error.explanation)]
+    entries[-1].lines[:] = [line for line in entries[-1].lines if not line.startswith("E  ")]
+    place = ReprFileLocation(error.file, error.line, error.kind)
+    entries.append(ReprEntry(text, None, None, place, entries[-1].style))
+    report.longrepr.reprcrash = ReprFileLocation(os.path.abspath(error.file), error.line, str(error))
+
+
+def annotation(fault: dict) -> str:
+    """A fault as an annotation of GitHub. Source: GitHub Docs, "Workflow commands for GitHub Actions"."""
+
+    def escaped(text: str, more: str = "") -> str:
+        for character in "%\r\n" + more:
+            text = text.replace(character, f"%{ord(character):02X}")
+        return text
+
+    file = escaped(_relative(fault["file"]), ":,")
+    return f"::error file={file},line={fault['line']},title={escaped(fault['kind'], ':,')}::{escaped(fault['message'])}"
+
+
+def sarif(faults: list[dict]) -> dict:
+    """Faults in SARIF 2.1.0."""
+    results = [
+        {
+            "ruleId": fault["kind"],
+            "level": "error",
+            "message": {"text": fault["message"]},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": _relative(fault["file"]), "uriBaseId": "%SRCROOT%"},
+                        "region": {"startLine": fault["line"]},
+                    }
+                }
+            ],
+        }
+        for fault in faults
+    ]
+    rules = [{"id": kind} for kind in sorted({fault["kind"] for fault in faults})]
+    tool = {"driver": {"name": "Backwarp", "version": __version__, "rules": rules}}
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [{"tool": tool, "results": results}]}
+
+
+def _relative(file: str) -> str:
+    """A path from the repository's root, with slashes."""
+    return Path(os.path.relpath(file, os.environ.get("GITHUB_WORKSPACE") or None)).as_posix()
