@@ -28,7 +28,13 @@ from .declarations import for_students
 
 GOES_ALONG = ("puzzles", "reference", "harness", "notebooks", ".github", ".devcontainer", ".gitignore")
 GOES_ALONG += ("LICENSE", "README.md", "pyproject.toml")
-STAYS = ("harness/tests", ".github/workflows", ".github/CONTRIBUTING.md", ".github/TEACHING.md")
+STAYS = (
+    "harness/tests",
+    ".github/workflows",
+    ".github/actions",
+    ".github/CONTRIBUTING.md",
+    ".github/TEACHING.md",
+)
 STAYS += (".github/verdict.svg",)  # it shows wrong kernels, which reveal much of the right one
 STATE = ("__pycache__", ".backwarp", ".ipynb_checkpoints", "*.bak-*", "*.egg-info", "*.pyc", ".stubs")
 LEAST_TELLING = 24  # characters without spaces: a shorter line reveals nothing
