@@ -22,6 +22,7 @@ from pathlib import Path
 from . import SOURCES, __version__, install
 from .devices.bubblewrap import wrapper
 from .devices.confine import supported
+from .devices.emulated import patience
 from .devices.gpu import device as gpu
 from .devices.store import cache_root
 from .errors import BackwarpError
@@ -85,6 +86,9 @@ def _python() -> Item:
     text = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
     if sys.version_info < (3, 11):  # noqa: UP036 (pip does not check this for a checkout)
         return Item("Python", "broken", text, "Python 3.11 or newer is needed")
+    if patience() > 1:
+        remedy = "everything takes many times as long; in a container, leave out --platform"
+        return Item("Python", "missing", f"{text}, which an emulator runs", remedy)
     return Item("Python", "ok", text)
 
 
@@ -132,11 +136,11 @@ def _try(kind: str) -> tuple[bool, str]:
     """Runs a kernel in a separate process, because an instruction that this CPU lacks would kill it."""
     paths = [str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-c", _TRIAL, kind]
+    command, limit = [sys.executable, "-c", _TRIAL, kind], _TRIAL_LIMIT * patience()
     try:
-        run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TRIAL_LIMIT)
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
-        return False, f"a trial kernel did not finish within {_TRIAL_LIMIT} seconds"
+        return False, f"a trial kernel did not finish within {limit} seconds"
     if run.returncode:
         lines = run.stderr.strip().splitlines() or [f"the trial ended with status {run.returncode}"]
         return False, lines[-1][:200]

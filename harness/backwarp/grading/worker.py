@@ -10,10 +10,11 @@ from pathlib import Path
 from ..course.checkout import Course
 from ..course.declare import Puzzle
 from ..devices.child import Child, Damaged, attach, serve
+from ..devices.emulated import patience
 from ..errors import BackwarpError
 from .verdict import ERROR, Verdict
 
-SECONDS = 60  # seconds for one grading; the watchdog stops a kernel far sooner
+SECONDS = 60 * patience()  # seconds for one grading; the watchdog stops a kernel far sooner
 
 
 class GradingProcess:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from ...errors import BackwarpError, DeviceError, LaunchError
 from ..child import ENVIRONMENT, Child, Damaged
+from ..emulated import patience
 
 START = 60  # seconds for the process to start
 GRACE = 20  # seconds beyond a launch's own limit, which the process itself enforces
@@ -110,6 +111,7 @@ class Process:
 
         Errors: what the verb raises; DeviceError if the process is gone.
         """
+        limit *= patience()
         with self.lock:
             self.start()
             try:

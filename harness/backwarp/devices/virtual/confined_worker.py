@@ -10,6 +10,7 @@ import os
 from ...errors import DeviceError, KernelFault
 from ..child import Channel, attach, serve
 from ..confine import confine, kept_from, limit, python_folders
+from ..emulated import patience
 from .answers import CODEC
 from .array import Array
 from .compile import link, runtime_code
@@ -200,6 +201,7 @@ def write_bytecode() -> None:
 def main() -> None:
     channel = attach(CODEC)
     link.prepare_linker()
+    patience()  # the file that tells cannot be read later
     write_bytecode()
     limit(file_size=1 << 20)
     confine(python_folders(), hidden=kept_from())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import LaunchError
+from ..emulated import patience
 from ..launching import Limits, check_arguments, check_shape
 from ..texture import SurfaceObject
 from .array import Array
@@ -82,7 +83,7 @@ class Plan:
             threads=self.threads,
             coarsening=self.coarsening,
             step_budget=device.step_budget,
-            time_limit=int(device.time_limit * 1e9) >> SCOUTS * info.scouts,
+            time_limit=int(device.time_limit * 1e9) * patience() >> SCOUTS * info.scouts,
             printf_open=1,
             check_sync=barriers,
             grid_sync=barriers and info.grid_sync,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from ...devices.child import ENVIRONMENT, Child, Damaged
+from ...devices.emulated import patience
 from ...errors import BackwarpError, DeviceError, KernelFault
 from ..sentences import nth_line, source_line
 from .data import CODEC, MOST_PRINTED, MOST_TOLD, Raised, Refused
@@ -83,6 +84,7 @@ class Program:
 
     def allow(self, seconds: float) -> None:
         """Sets the time for everything until the next `allow`."""
+        seconds *= patience()
         self.until, self.seconds = time.monotonic() + seconds, seconds
 
     def load(self, source: str, name: str, signatures: Iterable[str], seconds: float) -> dict[str, Callable]:
@@ -94,7 +96,7 @@ class Program:
         self.source, self.name = source, name
         self.start()
         self.allow(seconds)
-        self.until += START_LIMIT
+        self.until += START_LIMIT * patience()
         names = [signature.split("(")[0] for signature in signatures]
         match self._ask(None, "load", source, name, names):
             case {"defined": list() as defined, "codes": dict() as codes}:
@@ -126,7 +128,7 @@ class Program:
         self._refused = None
         if not self._child:
             raise ProgramError("exception", [f"The process of {self.name} has ended."])
-        self._child.allow(seconds + START_LIMIT)
+        self._child.allow(seconds + START_LIMIT * patience())
         try:
             match self._child.ask(verb, (seconds, *arguments), verbs=verbs):
                 case found, str() as printed, int() as dropped:

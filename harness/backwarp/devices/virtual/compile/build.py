@@ -16,6 +16,7 @@ from functools import partial
 
 from ....errors import BackwarpError, CompileError, DeviceError
 from ...child import ENVIRONMENT, Child, Damaged
+from ...emulated import patience
 from ...nvrtc.compiler import Job, Ptx, compile_job, gather
 from ...store import Store, digest
 from ..answers import CODEC
@@ -187,7 +188,8 @@ def _in_child(request: tuple, beside: bool = False) -> Built:
             _working.add(child)
             done.callback(_working.discard, child)
         try:
-            built = child.ask("build", (SECONDS, *request), SECONDS * PATIENCE)
+            seconds = SECONDS * patience()
+            built = child.ask("build", (seconds, *request), seconds * PATIENCE)
         except BackwarpError:
             _keep(child)
             raise
@@ -209,7 +211,7 @@ def _in_child(request: tuple, beside: bool = False) -> Built:
 
 
 def _keep(child: Child) -> None:
-    if child.used() > IDLE or child.spent() > TOTAL / 2:
+    if child.used() > IDLE or child.spent() > TOTAL * patience() / 2:
         child.end()
     else:
         _idle.append(child)
@@ -223,7 +225,7 @@ def too_large() -> CompileError:
 
 def _too_long() -> CompileError:
     return CompileError(
-        f"the compiler did not finish within {SECONDS} seconds and was stopped: do templates or macros expand into"
+        f"the compiler did not finish within {SECONDS * patience()} seconds and was stopped: do templates or macros expand into"
         " very much, or is a loop unrolled very often?"
     )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from ....errors import CompileError, DeviceError
 from ...child import attach, serve
 from ...confine import confine, kept_from, limit, python_folders
+from ...emulated import patience
 from ...nvrtc.library import load_compiler
 from ..answers import CODEC
 from .build import MEMORY, TOTAL, build_here, too_large
@@ -49,7 +50,7 @@ def main() -> None:
     target()
     with contextlib.suppress(DeviceError):  # it is raised again when it is needed
         load_compiler()
-    limit(addresses=ADDRESSES, memory=MEMORY, seconds=TOTAL, file_size=0)
+    limit(addresses=ADDRESSES, memory=MEMORY, seconds=TOTAL * patience(), file_size=0)
     confine(
         python_folders(), hidden=kept_from(), limits=True
     )  # these include CUDA's headers; NVRTC sets a limit

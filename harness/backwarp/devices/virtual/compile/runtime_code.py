@@ -8,6 +8,7 @@ LLVM is loaded only to compile: most processes find everything in the cache.
 
 from __future__ import annotations
 
+import platform
 import threading
 from contextlib import suppress
 from dataclasses import replace
@@ -52,6 +53,8 @@ _PARTS = (
     "crew",
     "graph",
 )
+#: on ARM, what has been loaded into memory by another thread is executed after this
+_SYNCHRONISE = "call void @llvm.aarch64.isb(i32 15)"
 _GLUE = """
 declare void @llvm.coro.resume(ptr)
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
@@ -66,6 +69,7 @@ define void @call_resume(i64 %handle) alwaysinline {{
   ret void
 }}
 define void @call_with(i64 %function, i64 %argument) alwaysinline {{
+  {synchronise}
   %f = inttoptr i64 %function to ptr
   call void %f(i64 %argument)
   ret void
@@ -104,7 +108,8 @@ def machine() -> str:
         from .targets import target
 
         processor = f"{target().cpu} {target().features}"
-    return f"{processor.strip()} llvmlite {llvmlite.__version__}"
+    # an emulator shows the model of the processor that it runs on
+    return f"{platform.machine()} {processor.strip()} llvmlite {llvmlite.__version__}"
 
 
 def is_prepared() -> bool:
@@ -149,12 +154,20 @@ def _compiled(source: str, target: str = "") -> bytes:
         from . import llvm, pipeline
 
         lowered = pipeline.lower(text, "runtime.cu", recipe, 1 << 34)
-        glue = _GLUE.format(
-            block=abi.offset("Env", "block_function"), start=abi.offset("Env", "start_function")
-        )
-        return llvm.compile_object(lowered.text + glue + rounding.FUNCTIONS, recipe)
+        return llvm.compile_object(lowered.text + _glue(target) + rounding.FUNCTIONS, recipe)
     except CompileError as error:  # not something a student could have caused
         raise DeviceError(f"the virtual GPU's own runtime cannot be built: {error}") from error
+
+
+def _glue(name: str) -> str:
+    """The functions of the runtime that are written in LLVM, for a target."""
+    from .targets import target
+
+    return _GLUE.format(
+        block=abi.offset("Env", "block_function"),
+        start=abi.offset("Env", "start_function"),
+        synchronise=_SYNCHRONISE if target(name).triple.startswith("aarch64") else "",
+    )
 
 
 def _released(source: str) -> bytes | None:

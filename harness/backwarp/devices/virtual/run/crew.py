@@ -73,12 +73,18 @@ class Crew:
                 self._wait()
             except KeyboardInterrupt:
                 pass
+        self._see()
 
     def _wait(self) -> None:
         """Wait until all calls have finished."""
         while self.members[0].calls != self.calls:
             seconds, part = divmod(time.time() + _AWHILE, 1)  # a signal just before would not end the wait
             _C.sem_timedwait(self.finished, (ctypes.c_long * 2)(int(seconds), int(1e9 * part)))
+        self._see()
+
+    def _see(self) -> None:
+        """What finished calls have stored is read after this: giving Python's lock away and taking it again orders it."""
+        _C.sem_trywait(self.finished)
 
 
 def _serve(serve, member: abi.Member, _) -> None:

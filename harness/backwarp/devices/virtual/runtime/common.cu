@@ -52,6 +52,18 @@ static __device__ int is_late(Env* env) {
 // kernel must not see, and none of them is a GPU's time.
 EXPORT u64 rt_ticks(Env* env) { return atomicAdd(&launch_of(env)->ticks, 40ull); }
 
+// A lock of workers. On ARM, too, what one of them has stored under it is there for the next: see run/__init__.py.
+static __device__ void lock(u32* word) {
+    while (atomicCAS(word, 0u, 1u)) {
+    }
+    __threadfence();
+}
+
+static __device__ void unlock(u32* word) {
+    __threadfence();
+    atomicExch(word, 0u);
+}
+
 // ---- faults -----------------------------------------------------------------------------------------
 
 // Whether the launch is being ended early. Threads that go on miss what the others would have done, so what they do
@@ -63,9 +75,7 @@ static __device__ int record(Env* env, Thread* thread, u32 site, u32 kind, u64 a
                              u32 other_site, u32 other_thread, u64 other_block) {
     Launch* launch = launch_of(env);
     if (given_up(launch) && kind != FAULT_TIMEOUT) return 0;
-    while (atomicCAS(&launch->lock, 0u, 1u)) {
-    }
-    __threadfence();
+    lock(&launch->lock);
     Fault* records = (Fault*)(launch + 1);
     u32 i = 0;
     while (i < launch->kept && !(records[i].kind == kind && records[i].site == site)) i++;
@@ -84,9 +94,8 @@ static __device__ int record(Env* env, Thread* thread, u32 site, u32 kind, u64 a
         if (fresh) { r->count = 0; launch->kept++; }
         r->count++;
     }
-    if (kind != FAULT_EXITED_EARLY && kind != FAULT_SAME_WRITE && ++launch->faults >= STOP_AFTER && launch->stop == 0) launch->stop = 1;
-    __threadfence();
-    atomicExch(&launch->lock, 0u);
+    if (kind != FAULT_EXITED_EARLY && kind != FAULT_SAME_WRITE && ++launch->faults >= STOP_AFTER) atomicCAS(&launch->stop, 0u, 1u);
+    unlock(&launch->lock);
     return fresh;
 }
 

@@ -20,7 +20,7 @@ EXPORT void rt_serve(Member* member) {
         await(member->wake);
         if (!member->function) return;
         call_with(member->function, member->argument);
-        member->calls++;
+        *(volatile u64*)&member->calls = member->calls + 1;  // after all that the call has stored
         sem_post(member->done);
     }
 }

@@ -7,17 +7,6 @@
 static __device__ __forceinline__ Heap* heap_of(Env* env) { return (Heap*)(env->arena + env->heap); }
 static __device__ __forceinline__ Block* blocks_of(Heap* heap) { return (Block*)(heap + 1); }
 
-static __device__ void lock_heap(Heap* heap) {
-    while (atomicCAS(&heap->lock, 0u, 1u)) {
-    }
-    __threadfence();
-}
-
-static __device__ void unlock_heap(Heap* heap) {
-    __threadfence();
-    atomicExch(&heap->lock, 0u);
-}
-
 // A freed block with this much room, searched for from behind the last one found: one that was freed long ago.
 static __device__ Block* freed_block(Heap* heap, u64 room) {
     Block* blocks = blocks_of(heap);
@@ -60,7 +49,7 @@ static __device__ void give_out(Env* env, Block* b) {
 EXPORT u64 rt_malloc(Env* env, Thread* thread, u32 site, u64 bytes) {
     Heap* heap = heap_of(env);
     if (bytes > HEAP_LIMIT) return 0;
-    lock_heap(heap);
+    lock(&heap->lock);
     Block* b = heap->live + bytes > HEAP_LIMIT ? 0 : new_block(env, heap, ((bytes + 15) & ~15ull) + HEAP_GUARD);
     u64 address = 0;
     if (b) {
@@ -70,7 +59,7 @@ EXPORT u64 rt_malloc(Env* env, Thread* thread, u32 site, u64 bytes) {
         b->site = site; b->launch = launch_of(env)->tag; b->freed = 0;
         give_out(env, b);
     }
-    unlock_heap(heap);
+    unlock(&heap->lock);
     return address;
 }
 
@@ -89,7 +78,7 @@ static __device__ Block* block_at(Heap* heap, u64 address) {
 EXPORT int rt_free(Env* env, Thread* thread, u32 site, u64 address) {
     if (!address) return 1;
     Heap* heap = heap_of(env);
-    lock_heap(heap);
+    lock(&heap->lock);
     Block* b = block_at(heap, address);
     int good = b && !b->freed;
     if (good) {
@@ -98,6 +87,6 @@ EXPORT int rt_free(Env* env, Thread* thread, u32 site, u64 address) {
         heap->live -= b->bytes;
         for (u64 i = 0; i < (b->bytes + 3) >> 2; i++) shadow_of(env, address)[i] = 0;
     }
-    unlock_heap(heap);
+    unlock(&heap->lock);
     return good || rt_fault(env, thread, site, FAULT_INVALID_FREE, address, b != 0);
 }

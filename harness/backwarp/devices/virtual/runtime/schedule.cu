@@ -14,11 +14,14 @@ static __device__ u32 full_slice(Env* env) {
 static __device__ void join_timeout(Env* env, Thread* thread, u32 site) {
     Launch* launch = launch_of(env);
     Fault* records = (Fault*)(launch + 1);
-    for (u32 i = 0; i < launch->kept && i < MAX_RECORDS; i++)
-        if (records[i].kind == FAULT_TIMEOUT && records[i].site == site) {
-            record(env, thread, site, FAULT_TIMEOUT, 0, records[i].extra, 0, 0, env->block);
-            return;
-        }
+    u64 extra = 0;
+    u32 i = 0;
+    lock(&launch->lock);  // another worker may be writing it
+    while (i < launch->kept && !(records[i].kind == FAULT_TIMEOUT && records[i].site == site)) i++;
+    int found = i < launch->kept;
+    if (found) extra = records[i].extra;
+    unlock(&launch->lock);
+    if (found) record(env, thread, site, FAULT_TIMEOUT, 0, extra, 0, 0, env->block);
 }
 
 // Whether a thread waits for another round.

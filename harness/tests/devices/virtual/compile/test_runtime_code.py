@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -86,7 +87,7 @@ def test_a_release_of_other_texts_is_not_taken(released, monkeypatch):
         ("avx2 avx bmi1 bmi2 f16c fma abm movbe popcnt", ["x86-64-v3"]),
         (
             "avx512f avx512bw avx512cd avx512dq avx512vl avx2 avx bmi1 bmi2 f16c fma abm movbe popcnt",
-            list(LEVELS),
+            ["x86-64-v4", "x86-64-v3"],
         ),
         ("avx512f avx2 avx bmi1 bmi2 f16c fma abm movbe popcnt", ["x86-64-v3"]),
         ("avx sse4_2", []),
@@ -96,7 +97,23 @@ def test_the_kernel_says_which_processor_this_is(monkeypatch, flags, levels):
     monkeypatch.setattr(
         "pathlib.Path.read_text", lambda *_, **__: f"model name: x\nflags\t\t: fpu {flags} sse\n"
     )
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     assert levels_here() == levels
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")  # emulated on that one
+    assert levels_here() == ["neon"]
+
+
+def test_machine_code_of_one_architecture_is_not_taken_for_another(monkeypatch):
+    """A container of the other kind may have the same cache, and sees the same processor."""
+    here = runtime_code.machine()
+    runtime_code.machine.cache_clear()
+    monkeypatch.setattr(platform, "machine", lambda: "another")
+    assert runtime_code.machine() != here
+    runtime_code.machine.cache_clear()
+
+
+def test_on_arm_code_that_another_thread_has_loaded_is_run_after_a_barrier():
+    assert "aarch64.isb" in runtime_code._glue("neon") and "isb" not in runtime_code._glue("x86-64-v3")
 
 
 RUNS = """
