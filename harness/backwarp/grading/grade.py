@@ -187,7 +187,7 @@ def on_device(
             first = setups[0].device
             verdict.device, verdict.device_kind, verdict.device_reason = first.name, first.kind, first.reason
             prepare(setups[0], puzzle, source, name)
-            puzzle = with_derived(puzzle, setups[0], source, name, options.seed)
+            puzzle = with_derived(puzzle, setups[0], source, name, options)
             trials, done = run_all(puzzle, setups, source, name, options, options.most)
         except DeviceError as e:
             verdict.next = "backwarp doctor"
@@ -214,11 +214,13 @@ def on_device(
         return verdict
 
 
-def with_derived(puzzle: Puzzle, setup: Setup, source: str, name: str, seed: int) -> Puzzle:
+def with_derived(puzzle: Puzzle, setup: Setup, source: str, name: str, options: Options) -> Puzzle:
     """The puzzle as this file is graded, whose code tells how long axes have to be to show what may be wrong."""
+    if not options.optimised:  # derived cases would not run, see run_all
+        return puzzle.drawn(options.seed)
     ptx, t = getattr(getattr(setup.module, "compiled", None), "text", ""), tunables(source)
     found = narrow.lines(ptx, name) if ptx else {}
-    full = whole(puzzle, seed, t, longest=bool(found) or setup.device.kind == "gpu")
+    full = whole(puzzle, options.seed, t, longest=bool(found) or setup.device.kind == "gpu")
     return replace(full, cases=(*full.cases, *narrow_cases(puzzle, t, found)))
 
 
