@@ -6,17 +6,9 @@ from backwarp.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle,
 
 INDEX = "blockIdx.x * blockDim.x + threadIdx.x"
 GUARD = "if (i >= n) return;"
-SUM = "c[i] = a[i] + b[i];"
 
 
 MISTAKES = (
-    Mistake(
-        "numbers in 16 bits",
-        (f"int i = {INDEX}", f"unsigned short i = {INDEX}"),
-        expect=("schedule", "unwritten", "race"),
-    ),
-    Mistake("no guard", (GUARD, ""), expect="out-of-bounds"),
-    Mistake("guard one too late", (GUARD, "if (i > n) return;"), expect="out-of-bounds"),
     Mistake(
         "guard one too early",
         (GUARD, "if (i >= n - 1) return;"),
@@ -33,31 +25,10 @@ MISTAKES = (
         hint=2,
     ),
     Mistake(
-        "thread left out",
-        (INDEX, "blockIdx.x"),
-        expect="race",
-        says="Only one element per block is written: i does not depend on threadIdx.x.",
-        hint=2,
-    ),
-    Mistake(
         "block and thread swapped",
         (INDEX, "threadIdx.x * blockDim.x + blockIdx.x"),
         says="The elements written lie blockDim.x apart: threadIdx.x and blockIdx.x are swapped.",
         hint=3,
-    ),
-    Mistake(
-        "size of a block written as 256",
-        (INDEX, "blockIdx.x * 256 + threadIdx.x"),
-        says="Elements between the blocks are not written: the size of a block is taken to be 256; it is "
-        "blockDim.x.",
-        hint=2,
-    ),
-    Mistake(
-        "size of a block written as 4",
-        (INDEX, "blockIdx.x * 4 + threadIdx.x"),
-        says="Elements between the blocks are not written: the size of a block is taken to be 4, as in "
-        "the first case; it is blockDim.x.",
-        hint=2,
     ),
     Mistake(
         "multiplied by the thread",
@@ -76,37 +47,11 @@ MISTAKES = (
         hint=2,
     ),
     Mistake(
-        "size of a block left out",
-        (INDEX, "blockIdx.x + threadIdx.x"),
-        expect="race",
-        says="Neighbouring blocks write almost the same elements: blockIdx.x is not multiplied by "
-        "blockDim.x.",
-        hint=2,
-    ),
-    Mistake(
         "counted from 1",
         (INDEX, INDEX + " + 1"),
         says="Everything is right except element 0, which is not written: the elements count from 0.",
         hint=3,
     ),
-    Mistake("b not added", (SUM, "c[i] = a[i];"), says="This is exactly a: b is not added."),
-    Mistake("a not added", (SUM, "c[i] = b[i];"), says="This is exactly b: a is not added."),
-    Mistake("subtracted", (SUM, "c[i] = a[i] - b[i];"), says="This is exactly a[i] - b[i], not a[i] + b[i]."),
-    Mistake("multiplied", (SUM, "c[i] = a[i] * b[i];"), says="This is exactly a[i] * b[i], not a[i] + b[i]."),
-    Mistake(
-        "reads element 0",
-        (SUM, "c[i] = a[0] + b[0];"),
-        says="Every element is a[0] + b[0]: the arrays are read at 0, not at i.",
-        hint=3,
-    ),
-    Mistake(
-        "added to what was there",
-        (SUM, "c[i] += a[i] + b[i];"),
-        expect=("uninitialised-read", "wrong", "unwritten"),
-    ),
-    Mistake("neighbour read", (SUM, "c[i] = a[i] + b[i + 1];"), expect="out-of-bounds"),
-    Mistake("only thread 0 of all works", (GUARD, "if (i > 0) return;"), expect="unwritten"),
-    Mistake("never ends", (SUM, "while (i < n) c[i] = a[i] + b[i];"), expect="timeout"),
 )
 
 PUZZLE = Puzzle(

@@ -12,9 +12,6 @@ KERNEL = "matmul"
 COL = "int col = blockIdx.x * blockDim.x + threadIdx.x;"
 ROW = "int row = blockIdx.y * blockDim.y + threadIdx.y;"
 GUARD = "if (row >= M || col >= N) return;"
-START = "float sum = 0.0f;"
-LOOP = "for (int k = 0; k < K; k++) {"
-A, B, C = "A[row * K + k]", "B[k * N + col]", "C[row * N + col]"
 
 
 MISTAKES = (
@@ -29,174 +26,18 @@ MISTAKES = (
         "column; swap them.",
     ),
     Mistake(
-        "sizes of a block exchanged",
-        (
-            (COL, "int col = blockIdx.x * blockDim.y + threadIdx.x;"),
-            (ROW, "int row = blockIdx.y * blockDim.x + threadIdx.y;"),
-        ),
-        expect=("unwritten", "race"),
-    ),
-    Mistake(
-        "size of a block in y for that in x",
-        (COL, COL.replace("blockDim.x", "blockDim.y")),
-        expect=("unwritten", "race"),
-    ),
-    Mistake(
-        "size of a block written as 16",
-        (
-            (COL, "int col = blockIdx.x * 16 + threadIdx.x;"),
-            (ROW, "int row = blockIdx.y * 16 + threadIdx.y;"),
-        ),
-        expect="unwritten",
-    ),
-    Mistake(
-        "block left out",
-        ((COL, "int col = threadIdx.x;"), (ROW, "int row = threadIdx.y;")),
-        expect=("unwritten", "race"),
-    ),
-    Mistake("y left out", (ROW, "int row = blockIdx.x * blockDim.x + threadIdx.x;"), expect="unwritten"),
-    Mistake("row of the block left out", (ROW, "int row = threadIdx.y;"), expect=("unwritten", "race")),
-    Mistake("no guard", (GUARD, ""), expect=("out-of-bounds", "race")),
-    Mistake("guard with and", (GUARD, "if (row >= M && col >= N) return;"), expect=("out-of-bounds", "race")),
-    Mistake("guard for the rows only", (GUARD, "if (row >= M) return;"), expect=("out-of-bounds", "race")),
-    Mistake("guard for the columns only", (GUARD, "if (col >= N) return;"), expect="out-of-bounds"),
-    Mistake(
-        "guard one too late", (GUARD, "if (row > M || col > N) return;"), expect=("out-of-bounds", "race")
-    ),
-    Mistake(
         "guard swapped",
         (GUARD, "if (row >= N || col >= M) return;"),
         expect=("unwritten", "out-of-bounds"),
         says="Threads leave although C has their element: row is compared with N and col with M.",
     ),
-    Mistake(
-        "guard on the place in memory only",
-        (GUARD, "if (row * N + col >= M * N) return;"),
-        expect=("out-of-bounds", "race"),
-    ),
-    # the matrices
-    Mistake(
-        "B column by column",
-        (B, "B[col * K + k]"),
-        says="B is read column by column; it is stored row by row, so one step down is N elements.",
-        hint=3,
-    ),
-    Mistake(
-        "A column by column",
-        (A, "A[k * M + row]"),
-        says="A is read column by column; it is stored row by row, so one step down is K elements.",
-        hint=3,
-    ),
-    Mistake(
-        "rows of A taken to be N long",
-        (A, "A[row * N + k]"),
-        expect="out-of-bounds",
-        says="The rows of A are taken to be N elements long; A has M rows of K elements.",
-        hint=3,
-    ),
-    Mistake(
-        "rows of B taken to be K long",
-        (B, "B[k * K + col]"),
-        expect="out-of-bounds",
-        says="The rows of B are taken to be K elements long; B has K rows of N elements.",
-        hint=3,
-    ),
-    Mistake("rows of C taken to be M long", (C, "C[row * M + col]"), expect=("race", "out-of-bounds")),
-    Mistake(
-        "C column by column",
-        (C, "C[col * M + row]"),
-        says="The right numbers are in the wrong places: C is stored column by column, not row by row.",
-        hint=3,
-    ),
-    Mistake(
-        "row missing in A",
-        (A, "A[k]"),
-        says="Every row of C is the same: row is missing from the index of A.",
-        hint=3,
-    ),
-    Mistake(
-        "col missing in B",
-        (B, "B[k * N]"),
-        says="Every column of C is the same: col is missing from the index of B.",
-        hint=3,
-    ),
-    Mistake(
-        "k missing in B",
-        (B, "B[col]"),
-        says="Every element of A meets row 0 of B: k is missing from the index of B.",
-        hint=3,
-    ),
-    Mistake(
-        "k missing in A",
-        (A, "A[row * K]"),
-        says="Every element of B meets column 0 of A: k is missing from the index of A.",
-        hint=3,
-    ),
-    Mistake(
-        "B for A and A for B",
-        ((A, "B[row * K + k]"), (B, "A[k * N + col]")),
-        expect=("wrong", "out-of-bounds"),
-    ),
     # the sum
-    Mistake(
-        "last product missing",
-        (LOOP, "for (int k = 0; k < K - 1; k++) {"),
-        says="The last product of every sum is missing: the sum stops one too early.",
-        hint=2,
-    ),
-    Mistake(
-        "first product missing",
-        (LOOP, "for (int k = 1; k < K; k++) {"),
-        says="The first product of every sum is missing: k counts from 0.",
-        hint=2,
-    ),
-    Mistake("one product too many", (LOOP, "for (int k = 0; k <= K; k++) {"), expect="out-of-bounds"),
-    Mistake(
-        "k runs to N",
-        (LOOP, "for (int k = 0; k < N; k++) {"),
-        expect="wrong",
-    ),
-    Mistake(
-        "overwritten instead of added",
-        ("sum += A", "sum = A"),
-        says="Only the last product is in the result: each one replaces the sum instead of being added to it.",
-        hint=2,
-    ),
-    Mistake(
-        "A ignored",
-        ("sum += A[row * K + k] * B", "sum += B"),
-        says="These are the sums of B's columns: A is missing from the product.",
-        hint=2,
-    ),
-    Mistake(
-        "B ignored",
-        ("sum += A[row * K + k] * B[k * N + col];", "sum += A[row * K + k];"),
-        says="These are the sums of A's rows: B is missing from the product.",
-        hint=2,
-    ),
     Mistake(
         "added for multiplied",
         ("+ k] * B[", "+ k] + B["),
         says="The elements that meet are added; they must be multiplied.",
         hint=2,
     ),
-    Mistake(
-        "averaged",
-        (" = sum;", " = sum / K;"),
-        says="The sum is divided by K; a matrix product is a sum.",
-        hint=2,
-    ),
-    Mistake(
-        "subtracted",
-        ("sum += A", "sum -= A"),
-        says="Every element has the wrong sign: products are added, not subtracted.",
-        hint=2,
-    ),
-    Mistake("sum not set to anything", (START, "float sum;"), expect=("uninitialised-read", "wrong")),
-    Mistake("sum in an int", (START, "int sum = 0;")),
-    Mistake("added up in C", (" = sum;", " += sum;"), expect=("uninitialised-read", "wrong", "unwritten")),
-    Mistake("not stored", ("C[row * N + col] = sum;", ""), expect="unwritten"),
-    Mistake("never ends", (LOOP, "for (int k = 0; k < K;) {"), expect="timeout"),
 )
 
 BLOCK = dict(tx=16, ty=16)

@@ -40,14 +40,9 @@ def cut(rng, a, d):
     return dense.relu(rng.standard_normal(d["n"]))
 
 
-INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;\n    "
-LOAD = "float x = input[i];"
 CHOICE = "x < 0.0f ? 0.0f : x"
-STORE = f"output[i] = {CHOICE};"
 INPLACE_IF = "if (i < n && data[i] < 0.0f) data[i] = 0.0f;"
 TEST = "input[i] > 0.0f ? grad_output[i] : 0.0f"
-FORWARD_GUARD = INDEX + "if (i >= n) return;\n    float x"
-BACKWARD_GUARD = INDEX + "if (i >= n) return;\n    grad_input"
 
 TURNED = "It is the wrong way round: negative numbers are kept, the others are 0."
 
@@ -56,22 +51,15 @@ MISTAKES = (
         FORWARD,
         # forward
         Mistake(
-            "nothing cut",
-            (CHOICE, "x"),
-            says="The numbers come out as they went in: negative ones must become 0.",
-        ),
-        Mistake(
             "comparison turned",
             (CHOICE, "x > 0.0f ? 0.0f : x"),
             says=TURNED,
         ),
-        Mistake("fminf", (CHOICE, "fminf(x, 0.0f)"), expect="comparison turned", says=TURNED),
         Mistake(
             "absolute value",
             (CHOICE, "fabsf(x)"),
             says="Negative numbers lose their sign; they must become 0.",
         ),
-        Mistake("minus instead of 0", (CHOICE, "x < 0.0f ? -x : x"), expect="absolute value"),
         Mistake(
             "1 instead of x",
             (CHOICE, "x > 0.0f ? 1.0f : x < 0.0f ? 0.0f : x"),
@@ -88,43 +76,10 @@ MISTAKES = (
             says="NaN became 0: no comparison with NaN is true, and fmaxf drops it; it must stay NaN.",
             hint=3,
         ),
-        Mistake("x if positive, else 0", (CHOICE, "x > 0.0f ? x : 0.0f"), expect="fmaxf"),
-        Mistake(
-            "multiplied with the comparison",
-            (CHOICE, "x * (x > 0.0f)"),
-            says="0 times -infinity is NaN: choose between x and 0, do not multiply.",
-            hint=3,
-        ),
-        Mistake(
-            "stored only where positive",
-            (STORE, "if (x > 0.0f) output[i] = x;"),
-            expect=("wrong", "unwritten"),
-        ),
-        Mistake(
-            "NaN not stored",
-            (STORE, "if (x > 0.0f) output[i] = x; else if (x <= 0.0f) output[i] = 0.0f;"),
-            expect="unwritten",
-        ),
-        Mistake("in the int", (LOAD, "int x = input[i];")),
-        Mistake("no guard", (FORWARD_GUARD, INDEX + "float x"), expect="out-of-bounds"),
-        Mistake(
-            "guard one too late", (FORWARD_GUARD, FORWARD_GUARD.replace(">=", ">")), expect="out-of-bounds"
-        ),
-        Mistake(
-            "block left out",
-            (FORWARD_GUARD, "int i = threadIdx.x;\n    if (i >= n) return;\n    float x"),
-            expect=("race", "unwritten"),
-        ),
-        Mistake("not stored", (STORE, ""), expect="unwritten"),
     ),
     *mistakes_in(
         INPLACE,
         # in place
-        Mistake(
-            "inplace: nothing cut",
-            ("data[i] = 0.0f;", "data[i] = data[i];"),
-            says="The numbers come out as they went in: negative ones must become 0.",
-        ),
         Mistake(
             "inplace: comparison turned",
             (INPLACE_IF, INPLACE_IF.replace("<", ">").replace("i >", "i <")),
@@ -136,11 +91,6 @@ MISTAKES = (
             says="Negative numbers lose their sign; they must become 0.",
         ),
         Mistake(
-            "inplace: 1 instead of x",
-            (INPLACE_IF, "if (i < n) data[i] = data[i] > 0.0f ? 1.0f : data[i] < 0.0f ? 0.0f : data[i];"),
-            says="Positive numbers became 1; they must stay what they are.",
-        ),
-        Mistake(
             "inplace: leaky",
             ("data[i] = 0.0f;", "data[i] *= 0.01f;"),
             says="Negative numbers became a hundredth of themselves; that is leaky ReLU.",
@@ -150,24 +100,6 @@ MISTAKES = (
             (INPLACE_IF, "if (i < n) data[i] = fmaxf(data[i], 0.0f);"),
             says="NaN became 0: no comparison with NaN is true, and fmaxf drops it; it must stay NaN.",
             hint=3,
-        ),
-        Mistake(
-            "inplace: 0 unless positive",
-            (INPLACE_IF, "if (i < n && !(data[i] > 0.0f)) data[i] = 0.0f;"),
-            expect="inplace: fmaxf",
-        ),
-        Mistake(
-            "inplace: multiplied with the comparison",
-            (INPLACE_IF, "if (i < n) data[i] *= data[i] > 0.0f;"),
-            says="0 times -infinity is NaN: choose between x and 0, do not multiply.",
-            hint=3,
-        ),
-        Mistake("inplace: no guard", ("i < n && data[i]", "data[i]"), expect="out-of-bounds"),
-        Mistake("inplace: guard one too late", ("i < n && data", "i <= n && data"), expect="out-of-bounds"),
-        Mistake(
-            "inplace: test before guard",
-            ("i < n && data[i] < 0.0f", "data[i] < 0.0f && i < n"),
-            expect="out-of-bounds",
         ),
     ),
     *mistakes_in(
@@ -192,69 +124,10 @@ MISTAKES = (
             hint=2,
         ),
         Mistake(
-            "backward: not stopped",
-            (TEST, "grad_output[i]"),
-            says="This is grad_output unchanged: it must be stopped where the input was not positive.",
-            hint=2,
-        ),
-        Mistake(
-            "backward: tests the gradient",
-            (TEST, TEST.replace("input", "grad_output")),
-            says="Negative gradients became 0: what counts is the sign of the input, not that of the gradient.",
-            hint=2,
-        ),
-        Mistake(
-            "backward: tests both",
-            (TEST, TEST.replace(" ?", " && grad_output[i] > 0.0f ?")),
-            says="Negative gradients are stopped as well: only the input decides.",
-            hint=2,
-        ),
-        Mistake(
-            "backward: wrong way round",
-            (TEST, "input[i] > 0.0f ? 0.0f : grad_output[i]"),
-            says="It is the wrong way round: the gradient passes where the input was not positive.",
-            hint=2,
-        ),
-        Mistake(
-            "backward: gradient ignored",
-            (TEST, "input[i] > 0.0f ? 1.0f : 0.0f"),
-            says="This is the slope of ReLU, 1 or 0; multiply it by grad_output (the chain rule).",
-            hint=2,
-        ),
-        Mistake(
-            "backward: forward again",
-            (TEST, "input[i] > 0.0f ? input[i] : 0.0f"),
-            says="This is the output of the forward pass: where the input is positive, the gradient passes, "
-            "not x.",
-            hint=2,
-        ),
-        Mistake(
             "backward: multiplied with x",
             (TEST, TEST.replace("put[i] :", "put[i] * input[i] :")),
             says="The gradient is multiplied by the input; where ReLU lets x pass, its slope is 1, not x.",
             hint=2,
-        ),
-        Mistake(
-            "backward: slope of the absolute value",
-            (TEST, "input[i] > 0.0f ? grad_output[i] : input[i] < 0.0f ? -grad_output[i] : 0.0f"),
-            says="Where the input is negative, minus the gradient is stored; it must be 0.",
-            hint=2,
-        ),
-        Mistake(
-            "backward: stored only where it passes",
-            (f"grad_input[i] = {TEST};", "if (input[i] > 0.0f) grad_input[i] = grad_output[i];"),
-            expect="unwritten",
-        ),
-        Mistake(
-            "backward: added to what was there",
-            (f"grad_input[i] = {TEST}", f"grad_input[i] += {TEST}"),
-            expect=("uninitialised-read", "wrong", "unwritten"),
-        ),
-        Mistake("backward: no guard", (BACKWARD_GUARD, INDEX + "grad_input"), expect="out-of-bounds"),
-        Mistake(
-            "backward: last element left out",
-            (BACKWARD_GUARD, BACKWARD_GUARD.replace("n)", "n - 1)")),
-            expect="unwritten",
         ),
     ),
 )

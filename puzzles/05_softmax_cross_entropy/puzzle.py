@@ -47,23 +47,11 @@ def gradient_magnitude(a, d):
 # ---- wrong kernels ------------------------------------------------------------------------------------
 
 
-GIVEN = """if (b >= batch) return;
-    const float* row = logits + b * classes;  // row[k] is logits[b, k]"""
 SEARCH = """float largest = row[0];
     for (int k = 1; k < classes; k++) largest = fmaxf(largest, row[k]);
     // END SOLUTION"""
 SUM = "for (int k = 0; k < classes; k++) sum += expf(row[k] - largest);\n    losses[b] = "
 VALUE = "logf(sum) + (largest - row[labels[b]])"
-MEAN_SUM = "for (int b = 0; b < batch; b++) sum += losses[b];"
-MEAN_STORE = "mean[0] = sum / batch;"
-BW_ROW = """if (b >= batch) return;
-    const float* row = logits + b * classes;
-
-"""
-BW_SEARCH = """float largest = row[0];
-    for (int k = 1; k < classes; k++) largest = fmaxf(largest, row[k]);
-
-    float sum"""
 BW_SUM = "for (int k = 0; k < classes; k++) sum += expf(row[k] - largest);\n\n    for"
 PROBABILITY = "float probability = expf(row[k] - largest) / sum;"
 RIGHT = "k == labels[b] ? 1.0f : 0.0f"
@@ -107,32 +95,6 @@ MISTAKES = (
             "row[0], not with 0.",
         ),
         Mistake(
-            "search missing",
-            (SEARCH, "float largest = row[0];\n    // END SOLUTION"),
-            says="What is subtracted is the first logit of the row, not the largest.",
-        ),
-        Mistake("search without the last class", (SEARCH, SEARCH.replace("k < classes", "k < classes - 1"))),
-        Mistake(
-            "search in row 0",
-            (SEARCH, SEARCH.replace("row[", "logits[")),
-            says="What is subtracted is the largest logit of sample 0; every sample has its own.",
-        ),
-        Mistake(
-            "search for the smallest",
-            (SEARCH, SEARCH.replace("fmaxf", "fminf")),
-            says="What is subtracted is the smallest logit of the row, so exp overflows; take the largest.",
-        ),
-        Mistake(
-            "search goes too far",
-            (SEARCH, SEARCH.replace("k < classes", "k <= classes")),
-            expect="out-of-bounds",
-        ),
-        Mistake(
-            "largest not set to anything",
-            (SEARCH, SEARCH.replace(" = row[0]", "")),
-            expect=("uninitialised-read", "wrong"),
-        ),
-        Mistake(
             "largest not added",
             (VALUE, "logf(sum) - row[labels[b]]"),
             says="This is log(sum) minus the label's logit: the largest logit, subtracted before, is missing.",
@@ -163,149 +125,15 @@ MISTAKES = (
             hint=2,
         ),
         Mistake(
-            "sign",
-            (VALUE, f"-({VALUE})"),
-            says="Every loss has the wrong sign: it is minus the logarithm of a number below 1, so it is "
-            "positive.",
-            hint=2,
-        ),
-        Mistake(
-            "class 0 for the label",
-            (VALUE, VALUE.replace("labels[b]", "0")),
-            says="This is the loss as if every label were 0: the label decides which logit is subtracted.",
-            hint=2,
-        ),
-        Mistake(
             "label of sample 0",
             (VALUE, VALUE.replace("labels[b]", "labels[0]")),
             says="Every sample gets the label of sample 0: b is missing from the index of the labels.",
             hint=3,
         ),
-        Mistake(
-            "sample for the label",
-            (VALUE, VALUE.replace("labels[b]", "b")),
-            expect=("wrong", "out-of-bounds"),
-        ),
-        Mistake(
-            "row of sample 0",
-            (GIVEN, GIVEN.replace(" + b * classes", "")),
-            says="Every sample gets the logits of sample 0: b is missing from the index of the logits.",
-            hint=3,
-        ),
-        Mistake(
-            "logits as [classes, batch]",
-            (
-                (GIVEN, GIVEN.replace("b * classes", "b")),
-                (SEARCH, SEARCH.replace("row[k]", "row[k * batch]")),
-                (SUM, SUM.replace("row[k]", "row[k * batch]")),
-                (VALUE, VALUE.replace("labels[b]", "labels[b] * batch")),
-            ),
-            says="The logits are read as [classes, batch]; they are stored sample by sample.",
-            hint=3,
-        ),
-        Mistake(
-            "rows of batch logits",
-            (GIVEN, GIVEN.replace("b * classes", "b * batch")),
-            expect=("wrong", "out-of-bounds"),
-        ),
-        Mistake(
-            "last class missing in the sum",
-            (SUM, SUM.replace("k < classes", "k < classes - 1")),
-            says="The last class is missing from the sum: k must run from 0 to classes - 1.",
-        ),
-        Mistake(
-            "sum goes too far", (SUM, SUM.replace("k < classes", "k <= classes")), expect="out-of-bounds"
-        ),
-        Mistake(
-            "sum overwritten",
-            (SUM, SUM.replace("+=", "=")),
-            says="Only the last class is in the sum: each one replaces the sum instead of being added to it.",
-            hint=2,
-        ),
-        Mistake(
-            "divided by batch",
-            (VALUE, f"({VALUE}) / batch"),
-            says="Every loss is divided by the batch size; taking the mean is mean_loss's work.",
-            hint=2,
-        ),
-        Mistake(
-            "size of a block written as 64",
-            ("blockDim.x + threadIdx.x;\n    " + GIVEN, "64 + threadIdx.x;\n    " + GIVEN),
-            expect="unwritten",
-        ),
-        Mistake("256 classes at most", ("k < classes; k++) sum", "k < min(classes, 256); k++) sum")),
-        Mistake("no guard", (GIVEN, GIVEN.replace("if (b >= batch) return;", "")), expect="out-of-bounds"),
-        Mistake("not stored", (f"losses[b] = {VALUE};", ""), expect="unwritten"),
-    ),
-    *mistakes_in(
-        MEAN,
-        # the mean
-        Mistake(
-            "mean: not divided",
-            (MEAN_STORE, "mean[0] = sum;"),
-            says="This is the sum of the losses: divide it by the batch size.",
-        ),
-        Mistake(
-            "mean: sample 0 only",
-            (MEAN_SUM, MEAN_SUM.replace("< batch", "< 1")),
-            says="Only the loss of sample 0 is in the mean.",
-        ),
-        Mistake(
-            "mean: loss of sample 0",
-            (MEAN_STORE, "mean[0] = losses[0];"),
-            says="This is the loss of sample 0, not the mean.",
-        ),
-        Mistake(
-            "mean: overwritten",
-            (MEAN_SUM, MEAN_SUM.replace("+=", "=")),
-            says="Only the last loss is in the mean: each one replaces the sum instead of being added to it.",
-        ),
-        Mistake(
-            "mean: last missing",
-            (MEAN_SUM, MEAN_SUM.replace("< batch", "< batch - 1")),
-            says="The last loss is missing from the sum.",
-        ),
-        Mistake(
-            "mean: one too many", (MEAN_SUM, MEAN_SUM.replace("< batch", "<= batch")), expect="out-of-bounds"
-        ),
-        Mistake(
-            "mean: loss of its own thread",
-            (MEAN_SUM, "sum = losses[threadIdx.x];"),
-            expect="mean: sample 0 only",
-        ),
-        Mistake(
-            "mean: stored for every sample",
-            (MEAN_STORE, "for (int b = 0; b < batch; b++) mean[b] = sum / batch;"),
-            expect="out-of-bounds",
-        ),
-        Mistake(
-            "mean: added up in the output",
-            (MEAN_STORE, "mean[0] += sum / batch;"),
-            expect=("uninitialised-read", "wrong", "unwritten"),
-        ),
     ),
     *mistakes_in(
         BACKWARD,
         # the gradient
-        Mistake(
-            "backward: not divided by batch",
-            (BW_VALUE, "probability - right"),
-            says="The gradient is batch times too large: the loss is a mean, so every gradient is divided by "
-            "batch, here and nowhere else.",
-            hint=3,
-        ),
-        Mistake(
-            "backward: divided by classes",
-            (BW_VALUE, BW_VALUE.replace("batch", "classes")),
-            says="The gradient is divided by the number of classes; the mean is over the samples.",
-            hint=3,
-        ),
-        Mistake(
-            "backward: divided twice",
-            (BW_VALUE, f"{BW_VALUE} / batch"),
-            says="The gradient is divided by the batch size twice.",
-            hint=3,
-        ),
         Mistake(
             "backward: 1 not divided",
             (BW_VALUE, "probability / batch - right"),
@@ -319,23 +147,10 @@ MISTAKES = (
             hint=3,
         ),
         Mistake(
-            "backward: 1 subtracted everywhere",
-            (RIGHT, "1.0f"),
-            says="1 is subtracted from every probability; subtract it from the label's only.",
-            hint=3,
-        ),
-        Mistake(
             "backward: label only",
             (BW_STORE, f"if (k == labels[b]) {BW_STORE}"),
             says="Only the label's element is written; the other classes have a gradient as well, their "
             "probability.",
-            hint=3,
-        ),
-        Mistake(
-            "backward: sign",
-            (BW_VALUE, "(right - probability) / batch"),
-            says="The gradient has the wrong sign: it is the probability minus 1 at the label, so negative "
-            "there.",
             hint=3,
         ),
         Mistake(
@@ -345,35 +160,10 @@ MISTAKES = (
             hint=3,
         ),
         Mistake(
-            "backward: class 0 for the label",
-            (RIGHT, RIGHT.replace("labels[b]", "0")),
-            says="This is the gradient as if every label were 0.",
-            hint=3,
-        ),
-        Mistake(
             "backward: label of sample 0",
             (RIGHT, RIGHT.replace("labels[b]", "labels[0]")),
             says="Every sample gets the label of sample 0: b is missing from the index of the labels.",
             hint=3,
-        ),
-        Mistake("backward: sample for the label", (RIGHT, RIGHT.replace("labels[b]", "b"))),
-        Mistake(
-            "backward: row of sample 0",
-            (BW_ROW, BW_ROW.replace(" + b * classes", "")),
-            says="Every sample gets the probabilities of sample 0: b is missing from the index of the "
-            "logits.",
-            hint=3,
-        ),
-        Mistake(
-            "backward: stored as [classes, batch]",
-            ("grad_logits[b * classes + k]", "grad_logits[k * batch + b]"),
-            says="The right numbers are in the wrong places: grad_logits is filled as [classes, batch].",
-            hint=3,
-        ),
-        Mistake(
-            "backward: b missing in grad_logits",
-            ("grad_logits[b * classes + k]", "grad_logits[k]"),
-            expect="race",
         ),
         Mistake(
             "backward: no largest subtracted",
@@ -389,33 +179,6 @@ MISTAKES = (
             "numerator.",
             hint=3,
         ),
-        Mistake(
-            "backward: search starts at 0",
-            (BW_SEARCH, BW_SEARCH.replace("row[0]", "0.0f").replace("k = 1", "k = 0")),
-            says="Rows of large negative logits go wrong: the search for the largest must start with "
-            "row[0], not with 0.",
-        ),
-        Mistake(
-            "backward: search without the last class",
-            (BW_SEARCH, BW_SEARCH.replace("k < classes", "k < classes - 1")),
-        ),
-        Mistake(
-            "backward: last class not stored",
-            ("for (int k = 0; k < classes; k++) {", "for (int k = 0; k < classes - 1; k++) {"),
-            expect="unwritten",
-        ),
-        Mistake(
-            "backward: one class too many",
-            ("for (int k = 0; k < classes; k++) {", "for (int k = 0; k <= classes; k++) {"),
-            expect=("out-of-bounds", "race"),
-        ),
-        Mistake("backward: whole division", (BW_VALUE, "int(probability - right) / batch"), expect="zero"),
-        Mistake(
-            "backward: no guard",
-            (BW_ROW, BW_ROW.replace("if (b >= batch) return;", "")),
-            expect="out-of-bounds",
-        ),
-        Mistake("backward: never ends", (BW_SUM, BW_SUM.replace("; k++)", ";)")), expect="timeout"),
     ),
 )
 

@@ -16,10 +16,7 @@ def step(a, d, **changes):
     return {"weights": weights, "velocity": velocity}
 
 
-INDEX = "blockIdx.x * blockDim.x + threadIdx.x"
-GUARD = "if (i >= n) return;"
 SLOPE = "float slope = gradient[i] + weight_decay * weights[i];"
-NEW = "float v = momentum * velocity[i] + slope;"
 KEEP = "velocity[i] = v;"
 MOVE = "weights[i] -= learning_rate * v;"
 
@@ -27,48 +24,10 @@ MOVE = "weights[i] -= learning_rate * v;"
 MISTAKES = (
     # the velocity
     Mistake(
-        "velocity not stored",
-        (KEEP, ""),
-        says="The weights are right, but the velocity is unchanged: the next step would know nothing about "
-        "this one.",
-        hint=2,
-    ),
-    Mistake(
-        "velocity ignored",
-        (NEW, "float v = slope;"),
-        says="The old velocity has no effect: the new one must contain momentum times the old.",
-        hint=2,
-    ),
-    Mistake(
-        "plain gradient descent",
-        ((NEW, ""), (KEEP, ""), (MOVE, "weights[i] -= learning_rate * gradient[i];")),
-        says="The weights move against the gradient alone, without momentum or decay, and the velocity is "
-        "unchanged.",
-        hint=2,
-    ),
-    Mistake(
         "step with the old velocity",
         ((MOVE, ""), (KEEP, "weights[i] -= learning_rate * velocity[i];\n    velocity[i] = v;")),
         says="The weights move against the old velocity: the step must use the new one.",
         hint=3,
-    ),
-    Mistake(
-        "momentum missing",
-        (NEW, "float v = velocity[i] + slope;"),
-        says="The old velocity enters in full: it must be multiplied by momentum.",
-        hint=2,
-    ),
-    Mistake(
-        "momentum on everything",
-        (NEW, "float v = momentum * (velocity[i] + slope);"),
-        says="momentum multiplies the gradient too; it belongs to the old velocity alone.",
-        hint=2,
-    ),
-    Mistake(
-        "dampened",
-        (NEW, "float v = momentum * velocity[i] + (1 - momentum) * slope;"),
-        says="The gradient is multiplied by (1 - momentum); it must enter the velocity in full.",
-        hint=2,
     ),
     Mistake(
         "looking ahead",
@@ -77,70 +36,7 @@ MISTAKES = (
         "alone.",
         hint=3,
     ),
-    Mistake(
-        "velocity of a neighbour",
-        (NEW, "float v = momentum * velocity[i + 1] + slope;"),
-        expect=("out-of-bounds", "race"),
-    ),
-    Mistake(
-        "velocity of weight 0", (NEW, "float v = momentum * velocity[0] + slope;"), expect=("race", "wrong")
-    ),
-    Mistake("velocity added up", (KEEP, "velocity[i] += v;")),
-    # the step
-    Mistake(
-        "weights not stored",
-        (MOVE, ""),
-        says="The velocity is right, but the weights are unchanged.",
-        hint=3,
-    ),
-    Mistake(
-        "learning rate missing",
-        (MOVE, "weights[i] -= v;"),
-        says="The weights move by the whole velocity: the learning rate is missing.",
-        hint=3,
-    ),
-    Mistake(
-        "learning rate in the velocity",
-        ((NEW, "float v = momentum * velocity[i] + learning_rate * slope;"), (MOVE, "weights[i] -= v;")),
-        says="The velocity contains the learning rate, which belongs in the step of the weights only.",
-        hint=3,
-    ),
-    Mistake("learning rate twice", (NEW, "float v = momentum * velocity[i] + learning_rate * slope;")),
-    Mistake(
-        "uphill",
-        (MOVE, "weights[i] += learning_rate * v;"),
-        says="The weights move along the velocity, which makes the loss larger: subtract, do not add.",
-        hint=3,
-    ),
-    Mistake(
-        "gradient negated",
-        (SLOPE, "float slope = weight_decay * weights[i] - gradient[i];"),
-        says="The gradient enters the velocity with a minus; the only minus is in the step of the weights.",
-        hint=2,
-    ),
-    Mistake(
-        "moved twice, first along the gradient",
-        (SLOPE, f"weights[i] -= learning_rate * gradient[i];\n    {SLOPE}"),
-    ),
-    Mistake("overwritten", (MOVE, "weights[i] = -learning_rate * v;")),
-    Mistake("divided by n", (MOVE, "weights[i] -= learning_rate * v / n;")),
     # the decay
-    Mistake(
-        "decay missing",
-        (SLOPE, "float slope = gradient[i];"),
-        says="There is no weight decay: weight_decay times the weight is added to the gradient.",
-        hint=2,
-    ),
-    Mistake(
-        "decay outside the velocity",
-        (
-            (SLOPE, "float slope = gradient[i];"),
-            (MOVE, "weights[i] -= learning_rate * (v + weight_decay * weights[i]);"),
-        ),
-        says="The decay pulls at the weights, but not at the velocity: it is added to the gradient before "
-        "anything else.",
-        hint=2,
-    ),
     Mistake(
         "decay after the step",
         (
@@ -151,45 +47,10 @@ MISTAKES = (
         hint=2,
     ),
     Mistake(
-        "decay subtracted",
-        (SLOPE, "float slope = gradient[i] - weight_decay * weights[i];"),
-        says="The decay makes the weights larger: it must have the sign of the gradient.",
-        hint=2,
-    ),
-    Mistake(
         "decay without the weight",
         (SLOPE, "float slope = gradient[i] + weight_decay;"),
         says="weight_decay itself is added to the gradient: it must be multiplied by the weight.",
         hint=2,
-    ),
-    Mistake(
-        "decay of the square", (SLOPE, "float slope = gradient[i] + weight_decay * weights[i] * weights[i];")
-    ),
-    Mistake("decay doubled", (SLOPE, "float slope = gradient[i] + 2 * weight_decay * weights[i];")),
-    Mistake(
-        "momentum and decay exchanged",
-        (
-            (SLOPE, "float slope = gradient[i] + momentum * weights[i];"),
-            (NEW, "float v = weight_decay * velocity[i] + slope;"),
-        ),
-        says="momentum and weight_decay are swapped: momentum goes with the velocity.",
-        hint=2,
-    ),
-    # the threads
-    Mistake(
-        "size of a block written as 128",
-        (INDEX, INDEX.replace("blockDim.x", "128")),
-        expect=("unwritten", "wrong"),
-    ),
-    Mistake("no guard", (GUARD, ""), expect="out-of-bounds"),
-    Mistake("guard one too late", (GUARD, "if (i > n) return;"), expect="out-of-bounds"),
-    Mistake("guard one too early", (GUARD, "if (i >= n - 1) return;"), expect="unwritten"),
-    Mistake("block left out", (INDEX, "threadIdx.x"), expect=("race", "unwritten", "schedule")),
-    Mistake("integer factors", ("float v = momentum", "float v = (int)momentum"), expect="velocity ignored"),
-    Mistake(
-        "never ends",
-        (GUARD, "while (i < n) velocity[i] = gradient[i];"),
-        expect=("timeout", "out-of-bounds"),
     ),
 )
 

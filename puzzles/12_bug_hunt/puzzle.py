@@ -42,11 +42,7 @@ def running_sums(a, d):
 
 
 PLANE = "grad_output + (b * C + c) * H * W;"
-CORNER = "plane + 2 * p * W + 2 * q;"
-EXISTS = "if (j < 0 || j >= n) continue;"
-FILL = "if (i < n) part[threadIdx.x] = loss[i];"
 BARRIER = "    // BEGIN SOLUTION\n    __syncthreads();\n    // END SOLUTION\n"
-T_LOOP = "for (int t = 0; t <= threadIdx.x; t++)"
 
 
 MISTAKES = (
@@ -58,80 +54,10 @@ MISTAKES = (
             (PLANE, "grad_output + (b + c)  * H * W;"),
             says="The step from image to image in grad_output is one plane, but every image has C planes.",
         ),
-        # other mistakes, as wrong repairs
-        Mistake(
-            "batch missing",
-            (PLANE, "grad_output + c * H * W;"),
-            says="Image 0 is added up once for every image: b is missing from the index.",
-        ),
-        Mistake(
-            "channel by channel",
-            (PLANE, "grad_output + (c * batch + b) * H * W;"),
-            says="The planes are counted channel by channel; they are stored image by image, C planes each.",
-        ),
-        Mistake(
-            "batch and channel exchanged",
-            (PLANE, "grad_output + (c * C + b) * H * W;"),
-            expect=("wrong", "out-of-bounds"),
-        ),
-    ),
-    *mistakes_in(
-        POOL,
-        Mistake("H for W", (CORNER, "plane + 2 * p * H  + 2 * q;")),
-        Mistake(
-            "rows of the output",
-            (CORNER, "plane + 2 * p * W_out + 2 * q;"),
-            says="The rows of the input are taken to be W_out elements long; they are W long.",
-        ),
-        Mistake(
-            "rows overlap",
-            (CORNER, "plane + p * W + 2 * q;"),
-            says="The windows lie 1 row apart; window (p, q) starts in row 2 * p.",
-        ),
-        Mistake("columns overlap", (CORNER, "plane + 2 * p * W + q;")),
-    ),
-    *mistakes_in(
-        SMOOTH,
-        Mistake("halo one too wide", (EXISTS, "if (j < 0 || j > n)  continue;"), expect="out-of-bounds"),
-        Mistake("no test", (EXISTS, ""), expect="out-of-bounds"),
-        Mistake("test on the left missing", (EXISTS, "if (j >= n) continue;"), expect="out-of-bounds"),
-        Mistake(
-            "last element left out",
-            (EXISTS, "if (j < 0 || j >= n - 1) continue;"),
-            says="The last element is left out, by its neighbour and by itself: the elements are 0 to n - 1.",
-            hint=2,
-        ),
-        Mistake("first element left out", (EXISTS, "if (j <= 0 || j >= n) continue;")),
-        Mistake("stops at the end", (EXISTS, "if (j < 0 || j >= n) break;")),
-        Mistake("ends not written", (EXISTS, "if (j < 0 || j >= n) return;"), expect="unwritten"),
-        Mistake(
-            "ends divided by three",
-            ("sum / count;", "sum / 3;"),
-            says="The ends are too small: they have one neighbour, so their sum must be divided by 2, not "
-            "by 3.",
-            hint=2,
-        ),
-        Mistake(
-            "ends repeated",
-            (("sum += loss[j];", "sum += loss[min(max(j, 0), n - 1)];"), (EXISTS, "")),
-            says="The ends count twice: leave out a neighbour that does not exist; do not replace it.",
-            hint=2,
-        ),
     ),
     *mistakes_in(
         SUM,
         Mistake("barrier missing", (BARRIER, ""), expect="race"),
-        Mistake(
-            "barrier before the array is filled",
-            (f"{FILL}\n{BARRIER}", f"__syncthreads();\n    {FILL}\n"),
-            expect="race",
-        ),
-        Mistake(
-            "barrier after the sum",
-            ((BARRIER, ""), ("sums[i] = sum;", "__syncthreads();\n    sums[i] = sum;")),
-            expect="race",
-        ),
-        Mistake("barrier of a warp", ("__syncthreads();", "__syncwarp();"), expect="race"),
         Mistake(
             "barrier of thread 0",
             (BARRIER, "    if (threadIdx.x == 0) __syncthreads();\n"),
@@ -142,27 +68,6 @@ MISTAKES = (
             (BARRIER, "    if (threadIdx.x < 32) __syncthreads();\n    else __syncthreads();\n"),
             expect="barrier-divergence",
         ),
-        Mistake("memory fence for a barrier", ("__syncthreads();", "__threadfence_block();"), expect="race"),
-        Mistake(
-            "own element left out",
-            (T_LOOP, "for (int t = 0; t < threadIdx.x; t++)"),
-            says="Every sum stops one too early: it should include the thread's own element.",
-            hint=3,
-        ),
-        Mistake("whole block", (T_LOOP, "for (int t = 0; t < BLOCK; t++)"), expect="uninitialised-read"),
-        Mistake(
-            "one element too many",
-            (T_LOOP, "for (int t = 0; t <= threadIdx.x + 1; t++)"),
-            expect=("out-of-bounds", "uninitialised-read"),
-        ),
-        Mistake(
-            "first warp only",
-            (T_LOOP, "for (int t = 0; t <= threadIdx.x && t < 32; t++)"),
-            says="The sums of a block stop at its element 31, the last of its first warp: a block has BLOCK "
-            "threads.",
-            hint=3,
-        ),
-        Mistake("no block", ("sum += part[t];", "sum += loss[t];")),
     ),
 )
 

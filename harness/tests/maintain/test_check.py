@@ -13,6 +13,7 @@ from backwarp.course.checkout import Course
 from backwarp.course.mistakes import Mistake
 from backwarp.maintain import check
 from backwarp.maintain.check_mistakes import impatient
+from backwarp.maintain.check_mutants import TOGETHER
 from tests import ROOT
 
 PUZZLES = Course(ROOT).puzzles()
@@ -57,6 +58,12 @@ def test_mistakes_change_the_solution_and_expect_what_there_is(puzzle):
 def test_every_mistake_fails_with_its_diagnosis(puzzle, kernel):
     """In the build that finds it; every night `backwarp check` runs it in all, as a student's file."""
     assert [*check.wrong_kernels(puzzle, kernel, shortly=True)] == []
+
+
+@pytest.mark.parametrize("most", [TOGETHER, pytest.param(0, marks=pytest.mark.soak, id="all")])
+@pytest.mark.parametrize(("puzzle", "kernel"), KERNELS)
+def test_mutants_fail(puzzle, kernel, most):
+    assert [*check.wrong_mutants(puzzle, kernel, most)] == []
 
 
 @pytest.mark.parametrize("puzzle", PROGRAMS, ids=lambda p: p.id)
@@ -118,7 +125,10 @@ def test_a_declared_mistake_has_to_change_something_and_to_expect_what_there_is(
     assert [*check.declared(adding(SUM, "1;", expect="rase"))] == [
         "mistake 'new' expects rase, which there is not"
     ]
-    assert [*check.declared(replace(ADD, mistakes=()))] == ["there are no mistakes"]
+    assert [*check.declared(replace(ADD, mistakes=()))] == []
+    assert [*check.declared(replace(STEP, mistakes=()))] == [
+        "there are no mistakes, and a program has no mutants"
+    ]
 
 
 def test_a_solution_that_fails_and_a_stub_that_passes_are_problems(tmp_path):
