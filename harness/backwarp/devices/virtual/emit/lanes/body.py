@@ -20,6 +20,7 @@ from .pairs import Pairs
 from .values import LaneValues
 
 _LIVE = "%lanes.live"
+_BRIEF = 8  # instructions of a block that is there twice
 ALONE = "alone"  # the label reached when a single lane is left, which starts over
 
 
@@ -42,6 +43,8 @@ class _Body:
         self.positions = {item.name: i for i, item in enumerate(self.body) if isinstance(item, Label)}
         self.mask_type = e.text.type("i1")
         self.full = e.module.waits.interleaved
+        # blocks are there twice, also without masks, of which each of several rows has its own
+        self.brief = lanes.rows > 1 and not self.full and all(map(self._is_brief, lanes.regions))
         if lanes.dies:
             self._slot(_LIVE, e.text.all_lanes)
 
@@ -262,6 +265,15 @@ class _Body:
         e.text.join(_at(start))
         mask = self._waiting(start)
         e.line(f"store {self.mask_type} zeroinitializer, ptr {_mask(start)}")
+        if self.brief:
+            everyone, some = e.fresh_label("everyone"), e.fresh_label("some")
+            e.branch(e.text.all(mask), everyone, some, likely=True)
+            e.text.block(everyone)
+            values.mask = ""
+            for position in range(start, end):
+                self._instruction(self.body[position], position)
+            e.line(f"br label %{next_}")
+            e.text.block(some)
         e.branch(e.text.any(mask), run, next_)
         e.text.block(run)
         values.mask, values.merging = mask, True
@@ -279,6 +291,15 @@ class _Body:
         values.merging = False
         if next_.startswith("behind"):
             e.text.join(next_)
+
+    def _is_brief(self, region: Region) -> bool:
+        """Whether it is little code: accesses in rows."""
+        if len(region.blocks) != 1:
+            return False
+        items, lanes = self.body[region.start : region.end], self.lanes
+        plain = len(items) <= _BRIEF and all(isinstance(i, Instruction) and not i.op.flow for i in items)
+        bases = [i.address.base for i in items if plain and i.op.memory]
+        return plain and all(base in lanes.linear and lanes.stride(base) is not None for base in bases)
 
     def _leave(self, ins: Instruction, mask: str, end: int, region: Region) -> None:
         """The end of a block: its lanes wait elsewhere or exit."""

@@ -31,6 +31,10 @@ BODIES = {name: body for name, body in WAITING.items() if name not in NO_ROWS or
     "either, for all rows": f"{I} s[t] = t; __syncthreads(); int k = n > 5 ? v * 7 : u, m = n > 500 ? v : k; if (n & 1) k += v; else k = 4 * u; out[i] = x[k] + x[m + u] + s[(v > 2 ? v : 2) * 3];",
     "bytes": f"{I} s[t] = 0; const unsigned char* b = (const unsigned char*)j; __syncthreads(); unsigned r = 0; for (int k = 0; k < 5; k++) r = r * 3 + b[v * 7 + u + k] + b[v * (n - 50) + k]; out[i] = r % 1000 + s[t];",
     "rows leave": f"{I} s[t] = t; if (v == 1) return; if (u == 1 && v > 1) return; __syncthreads(); out[i] = x[v * 9 + u]; if (i > 40) return; __syncthreads(); out[i] += s[t]; if (v & 1) return; __syncthreads(); out[i] += s[t ^ 1];",
+    "rows with guards": f"""{I} float f = 0;
+        #pragma unroll 1
+        for (int r = 0; r < 6; r++) {{ float g = 3; if (v < 6 - r && u + 4 * r < 14) g = x[v * 7 + u + r]; s[t] = g; __syncthreads(); f = f * 1.5f + s[t ^ 5]; __syncthreads(); }}
+        if (i < n - 5) out[i] = f;""",
     "counts of rows": f"{I} int c = __syncthreads_count(x[i] > x[i + 1]); if (u == 1) return; out[i] = c + 100 * __syncthreads_or(v == 3 && n == 61) + 200 * __syncthreads_and(v >= 0) + 400 * __syncthreads_and(v > 0) + 1000 * __syncthreads_count(v & 1);",
 }
 SHAPES = {
@@ -365,3 +369,43 @@ def test_accesses_at_places_that_are_known_before(place, kind):
         with pytest.raises(KernelFault) as caught:
             kernel(1, (8, 4), (out,))
         assert (caught.value.kind, caught.value.line) == (kind, line_of(text, "here"))
+
+
+@pytest.mark.parametrize(("wrong", "kind"), [("+ 1000", "out-of-bounds"), ("", None)])
+@pytest.mark.parametrize("guard", ["true", "v < 3", "u < 5 && v > 0"])
+def test_guarded_rows_of_which_some_are_out_of_bounds(guard, wrong, kind):
+    source = (
+        K
+        + f"""k(const float* x, float* out, int n) {{
+        __shared__ float s[32];
+        int u = threadIdx.x, v = threadIdx.y, t = v * 8 + u;
+        float f = 0;
+        #pragma unroll 1
+        for (int r = 0; r < n; r++) {{
+            float g = 2;
+            if (n > 9 || {guard} && r < n) g = x[v * n + u + (r == 2 && v == 2) * (0 {wrong})];  // here
+            s[t] = g;
+            __syncthreads();
+            f = f * 1.5f + s[t ^ 3];
+            __syncthreads();
+        }}
+        out[t] = f;
+    }}"""
+    )
+    found = []
+    for width in (8, 1):
+        dev = opened(width)
+        made, x = dev.compile(source), dev.array(np.arange(64, dtype=np.float32), name="x")
+        out = dev.array(np.zeros(32, np.float32), name="out")
+        if width > 1:
+            made.for_blocks("k", (8, 4, 1))
+            assert made.get_function("k").for_blocks((8, 4, 1)).info.block
+        if kind is None:
+            made.get_function("k")(1, (8, 4), (x, out, np.int32(4)))
+            found.append(out.get().tobytes())
+            continue
+        with pytest.raises(KernelFault) as caught:
+            made.get_function("k")(1, (8, 4), (x, out, np.int32(4)))
+        assert (caught.value.kind, caught.value.line) == (kind, line_of(source, "here"))
+        found.append(caught.value.thread)
+    assert found[0] == found[1]
