@@ -1,0 +1,172 @@
+"""From files and outcomes to a gradebook: the same for the same files, whoever graded them and in whatever order."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .find import File, Found
+from .rules import Rules
+from .tasks import Outcome, Task, as_row
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One person's file for one puzzle. outcome: of the worst run, if there are several seeds."""
+
+    file: File
+    outcome: Outcome
+    points: float
+    of: float
+    days_late: int = 0
+    files: int = 1
+
+
+@dataclass
+class Gradebook:
+    """entries: by person and puzzle. puzzles: the columns."""
+
+    people: list[str]
+    puzzles: list[str]
+    entries: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    left: list[File] = field(default_factory=list)
+
+    def of(self, person: str) -> dict[str, Entry]:
+        return {p: self.entries[person, p] for p in self.puzzles if (person, p) in self.entries}
+
+    def total(self, person: str) -> float:
+        return round(sum(e.points for e in self.of(person).values()), 4)
+
+
+def tasks_of(found: Found, rules: Rules, root: str) -> list[Task]:
+    """One per different text, puzzle and seed, in the order in which they are run."""
+    wanted = {}
+    for (_, puzzle), files in found.graded.items():
+        if not rules.puzzles or puzzle in rules.puzzles:
+            for file in counted(files, rules):
+                wanted |= {t.key: t for t in (Task(root, puzzle, file.data, seed) for seed in rules.seeds())}
+    return list(wanted.values())
+
+
+def counted(files: list[File], rules: Rules) -> list[File]:
+    """Of several files for one puzzle those that are graded."""
+    return {"last": files[-1:], "first": files[:1], "best": files}[rules.attempt]
+
+
+def gradebook(found: Found, rules: Rules, root: str, outcomes: Mapping[str, Outcome]) -> Gradebook:
+    """outcomes: by Task.key; entries whose outcome is not known yet are left out."""
+    puzzles = rules.puzzles or sorted({puzzle for _, puzzle in found.graded})
+    book = Gradebook(found.people, list(puzzles), left=list(found.left))
+    for (person, puzzle), files in found.graded.items():
+        if puzzle not in puzzles:
+            book.left += [
+                File(f.person, f.name, puzzle=puzzle, why="its puzzle does not count") for f in files
+            ]
+            continue
+        chosen = [
+            e for f in counted(files, rules) if (e := entry(f, puzzle, rules, root, outcomes, len(files)))
+        ]
+        if chosen:
+            book.entries[person, puzzle] = max(chosen, key=lambda e: e.points)
+    book.left.sort(key=lambda f: (f.person, f.name))
+    return book
+
+
+def entry(
+    file: File, puzzle: str, rules: Rules, root: str, outcomes: Mapping[str, Outcome], files: int
+) -> Entry | None:
+    runs = [outcomes.get(Task(root, puzzle, file.data, seed).key) for seed in rules.seeds()]
+    if None in runs:
+        return None
+    points = rules.points_of(puzzle)
+
+    def worth(outcome: Outcome) -> float:
+        if outcome["status"] == "passed":
+            return points.passed
+        return points.slow if outcome["kind"] == "slow" else points.cases * outcome["share"]
+
+    worst = min(runs, key=worth)
+    kept, days = rules.kept(file.when)
+    return Entry(file, worst, round(worth(worst) * kept, 4), points.passed, days, files)
+
+
+# ---- tables ----------------------------------------------------------------------------------------------
+
+
+def as_csv(book: Gradebook) -> str:
+    """A row per person: points per puzzle, and the total. An empty cell: nothing was handed in."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["person", *book.puzzles, "total"])
+    for person in book.people:
+        own = book.of(person)
+        cells = [number(own[p].points) if p in own else "" for p in book.puzzles]
+        table.writerow([safe(person), *cells, number(book.total(person))])
+    return text.getvalue()
+
+
+def number(value: float) -> str:
+    return f"{value:.10g}"
+
+
+def safe(cell: str) -> str:
+    """No formula where a spreadsheet would run one: a folder can have any name."""
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+
+
+def as_json(book: Gradebook) -> dict[str, Any]:
+    """Everything, for other programs."""
+    return {
+        "format": 1,
+        "puzzles": book.puzzles,
+        "people": [
+            {
+                "person": person,
+                "total": book.total(person),
+                "puzzles": {
+                    puzzle: {
+                        "points": e.points,
+                        "of": e.of,
+                        "result": as_row(e.outcome),
+                        "share": round(e.outcome["share"], 4),
+                        "file": e.file.name,
+                        "files": e.files,
+                        "days_late": e.days_late,
+                        "lines": e.outcome["lines"],
+                        "findings": e.outcome["findings"],
+                    }
+                    for puzzle, e in book.of(person).items()
+                },
+            }
+            for person in book.people
+        ],
+        "left": [{"person": f.person, "file": f.name, "why": f.why} for f in book.left],
+    }
+
+
+def statistics(book: Gradebook) -> dict[str, Any]:
+    """What the teacher asks, without names: per puzzle how many handed in and passed, and what was found how often."""
+    per = defaultdict(list)
+    for (_, puzzle), e in book.entries.items():
+        per[puzzle].append(e)
+    return {
+        puzzle: {
+            "handed in": len(found),
+            "passed": sum(e.outcome["status"] == "passed" for e in found),
+            "files": sum(e.files for e in found),
+            "seconds": round(sum(e.outcome["seconds"] for e in found), 1),
+            "results": dict(ordered(as_row(e.outcome) for e in found)),
+            "findings": dict(ordered(k for e in found for k in {f["kind"] for f in e.outcome["findings"]})),
+        }
+        for puzzle in book.puzzles
+        if (found := per.get(puzzle))
+    }
+
+
+def ordered(values: Iterable[str]) -> list[tuple[str, int]]:
+    """How often each occurs, the commonest first."""
+    return sorted(Counter(values).items(), key=lambda pair: (-pair[1], pair[0]))

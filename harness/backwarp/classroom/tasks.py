@@ -1,0 +1,152 @@
+"""One text, graded: in a fresh process with a folder of its own, on whatever machine this runs.
+
+What is returned is plain data, made by the grader from what it measured, never by the file. It says nothing of the machine: the
+same text has the same result everywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from .. import __version__
+from ..course.checkout import Course
+from ..course.declare import Puzzle
+from ..devices.child import Child, Damaged, attach, serve
+from ..errors import BackwarpError
+from ..grading.verdict import Verdict
+
+SECONDS = 180.0  # for one grading; each launch is stopped far sooner
+MOST = 8 << 20  # bytes of a result
+TEXT = 4000  # characters of what is shown
+
+Outcome = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One different text for one puzzle. root: the course. seed: None to derive it from the text."""
+
+    root: str
+    puzzle: str
+    data: bytes
+    seed: int | None = None
+
+    @property
+    def key(self) -> str:
+        """Results are kept by it: of this text, by these rules, with this version of the grader."""
+        text = hashlib.sha256(self.data).hexdigest()[:24]
+        return f"{self.puzzle} {text} {self.seed} {version_of(self.root, self.puzzle)}"
+
+
+def version_of(root: str, puzzle: str) -> str:
+    """Of the grader and of what the puzzle declares."""
+    declared = Path(root, "puzzles", puzzle, "puzzle.py").read_bytes()
+    return f"{__version__} {hashlib.sha256(declared).hexdigest()[:12]}"
+
+
+_mine = threading.local()
+
+
+def own_core(cores: SimpleQueue) -> None:
+    """Gives this thread a core of its own, on which all of its gradings run: they need no other, and do not wait for each
+    other."""
+    _mine.core = cores.get()
+
+
+def run(task: Task) -> Outcome:
+    """Grades a text. It never raises: what cannot be graded is an outcome too."""
+    with tempfile.TemporaryDirectory(prefix="backwarp-class-") as folder:
+        child = None
+        try:
+            child = Child("backwarp.classroom.tasks")
+            child.most = MOST
+            arguments = (task.root, task.puzzle, task.data, folder, task.seed, getattr(_mine, "core", None))
+            return child.ask("grade", arguments, SECONDS)
+        except TimeoutError:
+            return nothing(f"Grading did not finish within {SECONDS:.0f} seconds and was stopped.", "timeout")
+        except BackwarpError as error:
+            return nothing(str(error), "error")
+        except (EOFError, OSError, Damaged) as error:
+            return nothing(
+                f"The grading process ended unexpectedly ({error or type(error).__name__}).", "lost"
+            )
+        finally:
+            if child:
+                child.end()
+
+
+def nothing(says: str, kind: str) -> Outcome:
+    """Of what was not graded."""
+    return {
+        "status": "error",
+        "kind": kind,
+        "share": 0.0,
+        "lines": [says],
+        "shown": [says],
+        "findings": [],
+        "hidden": False,
+        "seconds": 0.0,
+    }
+
+
+# ---- in the child ----------------------------------------------------------------------------------------
+
+
+def grade(root: str, puzzle_id: str, data: bytes, folder: str, seed: int | None, core: int | None) -> Outcome:
+    if core is not None:
+        os.sched_setaffinity(0, {core})
+    from ..grading.grade import Options, grade_file
+
+    puzzle = Course(Path(root)).load(puzzle_id)
+    os.chdir(folder)
+    path = Path(puzzle.file)  # its folder has another name each time, which no message may say
+    path.write_bytes(data)
+    return outcome(puzzle, grade_file(puzzle, path, Options("cpu", seed, within=Path(folder))))
+
+
+def outcome(puzzle: Puzzle, verdict: Verdict) -> Outcome:
+    """What is kept of a verdict. shown: what its author may read."""
+    hidden = {case.name for case in puzzle.cases if case.hidden or case.stress}
+    cases = [c for c in verdict.cases if c.status != "skipped"]
+    in_hidden = verdict.case in hidden or verdict.case not in {c.name for c in puzzle.cases} | {""}
+    lines = [line[:TEXT] for line in verdict.lines]
+    return {
+        "status": verdict.status,
+        "kind": verdict.kind,
+        "share": sum(c.status == "passed" for c in cases) / len(cases) if cases else float(verdict.passed),
+        "case": verdict.case,
+        "lines": lines,
+        "shown": revealing_nothing(verdict, lines) if in_hidden else lines,
+        "findings": [{"kind": f.kind, "lines": sorted(f.all_lines)} for f in verdict.findings],
+        "diagnosis": verdict.diagnosis,
+        "gates": [{key: gate[key] for key in ("quantity", "value", "most")} for gate in verdict.gates],
+        "hidden": in_hidden and not verdict.passed,
+        "seed": verdict.seed,
+        "seconds": verdict.seconds,
+    }
+
+
+def revealing_nothing(verdict: Verdict, lines: list[str]) -> list[str]:
+    """Of a case that is not shown to students: the causes in their own file, but no sizes and values."""
+    causes = [str(f)[:TEXT] for f in verdict.findings if f.row.explains and f.lines and not f.where]
+    sources = [line for line in lines if line.startswith("    ")]
+    return [f"It fails in a case that is not shown ({verdict.diagnosis}).", *causes, *sources]
+
+
+def as_row(outcome: Mapping[str, Any]) -> str:
+    """In a word, for tables."""
+    if outcome["status"] == "passed":
+        return "passed"
+    return "slow" if outcome["kind"] == "slow" else str(outcome.get("diagnosis") or outcome["kind"])
+
+
+if __name__ == "__main__":
+    serve(attach(), {"grade": grade})

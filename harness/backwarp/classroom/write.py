@@ -1,0 +1,58 @@
+"""Writes what a class gets: tables, pages and texts. Each file is replaced whole, so that whoever reads it finds one version."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..course.checkout import Course
+from ..course.reset import removed_unless_whole
+from ..errors import CourseError
+from . import gradebook, pages
+from .alike import Pair
+from .gradebook import Gradebook, safe
+
+
+def folder(target: Path) -> Path:
+    """The output's folder. Errors: CourseError."""
+    try:
+        (target / "people").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CourseError(f"{target} cannot be made: {error.strerror}") from None
+    return target
+
+
+def put(path: Path, text: str) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with removed_unless_whole(beside):
+            beside.write_text(text, encoding="utf-8")
+            os.replace(beside, path)
+    except OSError as error:
+        raise CourseError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def overview(book: Gradebook, target: Path, done: int, of: int, pairs: Sequence[Pair] = ()) -> None:
+    put(target / "index.html", pages.overview(book, done, of, pairs))
+
+
+def everything(book: Gradebook, course: Course, target: Path, pairs: Sequence[Pair] = ()) -> None:
+    put(target / "gradebook.csv", gradebook.as_csv(book))
+    put(target / "gradebook.json", json.dumps(gradebook.as_json(book), indent=1, ensure_ascii=False) + "\n")
+    put(target / "statistics.json", json.dumps(gradebook.statistics(book), indent=1) + "\n")
+    left = io.StringIO()
+    table = csv.writer(left, lineterminator="\n")
+    table.writerow(["person", "file", "why"])
+    table.writerows([safe(f.person), safe(f.name), f.why] for f in book.left)
+    put(target / "not_graded.csv", left.getvalue())
+    for person in book.people:
+        name = pages.file_name(person)
+        put(target / "people" / f"{name}.html", pages.page_of(book, course, person))
+        put(target / "people" / f"{name}.txt", pages.text_of(book, person))
+    if pairs:
+        put(target / "alike.html", pages.pairs_page(pairs))
+    overview(book, target, 0, 0, pairs)

@@ -1,0 +1,174 @@
+"""Running what is missing, on any executor, and what stays of it."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from concurrent.futures import Executor, Future
+
+import pytest
+
+from backwarp.classroom import tasks
+from backwarp.classroom.engine import executor, graded
+from backwarp.classroom.results import Results
+from backwarp.classroom.tasks import Task, run
+from backwarp.errors import CourseError
+from tests import ROOT
+
+ADD = "01_vector_add"
+RIGHT = {
+    "status": "passed",
+    "kind": "",
+    "share": 1.0,
+    "lines": [],
+    "shown": [],
+    "findings": [],
+    "seconds": 0.1,
+}
+
+
+def tasks_for(*texts: str, seed: int | None = None) -> list[Task]:
+    return [Task(str(ROOT), ADD, text.encode(), seed) for text in texts]
+
+
+class Scripted(Executor):
+    """Runs at once, and loses the first so many tasks."""
+
+    def __init__(self, lost: int = 0):
+        self.lost, self.ran = lost, []
+
+    def submit(self, function, task):
+        future = Future()
+        self.ran.append(task.data.decode())
+        if len(self.ran) <= self.lost:
+            future.set_exception(RuntimeError("the worker is gone"))
+        else:
+            future.set_result(RIGHT)
+        return future
+
+
+@pytest.fixture
+def results(tmp_path):
+    found = Results(tmp_path / "results.sqlite")
+    yield found
+    found.close()
+
+
+def test_each_different_text_is_graded_once_and_never_again(results):
+    pool = Scripted()
+    found = graded(tasks_for("a", "b", "a"), results, pool, 1)
+    assert sorted(pool.ran) == ["a", "b"] and len(found) == 2
+    again = Scripted()
+    assert graded(tasks_for("a", "b", "c"), results, again, 1).keys() > found.keys() and again.ran == ["c"]
+
+
+def test_a_changed_text_another_seed_and_another_version_are_graded_anew(results, monkeypatch):
+    graded(tasks_for("a"), results, Scripted(), 1)
+    pool = Scripted()
+    graded([*tasks_for("a "), *tasks_for("a", seed=7)], results, pool, 1)
+    monkeypatch.setattr(tasks, "__version__", "another")
+    graded(tasks_for("a"), results, pool, 1)
+    assert len(pool.ran) == 3
+
+
+def test_a_lost_worker_loses_nothing(results):
+    pool = Scripted(lost=2)
+    (found,) = graded(tasks_for("a"), results, pool, 1).values()
+    assert found == RIGHT and pool.ran == ["a"] * 3
+
+
+def test_what_loses_its_worker_each_time_is_told_and_tried_again_the_next_time(results):
+    (found,) = graded(tasks_for("a"), results, Scripted(lost=9), 1).values()
+    assert found["kind"] == "lost" and "the worker is gone" in found["lines"][0]
+    pool = Scripted()
+    assert [*graded(tasks_for("a"), results, pool, 1).values()] == [RIGHT] and pool.ran == ["a"]
+
+
+def test_an_interrupted_run_keeps_what_it_has(results, tmp_path):
+    class Interrupted(Scripted):
+        def submit(self, function, task):
+            if self.ran:
+                raise KeyboardInterrupt
+            return super().submit(function, task)
+
+    with pytest.raises(KeyboardInterrupt):
+        graded(tasks_for("a", "b"), results, Interrupted(), 0.25)
+    pool = Scripted()
+    graded(tasks_for("a", "b"), Results(tmp_path / "results.sqlite"), pool, 1)
+    assert set(pool.ran) <= {"a", "b"} and "b" in pool.ran
+
+
+def test_two_runs_at_once_keep_their_results(tmp_path):
+    def one(text):
+        base = Results(tmp_path / "results.sqlite")
+        graded(tasks_for(*(f"{text}{n}" for n in range(50))), base, Scripted(), 1)
+        base.close()
+
+    threads = [threading.Thread(target=one, args=(text,)) for text in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with sqlite3.connect(tmp_path / "results.sqlite") as base:
+        assert base.execute("SELECT count(*) FROM results").fetchone() == (150,)
+
+
+def test_a_file_that_is_no_database_is_one_sentence(tmp_path):
+    (tmp_path / "results.sqlite").write_text("not a database" * 100)
+    with pytest.raises(CourseError, match="move it away"):
+        Results(tmp_path / "results.sqlite")
+
+
+def test_progress_is_told(results):
+    told = []
+    graded(tasks_for("a", "b"), results, Scripted(), 1, lambda done, of: told.append((done, of)))
+    assert told == [(0, 2), (1, 2), (2, 2)]
+
+
+# ---- one real text ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["right", "wrong", "endless", "python"])
+def test_a_text_is_graded_in_processes_of_its_own(kind):
+    solution = (ROOT / "solutions" / ADD / "kernel.cu").read_text()
+    text = {
+        "right": solution,
+        "wrong": solution.replace("i >= n", "i > n"),
+        "endless": solution.replace("if (i >= n) return;", "while (i < n) c[i] += 1;"),
+        "python": "import os",
+    }[kind]
+    with executor(1) as (pool, at_once):
+        found = pool.submit(run, Task(str(ROOT), ADD, text.encode())).result()
+    assert at_once == 1
+    assert found["status"] == ("passed" if kind == "right" else "failed")
+    diagnosis = {"right": "", "wrong": "out-of-bounds", "endless": "timeout", "python": "compile"}[kind]
+    assert found["diagnosis"] == diagnosis and not any("/tmp" in line for line in found["lines"])
+
+
+def test_the_same_text_has_the_same_outcome_wherever_it_runs():
+    text = (ROOT / "solutions" / ADD / "kernel.cu").read_text().replace("+ b[i]", "- b[i]").encode()
+    first, second = (run(Task(str(ROOT), ADD, text)) for _ in range(2))
+    assert first | {"seconds": 0} == second | {"seconds": 0}
+
+
+def test_a_process_that_ends_is_an_outcome(monkeypatch):
+    class Gone:
+        most = 0
+
+        def __init__(self, module):
+            pass
+
+        def ask(self, *_):
+            raise EOFError
+
+        def end(self):
+            return ""
+
+    monkeypatch.setattr(tasks, "Child", Gone)
+    assert run(tasks_for("a")[0])["kind"] == "lost"
+
+
+def test_a_cluster_needs_dask(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(CourseError, match=r"backwarp\[class\]"), executor(scheduler="tcp://127.0.0.1:1"):
+        pass
