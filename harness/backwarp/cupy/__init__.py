@@ -14,11 +14,23 @@ import numpy as np
 
 from . import cuda
 from .core import Wrapped, array, ndarray, rewrapped, settings
+from .elementwise import ElementwiseKernel, ReductionKernel
 from .raw import RawKernel, RawModule
 
 __version__ = "13.6.0"  # of CuPy, whose interface this is
 
-__all__ = ["RawKernel", "RawModule", "array", "asarray", "asnumpy", "cuda", "install", "ndarray"]
+__all__ = [
+    "ElementwiseKernel",
+    "RawKernel",
+    "RawModule",
+    "ReductionKernel",
+    "array",
+    "asarray",
+    "asnumpy",
+    "cuda",
+    "install",
+    "ndarray",
+]
 
 
 def install(checks: str = "full") -> None:
@@ -32,7 +44,11 @@ def install(checks: str = "full") -> None:
     if device.cache_info().currsize and settings["checks"] != checks:
         raise RuntimeError(f"the virtual GPU is in use with checks={settings['checks']!r}")
     settings["checks"] = checks
-    parts = {m.__name__: m for m in (*vars(this).values(), *vars(cuda).values()) if isinstance(m, ModuleType)}
+    parts = {
+        m.__name__: m
+        for m in (lib.stride_tricks, *vars(this).values(), *vars(cuda).values())
+        if isinstance(m, ModuleType)
+    }
     sys.modules.update({"cupy": this, "cupy.cuda": cuda})
     sys.modules.update({name: part for name, part in parts.items() if name.startswith("cupy.")})
 
@@ -146,6 +162,8 @@ linalg = _part("linalg", lambda name: rewrapped(getattr(np.linalg, name)))
 fft = _part("fft", lambda name: rewrapped(getattr(np.fft, name)))
 testing = _part("testing", lambda name: _compared(getattr(np.testing, name)))
 random = _part("random", _random)
+lib = _part("lib", lambda name: getattr(np.lib, name))
+lib.stride_tricks = _part("lib.stride_tricks", lambda name: rewrapped(getattr(np.lib.stride_tricks, name)))
 
 
 def __getattr__(name: str):

@@ -6,6 +6,7 @@ What `empty` leaves unset stays unset through views, copies and arithmetic, so t
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Callable
 from types import ModuleType
@@ -231,21 +232,20 @@ class MemoryPointer:
         return self.ptr
 
     def memset(self, value: int, size: int) -> None:
-        made = ndarray((size,), np.uint8, self)
-        made.fill(value)
+        ndarray((size,), np.uint8, self).fill(value)
+
+    def copy_from(self, mem, size: int) -> None:
+        """Copies so many bytes from device memory, or from host memory at an address."""
+        to = ndarray((size,), np.uint8, self)
+        if isinstance(mem, MemoryPointer):
+            to[...] = ndarray((size,), np.uint8, mem)
+        else:
+            to.set(np.frombuffer(ctypes.string_at(getattr(mem, "value", mem), size), np.uint8))
 
     memset_async = memset
-
-    def copy_from_host(self, mem, size: int) -> None:
-        import ctypes
-
-        address = getattr(mem, "value", mem)
-        ndarray((size,), np.uint8, self).set(np.frombuffer(ctypes.string_at(address, size), np.uint8))
-
-    def copy_from_device(self, src: MemoryPointer, size: int) -> None:
-        ndarray((size,), np.uint8, self)[...] = ndarray((size,), np.uint8, src)
-
-    copy_from_device_async, copy_from_host_async = copy_from_device, copy_from_host
+    copy_from_host = copy_from_host_async = copy_from_device = copy_from_device_async = copy_from_async = (
+        copy_from
+    )
 
 
 # ---- between host and device ---------------------------------------------------------------------------------------

@@ -240,7 +240,11 @@ _MODULES = {
         "get_current_stream": get_current_stream,
         "get_elapsed_time": get_elapsed_time,
     },
-    "device": {"Device": Device, "get_device_id": get_device_id},
+    "device": {
+        "Device": Device,
+        "get_device_id": get_device_id,
+        "get_compute_capability": lambda: Device.compute_capability,
+    },
     "profiler": {"start": nothing, "stop": nothing},
     "nvtx": {"RangePush": nothing, "RangePop": nothing, "Mark": nothing, "available": True},
     "nvrtc": {"getVersion": lambda: divmod(CUDA // 10, 100)},

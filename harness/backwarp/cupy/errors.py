@@ -45,10 +45,16 @@ class Fault(KernelFault, CUDARuntimeError):
 
 
 class Refused(LaunchError, CUDADriverError):
-    """A launch, or a name in a module, that CUDA refuses."""
+    """A launch, or a name in a module, that CUDA refuses. Its text begins as the driver's."""
 
     def __str__(self) -> str:
-        return f"{self.code}: {self.args[0]}"
+        begin = {
+            "cudaErrorInvalidDeviceFunction": "CUDA_ERROR_NOT_FOUND: named symbol not found",
+            "cudaErrorInvalidSymbol": "CUDA_ERROR_NOT_FOUND: named symbol not found",
+            "cudaErrorInvalidConfiguration": "CUDA_ERROR_INVALID_VALUE: invalid argument",
+            "cudaErrorInvalidValue": "CUDA_ERROR_INVALID_VALUE: invalid argument",
+        }
+        return f"{begin.get(self.code, self.code)}: {self.args[0]}"
 
 
 class NotCompiled(CompileError, CompileException):

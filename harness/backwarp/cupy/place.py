@@ -46,7 +46,7 @@ def _strings(file: str) -> tuple[tuple[str, int, int], ...]:
     except (OSError, SyntaxError, ValueError):
         return ()
     found = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str))
-    return tuple((n.value, n.lineno, n.end_lineno) for n in found if "__global__" in n.value)
+    return tuple((n.value, n.lineno, n.end_lineno) for n in found)
 
 
 @cache

@@ -14,6 +14,7 @@ import numpy as np
 from .. import run_arguments, run_headers
 from ..cuda.text import read
 from ..devices.launching import CompiledFile
+from ..devices.nvrtc.host_signs import PARTED
 from ..devices.texture import SurfaceObject
 from ..errors import CompileError, LaunchError
 from . import place
@@ -51,24 +52,30 @@ class RawModule:
         enable_cooperative_groups: bool = False,
         name_expressions=None,
         jitify=None,
+        stands: tuple[str, int] | None = None,
     ):
+        """stands: the file that the code stands in, and the lines before it, where that is known."""
         if (code is None) == (path is None):
             raise TypeError("Exactly one of `code` and `path` keyword arguments must be given.")
         if backend not in ("nvrtc", "nvcc"):
             raise ValueError(f"backend {backend!r}: it is 'nvrtc' or 'nvcc'")
+        if translate_cucomplex:
+            raise NotImplementedError("translate_cucomplex: use complex<float> of <cupy/complex.cuh>")
         self.code, self.file_path, self.options, self.backend = code, path, options, backend
         self.name_expressions = tuple(name_expressions or ())
         self.enable_cooperative_groups = enable_cooperative_groups
-        self._place = place.find(code, place.callers()) if code is not None else (os.fspath(path), 0)
-        self.text = "\n" * self._place[1] + (code or "")  # on the lines on which it stands in its file
+        self.file, before = stands or (place.find(code, place.callers()) if code else (os.fspath(path), 0))
+        self.text = "\n" * before + (code or "")  # on its lines, which count in what is said of it
         for kernel in read(self.text).kernels:
-            kernels.setdefault((self._place[0], kernel.name), (kernel.name_line, False))
+            kernels.setdefault((self.file, kernel.name), (kernel.name_line, False))
 
     @functools.cached_property
     def module(self) -> CompiledFile:
         with cupys(self.text):
             if self.code is not None:
-                return _compiled(self.text, self._place[0], self.options, self.name_expressions)
+                return _compiled(self.text, self.file, self.options, self.name_expressions)
+            if not os.path.isfile(self.file_path):
+                raise LaunchError(f"there is no {self.file_path}", "CUDA_ERROR_FILE_NOT_FOUND")
             text = Path(self.file_path).read_bytes()
             if b".entry" not in text:
                 raise CompileError(
@@ -83,9 +90,11 @@ class RawModule:
             log_stream.writelines(f"{warning}\n" for warning in module.warnings)
 
     def get_function(self, name: str) -> RawKernel:
-        if "<" in name and name not in self.name_expressions:
-            raise ValueError(f"The kernel {name} is not among the name_expressions of this module")
         with cupys():
+            if "<" in name and name not in self.name_expressions:
+                raise LaunchError(
+                    f"{name} is not among the name_expressions", "cudaErrorInvalidDeviceFunction"
+                )
             self.module.get_function(name)
         return RawKernel._of(self, name)
 
@@ -93,6 +102,10 @@ class RawModule:
         """The memory of a __device__ or __constant__ variable."""
         with cupys():
             return MemoryPointer(self.module.get_global(name))
+
+    def __reduce__(self):
+        how = dict(path=self.file_path, options=self.options, backend=self.backend)
+        return functools.partial(RawModule, self.code, **how, name_expressions=self.name_expressions), ()
 
 
 class RawKernel:
@@ -114,7 +127,7 @@ class RawKernel:
         self._module, self.name, self.__name__ = module, name, name
         self.code, self.options, self.backend = module.code, module.options, module.backend
         self.preferred_shared_memory_carveout = -1
-        self._place = module._place[0], re.sub("<.*", "", name).split("::")[-1]
+        self._plain = re.sub("<.*", "", name).split("::")[-1]
 
     @functools.cached_property
     def kernel(self):
@@ -150,9 +163,15 @@ class RawKernel:
             for value, name in reversed([(v, n) for v, n in zip(args, names) if isinstance(v, ndarray)]):
                 whole = value.size == value._memory.size and value.flags.c_contiguous
                 value._memory.present(name, value.shape if whole else None)
-            kernels[self._place] = kernels.get(self._place, (0, False))[0], True
+            key = self._module.file, self._plain
+            kernels[key] = kernels.get(key, (0, False))[0], True
             sizes = (tuple(max(1, int(n)) for n in shape) for shape in (grid, block))
-            print(kernel(*sizes, passed, shared_mem=int(shared_mem)).stdout, end="")
+            launch = kernel(*sizes, passed, shared_mem=int(shared_mem))
+        if launch.stdout:
+            print(launch.stdout, end="")
+        for note in launch.notes:
+            if note.kind != "cooperative-launch" or not self._module.enable_cooperative_groups:
+                warnings.warn(str(note), stacklevel=2)
 
     @property
     def max_dynamic_shared_size_bytes(self) -> int:
@@ -179,15 +198,7 @@ class RawKernel:
         return self.attributes[name]
 
     def __reduce__(self):
-        m = self._module
-        made = functools.partial(
-            RawModule, m.code, path=m.file_path, options=m.options, name_expressions=m.name_expressions
-        )
-        return _again, (made, self.name)
-
-
-def _again(made, name: str) -> RawKernel:
-    return RawKernel._of(made(), name)
+        return RawKernel._of, (self._module, self.name)
 
 
 def _compiled(source: str, file: str, options: tuple[str, ...], expressions: tuple[str, ...]) -> CompiledFile:
@@ -198,14 +209,7 @@ def _compiled(source: str, file: str, options: tuple[str, ...], expressions: tup
             raise CompileError(
                 f"{found.absent[0].source.split()[-1]} is not found: options=('-I DIR',)", tuple(found.absent)
             )
-        return device().compile(found.source, file, (folder,), expressions, (host_parted(), *macros))
-
-
-def host_parted() -> str:
-    """Host code has been left out of what `gather` returns."""
-    from ..devices.nvrtc.host_signs import PARTED
-
-    return PARTED
+        return device().compile(found.source, file, (folder,), expressions, (PARTED, *macros))
 
 
 def parsed(options: tuple[str, ...]) -> tuple[list[str], list[Path]]:

@@ -61,6 +61,7 @@ def test_install(installed):
     import cupy.cuda.runtime
     from cupy.cuda import Stream
     from cupy.cuda.memory import OutOfMemoryError
+    from cupy.lib.stride_tricks import as_strided
     from cupy.linalg import norm
     from cupy.random import rand
     from cupy.testing import assert_allclose
@@ -69,7 +70,7 @@ def test_install(installed):
         cupy is installed and Stream is installed.cuda.Stream and OutOfMemoryError is errors.OutOfMemoryError
     )
     x = rand(3, dtype=cupy.float32)
-    assert x.dtype == "float32"
+    assert x.dtype == "float32" and as_strided(x, (2, 2), (4, 4))[1, 1] == x[2]
     assert_allclose(norm(x) ** 2, (x * x).sum(), rtol=1e-5)
     with pytest.raises(AssertionError):
         assert_allclose(x, x + 1)

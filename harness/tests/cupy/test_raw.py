@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -120,11 +122,11 @@ def test_a_module(cp):
         assert x.tolist() == [12] * 3
     module.get_function("count")((1,), (8,), ())
     assert cp.ndarray((1,), cp.int32, module.get_global("calls"))[0] == 12
-    for missing in (lambda: module.get_function("none"), lambda: module.get_global("none")):
-        with pytest.raises(cp.cuda.driver.CUDADriverError):
-            missing()
-    with pytest.raises(ValueError):
-        module.get_function("add<int>")
+    for missing in (module.get_function, module.get_global):
+        with pytest.raises(cp.cuda.driver.CUDADriverError, match="CUDA_ERROR_NOT_FOUND"):
+            missing("add<int>")
+    again = pickle.loads(pickle.dumps(module.get_function("add<float>")))
+    again((1,), (3,), (cp.zeros(3, cp.float32),))
     with pytest.raises(TypeError):
         cp.RawModule()
 
@@ -207,3 +209,15 @@ def test_a_file_is_found_by_its_text(cp, tmp_path, monkeypatch):
 def test_printf(cp, capsys):
     cp.RawKernel(r'extern "C" __global__ void f() { printf("%d\n", threadIdx.x); }', "f")((1,), (2,), ())
     assert sorted(capsys.readouterr().out.split()) == ["0", "1"]
+
+
+def test_notes_are_warnings(cp):
+    code = r"""
+    #include <cooperative_groups.h>
+    extern "C" __global__ void f(int* x) { cooperative_groups::this_grid().sync(); x[blockIdx.x] = 1; }
+    """
+    x = cp.zeros(2, cp.int32)
+    cp.RawKernel(code, "f", enable_cooperative_groups=True)((2,), (1,), (x,))
+    with pytest.warns(UserWarning, match="cooperative"):
+        cp.RawKernel(code, "f")((2,), (1,), (x,))
+    assert x.tolist() == [1, 1]
