@@ -63,7 +63,9 @@ class Execution:
             return self._launch()
         device = self.device
         self._guard()
-        several = device.races and device.several_orders and bool(self.kernel.info.turns)
+        info = self.kernel.info
+        depends = info.turns or device.agree and info.overwrites and not device.keep_steps
+        several = device.races and device.several_orders and bool(depends)
         unsure = self.epochs or device.unset_reads and not self.module.tracking
         before = self.snapshot() if several or unsure else []
         try:
@@ -108,7 +110,8 @@ class Execution:
         device, memory = self.device, sum(len(values) for _, values, _ in before)
         self._launch(orders.AHEAD)
         agreement = Agreement(self) if device.agree and not device.keep_steps else None
-        between = orders.between(device.schedule, device.turns, lambda: self._work(memory))
+        turns = device.turns and bool(self.kernel.info.turns)
+        between = orders.between(device.schedule, turns, lambda: self._work(memory))
         for order in chain(between, [orders.IN_STEP]):
             self.arena.restore(before)
             result = self._launch(order)

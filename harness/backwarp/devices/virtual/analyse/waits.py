@@ -99,6 +99,15 @@ class Waits:
         functions = [f for f in self.graph.closure(name) if self.takes_turns(f)]
         return tuple(sorted({ins.at.line for f in functions for ins in self.turns(f)} - {0}))
 
+    def overwrites(self, name: str) -> bool:
+        """Whether what a kernel leaves may depend on who comes last, though nobody looks: threads swap, store what is volatile,
+        or update in several ways."""
+        functions = (self.graph.functions[f] for f in self.graph.closure(name))
+        ops = {ins.op for f in functions for ins in f.body or () if isinstance(ins, Instruction)}
+        updates = {op.operation for op in ops if op.memory in ("atomic", "reduction")}
+        stores = any(op.memory == "store" and op.ordering for op in ops)
+        return stores or len(updates) > 1 or not updates.isdisjoint(("exch", "cas", "inc", "dec"))
+
     def _hands_over(self, name: str) -> bool:
         """Whether a function, or any function called through a pointer, may return a value that others change
         without itself letting them intervene.

@@ -42,6 +42,7 @@ class KernelInfo:
     recursive: bool  # it needs a worker's large stack
     max_threads: int
     turns: tuple[int, ...]  # lines after which other threads intervene
+    overwrites: bool = False  # nobody need look: what it leaves may depend on who comes last
     symmetric: int = 0  # abi.SYMMETRIC bits
     ordered: bool = False  # fences, releases or acquires order its threads
     epochs: bool = False  # racecheck need not record its accesses immediately

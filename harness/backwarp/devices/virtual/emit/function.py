@@ -109,6 +109,7 @@ def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
         recursive=any(map(graph.is_recursive, graph.closure(f.name))),
         max_threads=f.max_threads,
         turns=waits.turn_lines(f.name),
+        overwrites=waits.interleaved and waits.overwrites(f.name),
         symmetric=barriers.symmetric(f.name),
         ordered=barriers.ordered(f.name),
         finals=waits.interleaved and barriers.block_barriers(f.name),

@@ -8,6 +8,7 @@ is:
   updates in two steps, are such;
 * a note: threads come to an atomic update in another order. Whether any result will do is for the author to say, as it
   will where locks and tickets decide who is first;
+* a note: threads store to one place, by swaps or as volatile, and their order decides;
 * a note: an array holds the same elements in other places, as where an atomicAdd() gives them out; or floating-point
   numbers differ by what rounding explains, as where they are added in another order.
 
@@ -82,13 +83,17 @@ class Agreement:
         name = element(found.owner, found.owner.start + found.at * found.owner.itemsize)
         one, other = (f"{value:.9g}" if isinstance(value, float) else str(value) for value in found.values)
         differs = f"{name} is {one} in one order of threads and {other} in another"
-        look = earliest(again(AHEAD), again(found.order), self.run.arena.size // 2)
+        first = again(AHEAD)
+        look = earliest(first, again(found.order), self.run.arena.size // 2)
         if found.how == ROUNDED:
             text = f"{differs}: floating-point numbers are added in another order."
         elif found.how == MOVED:
             text = f"{differs}: the same values are in other places."
         elif look is None:
-            return None
+            look = last_store(first, found.owner.start + found.at * found.owner.itemsize)
+            if look is None:
+                return None
+            text = f"{differs}: several threads store it, and their order decides. That is right only if either result is."
         elif look.decides:
             text = f"{differs}: who comes first here decides. That is right only if either result is."
         else:
@@ -189,6 +194,17 @@ def earliest(first: np.ndarray, other: np.ndarray, slots: int) -> Look | None:
                 )
             break
     return min(found, key=lambda look: look.at, default=None)
+
+
+def last_store(rows: np.ndarray, place: int) -> Look | None:
+    """The last swap, or store of something volatile, at a place."""
+    address, info = rows["address"].astype(np.int64), rows["info"]
+    there = (rows["what"] == _ACCESS) & (address <= place) & (place < address + (info & 255))
+    at = np.flatnonzero(there & ((info & INFO_WRITE) != 0) & ((info & (INFO_ATOMIC | INFO_VOLATILE)) != 0))
+    if not len(at):
+        return None
+    site, found, block, thread = (int(rows[name][at[-1]]) for name in ("site", "address", "block", "thread"))
+    return Look(int(at[-1]), site, found, block, thread, int(info[at[-1]]) & 255, (0, 0), True)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,13 @@ NOTES = {
         " old = atomicCAS(&first, seen, t + 1); } while (old != seen);",
         "decides",
     ),
+    "a_swap_of_no_use": ("atomicExch(y + 1, x[t] + t);", "their order decides"),
+    "a_volatile_store": ("*(volatile float*)y = x[t] + t;", "their order decides"),
+    "two_kinds_of_updates": (
+        "if (t % 2) atomicAdd((int*)y, 3); else atomicMax((int*)y, 40);",
+        "who comes last",
+    ),
+    "a_swap_if_nothing_is_there": ("atomicCAS((int*)y, 0, t + 1);", "their order decides"),
     "rounding": (
         "while (atomicCAS(&first, 0, 1)) {} __threadfence(); *y += 0.1f * t; __threadfence(); atomicExch(&first, 0);",
         "added in another order",
@@ -35,6 +42,7 @@ NOTHING = {
     "a_warp_sum": "__shared__ volatile float s[64]; s[t] = x[t]; s[t + 32] = 0; __syncthreads();"
     " for (int n = 16; n; n /= 2) { float v = s[t + n]; __syncwarp(); s[t] += v; __syncwarp(); } if (t == 0) *y = s[0];",
     "a_counter": "if (atomicAdd(&first, 1) == 31) *y = first;",
+    "swaps_of_one_value": "atomicExch(y, 5.0f); atomicMax((int*)y + 1, t); atomicAdd((int*)y + 2, t);",
     "a_clock": "atomicAdd(&first, 1); if (*(volatile int*)&second == 0) y[t] = clock64() % 1000;",
     "a_flag": "if (t == 0) { *y = 1; __threadfence(); atomicExch(&first, 1); } else { while (!*(volatile int*)&first) {}"
     " __threadfence(); y[t] = *y; }",

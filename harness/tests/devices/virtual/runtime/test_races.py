@@ -27,6 +27,8 @@ SAFE = {
     "bytes of one word": "((char*)g)[t + 64 * blockIdx.x] = t;",
     "who has seen every update may start again": """
         if (t == 0 && atomicAdd(&g[64], 1) == gridDim.x - 1) g[64] = 0;""",
+    "who has seen every update of two blocks": """
+        int* own = &g[64 + blockIdx.x / 2]; if (t == 32 && atomicInc((unsigned*)own, 4) == 1) *own = 0;""",
     "the last block, with fences on both sides": """
         __shared__ bool last;
         if (t == 0) {
@@ -54,6 +56,9 @@ RACES = {
         if (t < 2) s[t] = t;
         if (t == 40) s[1] = 5;  // FAULT
         __syncthreads(); g[t] = s[1];""",
+    "who has seen no update starts again": "if (t == 0 && atomicAdd(&g[64], 1) == 0)\ng[64] = 0;  // FAULT",
+    "two of four start again": "if (t == 0 && atomicAdd(&g[64], 1) >= gridDim.x - 2)\ng[64] = 0;  // FAULT",
+    "all start again": "if (t == 0) atomicAdd(&g[64], 1);\nif (t == 0) g[64] = 0;  // FAULT",
     "set by one, updated by all": "if (t == 0) g[64] = 1;\natomicAdd(&g[64], t);  // FAULT",
     "read by all, written by one of a warp": """
         __shared__ int s; if (t == 0) s = 1; __syncthreads();
