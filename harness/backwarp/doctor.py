@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -26,6 +27,7 @@ from .devices.emulated import patience
 from .devices.gpu import device as gpu
 from .devices.store import cache_root
 from .errors import BackwarpError
+from .report.terminal import terminal_width, wrap
 
 _TRIAL = "import sys; from backwarp.doctor import trial; trial(sys.argv[1])"
 _TRIAL_LIMIT = 120  # seconds
@@ -326,12 +328,18 @@ def main() -> int:
     from rich.text import Text
 
     console = Console(highlight=False, soft_wrap=True)
-    found = report()
+    found, start = report(), " " * 23
+    room = max(terminal_width(sys.stdout) - len(start), 20)
     for finding in found.findings:
         mark, style = _MARKS[finding.state]
-        console.print(Text.assemble((mark, style), f"  {finding.topic:<18} {finding.text}"))
-        if finding.remedy:
-            console.print(Text(f"    {'':<18} {finding.remedy}", style="dim"))
+        first, *rest = wrap(finding.text, room, hang="")
+        console.print(Text.assemble((mark, style), f"  {finding.topic:<18} {first}"))
+        for line in rest:
+            console.print(start + line)
+        a_command = re.search(r"\b(pip|apt|apt-get|sudo|sysctl) ", finding.remedy)  # to be copied
+        for line in [finding.remedy] if a_command else wrap(finding.remedy, room, hang=""):
+            if line:
+                console.print(Text(start + line, style="dim"))
     if found.works:
         console.print("\nKernels can be graded on this machine.")
         return 0

@@ -51,6 +51,19 @@ def test_this_machine(capsys):
     assert "can be graded on this machine" in out
 
 
+def test_the_report_is_as_wide_as_the_terminal_and_commands_stay_whole(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "60")
+    command = "pip install " + " ".join(["a-package"] * 12)
+    found = (
+        Item("GPU", "missing", "some words " * 12, "more words " * 12),
+        Item("x", "missing", "y", command),
+    )
+    monkeypatch.setattr(doctor, "report", lambda: Report(found))
+    doctor.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert [len(line) for line in lines if len(line) > 60] == [len(f"{'':23}{command}".rstrip())]
+
+
 def test_what_is_broken_decides_the_exit_status(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "report", lambda: Report((Item("GPU", "missing", "none", "not needed"),)))
     assert doctor.main() == 0

@@ -25,6 +25,8 @@ def reason(quantity: str, line: int, source: str, requests: Sequence[Request], e
 
     excess: how much more than allowed.
     """
+    if quantity == "shared_load_requests":
+        return _one_by_one(line, requests)
     if "shared" in quantity or "conflict" in quantity or "wavefront" in quantity:
         return _conflicts(line, read(source), requests, excess) if "conflict" in quantity else ""
     if (
@@ -95,6 +97,20 @@ def _few(line: int, here: list[Request]) -> str:
     if lanes >= _FEW:
         return ""
     return f"In the {len(here):,} requests of line {line}, {lanes:.3g} of 32 lanes take{'s' * bool(lanes == 1)} part on average: the others skip it. Let all lanes of a warp go through the same steps, so that each step is one request for all of them."
+
+
+def _one_by_one(line: int, requests: Sequence[Request]) -> str:
+    """Requests of one lane, one of each warp: the warp's numbers are added up already."""
+    here = [r for r in requests if r.line == line and r.space == "shared" and r.kind == "load"]
+    warps = {(r.block, r.warp) for r in here}
+    if len(warps) != len(here) or len({b for b, _ in warps}) == len(warps):
+        return ""
+    if any((r.addresses >= 0).sum() > 1 for r in here):
+        return ""
+    return (
+        f"In each request of line {line}, one lane takes part: one warp after another adds its number. Put the number of each"
+        " warp into a place of its own, and let one warp read all of them with one request."
+    )
 
 
 def _small_tile(line: int, file: CudaText, here: list[Request], requests: Sequence[Request]) -> str:

@@ -52,7 +52,9 @@ def explained(
         found = [a.finding for a in access_map.wrong_accesses(*given, raced=verdict.diagnosis == "race")]
         known = {verdict.fault["line"]} if verdict.fault else set()
         found = [f for f in found if f.all_lines - known]
-        verdict.findings += found
+        refuted = [str(f) for f in verdict.findings if is_refuted(f, found)]
+        verdict.findings = [f for f in verdict.findings if str(f) not in refuted] + found
+        verdict.lines = [line for line in verdict.lines if line not in refuted]
         verdict.lines += map(str, found)
     if again and verdict.diagnosis == "race":
         verdict.timeline = race_timeline.timeline(puzzle, source, shown, setup, verdict.seed)
@@ -60,6 +62,16 @@ def explained(
     if great and not any(o.kernel is shown.kernel and o.same_writes for o in outcomes):
         verdict.lines.append(sentences.great_sizes(shown.case))
     return verdict
+
+
+def is_refuted(finding: Finding, accesses: list[Finding]) -> bool:
+    """Whether what results look like is a wrong place in an array, and the accesses are wrong in another array."""
+    arrays = {a.facts["array"] for a in accesses if a.facts["kind"] != "missing"}
+    return (
+        bool(arrays)
+        and finding.kind in ("other_steps", "other_place")
+        and finding.facts["array"] not in arrays
+    )
 
 
 def values_behind(puzzle: Puzzle, source: str, shown: Outcome, setup: Setup, seed: int) -> list[Finding]:

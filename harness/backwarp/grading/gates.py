@@ -207,4 +207,5 @@ def explain(m: Measure, source: str, requests: Sequence[c.Request] = ()) -> list
         lines.append(f"It passes with the sizes of {m.case} itself, but it has to pass with others too.")
     # a puzzle that is about conflicts does not give away the length of a row
     known = not (m.idea and "conflict" in m.quantity)
-    return [*lines, known and costs.reason(m.quantity, m.line, source, requests, m.value - m.most) or m.says]
+    why = known and costs.reason(m.quantity, m.line, source, requests, m.value - m.most) or m.says
+    return [*lines, why] if why else lines

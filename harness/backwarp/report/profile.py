@@ -14,7 +14,7 @@ from ..devices.nvrtc import ptxas
 from ..devices.virtual.explain import metrics as c
 from ..grading.gates import Measure, per_cent, sentence
 from ..measure.profile import KernelProfile, Profile
-from .terminal import printable, terminal_width, wants_colour
+from .terminal import printable, show_text, terminal_width, wants_colour
 from .terminal import wrap as wrap_text
 
 _LEAST_SOURCE = 10  # columns
@@ -56,7 +56,7 @@ def show_profile(profile: Profile, stream: TextIO | None = None, metrics: bool =
         notes.append(f"Registers and occupancy {profile.no_resources}")
     if not metrics:
         notes.append("Every counter, with its name in Nsight Compute: --metrics")
-    console.print("\n".join(notes), soft_wrap=True)
+    show_text(notes, indent="", stream=stream)
 
 
 def worst_line(measure: Measure) -> str:
@@ -88,7 +88,8 @@ def line_table(counters: dict, source: str, width: int) -> Table:
     texts = source.split("\n")
     columns = [(head, [cell(counts) for counts in lines.values()]) for head, cell in CELLS]
     columns = [(head, cells) for head, cells in columns if any(cells)]
-    widths = [max(map(len, head.split("\n") + cells)) for head, cells in columns]
+    columns = fitting(columns, width - 4 - _LEAST_SOURCE - _GAP)
+    widths = [breadth(column) for column in columns]
     code = [
         printable(texts[n - 1].strip()) if 0 < n <= len(texts) else "(no line of this file)" for n in lines
     ]
@@ -107,6 +108,20 @@ def line_table(counters: dict, source: str, width: int) -> Table:
         )
         table.add_row(str(n), Text(code[i]), *cells)
     return table
+
+
+def breadth(column: tuple[str, list[str]]) -> int:
+    head, cells = column
+    return max(map(len, head.split("\n") + cells))
+
+
+def fitting(columns: list[tuple[str, list[str]]], room: int) -> list[tuple[str, list[str]]]:
+    """Without those that others imply, as many as it takes to fit."""
+    for spare in SPARE:
+        if sum(breadth(column) + _GAP for column in columns) <= room:
+            break
+        columns = [column for column in columns if column[0] != spare]
+    return columns
 
 
 def counts_for_something(counts: dict) -> bool:
@@ -181,6 +196,7 @@ CELLS = (
     ("diver-\ngent", divergence),
     ("bar-\nriers", barriers),
 )
+SPARE = CELLS[2][0], CELLS[8][0], CELLS[1][0]  # columns that a narrow terminal goes without, the first first
 
 
 def wrap(line: str, width: int) -> list[str]:

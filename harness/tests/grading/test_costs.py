@@ -110,3 +110,28 @@ def test_what_is_done_well_has_no_reason():
     source = f"{K}k(float* out, const float* in) {{ out[threadIdx.x] = in[threadIdx.x]; }}"
     found = counted(source, floats(64), floats(64))
     assert reason("global_bytes", 1, source, found, 1) == reason("bank_conflicts", 1, source, found, 1) == ""
+
+
+SUMS = f"""{K}k(float* out, const float* in) {{
+    __shared__ float total;
+    __shared__ int own;
+    float sum = in[threadIdx.x];
+    if (threadIdx.x == 0) total = own = 0;
+    __syncthreads();
+    for (int n = 16; n; n /= 2) sum += __shfl_down_sync(0xffffffff, sum, n);
+    if (WHO) {{
+        while (atomicCAS(&own, 0, 1)) {{}}
+        total += sum;  // ADDED
+        atomicExch(&own, 0);
+    }}
+    __syncthreads();
+    if (threadIdx.x == 0) *out = total;
+}}"""
+
+
+@pytest.mark.parametrize(("who", "says"), [("threadIdx.x % 32 == 0", True), ("threadIdx.x % 16 == 0", False)])
+def test_warps_that_add_one_number_each_are_not_told_to_add_up_within_the_warp(who, says):
+    source = SUMS.replace("WHO", who)
+    found = counted(source, floats(1), floats(64))
+    told = reason("shared_load_requests", line_of(source, "ADDED"), source, found, 1)
+    assert ("a place of its own" in told) == says and bool(told) == says

@@ -215,3 +215,17 @@ def test_a_race_of_equal_values_leads_only_where_the_results_are_right(tmp_path,
     )
     verdict = grade_file(PUZZLES["01_vector_add"], path, Options("cpu", 0), check_mistakes.impatient)
     assert (verdict.kind, bool(verdict.fault and verdict.fault["same_value"])) == (kind, kind == "fault")
+
+
+def test_what_results_look_like_is_refuted_by_the_accesses(tmp_path):
+    """input is read with the step of grad_output; as if grad_output were read with that of input."""
+    puzzle = PUZZLES["09_conv2d_backward_weights"]
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    right = "input[((b * C_in + c) * H + p + r) * W + q + s]"
+    assert right in text
+    path = tmp_path / "kernel.cu"
+    path.write_text(
+        text.replace(right, "input[(b * C_in + c) * H * W + (p + r) * W_out + q + s]"), encoding="utf-8"
+    )
+    verdict = grade_file(puzzle, path, Options("cpu"))
+    assert {f.facts["array"] for f in verdict.findings if "array" in f.facts} == {"input"}

@@ -232,6 +232,18 @@ def test_numbers_that_differ_look_different():
     assert (gates.per_cent(1.0), gates.per_cent(0.9999), gates.per_cent(0.5)) == ("100 %", "99 %", "50 %")
 
 
+def test_a_limit_without_advice_adds_no_empty_line():
+    over = gates.Measure("k", "counted", {}, "flops", 9, 3, None, 1, 0.9, "", 1, idea=False)
+    assert all(gates.explain(over, "y[i] = x[i];\n"))
+
+
+def test_a_profile_fits_on_a_narrow_terminal(monkeypatch):
+    profile, out = profile_file(COURSE.load("20"), COURSE.load("20").solution_path), io.StringIO()
+    monkeypatch.setenv("COLUMNS", "80")
+    show_profile(profile, out)
+    assert max(map(len, out.getvalue().splitlines())) <= 80
+
+
 def test_a_gate_of_a_case_that_is_not_there_is_a_mistake_of_the_course():
     with pytest.raises(CourseError, match="counts in 'huge'"):
         replace(COURSE.load("01_vector_add"), gates=(Gate("flops", 1, SAYS, case="huge"),))

@@ -99,7 +99,8 @@ def of_module(
 
 def misplaced(launch: Launch) -> tuple[list[Access], bool]:
     """All numbers that are stored are right, but some for another element. Also whether it must be the store that is wrong: with
-    another step all would be, or a thread stores several in one place; else it may be what is read."""
+    another step all would be, or a thread stores several in one place, or none where the number belongs; else it may be what is
+    read."""
     targets = {x.array.name: x for x in launch.trial.targets}
     last = {(s.thread, s.at): s for s in launch.stores if not launch.partial}
     belongs: dict = {}
@@ -126,7 +127,11 @@ def misplaced(launch: Launch) -> tuple[list[Access], bool]:
         return [], False
     found, right = launch.called(first.at), w.called(int(places[0]))
     access = Access("store", launch.lines[first.row], w.array.name, found, right, **told or index.along(may))
-    return [access], bool(told) or len({(s.thread, s.at, s.number) for s in launch.stores}) > len(last)
+    filled = {at for _, at in last}
+    lost = any((at[0], at_[0]) not in filled for (_, at), at_ in belongs.items() if len(at_) == 1)
+    return [access], bool(told) or lost or len({(s.thread, s.at, s.number) for s in launch.stores}) > len(
+        last
+    )
 
 
 def strays(launch: Launch) -> list[Access]:

@@ -87,6 +87,18 @@ def test_rows_that_are_stored_elsewhere(device):
     assert access.step != access.right_step
 
 
+def test_a_number_whose_place_nobody_fills_is_misplaced(device):
+    """Its thread reads what other elements depend on, too; but with what it reads instead, all places would be filled."""
+    edits = (
+        "int row = top + i / 4 * 4 * BM / TM + 4 * y + i % 4;",
+        "int row = top + i * BM / TM + 4 * y + i % 4;",
+    )
+    access, _ = the_only(device, "27", edits)
+    text = changed("27", edits).split("\n")
+    assert (access.kind, access.array) == ("store", "C")
+    assert "store4(C, M, N, row" in text[access.set_in[0] - 1]
+
+
 def test_a_variable_along_an_axis_is_told_with_the_line_that_sets_it(device):
     edit = "int k = idx / (W_out * H_out) % C_out;", "int k = idx / (W_out * W_out) % C_out;"
     access, line = the_only(device, "07", edit)
