@@ -109,6 +109,11 @@ def _pool_bytes(size: int) -> int:
     return min(2 * size, _MOST_POOL)
 
 
+def _whole_pages(start: int, nbytes: int) -> tuple[int, int]:
+    """The first page that begins there or later, and the end of the last that ends within; some ARM systems have large ones."""
+    return -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, (start + nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+
+
 class Arena:
     """Device memory. `bytes` and `shadow` are NumPy views of all of it; pages cost memory when touched.
 
@@ -217,7 +222,7 @@ class Arena:
         self.unmark(owner.start, owner.nbytes)
         extent = _extent(owner.nbytes)
         if extent > MIB:  # return the pages to the system
-            first, last = -(-owner.start // 4096) * 4096, (owner.start + extent) // 4096 * 4096
+            first, last = _whole_pages(owner.start, extent)
             self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
         self._free.setdefault(extent, []).append(owner.start)
         if not self._owners:
@@ -225,7 +230,7 @@ class Arena:
 
     def clear(self, start: int, nbytes: int) -> None:
         """Zero bytes; whole pages are returned to the system instead of written."""
-        first, last = -(-start // 4096) * 4096, (start + nbytes) // 4096 * 4096
+        first, last = _whole_pages(start, nbytes)
         if last - first <= MIB:
             self.bytes[start : start + nbytes] = 0
             return

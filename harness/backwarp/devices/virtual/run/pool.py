@@ -30,7 +30,7 @@ class Pool:
     def start(self) -> dict[str, int]:
         """The fields of a Launch; the previous launch's contents are discarded."""
         if self._used:
-            self._map.madvise(mmap.MADV_DONTNEED, 0, -(-self._used // 4096) * 4096)
+            self._map.madvise(mmap.MADV_DONTNEED, 0, self._used)
         self._used, host = 0, self.bytes.ctypes.data
         return {
             "pool": host,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import re
 import resource
 from pathlib import Path
@@ -67,15 +68,36 @@ def test_freed_memory_belongs_to_nobody(arena):
     assert arena.make(1000).start == owner.start  # and it is used again
 
 
-def test_freed_large_memory_is_given_back(arena):
+class Pages:
+    """The memory of an arena on a system with large pages, which refuses parts of them."""
+
+    def __init__(self, held, size: int):
+        self.held, self.size = held, size
+
+    def madvise(self, how: int, start: int, nbytes: int) -> None:
+        assert start % self.size == nbytes % self.size == 0 and nbytes > 0
+        self.held.madvise(how, start, nbytes)
+
+
+@pytest.fixture(params=[4, 16, 64])
+def pages(request, arena, monkeypatch) -> int:
+    """Pages of so many KiB, as some ARM systems have them: their size."""
+    size = max(request.param << 10, mmap.PAGESIZE)
+    monkeypatch.setattr(mmap, "PAGESIZE", size)
+    monkeypatch.setattr(arena, "_map", Pages(arena._map, size))
+    return size
+
+
+def test_freed_large_memory_is_given_back(arena, pages):
+    arena.make(4096)
     owner = arena.make(4 * MIB)
     arena.bytes[owner.start : owner.start + owner.nbytes] = 7
     arena.free(owner)
-    assert not arena.bytes[owner.start + 4096 : owner.start + owner.nbytes - 4096].any()
+    assert not arena.bytes[owner.start + pages : owner.start + owner.nbytes - pages].any()
 
 
-@pytest.mark.parametrize("nbytes", [5, 5000, 3 * MIB + 5])
-def test_clearing(arena, nbytes):
+@pytest.mark.parametrize("nbytes", [5, 5000, MIB + 5, 3 * MIB + 5])
+def test_clearing(arena, nbytes, pages):
     owner = arena.make(nbytes + 8)
     arena.bytes[owner.start : owner.start + nbytes + 8] = 7
     arena.clear(owner.start + 4, nbytes)
