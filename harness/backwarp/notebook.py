@@ -2,6 +2,7 @@
 
 %%kernel ID [--save [--force]]          grades the cell's code; --save also writes it into your file, unless that one
                                         passes and the cell does not (--force: even then)
+%check ID                               an error unless the last graded cell, or your file, passes
 %kernel_from ID [--solution | --stub]   puts your file (or a solved puzzle's solution, or the stub) into the next cell
 %predict ID [NUMBER]                    compares my_guess with what a run of the course's kernel shows; the second
                                         wrong guess is told the answer
@@ -92,6 +93,16 @@ def text_of(path: Path) -> str:
         return ""
 
 
+class Graded:
+    """What a cell gives whose verdict is shown already."""
+
+    def __init__(self, verdict: Verdict):
+        self.verdict = verdict
+
+    def _ipython_display_(self) -> None:
+        """Nothing more is shown."""
+
+
 @magics_class
 class CourseMagics(Magics):
     """See the module docstring."""
@@ -138,8 +149,8 @@ class CourseMagics(Magics):
         return Shown(told([says]))
 
     @cell_magic
-    def kernel(self, line: str, cell: str) -> Shown | None:
-        """%%kernel ID [--save [--force]]: grades the cell."""
+    def kernel(self, line: str, cell: str) -> Shown | Graded:
+        """%%kernel ID [--save [--force]]: grades the cell; what it returns has the `verdict`."""
         chosen = options(line, "save", "force")
         puzzle = self.load(chosen.id)
         cell = in_file(puzzle, cell)
@@ -165,7 +176,7 @@ class CourseMagics(Magics):
             verdict.repair = found
             place.update(report(verdict, more))
         self.progress.keep_repair(verdict)
-        return None
+        return Graded(verdict)
 
     def graded(self, puzzle: Puzzle, text: str, called: str) -> Verdict:
         """The verdict on a text, in the notebook's words, and counted as an attempt at the file with this text."""
@@ -212,6 +223,16 @@ class CourseMagics(Magics):
         if solved and solved["hash"] == source_hash(text):
             return True
         return self.process.grade(puzzle, puzzle.stub_path).passed
+
+    @line_magic
+    def check(self, line: str) -> Shown:
+        """%check ID: an error unless the last graded cell, or your file, passes; for graders of notebooks."""
+        puzzle = self.load(options(line).id)
+        verdict = self.process.grade(puzzle, self.newest(puzzle))
+        shown = report(verdict, [])
+        if not verdict.passed:
+            raise AssertionError(repr(shown))
+        return shown
 
     @line_magic
     def kernel_from(self, line: str) -> None:

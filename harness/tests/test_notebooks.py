@@ -255,6 +255,15 @@ def test_a_cell_that_is_still_the_stub_takes_what_the_file_has(magics):
     assert magics.progress.entry("01_twice").solved
 
 
+def test_a_grader_of_notebooks_asks_whether_a_puzzle_passes(magics):
+    wrong = magics.kernel("01", SOLUTION.replace("2 *", "3 *"))
+    assert not wrong.verdict.passed
+    with pytest.raises(AssertionError, match="x 01_twice"):
+        magics.check("01")
+    magics.kernel("01", SOLUTION)
+    assert magics.check("01").verdict.passed
+
+
 def test_any_kernel_runs_in_a_cell(magics):
     cell = "__global__ void fill(int* x) { x[threadIdx.x] = 7; }"
     assert "x: int32 [2]  7 7" in repr(magics.cuda("fill --block 2 --arg x=empty:2", cell))

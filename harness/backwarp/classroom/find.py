@@ -24,6 +24,7 @@ from ..cuda.text import read
 from ..cuda.tree import MAX_SOURCE
 from ..errors import CourseError
 
+ONE = "hand-in"  # who it is from, if it is one person's
 MOST_FILES, MOST_BYTES = 100_000, 2 << 30  # of an archive
 SOURCES = (".cu", ".cuh", ".cpp", ".cc", ".c", ".txt", ".py", "")
 IGNORED = re.compile(
@@ -59,9 +60,9 @@ class Found:
     people: list[str] = field(default_factory=list)
 
 
-def find(course: Course, source: Path, scratch: Path) -> Found:
-    """What was handed in. source: a folder, a zip or a CSV; scratch: an empty folder for what is unpacked.
-    Errors: CourseError."""
+def find(course: Course, source: Path, scratch: Path, one_person: bool = False) -> Found:
+    """What was handed in. source: a folder, a zip or a CSV; scratch: an empty folder for what is unpacked. one_person: it is all
+    from the same one. Errors: CourseError."""
     if source.suffix.lower() == ".csv":
         files = list(listed(source))
     else:
@@ -69,7 +70,7 @@ def find(course: Course, source: Path, scratch: Path) -> Found:
             source = unpacked(source, scratch / "0")
         elif not source.is_dir():
             raise CourseError(f"{source} is neither a folder nor a zip or CSV file of what was handed in")
-        files = list(walked(source, scratch))
+        files = list(files_of(source, ONE, scratch, source.name) if one_person else walked(source, scratch))
     known = Known(course)
     found, by = Found(), defaultdict(list)
     for file in files:

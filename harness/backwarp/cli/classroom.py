@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,54 +26,93 @@ AGAIN = 5.0  # seconds between two overviews while gradings run
 @cli.command("class")
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option("--rules", metavar="FILE.toml", type=click.Path(path_type=Path), help="Points, deadline, seed.")
+@click.option("-o", "target", metavar="DIR", type=click.Path(path_type=Path), help="Output; default: graded.")
 @click.option(
-    "-o",
-    "target",
-    metavar="DIR",
-    default="graded",
-    show_default=True,
-    type=click.Path(path_type=Path),
-    help="Output.",
-)
-@click.option(
-    "--workers", type=click.IntRange(1, 1024), help="How many at once; default: the cores of this machine."
+    "--workers", type=click.IntRange(1, 1024), help="How many at once; default: this machine's cores."
 )
 @click.option("--scheduler", default="", metavar="tcp://...", help="A Dask scheduler whose workers grade.")
+@click.option(
+    "--slurm", default="", metavar="queue=..,cores=..", help="Workers by Slurm, with these options."
+)
 @click.option(
     "--alike/--no-alike", default=True, help="List files that are alike, from part 3 on. Default: yes."
 )
 @click.option(
-    "--slurm", default="", metavar="queue=..,cores=..", help="Start workers by Slurm, with these options."
+    "--trusted", is_flag=True, help="Also where kernels cannot be confined, as in a container of its own."
 )
-def classroom(
-    source: Path,
-    rules: Path | None,
-    target: Path,
-    workers: int | None,
-    scheduler: str,
-    alike: bool,
-    slurm: str,
-) -> None:
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["gradescope", "prairielearn", "classroom50", "autolab", "junit"]),
+    help="SOURCE is from one person: write the results as this system reads them, to standard output.",
+)
+@click.option(
+    "--make",
+    type=click.Choice(["gradescope", "prairielearn", "classroom", "autolab", "container"]),
+    help="SOURCE is a file of rules: write in DIR what this system needs to grade by itself.",
+)
+def classroom(source, rules, target, workers, scheduler, slurm, alike, trusted, form, make) -> None:
     """For teachers: grade what a class handed in; SOURCE is a folder, a zip, or a CSV of paths."""
-    from ..classroom import find, gradebook, write
-    from ..classroom.engine import executor, graded
-    from ..classroom.results import Results
+    from ..classroom import find, gradebook, setups
     from ..classroom.rules import read_rules
 
-    course, _ = the_course()
-    worth = read_rules(rules, course)
-    options = dict(pair.split("=", 1) for pair in slurm.split(",") if "=" in pair)
-    with tempfile.TemporaryDirectory(prefix="backwarp-class-") as scratch:
-        found = find.find(course, source, Path(scratch))
+    target = target or Path(make or "graded")
+    with ExitStack() as stack:
+        course = whole_course(stack)
+        if make:
+            read_rules(source, course)
+            for path in setups.make(make, source, target):
+                say(str(path))
+            return
+        worth = read_rules(rules, course)
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="backwarp-class-"))
+        found = find.find(course, source, Path(scratch), bool(form))
+        tasks = gradebook.tasks_of(found, worth, str(course.root), trusted)
+        options = dict(pair.split("=", 1) for pair in slurm.split(",") if "=" in pair)
+        how = {"workers": workers or 0, "scheduler": scheduler, "slurm": options}
+        if form:
+            print_results(course, found, worth, tasks, form, how, Path(scratch))
+        else:
+            grade_class(course, found, worth, tasks, target, how, alike)
+
+
+def whole_course(stack: ExitStack) -> Course:
+    """The course with its solutions and hidden cases: this one, or else the installed package's."""
+    from ..begin import packaged
+
+    try:
+        course, _ = the_course()
+        if course.has_solutions:
+            return course
+    except CourseError:
+        pass
+    return stack.enter_context(packaged())
+
+
+def print_results(course, found, worth, tasks, form, how, scratch) -> None:
+    from ..classroom import formats, gradebook
+    from ..classroom.engine import executor, graded
+    from ..classroom.results import Results
+
+    with executor(**how) as (pool, at_once):
+        known = graded(tasks, Results(scratch / "results.sqlite"), pool, at_once)
+    book = gradebook.gradebook(found, worth, str(course.root), known)
+    print(formats.results(book, worth, form), end="")
+
+
+def grade_class(course, found, worth, tasks, target, how, alike) -> None:
+    from ..classroom import gradebook, write
+    from ..classroom.engine import executor, graded
+    from ..classroom.results import Results
+
     root, results = str(course.root), Results(write.folder(target) / "results.sqlite")
-    tasks = gradebook.tasks_of(found, worth, root)
     say(f"{len(found.people)} people, {len(found.graded)} files to grade, {len(tasks)} gradings that differ")
     known = results.known(task.key for task in tasks)
 
     def look(done: int, of: int) -> None:
         write.overview(gradebook.gradebook(found, worth, root, known), target, done, of)
 
-    with executor(workers or 0, scheduler, options) as (pool, at_once), progress(look) as tell:
+    with executor(**how) as (pool, at_once), progress(look) as tell:
         known = graded(tasks, results, pool, at_once, tell, known)
     results.close()
     book = gradebook.gradebook(found, worth, root, known)
