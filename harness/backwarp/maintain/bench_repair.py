@@ -25,6 +25,7 @@ from ..grading.repair import telling
 from ..grading.repair.repair import Repair
 from ..grading.repair.search import repairs
 from .check import graded
+from .check_mutants import wrong_ones
 
 #: speed-ups for compiling that mistakes in long kernels contain
 COMPILED_SOONER = re.compile(r"__noinline__ |_Pragma\(\"unroll 1\"\) ")
@@ -44,7 +45,7 @@ class Row:
 def rows(puzzle: Puzzle, sample: int = 0, seed: str = "", aided: bool = True) -> Iterator[Row]:
     """The mistakes that run and give wrong results; with a sample, that many of them, drawn with a seed.
     aided: see `repairs`."""
-    solution, mistakes = puzzle.solution_path.read_text(encoding="utf-8"), list(puzzle.mistakes)
+    solution, mistakes = puzzle.solution_path.read_text(encoding="utf-8"), wrong_ones(puzzle)
     if sample:
         random.Random(puzzle.id + seed).shuffle(mistakes)
     done = 0

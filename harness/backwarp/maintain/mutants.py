@@ -1,5 +1,5 @@
 """Mutants of a solution: mistakes in one place, as a slip of the hand makes them. All of them must fail, except those that
-`equivalent.py` lists.
+`solutions/equivalent.toml` lists.
 
     sum += input[b * n_in + i] * w;    sum = input[b * n_in + i] * w;    sum += input[b + i] * w;
 """

@@ -1,6 +1,6 @@
 """What verdicts say of wrong kernels, as data, to judge a change to grading by: better, equal or worse.
 
-`python -m tests.soak.golden --write FILE` grades mistakes that the puzzles declare, seeded mutants of right
+`python -m tests.soak.golden --write FILE` grades mistakes that the puzzles declare, mutants of the solutions, seeded mutants of right
 kernels that were written in other ways (`harness/tests/kernels/*_right_*`), and files of `--others DIR` (named
 `NN_*.cu`); `--against FILE` grades the same and prints what became better or worse. A record holds findings, no words.
 The text of a mutant is the same as long as its kernel is; whatever changed is graded anew on both sides.
@@ -26,6 +26,7 @@ from backwarp.grading.grade import Options
 from backwarp.grading.repair.search import repairs
 from backwarp.grading.verdict import Verdict
 from backwarp.maintain.check_mistakes import graded, solution_text
+from backwarp.maintain.check_mutants import wrong_ones
 from tests.soak.mutate import one_change
 
 KERNELS = Path(__file__).parents[1] / "kernels"
@@ -43,7 +44,7 @@ class Wrong:
 
 def declared(course: Course, every: int) -> Iterator[Wrong]:
     for puzzle in course.puzzles():
-        for m in [] if puzzle.program else puzzle.mistakes[::every]:
+        for m in [] if puzzle.program else wrong_ones(puzzle)[::every]:
             right = solution_text(puzzle)
             yield wrong(f"{puzzle.number}/{m.kernel}/{m.name}", puzzle, right, m.apply(right))
 
@@ -119,7 +120,7 @@ def course_set(every: int, each: int, folder: Path | None) -> Iterator[Wrong]:
 @click.command()
 @click.option("--write", type=click.Path(path_type=Path), help="Where the records go.")
 @click.option("--against", type=click.Path(path_type=Path), help="Records to compare with.")
-@click.option("--every", type=int, default=7, help="Every so many declared mistakes.")
+@click.option("--every", type=int, default=50, help="Every so many mistakes and mutants of solutions.")
 @click.option("--each", type=int, default=20, help="So many mutants of each right kernel.")
 @click.option("--others", "folder", type=click.Path(path_type=Path), help="A folder of wrong kernels.")
 @click.option("--only", default="", help="Only these puzzles: 09,13.")

@@ -13,6 +13,7 @@ import click
 from ...course.declare import Puzzle
 from ...grading.grade import Options, grade_file
 from ...measure.ladder import HARDWARE
+from ..check_mutants import wrong_ones
 from . import page
 from .agreement import compared
 from .journal import Journal
@@ -83,7 +84,7 @@ def mistakes(journal: Journal) -> Iterator[dict]:
 
 
 def explained(puzzle: Puzzle, name: str) -> dict:
-    (mistake,) = (m for m in puzzle.mistakes if m.name == name)
+    (mistake,) = (m for m in wrong_ones(puzzle) if m.name == name)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / puzzle.file
         path.write_text(mistake.apply(text_of(puzzle)), encoding="utf-8")

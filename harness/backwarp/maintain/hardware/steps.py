@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from ... import SOURCES
 from ...measure import ladder
+from ..check_mutants import wrong_ones
 from . import layers, machine, tools
 from .guarded import Finished
 from .journal import Journal
-from .work import CHUNK, course
+from .work import CHUNK, MUTANTS, course
 
 _TESTS = SOURCES / "tests"
 
@@ -108,7 +109,7 @@ def puzzles(programs: bool = False) -> list[str]:
 
 def mistakes() -> list[str]:
     loaded = [course().load(number) for number in puzzles()]
-    return [f"{p.number}:{first}" for p in loaded for first in range(0, len(p.mistakes), CHUNK)]
+    return [f"{p.number}:{first}" for p in loaded for first in range(0, len(wrong_ones(p, MUTANTS)), CHUNK)]
 
 
 def rungs() -> list[str]:

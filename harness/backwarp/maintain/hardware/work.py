@@ -20,9 +20,11 @@ from ...devices.gpu.device import GPU
 from ...errors import BackwarpError
 from ...grading.grade import Options, Stop, grade_file, open_setups, run_all
 from ...measure import baseline, bench, figures, ladder
+from ..check_mutants import wrong_ones
 from . import layers, machine
 
 CHUNK = 16  # mistakes per item
+MUTANTS = 8  # every so many are run
 COMPARED = 200_000_000  # multiply-adds: larger launches are compared with a smaller batch
 
 
@@ -86,7 +88,7 @@ def mistakes(item: str) -> Iterator[dict]:
     """Grades some of a puzzle's mistakes: `09:16` means from the 17th on."""
     number, first = item.split(":")
     puzzle = course().load(number)
-    for mistake in puzzle.mistakes[int(first) :][:CHUNK]:
+    for mistake in wrong_ones(puzzle, MUTANTS)[int(first) :][:CHUNK]:
         yield {"mistake": mistake.name, **graded(puzzle, mistake.apply(text_of(puzzle)))}
 
 
