@@ -5,20 +5,8 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import dense
 
-from backwarp.course import (
-    Case,
-    Gradient,
-    In,
-    InOut,
-    Int,
-    Kernel,
-    Launch,
-    Mistake,
-    Out,
-    Puzzle,
-    ceil_div,
-    mistakes_in,
-)
+from backwarp.course import Case, Gradient, In, InOut, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course.mistakes import Mistake, mistakes_in
 
 FORWARD, INPLACE, BACKWARD = "relu_forward", "relu_inplace", "relu_backward"
 SPECIAL = [1, np.nan, -2, np.inf, 0.0, -np.inf, 0.5, -0.0, -3, np.nan, 3, -4, np.nan, 1e-30, -1e-30, 1e30, -9]
@@ -50,11 +38,7 @@ MISTAKES = (
     *mistakes_in(
         FORWARD,
         # forward
-        Mistake(
-            "comparison turned",
-            (CHOICE, "x > 0.0f ? 0.0f : x"),
-            says=TURNED,
-        ),
+        Mistake("comparison turned", (CHOICE, "x > 0.0f ? 0.0f : x"), says=TURNED),
         Mistake(
             "absolute value",
             (CHOICE, "fabsf(x)"),

@@ -5,24 +5,12 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import loss
 
-from backwarp.course import (
-    Case,
-    Gradient,
-    In,
-    Int,
-    Kernel,
-    Launch,
-    Mistake,
-    Out,
-    Puzzle,
-    ceil_div,
-    mistakes_in,
-)
+from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course.mistakes import Mistake, mistakes_in
 
 FORWARD, MEAN, BACKWARD = "softmax_cross_entropy_forward", "mean_loss", "softmax_cross_entropy_backward"
 
 
-# ---- how far right kernels may be off -----------------------------------------------------------------
 # A logit of size z is known to 2^-24 z, and so is what is left of it after a subtraction. These functions get
 # the sizes of the logits, not the logits.
 
@@ -35,16 +23,10 @@ def loss_magnitude(a, d):
 RTOL_LOSS = 2e-6
 
 
-# ---- what the results are made of -----------------------------------------------------------------------
-
-
 def gradient_magnitude(a, d):
     """Probabilities are at most 1; their relative error grows with the logits."""
     largest = a["logits"].max(1, keepdims=True)
     return np.broadcast_to(1 + largest / 64, a["logits"].shape) / d["batch"]
-
-
-# ---- wrong kernels ------------------------------------------------------------------------------------
 
 
 SEARCH = """float largest = row[0];

@@ -5,19 +5,8 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import dense
 
-from backwarp.course import (
-    Case,
-    Gradient,
-    In,
-    Int,
-    Kernel,
-    Launch,
-    Mistake,
-    Out,
-    Puzzle,
-    ceil_div,
-    mistakes_in,
-)
+from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course.mistakes import Mistake, mistakes_in
 
 WEIGHTS, INPUT, BIAS = "fc_backward_weights", "fc_backward_input", "fc_backward_bias"
 

@@ -5,33 +5,16 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import pool
 
-from backwarp.course import (
-    Case,
-    Gradient,
-    In,
-    Int,
-    Kernel,
-    Launch,
-    Mistake,
-    Out,
-    Puzzle,
-    ceil_div,
-    mistakes_in,
-)
+from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course.mistakes import Mistake, mistakes_in
 
 FORWARD, BACKWARD = "max_pool2d_forward", "max_pool2d_backward"
 INF, NAN = np.inf, np.nan
 
 
-# ---- forward ----------------------------------------------------------------------------------------
-
-
 def standing(p, q, r, s, d):
     """The place of element (r, s) of window (p, q) in its plane."""
     return (2 * p + r) * d["W"] + 2 * q + s
-
-
-# ---- backward ---------------------------------------------------------------------------------------
 
 
 START = "float best = -INFINITY;"

@@ -5,19 +5,8 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv
 
-from backwarp.course import (
-    Case,
-    Gradient,
-    In,
-    Int,
-    Kernel,
-    Launch,
-    Mistake,
-    Out,
-    Puzzle,
-    ceil_div,
-    mistakes_in,
-)
+from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course.mistakes import Mistake, mistakes_in
 
 WEIGHTS, BIAS = "conv2d_backward_weights", "conv2d_backward_bias"
 

@@ -17,9 +17,6 @@ BIAS, POOL, SMOOTH, SUM = "bias_gradient", "average_pool2d", "smooth", "running_
 BLOCK = 64
 
 
-# ---- the right answers, with the parts that a wrong kernel gets wrong as parameters -----------------------
-
-
 def means(a, d):
     """The mean of the 2 x 2 elements of every window."""
     planes = a["input"].reshape(d["batch"], d["C"], -1)

@@ -16,83 +16,22 @@ FORWARD, INPUT, WEIGHTS, BIAS = (
 )
 
 
-# ---- what wrong kernels compute ----------------------------------------------------------------------------
-
-
 ROW = "int h = p * stride_h - pad_h + r * dilation_h;"
 COLUMN = "int w = q * stride_w - pad_w + s * dilation_w;"
-INSIDE = "if (h < 0 || h >= H || w < 0 || w >= W) continue;"
-DOWN = "int down = h + pad_h - r * dilation_h;"
-RIGHT = "int right = w + pad_w - s * dilation_w;"
-ROW_EXISTS = "if (down < 0 || down % stride_h != 0) continue;"
-COLUMN_EXISTS = "if (right < 0 || right % stride_w != 0) continue;"
-PAST = "if (p >= H_out || q >= W_out) continue;"
 
 
 MISTAKES = (
     *mistakes_in(
         FORWARD,
         Mistake(
-            "forward: stride ignored",
-            ((ROW, ROW.replace(" * stride_h", "")), (COLUMN, COLUMN.replace(" * stride_w", ""))),
-            says="The filter moves by 1 from position to position; it must move by the stride.",
-        ),
-        Mistake(
-            "forward: dilation ignored",
-            ((ROW, ROW.replace(" * dilation_h", "")), (COLUMN, COLUMN.replace(" * dilation_w", ""))),
-            says="The taps of the filter lie side by side; they must be a dilation apart.",
-        ),
-        Mistake(
-            "forward: padding ignored",
-            ((ROW, ROW.replace(" - pad_h", "")), (COLUMN, COLUMN.replace(" - pad_w", ""))),
-            says="The filter starts at the image's first row and column; it must start outside, by the "
-            "padding.",
-        ),
-        Mistake(
-            "forward: padding added",
-            ((ROW, ROW.replace("- pad", "+ pad")), (COLUMN, COLUMN.replace("- pad", "+ pad"))),
-            says="The padding is added to the row and the column; it must be subtracted: position 0 begins "
-            "in the padding above the image.",
-            hint=3,
-        ),
-        Mistake(
-            "forward: bias missing",
-            ("float sum = bias[k];", "float sum = 0.0f;"),
-            says="The bias is missing: every sum starts from bias[k].",
-        ),
-        Mistake(
-            "forward: stride and dilation exchanged",
-            (
-                (ROW, "int h = p * dilation_h - pad_h + r * stride_h;"),
-                (COLUMN, "int w = q * dilation_w - pad_w + s * stride_w;"),
-            ),
-            says="Stride and dilation are swapped: positions are a stride apart, taps a dilation.",
-            hint=3,
-        ),
-        Mistake(
-            "forward: strides swapped",
-            ((ROW, ROW.replace("stride_h", "stride_w")), (COLUMN, COLUMN.replace("stride_w", "stride_h"))),
-            says="The rows are counted with stride_w and the columns with stride_h: swap them.",
-            hint=3,
-        ),
-        Mistake(
             "forward: edges repeated",
             ((ROW, ROW + " h = min(max(h, 0), H - 1);"), (COLUMN, COLUMN + " w = min(max(w, 0), W - 1);")),
             says="Outside of the image, the nearest pixel is used; the padding is zeros, which add nothing.",
             hint=2,
         ),
-        Mistake("forward: no test", (INSIDE, ""), expect="out-of-bounds"),
-        Mistake("forward: leaves the loop", (INSIDE, INSIDE.replace("continue", "break"))),
     ),
     *mistakes_in(
         INPUT,
-        Mistake(
-            "input: remainder ignored",
-            ((ROW_EXISTS, "if (down < 0) continue;"), (COLUMN_EXISTS, "if (right < 0) continue;")),
-            says="Elements between the steps of the filter get the product of the position before them: a "
-            "position exists only where the division by the stride leaves no remainder.",
-            hint=2,
-        ),
         Mistake(
             "input: remainder of a negative",
             (
@@ -106,108 +45,6 @@ MISTAKES = (
             says="Products of positions above or left of the first one are counted at position 0: in C, -1 / "
             "2 is 0 and -1 % 2 is -1.",
             hint=2,
-        ),
-        Mistake(
-            "input: remainder of the element",
-            (
-                (ROW_EXISTS, ROW_EXISTS.replace("down %", "h %")),
-                (COLUMN_EXISTS, COLUMN_EXISTS.replace("right %", "w %")),
-            ),
-            says="The remainder of row h itself is tested; add the padding and subtract the tap first.",
-            hint=3,
-        ),
-        Mistake("input: remainder of the columns ignored", (COLUMN_EXISTS, "if (right < 0) continue;")),
-        Mistake(
-            "input: padding ignored",
-            ((DOWN, DOWN.replace(" + pad_h", "")), (RIGHT, RIGHT.replace(" + pad_w", ""))),
-            says="The padding is missing: row h of the image is row h + pad_h for the filter.",
-        ),
-        Mistake(
-            "input: padding subtracted",
-            ((DOWN, DOWN.replace("+ pad", "- pad")), (RIGHT, RIGHT.replace("+ pad", "- pad"))),
-            says="The padding is subtracted; solved for the position, it must be added.",
-            hint=3,
-        ),
-        Mistake(
-            "input: dilation ignored",
-            ((DOWN, DOWN.replace(" * dilation_h", "")), (RIGHT, RIGHT.replace(" * dilation_w", ""))),
-            says="The taps of the filter lie side by side; they must be a dilation apart.",
-        ),
-        Mistake(
-            "input: strides swapped",
-            (
-                ("int p = down / stride_h;", "int p = down / stride_w;"),
-                ("int q = right / stride_w;", "int q = right / stride_h;"),
-                (
-                    "if (down < 0 || down % stride_h != 0) continue;",
-                    "if (down < 0 || down % stride_w != 0) continue;",
-                ),
-                (
-                    "if (right < 0 || right % stride_w != 0) continue;",
-                    "if (right < 0 || right % stride_h != 0) continue;",
-                ),
-            ),
-            says="The rows are divided by stride_w and the columns by stride_h: swap them.",
-            hint=3,
-        ),
-        Mistake("input: positions past the last one not tested", (PAST, ""), expect="out-of-bounds"),
-    ),
-    *mistakes_in(
-        WEIGHTS,
-        Mistake(
-            "weights: stride ignored",
-            ((ROW, ROW.replace(" * stride_h", "")), (COLUMN, COLUMN.replace(" * stride_w", ""))),
-            says="The filter moves by 1 from position to position; it must move by the stride.",
-        ),
-        Mistake(
-            "weights: columns with pad_h",
-            (COLUMN, COLUMN.replace("pad_w", "pad_h")),
-            says="The columns use pad_h, like the rows; they have their own padding, pad_w.",
-            hint=3,
-        ),
-        Mistake(
-            "weights: stride for taps too",
-            (
-                (ROW, "int h = (p + r * dilation_h) * stride_h - pad_h;"),
-                (COLUMN, "int w = (q + s * dilation_w) * stride_w - pad_w;"),
-            ),
-            says="The taps are multiplied by the stride as well: only the position must be.",
-            hint=3,
-        ),
-        Mistake(
-            "weights: paddings swapped",
-            ((ROW, ROW.replace("pad_h", "pad_w")), (COLUMN, COLUMN.replace("pad_w", "pad_h"))),
-            says="The rows are shifted by pad_w and the columns by pad_h: swap them.",
-            hint=3,
-        ),
-        Mistake(
-            "weights: padding ignored",
-            ((ROW, ROW.replace(" - pad_h", "")), (COLUMN, COLUMN.replace(" - pad_w", ""))),
-            says="The filter starts at the image's first row and column; it must start outside, by the "
-            "padding.",
-        ),
-        Mistake(
-            "weights: dilation ignored",
-            ((ROW, ROW.replace(" * dilation_h", "")), (COLUMN, COLUMN.replace(" * dilation_w", ""))),
-            says="The taps of the filter lie side by side; they must be a dilation apart.",
-        ),
-    ),
-    *mistakes_in(
-        BIAS,
-        Mistake(
-            "bias: one block",
-            ("int k = blockIdx.x * blockDim.x + threadIdx.x;", "int k = threadIdx.x;"),
-            expect="unwritten",
-        ),
-        Mistake(
-            "bias: size of a block written as 128",
-            ("int k = blockIdx.x * blockDim.x", "int k = blockIdx.x * 128"),
-            expect="unwritten",
-        ),
-        Mistake(
-            "bias: image 0 only",
-            ("b < batch", "b < 1"),
-            says="This is exactly the bias gradient of batch item 0 alone: nothing of the other images is added.",
         ),
     ),
 )

@@ -11,15 +11,8 @@ from backwarp.course.conv_cases import ints, one_thread_each, options, output_si
 FORWARD, INPUT, WEIGHTS = "conv2d_forward", "conv2d_backward_input", "conv2d_backward_weights"
 
 
-GROUP = "int group = k / (C_out / groups);"
 CHANNEL = "int channel = group * (C_in / groups) + c;"
-C_LOOP = "for (int c = 0; c < channels; c++) {"
-K_LOOP = "for (int k = group * filters; k < (group + 1) * filters; k++) {"
 PIXEL = "(b * C_in + group * channels + c) * H"
-ROW = "int h = p * stride_h - pad_h + r * dilation_h;"
-COLUMN = "int w = q * stride_w - pad_w + s * dilation_w;"
-DOWN = "int down = h + pad_h - r * dilation_h;"
-RIGHT = "int right = w + pad_w - s * dilation_w;"
 
 
 MISTAKES = (
@@ -31,97 +24,6 @@ MISTAKES = (
             says="Every filter is laid over the channels of group 0: the offset of its group is missing.",
             hint=2,
         ),
-        Mistake(
-            "forward: interleaved",
-            (GROUP, "int group = k % groups;"),
-            says="Filter k is taken to be in group k % groups; the filters of a group lie one after another.",
-            hint=2,
-        ),
-        Mistake(
-            "forward: offset of one channel",
-            (PIXEL, "(b * C_in + group + c) * H"),
-            says="The channels of group g start at channel g; they start at g times the channels of a group.",
-            hint=2,
-        ),
-        Mistake(
-            "forward: first channel of a group only",
-            (C_LOOP, C_LOOP.replace("< channels", "< 1")),
-            says="Only the first channel of every group is used: a group has C_in / groups channels.",
-        ),
-        Mistake(
-            "forward: group from the number of groups",
-            (GROUP, "int group = k / groups;"),
-            expect=("wrong", "out-of-bounds"),
-        ),
-        Mistake(
-            "forward: images of a group",
-            (PIXEL, PIXEL.replace("b * C_in", "b * channels")),
-            says="The step from image to image in the input is C_in / groups channels; an image has all C_in.",
-            hint=3,
-        ),
-        Mistake(
-            "forward: padding ignored",
-            ((ROW, ROW.replace(" - pad_h", "")), (COLUMN, COLUMN.replace(" - pad_w", ""))),
-            says="The filter starts at the image's first row and column; it must start outside, by the "
-            "padding.",
-            hint=3,
-        ),
-        Mistake(
-            "forward: strides swapped",
-            ((ROW, ROW.replace("stride_h", "stride_w")), (COLUMN, COLUMN.replace("stride_w", "stride_h"))),
-            says="The rows are counted with stride_w and the columns with stride_h: swap them.",
-            hint=3,
-        ),
-    ),
-    *mistakes_in(
-        INPUT,
-        Mistake(
-            "input: filters of the first group",
-            (K_LOOP, "for (int k = 0; k < filters; k++) {"),
-            says="Every channel gets its gradient from the filters of group 0: the offset of its group is "
-            "missing.",
-            hint=2,
-        ),
-        Mistake(
-            "input: all filters",
-            (K_LOOP, "for (int k = 0; k < C_out; k++) {"),
-            says="The sum runs over the filters of all groups; only those of the channel's own group read "
-            "it.",
-            hint=2,
-        ),
-        Mistake(
-            "input: interleaved",
-            (
-                ("int group = channel / channels;", "int group = channel % groups;"),
-                ("int c = channel % channels;", "int c = channel / groups;"),
-            ),
-            says="Channel c is taken to be in group c % groups; the channels of a group lie one after another.",
-            hint=2,
-        ),
-        Mistake(
-            "input: first slice",
-            ("int c = channel % channels;", "int c = 0;"),
-            says="Every channel uses slice 0 of the filters: its slice is its number within the group.",
-            hint=3,
-        ),
-        Mistake(
-            "input: number of the channel in the filter",
-            ("int c = channel % channels;", "int c = channel;"),
-            expect="out-of-bounds",
-        ),
-        Mistake(
-            "input: weights of group 0",
-            ("weights[((k * channels", "weights[((k % filters * channels"),
-            says="Every group uses the weights of group 0: in the weights, too, filters are counted over "
-            "all groups.",
-            hint=2,
-        ),
-        Mistake(
-            "input: dilation ignored",
-            ((DOWN, DOWN.replace(" * dilation_h", "")), (RIGHT, RIGHT.replace(" * dilation_w", ""))),
-            says="The taps of the filter lie side by side; they must be a dilation apart.",
-            hint=3,
-        ),
     ),
     *mistakes_in(
         WEIGHTS,
@@ -130,36 +32,6 @@ MISTAKES = (
             (CHANNEL, "int channel = c;"),
             says="Every filter is laid over the channels of group 0: the offset of its group is missing.",
             hint=2,
-        ),
-        Mistake(
-            "weights: interleaved",
-            (GROUP, "int group = k % groups;"),
-            says="Filter k is taken to be in group k % groups; the filters of a group lie one after another.",
-            hint=2,
-        ),
-        Mistake(
-            "weights: offset of one channel",
-            (CHANNEL, "int channel = group + c;"),
-            says="The channels of group g start at channel g; they start at g times the channels of a group.",
-            hint=2,
-        ),
-        Mistake(
-            "weights: stride ignored",
-            ((ROW, ROW.replace(" * stride_h", "")), (COLUMN, COLUMN.replace(" * stride_w", ""))),
-            says="The filter moves by 1 from position to position; it must move by the stride.",
-            hint=3,
-        ),
-        Mistake(
-            "weights: image 0 only",
-            ("b < batch", "b < 1"),
-            says="This is exactly the gradient of image 0 alone: nothing of the other images is added.",
-            hint=3,
-        ),
-        Mistake(
-            "weights: images of a group",
-            ("input[((b * C_in + channel)", "input[((b * (C_in / groups) + channel)"),
-            says="The step from image to image in the input is C_in / groups channels; an image has all C_in.",
-            hint=3,
         ),
     ),
 )

@@ -45,33 +45,15 @@ def options(d):
     return {"output_padding": (d["out_pad_h"], d["out_pad_w"]), **options_of_a_convolution(d)}
 
 
-# ---- what wrong kernels compute: the image is the output, the grid is the input ----------------------------
-
-
-DOWN = "int down = p + pad_h - r * dilation_h;"
-RIGHT = "int right = q + pad_w - s * dilation_w;"
 ROW_EXISTS = "if (down < 0 || down % stride_h != 0) continue;"
 COLUMN_EXISTS = "if (right < 0 || right % stride_w != 0) continue;"
-H, W = "int h = down / stride_h;", "int w = right / stride_w;"
 PAST = "if (h >= H || w >= W) continue;"
-P = "int p = h * stride_h - pad_h + r * dilation_h;"
-Q = "int q = w * stride_w - pad_w + s * dilation_w;"
-INSIDE = "if (p < 0 || p >= H_out || q < 0 || q >= W_out) continue;"
-C_LOOP = "for (int c = group * channels; c < (group + 1) * channels; c++) {"
-WEIGHT = "(c * filters + k) * R + r) * S + s"
 STORE = "output[idx] = sum;"
 
 
 MISTAKES = (
     *mistakes_in(
         FORWARD,
-        Mistake(
-            "forward: remainder ignored",
-            ((ROW_EXISTS, "if (down < 0) continue;"), (COLUMN_EXISTS, "if (right < 0) continue;")),
-            says="Output elements between two stamps get the product of the element before them: there is an "
-            "input row only where the division by the stride leaves no remainder.",
-            hint=2,
-        ),
         Mistake(
             "forward: remainder of a negative",
             (
@@ -84,125 +66,9 @@ MISTAKES = (
             hint=2,
         ),
         Mistake(
-            "forward: padding ignored",
-            ((DOWN, DOWN.replace(" + pad_h", "")), (RIGHT, RIGHT.replace(" + pad_w", ""))),
-            says="The padding is missing: a transposed convolution cuts it off, so output row p is row p + "
-            "pad_h of the full output.",
-            hint=3,
-        ),
-        Mistake(
-            "forward: padding subtracted",
-            ((DOWN, DOWN.replace("+ pad", "- pad")), (RIGHT, RIGHT.replace("+ pad", "- pad"))),
-            says="The padding is subtracted; solved for the input row, it must be added.",
-            hint=3,
-        ),
-        Mistake(
-            "forward: dilation ignored",
-            ((DOWN, DOWN.replace(" * dilation_h", "")), (RIGHT, RIGHT.replace(" * dilation_w", ""))),
-            says="The taps of a stamp lie side by side; they must be a dilation apart.",
-            hint=3,
-        ),
-        Mistake(
-            "forward: strides swapped",
-            (
-                (H, "int h = down / stride_w;"),
-                (W, "int w = right / stride_h;"),
-                (ROW_EXISTS, ROW_EXISTS.replace("stride_h", "stride_w")),
-                (COLUMN_EXISTS, COLUMN_EXISTS.replace("stride_w", "stride_h")),
-            ),
-            says="The rows are divided by stride_w and the columns by stride_h: swap them.",
-            hint=3,
-        ),
-        Mistake(
-            "forward: filter turned",
-            (WEIGHT, "(c * filters + k) * R + R - 1 - r) * S + S - 1 - s"),
-            says="The stamps are flipped in both directions: a stamp is the filter as it is.",
-        ),
-        Mistake(
-            "forward: weights of a convolution",
-            (WEIGHT, "(channel * channels + c % channels) * R + r) * S + s"),
-            says="The weights are indexed with the output channel first; here the input channel comes first.",
-            hint=3,
-        ),
-        Mistake(
-            "forward: channels of the first group",
-            ("int group = channel / filters;", "int group = 0;"),
-            says="Every output channel is made from the input channels of group 0: the offset of its group is "
-            "missing.",
-            hint=2,
-        ),
-        Mistake(
-            "forward: output_padding left empty",
-            (STORE, "output[idx] = p < H_out - out_pad_h && q < W_out - out_pad_w ? sum : bias[channel];"),
-            says="The rows and columns of output_padding hold the bias alone; stamps reach there as "
-            "everywhere else.",
-        ),
-        Mistake(
             "forward: no bias where no stamp reaches",
             (STORE, "output[idx] = sum == bias[channel] ? 0.0f : sum;"),
             says="Output elements that no stamp reaches are 0; they hold the bias.",
-        ),
-        Mistake("forward: rows past the input not tested", (PAST, ""), expect="out-of-bounds"),
-        Mistake("forward: all input channels", (C_LOOP, "for (int c = 0; c < C_in; c++) {")),
-        Mistake(
-            "forward: output channel first in the weights",
-            (WEIGHT, "(k * channels + c) * R + r) * S + s"),
-            says="The weights are indexed with the output channel first; here the input channel comes first.",
-            hint=3,
-        ),
-    ),
-    *mistakes_in(
-        INPUT,
-        Mistake(
-            "input: stride ignored",
-            ((P, P.replace(" * stride_h", "")), (Q, Q.replace(" * stride_w", ""))),
-            says="Neighbouring stamps are 1 apart; they must be a stride apart.",
-            hint=3,
-        ),
-        Mistake(
-            "input: dilation ignored",
-            ((P, P.replace(" * dilation_h", "")), (Q, Q.replace(" * dilation_w", ""))),
-            says="The taps of a stamp lie side by side; they must be a dilation apart.",
-            hint=3,
-        ),
-        Mistake(
-            "input: padding added",
-            ((P, P.replace("- pad", "+ pad")), (Q, Q.replace("- pad", "+ pad"))),
-            says="The padding is added to the output row and column; it must be subtracted.",
-            hint=3,
-        ),
-        Mistake(
-            "input: output channels of the first group",
-            ("* C_out + first + k)", "* C_out + k)"),
-            says="Every input channel meets the output channels of group 0: the offset of its group is "
-            "missing.",
-            hint=2,
-        ),
-        Mistake("input: no test", (INSIDE, ""), expect="out-of-bounds"),
-    ),
-    *mistakes_in(
-        WEIGHTS,
-        Mistake(
-            "weights: stride and dilation exchanged",
-            (
-                (P, "int p = h * dilation_h - pad_h + r * stride_h;"),
-                (Q, "int q = w * dilation_w - pad_w + s * stride_w;"),
-            ),
-            says="Stride and dilation are swapped: stamps are a stride apart, taps a dilation.",
-            hint=3,
-        ),
-        Mistake(
-            "weights: paddings swapped",
-            ((P, P.replace("pad_h", "pad_w")), (Q, Q.replace("pad_w", "pad_h"))),
-            says="The rows are shifted by pad_w and the columns by pad_h: swap them.",
-            hint=3,
-        ),
-        Mistake(
-            "weights: output channels of the first group",
-            ("int channel = c / (C_in / groups) * (C_out / groups) + k;", "int channel = k;"),
-            says="Every input channel meets the output channels of group 0: the offset of its group is "
-            "missing.",
-            hint=2,
         ),
     ),
 )

@@ -5,28 +5,14 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import pool
 
-from backwarp.course import (
-    Case,
-    Gradient,
-    In,
-    Int,
-    Kernel,
-    Launch,
-    Mistake,
-    Out,
-    Puzzle,
-    ceil_div,
-    mistakes_in,
-)
+from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course.mistakes import Mistake, mistakes_in
 
 MEAN, MEAN_BACK = "avg_pool2d_forward", "avg_pool2d_backward"
 LARGEST, LARGEST_BACK = "max_pool2d_general_forward", "max_pool2d_general_backward"
 INF, NAN = np.inf, np.nan
 SIDES = "h", "w"
 SIZE, WINDOW, COUNT = dict(h="H", w="W"), dict(h="R", w="S"), dict(h="H_out", w="W_out")
-
-
-# ---- the right answers -------------------------------------------------------------------------------
 
 
 def windows_along(side, d, ceil_mode):
@@ -97,25 +83,9 @@ def maxima(a, d):
     return dict(zip(("output", "argmax"), found))
 
 
-# ---- wrong kernels in NumPy --------------------------------------------------------------------------
-
-
-COUNTED = "return count_include_pad ? end - first : min(end, size) - max(first, 0);"
 ENOUGH = "return (count - 1) * stride < size + pad ? count : count - 1;"
-SUM = "if (h >= 0 && h < H && w >= 0 && w < W) sum += input[(plane * H + h) * W + w];"
-MEAN_PLACE = """int h = p * stride_h - pad_h + r;
-            int w = q * stride_w - pad_w + s;"""
-DIVIDED = "sum / (divisor_override ? divisor_override : divisor);\n    //"
-SHARE = "sum += grad / (divisor_override ? divisor_override : divisor);"
-MEAN_TOP = """int top = h + pad_h - r;
-            int left = w + pad_w - s;
-            if (top < 0 || top % stride_h || left < 0 || left % stride_w) continue;"""
-MAX_TOP = MEAN_TOP.replace("- r", "- r * dilation_h").replace("- s;", "- s * dilation_w;")
-MAX_PLACE = """int h = p * stride_h - pad_h + r * dilation_h;
-            int w = q * stride_w - pad_w + s * dilation_w;"""
 INSIDE = "if (h < 0 || h >= H || w < 0 || w >= W) continue;"
 BETTER = "if (x > best || isnan(x) || at < 0) {"
-NAMED = "if (argmax[window] == h * W + w) sum += grad;"
 READ = "float x = input[(plane * H + h) * W + w];"
 
 
@@ -129,130 +99,10 @@ MISTAKES = (
             says="ceil_mode is ignored: with it, one more window is allowed to hang over the edge.",
         ),
         Mistake(
-            "a window that starts in the padding",
-            (ENOUGH, "return count;"),
-            expect=("out-of-bounds", "wrong", "unwritten"),
-        ),
-        Mistake(
             "a window has to start in the input",
             (ENOUGH, ENOUGH.replace("size + pad", "size")),
             says="There is a window too few: the last one is dropped only if it starts at size + pad or "
             "later, counted from the start of the padding.",
-        ),
-        # the mean
-        Mistake(
-            "not divided",
-            (DIVIDED, "sum;\n    //"),
-            says="These are the sums of the windows: they are not divided by anything.",
-        ),
-        Mistake(
-            "padding always counted",
-            (COUNTED, "return end - first;"),
-            says="Elements in the padding always count; with count_include_pad = 0, only those in the input "
-            "do.",
-            hint=2,
-        ),
-        Mistake(
-            "padding never counted",
-            (COUNTED, "return min(end, size) - max(first, 0);"),
-            says="Elements in the padding are never counted; with count_include_pad they are.",
-            hint=2,
-        ),
-        Mistake(
-            "what hangs over counted",
-            ("min(first + window, size + pad)", "first + window"),
-            says="Where the padding counts, what hangs over the end of the padded input is counted, too; it must "
-            "not be.",
-            hint=2,
-        ),
-        Mistake(
-            "override ignored",
-            (DIVIDED, "sum / divisor;\n    //"),
-            says="divisor_override is ignored: where it is not 0, it divides every sum, and nothing else does.",
-            hint=2,
-        ),
-        Mistake(
-            "padding added",
-            (MEAN_PLACE, MEAN_PLACE.replace("- pad", "+ pad")),
-            says="The windows are shifted the wrong way: window p starts at p * stride - pad, not + pad.",
-            hint=3,
-        ),
-        Mistake(
-            "padding left out",
-            (MEAN_PLACE, MEAN_PLACE.replace(" - pad_h", "").replace(" - pad_w", "")),
-            says="The windows are not shifted by the padding: window p starts at p * stride - pad.",
-            hint=3,
-        ),
-        Mistake(
-            "strides swapped",
-            (
-                MEAN_PLACE,
-                MEAN_PLACE.replace("p * stride_h", "p * stride_w").replace("q * stride_w", "q * stride_h"),
-            ),
-            says="stride_h and stride_w are swapped: rows go with stride_h, columns with stride_w.",
-            hint=3,
-        ),
-        Mistake(
-            "paddings swapped",
-            (
-                MEAN_PLACE,
-                MEAN_PLACE.replace("- pad_h", "- pad_w", 1).replace(
-                    "* stride_w - pad_w", "* stride_w - pad_h"
-                ),
-            ),
-            says="pad_h and pad_w are swapped: rows go with pad_h, columns with pad_w.",
-            hint=3,
-        ),
-        Mistake(
-            "padding before the input counted",
-            (COUNTED, COUNTED.replace("max(first, 0)", "first")),
-            says="With count_include_pad = 0, what lies before the input counts all the same: a window begins "
-            "at row 0 at the earliest.",
-            hint=2,
-        ),
-        Mistake(
-            "edge not looked at", (SUM, "sum += input[(plane * H + h) * W + w];"), expect="out-of-bounds"
-        ),
-    ),
-    *mistakes_in(
-        MEAN_BACK,
-        # back
-        Mistake(
-            "back: not divided",
-            (SHARE, "sum += grad;"),
-            says="Every element gets the whole gradient of its windows; it is divided as the sum was.",
-        ),
-        Mistake(
-            "back: divided by R * S",
-            (SHARE, "sum += grad / (R * S);"),
-            says="Every gradient is divided by R * S; it is divided by what divided the sum of its own window.",
-            hint=2,
-        ),
-        Mistake(
-            "back: override ignored",
-            (SHARE, "sum += grad / divisor;"),
-            says="divisor_override is ignored on the way back: where it is not 0, it divides every gradient.",
-            hint=2,
-        ),
-        Mistake(
-            "back: one window",
-            (SHARE, SHARE.replace("+=", "=")),
-            says="Only one of the windows that an element is in counts: windows overlap, so add their "
-            "shares.",
-            hint=3,
-        ),
-        Mistake(
-            "back: remainder ignored",
-            (MEAN_TOP, MEAN_TOP.replace(" || top % stride_h", "").replace(" || left % stride_w", "")),
-            says="Windows that do not hold the element are counted: the division by the stride must leave "
-            "no remainder.",
-            hint=3,
-        ),
-        Mistake(
-            "back: padding left out",
-            (MEAN_TOP, MEAN_TOP.replace(" + pad_h", "").replace(" + pad_w", "")),
-            says="The padding is left out on the way back: h = p * stride - pad + r has to be solved for p.",
-            hint=3,
         ),
     ),
     *mistakes_in(
@@ -271,86 +121,11 @@ MISTAKES = (
             says="The padding takes part as 0: it has no value, and is never the largest.",
             hint=2,
         ),
-        Mistake("place starts at 0", ("int at = -1;", "int at = 0;")),
-        Mistake(
-            "best begins with 0",
-            (("float best = -INFINITY;", "float best = 0.0f;"), (BETTER, "if (x > best || isnan(x)) {")),
-            says="Windows without a positive number have no maximum: the best so far must begin with "
-            "-infinity, or with the first element.",
-            hint=2,
-        ),
-        Mistake(
-            "place in the array",
-            ("at = h * W + w;", "at = (plane * H + h) * W + w;"),
-            says="argmax counts the planes before as well; it must be the place h * W + w in the element's "
-            "own plane.",
-            hint=3,
-        ),
-        Mistake(
-            "last of equals",
-            (BETTER, BETTER.replace("x > best", "x >= best")),
-            says="Of equal elements the last is taken; it must be the first: test for larger (>), not for "
-            "larger or equal (>=).",
-            hint=2,
-        ),
-        Mistake(
-            "dilation left out",
-            (MAX_PLACE, MAX_PLACE.replace(" * dilation_h", "").replace(" * dilation_w", "")),
-            says="The elements of a window are taken to lie side by side; they are a dilation apart: r * "
-            "dilation_h.",
-            hint=3,
-        ),
-        Mistake(
-            "place in the padded plane",
-            ("at = h * W + w;", "at = (h + pad_h) * (W + 2 * pad_w) + w + pad_w;"),
-            says="argmax counts the padding too; it is the place h * W + w in the input's plane.",
-            hint=3,
-        ),
         Mistake(
             "NaN ignored",
             (BETTER, "if (x > best || at < 0) {"),
             says="A NaN is passed over: every comparison with NaN is false, so test isnan(x) as well.",
             hint=2,
-        ),
-        Mistake(
-            "dilations swapped",
-            (
-                MAX_PLACE,
-                MAX_PLACE.replace("r * dilation_h", "r * dilation_w").replace(
-                    "s * dilation_w", "s * dilation_h"
-                ),
-            ),
-            says="dilation_h and dilation_w are swapped.",
-            hint=3,
-        ),
-    ),
-    *mistakes_in(
-        LARGEST_BACK,
-        Mistake(
-            "back: one maximum",
-            (NAMED, NAMED.replace("+=", "=")),
-            says="An element that is the maximum of several windows gets the gradient of only one; add them "
-            "all.",
-            hint=3,
-        ),
-        Mistake(
-            "back: dilation left out",
-            (MAX_TOP, MAX_TOP.replace(" * dilation_h", "").replace(" * dilation_w", "")),
-            says="Dilation is left out on the way back: h = p * stride - pad + r * dilation has to be solved "
-            "for p.",
-            hint=3,
-        ),
-        Mistake(
-            "back: window counted twice",
-            (MAX_TOP, MAX_TOP.replace(" || top % stride_h", "").replace(" || left % stride_w", "")),
-            says="Some windows are counted several times: the division by the stride must leave no "
-            "remainder.",
-            hint=3,
-        ),
-        Mistake(
-            "back: scattered to argmax",
-            (NAMED, "grad_input[plane * H * W + argmax[window]] = grad;"),
-            expect=("race", "wrong"),
         ),
     ),
 )
