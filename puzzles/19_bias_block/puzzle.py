@@ -16,13 +16,11 @@ def gradient(grad_output):
 
 
 LOOP = "for (int i = tid; i < batch * plane; i += blockDim.x) {"
-GRAD = "grad_output[(b * C_out + k) * plane + i % plane]"
 FILL = "part[tid] = sum;\n    __syncthreads();"
 TREE = "for (int n = blockDim.x; n > 1; n = (n + 1) / 2) {"
 HALF = "int half = (n + 1) / 2;"
 STEP = "if (tid < n / 2) part[tid] += part[tid + half];\n        __syncthreads();"
 WHOLE_TREE = f"{TREE}\n        {HALF}\n        {STEP}\n    }}"
-STORE = "if (tid == 0) grad_bias[k] = part[0];"
 
 
 START = "int k = blockIdx.x;\n    int tid = threadIdx.x;"
@@ -45,29 +43,16 @@ for (int s = 1; s < blockDim.x; s *= 2) {
         if (tid % (2 * s) == 0 && tid + s < blockDim.x) part[tid] += part[tid + s];
         __syncthreads();
     }"""
-SPREAD = """\
-for (int s = 1; s < blockDim.x; s *= 2) {
-        int i = 2 * s * tid;
-        if (i + s < blockDim.x) part[i] += part[i + s];
-        __syncthreads();
-    }"""
 SERIAL = """\
 if (tid == 0) {
         for (int t = 1; t < blockDim.x; t++) part[0] += part[t];
     }"""
-CHUNK = """\
-int share = (batch * plane + blockDim.x - 1) / blockDim.x;
-    for (int i = tid * share; i < min((tid + 1) * share, batch * plane); i++) {"""
 
 ADD_TO_ONE = """\
 if (tid == 0) part[0] = 0.0f;
     __syncthreads();
     atomicAdd(&part[0], sum);
     __syncthreads();"""
-ADD_TO_BIAS = """\
-if (tid == 0) grad_bias[k] = 0.0f;
-    __syncthreads();
-    atomicAdd(&grad_bias[k], sum);"""
 
 MISTAKES = (
     # right, not yet fast
@@ -77,41 +62,15 @@ MISTAKES = (
         expect="slow",
         line="sum += grad_output[(b * C_out + k) * H_out * W_out + i];",
     ),
-    Mistake("a chunk of neighbours for every thread", (LOOP, CHUNK), expect="slow", line=GRAD),
     Mistake(
         "interleaved addressing", (WHOLE_TREE, INTERLEAVED), expect="slow", line="if (tid % (2 * s) == 0"
     ),
-    Mistake(
-        "interleaved addressing by threads in a row",
-        (WHOLE_TREE, SPREAD),
-        expect="slow",
-        line="part[i] += part[i + s];",
-    ),
     Mistake("thread 0 adds up all parts", (WHOLE_TREE, SERIAL), expect="slow", line="part[0] += part[t];"),
-    Mistake(
-        "a chunk for every thread, and loads that change the average",
-        (
-            (LOOP, CHUNK),
-            (
-                FILL,
-                "for (int i = 0; i < 64; i++) {\n"
-                "        if (grad_output[i % plane] > 1e30f) sum += 1.0f;\n    }\n    " + FILL,
-            ),
-        ),
-        expect="slow",
-        line="global load sectors, target at most 2,304",
-    ),
     Mistake(
         "everybody adds to one element",
         ((FILL, ADD_TO_ONE), (WHOLE_TREE, "")),
         expect="slow",
         line="rounds of atomic updates of shared memory",
-    ),
-    Mistake(
-        "everybody adds to the bias",
-        ((FILL, ADD_TO_BIAS), (WHOLE_TREE, ""), (STORE, "")),
-        expect="slow",
-        line="requests to global memory, target at most 595",
     ),
     Mistake(
         "the first warp alone",
@@ -124,43 +83,7 @@ MISTAKES = (
         expect="slow",
         line="by the busiest warps",
     ),
-    # the share of a thread
-    Mistake(
-        "image 0 only",
-        (LOOP, LOOP.replace("batch * plane", "plane")),
-        says="This is exactly the gradient of batch item 0 alone: nothing of the other images is added.",
-    ),
-    Mistake(
-        "b missing",
-        (GRAD, "grad_output[k * plane + i % plane]"),
-        says="Image 0 is added up once for every image: b is missing from the index of grad_output.",
-    ),
-    Mistake(
-        "batch stride without channels",
-        (GRAD, "grad_output[(b + k) * plane + i % plane]"),
-        says="The step from image to image in grad_output is one channel, not C_out channels.",
-    ),
-    Mistake(
-        "one element per thread",
-        (LOOP, "int i = tid;\n    if (i < batch * plane) {"),
-        says="Only the first blockDim.x elements of the channel are in the sum: a thread stops after its "
-        "first.",
-    ),
-    Mistake(
-        "every thread adds up everything",
-        (LOOP, "for (int i = 0; i < batch * plane; i++) {"),
-        says="Every element is counted blockDim.x times: each thread adds up the whole channel instead of "
-        "its share.",
-    ),
-    Mistake(
-        "sum not set to anything", ("float sum = 0.0f;", "float sum;"), expect=("uninitialised-read", "wrong")
-    ),
     # the barriers
-    Mistake("no barrier before the tree", (FILL, "part[tid] = sum;"), expect="race"),
-    Mistake(
-        "barrier before the parts are there", (FILL, "__syncthreads();\n    part[tid] = sum;"), expect="race"
-    ),
-    Mistake("no barrier in the tree", (STEP, STEP.split("\n")[0]), expect="race"),
     Mistake(
         "barrier in the if",
         (
@@ -178,39 +101,6 @@ MISTAKES = (
         line="others went around it",
     ),
     Mistake("no barrier within a warp", (STEP, STEP.replace("__sync", "if (n > 32) __sync")), expect="race"),
-    # the tree
-    Mistake(
-        "own part only",
-        (STORE, "if (tid == 0) grad_bias[k] = sum;"),
-        says="This is the share of thread 0 alone: the other threads' parts are not added.",
-        hint=2,
-    ),
-    Mistake(
-        "half rounded down",
-        (WHOLE_TREE, WHOLE_TREE.replace("(n + 1) / 2", "n / 2")),
-        says="A part is lost in every step that begins with an odd number of parts: of 7 parts, 4 stay and "
-        "3 are added to them.",
-        hint=3,
-    ),
-    Mistake(
-        "stops at two parts",
-        (TREE, TREE.replace("n > 1", "n > 2")),
-        says="The last step of the tree is missing: two parts are left, and part[1] is never added.",
-        hint=3,
-    ),
-    Mistake(
-        "middle part counted twice", (STEP, STEP.replace("n / 2", "half")), expect=("wrong", "out-of-bounds")
-    ),
-    Mistake(
-        "the neighbour instead of the other half",
-        (STEP, STEP.replace("tid + half", "tid + 1")),
-        expect="race",
-    ),
-    Mistake(
-        "stored by a thread that not every block has",
-        (STORE, "if (tid == 31) grad_bias[k] = part[0];"),
-        expect="unwritten",
-    ),
 )
 
 

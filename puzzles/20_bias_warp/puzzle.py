@@ -13,13 +13,11 @@ BIAS = "conv2d_backward_bias"
 START = "int k = blockIdx.x;\n    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;"
 STEPS = "for (int offset = 16; offset > 0; offset /= 2) {"
 SHUFFLE = "__shfl_down_sync(0xffffffff, value, offset)"
-LOOP = "for (int i = threadIdx.x; i < batch * plane; i += blockDim.x) {"
 ADD = "sum += grad_output[(b * C_out + k) * plane + i % plane];"
 FIRST = "sum = warp_sum(sum);\n    if (lane == 0) slot[warp] = sum;"
 FILL = "if (lane == 0) slot[warp] = sum;\n    __syncthreads();"
 TAKE = "sum = lane < warps ? slot[lane] : 0.0f;"
 LAST = f"if (warp == 0) {{\n        int warps = blockDim.x / 32;\n        {TAKE}"
-STORE = "if (lane == 0) grad_bias[k] = sum;"
 BELOW = """\
 {
         __shared__ float part[1024];
@@ -39,9 +37,6 @@ BELOW = """\
         return;
     }
     int k = 0, warp = 0, lane = 0;"""
-CHUNK = """\
-int share = (batch * plane + blockDim.x - 1) / blockDim.x, first = threadIdx.x * share;
-    for (int i = first; i < min(first + share, batch * plane); i++) {"""
 
 
 MISTAKES = (
@@ -61,7 +56,6 @@ MISTAKES = (
         expect="slow",
         line="atomicAdd(&slot[0], sum);",
     ),
-    Mistake("a chunk of neighbours for every thread", (LOOP, CHUNK), expect="slow", line=ADD),
     Mistake(
         "32 shuffles",
         (
@@ -86,7 +80,6 @@ MISTAKES = (
         line="atomic updates of global memory",
     ),
     # the shuffles
-    Mistake("mask of half a warp", (SHUFFLE, SHUFFLE.replace("0xffffffff", "0xffff")), expect="shuffle-mask"),
     Mistake(
         "mask of the lanes with a slot",
         (TAKE, "if (lane < warps) sum = slot[lane];\n        if (lane >= warps) return;"),
@@ -105,24 +98,11 @@ MISTAKES = (
         ),
         expect="shuffle-mask",
     ),
-    Mistake("no mask", (SHUFFLE, "__shfl_down(value, offset)"), expect="compile"),
     Mistake(
         "values of the lanes before",
         (SHUFFLE, SHUFFLE.replace("down", "up")),
         says="This is 1024 times the part of thread 0: __shfl_up_sync brings values from the lanes "
         "before, and lane 0, which has none before it, gets its own.",
-        hint=2,
-    ),
-    Mistake(
-        "last step left out",
-        (STEPS, STEPS.replace("> 0", "> 1")),
-        says="The last step of the shuffles, with offset 1, is missing: only the even lanes are in the sum.",
-        hint=2,
-    ),
-    Mistake(
-        "first offset 32",
-        (STEPS, STEPS.replace("16", "32")),
-        says="Every sum of 32 lanes is twice as large as it should be: with offset 32, a lane adds itself.",
         hint=2,
     ),
     Mistake(
@@ -132,7 +112,6 @@ MISTAKES = (
         hint=2,
     ),
     # the slots
-    Mistake("no barrier", (FILL, "if (lane == 0) slot[warp] = sum;"), expect="race"),
     Mistake(
         "two barriers for two kinds of lanes",
         (
@@ -141,39 +120,6 @@ MISTAKES = (
             "    if (lane > 0) __syncthreads();",
         ),
         expect="barrier-divergence",
-    ),
-    Mistake(
-        "barrier for the lanes with a slot",
-        (FILL, "if (lane == 0) {\n        slot[warp] = sum;\n        __syncthreads();\n    }"),
-        expect="barrier-divergence",
-    ),
-    Mistake("all slots taken", (TAKE, "sum = slot[lane];"), expect="uninitialised-read"),
-    Mistake("every lane stores into the slot", (FIRST, FIRST.replace("if (lane == 0) ", "")), expect="race"),
-    Mistake(
-        "first warp only",
-        ((TAKE, ""), ("        sum = warp_sum(sum);\n        if", "        if")),
-        says="This is the sum of warp 0 alone: the other warps' slots are not added.",
-        hint=3,
-    ),
-    Mistake(
-        "lane 0 only",
-        (FIRST, "if (lane == 0) slot[warp] = sum;"),
-        says="Only lane 0 of every warp is in the sum: its slot must get the sum of the 32 lanes.",
-        hint=2,
-    ),
-    Mistake(
-        "four warps",
-        (TAKE, TAKE.replace("warps", "min(warps, 4)")),
-        says="Only the first 4 warps are in the sum: a block has blockDim.x / 32 warps.",
-        hint=3,
-    ),
-    # the rest
-    Mistake("every lane stores the result", (STORE, "grad_bias[k] = sum;"), expect="race"),
-    Mistake(
-        "first step left out",
-        (STEPS, STEPS.replace("16", "8")),
-        says="Lanes 16 to 31 are missing: the offset 16, half of a warp, is left out.",
-        hint=2,
     ),
 )
 

@@ -11,16 +11,9 @@ WEIGHTS = "conv2d_backward_weights"
 
 
 START = "int idx = blockIdx.x;\n    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;"
-FILTER = "int s = idx % F;\n    int r = idx / F % F;"
-CHANNELS = "int c = idx / (F * F) % C_in;\n    int k = idx / (F * F * C_in);"
 LOOP = "for (int i = threadIdx.x; i < batch * H_out * W_out; i += blockDim.x) {"
 SPLIT = "int q = i % W_out;\n        int p = i / W_out % H_out;"
-GRAD = "grad_output[((b * C_out + k) * H_out + p) * W_out + q]"
 INPUT = "input[((b * C_in + c) * H + p + r) * W + q + s]"
-FILL = "if (lane == 0) slot[warp] = sum;\n    __syncthreads();"
-TAKE = "sum = lane < warps ? slot[lane] : 0.0f;"
-STORE = "if (lane == 0) grad_weights[idx] = sum;"
-SHUFFLE = "__shfl_down_sync(0xffffffff, value, offset)"
 BELOW = """\
 {
         int idx = blockIdx.x * blockDim.x + threadIdx.x;
@@ -39,16 +32,6 @@ BELOW = """\
         return;
     }
     int idx = 0, warp = 0, lane = 0;"""
-TREE = """\
-__shared__ float part[1024];
-    part[threadIdx.x] = sum;
-    __syncthreads();
-    for (int n = blockDim.x; n > 1; n = (n + 1) / 2) {
-        if (threadIdx.x < n / 2) part[threadIdx.x] += part[threadIdx.x + (n + 1) / 2];
-        __syncthreads();  // after every step
-    }
-    if (threadIdx.x == 0) slot[0] = part[0];
-    __syncthreads();"""
 
 
 MISTAKES = (
@@ -64,12 +47,6 @@ MISTAKES = (
         (SPLIT, "int p = i % H_out;\n        int q = i / H_out % W_out;"),
         expect="slow",
         line=f"sum += grad * {INPUT};",
-    ),
-    Mistake(
-        "the tree of puzzle 19",
-        ((f"sum = warp_sum(sum);\n    {FILL}", TREE), (TAKE, "sum = lane == 0 ? slot[0] : 0.0f;")),
-        expect="slow",
-        line="__syncthreads();  // after every step",
     ),
     Mistake(
         "products that nobody needs",
@@ -89,80 +66,11 @@ MISTAKES = (
     ),
     # which product
     Mistake(
-        "image 0 only",
-        (LOOP, LOOP.replace("batch * ", "")),
-        says="This is exactly the gradient of batch item 0 alone: nothing of the other images is added.",
-    ),
-    Mistake(
-        "b missing in the input",
-        (INPUT, "input[(c * H + p + r) * W + q + s]"),
-        says="Every image's gradient is multiplied by image 0: b is missing from the index of the input.",
-    ),
-    Mistake(
-        "b missing in grad_output",
-        (GRAD, "grad_output[(k * H_out + p) * W_out + q]"),
-        says="Every image is multiplied by the gradient of image 0: b is missing from the index of "
-        "grad_output.",
-    ),
-    Mistake(
-        "r and s swapped",
-        (FILTER, "int r = idx % F;\n    int s = idx / F % F;"),
-        says="The filter is transposed: r and s are swapped.",
-    ),
-    Mistake(
-        "k and c swapped in the split",
-        (CHANNELS, "int k = idx / (F * F) % C_out;\n    int c = idx / (F * F * C_out);"),
-        says="The right numbers are in the wrong places, as if grad_weights were [C_in, C_out, F, F]; it is "
-        "[C_out, C_in, F, F].",
-    ),
-    Mistake(
-        "H_out and W_out for H and W",
-        (INPUT, "input[((b * C_in + c) * H_out + p + r) * W_out + q + s]"),
-        says="The input is indexed with H_out and W_out; its rows are W long and its channels H rows high.",
-        hint=2,
-    ),
-    Mistake(
-        "r and s missing",
-        (INPUT, "input[((b * C_in + c) * H + p) * W + q]"),
-        says="All weights of a filter get the gradient of weight (0, 0): r and s are missing from the input.",
-        hint=2,
-    ),
-    Mistake(
-        "row split by H_out",
-        (SPLIT, SPLIT.replace("% H_out", "").replace("i / W_out", "i / H_out")),
-        expect="out-of-bounds",
-    ),
-    Mistake(
         "one product per thread",
         (LOOP, "int i = threadIdx.x;\n    if (i < batch * H_out * W_out) {"),
         says="Only the first blockDim.x products are in the sum: a thread stops after its first.",
         hint=2,
     ),
-    # the sum over the block
-    Mistake("no barrier", (FILL, "if (lane == 0) slot[warp] = sum;"), expect="race"),
-    Mistake(
-        "mask of half a warp", (SHUFFLE, SHUFFLE.replace("0xffffffff", "0x0000ffff")), expect="shuffle-mask"
-    ),
-    Mistake(
-        "last step left out",
-        ("offset > 0", "offset > 1"),
-        says="Only the even lanes are in the sum: the last step of the shuffles, with offset 1, is missing.",
-        hint=3,
-    ),
-    Mistake("all slots taken", (TAKE, "sum = slot[lane];"), expect="uninitialised-read"),
-    Mistake(
-        "first warp only",
-        (f"{TAKE}\n        sum = warp_sum(sum);", ""),
-        says="This is the sum of warp 0 alone: the other warps' slots are not added.",
-        hint=3,
-    ),
-    Mistake(
-        "lane 0 only",
-        (f"sum = warp_sum(sum);\n    {FILL}", FILL),
-        says="Only lane 0 of every warp is in the sum: its slot must get the sum of the 32 lanes.",
-        hint=3,
-    ),
-    Mistake("every thread adds to the weight", (STORE, "grad_weights[idx] += sum;"), expect="race"),
 )
 
 
@@ -227,11 +135,7 @@ PUZZLE = Puzzle(
             note="the filter covers the image",
         ),
         Case("filter_1x1", dict(batch=2, C_in=3, H=4, W=5, C_out=4, F=1, threads=992), note="only channels"),
-        Case(
-            "one_channel_wide",
-            dict(batch=2, C_in=1, H=5, W=8, C_out=2, F=3, threads=64),
-            note="W > H",
-        ),
+        Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=2, F=3, threads=64), note="W > H"),
         Case(
             "conv_bw_numerical_gradient_check",
             dict(batch=2, C_in=2, H=4, W=5, C_out=3, F=2, threads=32),

@@ -5,20 +5,8 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv
 
-from backwarp.course import (
-    Case,
-    Gate,
-    Gradient,
-    In,
-    Int,
-    Kernel,
-    Launch,
-    Mistake,
-    Out,
-    Puzzle,
-    ceil_div,
-    mistakes_in,
-)
+from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course.mistakes import Mistake, mistakes_in
 
 PARTIAL, ADD = "conv2d_backward_weights_partial", "add_parts"
 
@@ -39,15 +27,7 @@ def partials(a, d):
     return found
 
 
-ROW = "int c = row / F % C_in;\n    int k = row / (F * C_in);"
-IMAGES = "int images = (batch + parts - 1) / parts;"
 LAST = "int last = min(first + images, batch);"
-SPLIT = """\
-        int q = i % W_out;
-        int p = i / W_out % H_out;
-        int b = i / (W_out * H_out);
-        float grad = grad_output[((b * C_out + k) * H_out + p) * W_out + q];
-"""
 TAPS = """\
 #pragma unroll
         for (int s = 0; s < MAX_F; s++) {
@@ -72,7 +52,6 @@ TO_THE_END = f"""\
     }}
 """
 ADD_GUARD = "if (idx >= weights) return;"
-ADD_LOOP = "for (int part = 0; part < parts; part++) {"
 
 START = "int row = blockIdx.x, part = blockIdx.y;"
 BELOW = """\
@@ -144,71 +123,11 @@ MISTAKES = (
         ),
         # the parts of the batch
         Mistake(
-            "images rounded down",
-            (IMAGES, "int images = batch / parts;"),
-            says="The last images are in no part: batch / parts is rounded down; it has to be rounded up.",
-        ),
-        Mistake(
-            "an image too many",
-            (LAST, LAST.replace("images,", "images + 1,")),
-            says="Every part takes one image too many, the first of the next part.",
-        ),
-        Mistake(
             "whole batch",
             (LAST, "first = 0;\n    int last = batch;"),
             says="Every part holds the sums of the whole batch: the block's part must limit its images.",
         ),
-        Mistake(
-            "first images in every part",
-            (SPLIT, SPLIT.replace("i / (W_out * H_out)", "i / (W_out * H_out) - first")),
-            says="Every part begins with image 0: the part's first image is missing from b.",
-        ),
-        Mistake("last part not cut", (LAST, "int last = first + images;"), expect="out-of-bounds"),
-        Mistake(
-            "blocks without images leave",
-            (LAST, f"{LAST}\n    if (first >= last) return;"),
-            expect="unwritten",
-        ),
         Mistake("all parts into part 0", (STORE, "partial[row * F + threadIdx.x] = total;"), expect="race"),
-        # the row of the filter
-        Mistake(
-            "r missing in the input",
-            ("* H + p + r) * W + q;", "* H + p) * W + q;"),
-            says="All rows of a filter get the gradient of row 0: r is missing from the index of the input.",
-            hint=2,
-        ),
-        Mistake(
-            "k and c swapped in the split",
-            (ROW, "int k = row / F % C_out;\n    int c = row / (F * C_out);"),
-            says="The right numbers are in the wrong places: c is the slowest axis of the weights, where it should be "
-            "k.",
-            hint=2,
-        ),
-        Mistake(
-            "MAX_F elements of every row", (TAPS, TAPS.replace("if (s < F) ", "")), expect="out-of-bounds"
-        ),
-        # the sum over the block
-        Mistake(
-            "sums not set to anything",
-            ("float sum[MAX_F] = {};", "float sum[MAX_F];"),
-            expect="uninitialised-read",
-        ),
-        Mistake(
-            "no barrier",
-            (f"{FINISH}    if", f"{FINISH.replace('    __syncthreads();', '')}    if"),
-            expect="race",
-        ),
-        Mistake(
-            "one slot a warp",
-            (FINISH, FINISH.replace("/ 32][s]", "/ 32][0]")),
-            expect=("race", "uninitialised-read"),
-        ),
-        Mistake(
-            "first warp only",
-            (GATHER, "total = slot[0][threadIdx.x];"),
-            says="This is the sum of warp 0 alone: the other warps' slots are not added.",
-            hint=3,
-        ),
     ),
     *mistakes_in(
         ADD,
@@ -222,26 +141,6 @@ MISTAKES = (
             expect="slow",
             line="add_parts: 15,008 bytes of global memory",
         ),
-        # the second pass
-        Mistake(
-            "part 0 only",
-            (ADD_LOOP, ADD_LOOP.replace("< parts", "< 1")),
-            says="This is part 0 alone: the others are not added.",
-            hint=3,
-        ),
-        Mistake(
-            "overwritten instead of added",
-            ("sum += partial", "sum = partial"),
-            says="This is the last part alone: each one replaces the sum instead of being added to it.",
-            hint=3,
-        ),
-        Mistake(
-            "parts side by side",
-            ("partial[part * weights + idx]", "partial[idx * parts + part]"),
-            says="The parts of a weight are taken to lie side by side; each part is a whole array of weights.",
-            hint=3,
-        ),
-        Mistake("no guard", (ADD_GUARD, ""), expect="out-of-bounds"),
     ),
 )
 

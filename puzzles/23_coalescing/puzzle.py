@@ -24,7 +24,6 @@ LANES = "for (int lane = 0; lane < 32; lane++) {"
 FIRST = "int count = 0, last = -1;"
 LANE = "int lane = threadIdx.x;"
 WARP = "int o = blockIdx.x * blockDim.y + threadIdx.y;"
-GUARD = "if (o >= n_out) return;"
 LOOP = "for (int i = lane; i < n_in; i += 32) {"
 PRODUCT = "sum += input[b * n_in + i] * weights[o * n_in + i];"
 STEPS = "for (int step = 16; step > 0; step /= 2) {"
@@ -57,16 +56,6 @@ MISTAKES = (
             says="These are pieces of 32 floats; a sector has 32 bytes, which is 8 floats.",
         ),
         Mistake(
-            "start left out",
-            (SECTOR, "int sector = lane * stride[idx] / 8;"),
-            says="Every read is taken to begin with a sector: start is missing.",
-        ),
-        Mistake(
-            "stride left out",
-            (SECTOR, "int sector = (start[idx] + lane) / 8;"),
-            says="Every read is taken to be of neighbouring floats: stride is missing.",
-        ),
-        Mistake(
             "a sector from the place read",
             (
                 (FIRST, "int count = 0, next = 0;"),
@@ -94,7 +83,6 @@ MISTAKES = (
         Mistake(
             "31 lanes", (LANES, LANES.replace("32", "31")), says="A warp of 31 lanes is counted; it has 32."
         ),
-        Mistake("no guard", ("if (idx >= patterns) return;", ""), expect="out-of-bounds"),
     ),
     *mistakes_in(
         FORWARD,
@@ -139,22 +127,6 @@ MISTAKES = (
             expect="slow",
             line="by the busiest warps",
         ),
-        Mistake(
-            "width of a block for its height",
-            (WARP, WARP.replace("blockDim.y", "blockDim.x")),
-            expect="unwritten",
-        ),
-        Mistake(
-            "lanes without an input leave",
-            (GUARD, "if (o >= n_out || lane >= n_in) return;"),
-            expect="shuffle-mask",
-        ),
-        Mistake(
-            "b missing",
-            ("input[b * n_in + i]", "input[i]"),
-            says="Every sample has the outputs of sample 0: b is missing from the index of the input.",
-            hint=2,
-        ),
         # the sum
         Mistake(
             "lane missing",
@@ -164,40 +136,8 @@ MISTAKES = (
             hint=2,
         ),
         Mistake(
-            "tail missing",
-            (LOOP, LOOP.replace("i < n_in", "i < n_in / 32 * 32")),
-            says="The inputs after the last full 32 are left out: a lane goes on while it finds an input.",
-            hint=2,
-        ),
-        Mistake(
-            "lanes not added up",
-            (SHUFFLE, ""),
-            says="The sum of lane 0 alone is stored: those of the other 31 lanes are not added to it.",
-            hint=3,
-        ),
-        Mistake(
-            "half a warp added up",
-            (STEPS, STEPS.replace("16", "8")),
-            says="The sums of lanes 16 to 31 are missing: the first step of the tree is half a warp wide.",
-            hint=3,
-        ),
-        Mistake("shuffled upwards", (SHUFFLE, SHUFFLE.replace("down", "up")), expect="lane missing"),
-        Mistake(
             "upper lanes leave the tree", (SHUFFLE, "if (lane < step) " + SHUFFLE), expect="shuffle-mask"
         ),
-        Mistake(
-            "bias in every lane",
-            (("float sum = 0.0f;", "float sum = bias[o];"), ("sum + bias[o];", "sum;")),
-            says="The bias is in the result 32 times, once for every lane.",
-            hint=3,
-        ),
-        Mistake(
-            "bias missing",
-            ("sum + bias[o];", "sum;"),
-            says="The bias is missing: every output is off by exactly bias[o].",
-            hint=3,
-        ),
-        Mistake("every lane stores", (STORE, STORE.replace("if (lane == 0) ", "")), expect="race"),
     ),
 )
 

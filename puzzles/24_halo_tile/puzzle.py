@@ -9,16 +9,11 @@ from backwarp.course import Case, Constant, Gate, In, Int, Kernel, Launch, Mista
 KERNEL = "conv2d_forward"
 
 
-SIZE = "int down = HEIGHT + F - 1, across = WIDTH + F - 1;"
-START = "float sum = bias[k];"
-C_LOOP = "for (int c = 0; c < C_in; c++) {"
 ROWS = "for (int i = y; i < down && top + i < H; i += HEIGHT) {"
 COLUMNS = "for (int j = x; j < across && left + j < W; j += WIDTH) {"
 FILL = "tile[i * across + j] = input[((b * C_in + c) * H + top + i) * W + left + j];"
-FULL = "__syncthreads();  // the tile is full"
 USED = "__syncthreads();  // nobody needs it any more"
 ADD = "sum += weights[((k * C_in + c) * F + r) * F + s] * tile[(y + r) * across + x + s];"
-STORE = "if (has_output) output[((b * C_out + k) * H_out + p) * W_out + q] = sum;"
 WEIGHT = "sum += weights[((k * C_in + c) * F + r) * F + s]"
 FROM_INPUT = WEIGHT + " * input[((b * C_in + c) * H + p + r) * W + q + s];"
 
@@ -80,88 +75,13 @@ MISTAKES = (
         expect="slow",
         line="by the busiest warps",
     ),
-    # the tile
-    Mistake("tile not waited for", (FULL, ""), expect="race"),
-    Mistake("tile filled again too early", (USED, ""), expect="race"),
-    Mistake(
-        "threads without an output leave",
-        (START, "if (!has_output) return;\n    " + START),
-        expect=("uninitialised-read", "race"),
-    ),
-    Mistake(
-        "no halo",
-        (
-            (ROWS, ROWS.replace("i < down", "i < HEIGHT")),
-            (COLUMNS, COLUMNS.replace("j < across", "j < WIDTH")),
-        ),
-        expect="uninitialised-read",
-    ),
-    Mistake("below the image", (ROWS, ROWS.replace(" && top + i < H", "")), expect="out-of-bounds"),
-    Mistake("rows one too long", (SIZE, SIZE.replace("WIDTH + F - 1", "WIDTH + F")), expect="out-of-bounds"),
-    Mistake(
-        "tile kept by columns",
-        (FILL, FILL.replace("i * across + j", "j * down + i")),
-        expect=("wrong", "uninitialised-read"),
-    ),
     # the sum
-    Mistake(
-        "c missing in the input",
-        (FILL, FILL.replace("b * C_in + c", "b * C_in")),
-        says="Every input channel is taken to be channel 0: c is missing where the input is read.",
-        hint=2,
-    ),
-    Mistake(
-        "b missing in the input",
-        (FILL, FILL.replace("(b * C_in + c)", "c")),
-        says="Every image has the outputs of image 0: b is missing where the input is read.",
-    ),
-    Mistake(
-        "k missing in the weights",
-        (ADD, ADD.replace("(k * C_in + c)", "c")),
-        says="Every output channel uses filter 0: k is missing where the weights are read.",
-        hint=3,
-    ),
-    Mistake(
-        "r and s exchanged",
-        (ADD, ADD.replace("(y + r) * across + x + s", "(y + s) * across + x + r")),
-        says="The filter is transposed: r and s are swapped.",
-        hint=3,
-    ),
-    Mistake(
-        "filter flipped",
-        (ADD, ADD.replace("* F + r) * F + s]", "* F + F - 1 - r) * F + F - 1 - s]")),
-        says="The filter is turned by 180 degrees; weight (r, s) belongs to the tile's [y + r][x + s].",
-        hint=3,
-    ),
-    Mistake(
-        "sum starts again for every channel",
-        (C_LOOP, C_LOOP + " sum = bias[k];"),
-        says="Only the last input channel is in the sum: nothing of the other channels is added.",
-        hint=2,
-    ),
-    Mistake(
-        "bias in every channel",
-        (C_LOOP, C_LOOP + " if (c > 0) sum += bias[k];"),
-        says="The bias is added once for every input channel; it belongs to the sum once.",
-        hint=2,
-    ),
-    Mistake(
-        "bias missing",
-        (START, "float sum = 0.0f;"),
-        says="The bias is missing: every output is off by exactly bias[k].",
-        hint=2,
-    ),
     Mistake(
         "first tile again",
         (FILL, FILL.replace("top + i", "i").replace("left + j", "j")),
         says="Every block copies the upper left part of the image: the block's first row and column are "
         "missing.",
         hint=2,
-    ),
-    Mistake(
-        "stored without a look",
-        (STORE, STORE.replace("if (has_output) ", "")),
-        expect=("out-of-bounds", "race"),
     ),
 )
 

@@ -12,11 +12,8 @@ FILL = """for (int i = threadIdx.y; i < TILE; i += HEIGHT) {
         int row"""
 READ = "if (row < rows && column < columns) tile[i][threadIdx.x] = input[row * columns + column];"
 PLACE = "int place = blockIdx.y * TILE + threadIdx.x;"
-EMPTY = """for (int i = threadIdx.y; i < TILE; i += HEIGHT) {
-        int line"""
 LINE = "int line = blockIdx.x * TILE + i;"
 WRITE = "if (line < columns && place < rows) output[line * rows + place] = tile[threadIdx.x][i];"
-WAIT = "__syncthreads();"
 
 
 MISTAKES = (
@@ -81,17 +78,6 @@ MISTAKES = (
         line="by the busiest warps",
     ),
     # the tile
-    Mistake("no barrier", (WAIT, ""), expect="race"),
-    Mistake(
-        "threads without an element leave",
-        (READ, READ + " else return;"),
-        expect=("race", "barrier-divergence", "unwritten", "uninitialised-read"),
-    ),
-    Mistake(
-        "not transposed",
-        (WRITE, "int n = line * rows + place; if (line < columns && place < rows) output[n] = input[n];"),
-        says="The elements are in the order of the input: nothing is transposed.",
-    ),
     Mistake(
         "tile written as it was read",
         (WRITE, WRITE.replace("tile[threadIdx.x][i]", "tile[i][threadIdx.x]")),
@@ -109,50 +95,6 @@ MISTAKES = (
         says="Every tile is transposed, but stays where it was: for the output, the block's x and y must be "
         "swapped.",
         hint=2,
-    ),
-    Mistake(
-        "swizzled on one side only",
-        (READ, READ.replace("tile[i][threadIdx.x]", "tile[i][threadIdx.x ^ i]")),
-        expect=("wrong", "uninitialised-read"),
-    ),
-    Mistake(
-        "tile too small",
-        (DECLARED, "__shared__ float tile[TILE][TILE - 1];"),
-        expect=("out-of-bounds", "race"),
-    ),
-    # rows and columns
-    Mistake(
-        "no guard at the input",
-        (READ, READ.replace("if (row < rows && column < columns) ", "")),
-        expect="out-of-bounds",
-    ),
-    Mistake(
-        "no guard at the output",
-        (WRITE, WRITE.replace("if (line < columns && place < rows) ", "")),
-        expect=("out-of-bounds", "uninitialised-read", "race"),
-    ),
-    Mistake(
-        "the guard of the input at the output",
-        (WRITE, WRITE.replace("line < columns && place < rows", "line < rows && place < columns")),
-        expect=("out-of-bounds", "unwritten", "uninitialised-read", "race"),
-    ),
-    Mistake(
-        "rows of the input taken to be rows long",
-        (READ, READ.replace("row * columns", "row * rows")),
-        expect=("wrong", "out-of-bounds"),
-    ),
-    Mistake(
-        "rows of the output taken to be columns long",
-        (WRITE, WRITE.replace("line * rows", "line * columns")),
-        expect=("race", "out-of-bounds", "unwritten"),
-    ),
-    Mistake(
-        "first rows of the tile only", (EMPTY, EMPTY.replace("i += HEIGHT", "i += TILE")), expect="unwritten"
-    ),
-    Mistake(
-        "first rows of the tile read only",
-        (FILL, FILL.replace("i += HEIGHT", "i += TILE")),
-        expect="uninitialised-read",
     ),
 )
 
