@@ -14,10 +14,7 @@ LOOP = "for (int start = 0; start < K; start += TILE) {"
 FILL_A = "a[y][x] = row < M && start + x < K ? A[row * K + start + x] : 0.0f;"
 FILL_B = "b[y][x] = start + y < K && col < N ? B[(start + y) * N + col] : 0.0f;"
 FULL = "__syncthreads();  // both tiles are full"
-USED = "__syncthreads();  // nobody needs them any more"
-STEPS = "for (int k = 0; k < TILE; k++) {"
 ADD = "sum += a[y][k] * b[k][x];"
-STORE = "if (row < M && col < N) C[row * N + col] = sum;"
 PUZZLE_02 = """for (int k = 0; k < K && row < M && col < N; k++) {
         sum += A[row * K + k] * B[k * N + col];
     }
@@ -71,22 +68,7 @@ MISTAKES = (
     ),
     # barriers
     Mistake("tiles not waited for", (FULL, ""), expect="race"),
-    Mistake("tiles filled again too early", (USED, ""), expect="race"),
-    Mistake(
-        "threads without an element leave",
-        ("float sum = 0.0f;", "if (row >= M || col >= N) return;\n    float sum = 0.0f;"),
-        expect=("uninitialised-read", "race"),
-    ),
     # tails
-    Mistake(
-        "tail of K missing",
-        (LOOP, LOOP.replace("start < K", "start + TILE <= K")),
-        says="The steps after the last full tile are missing: use the last tiles too, padded with 0.",
-        hint=2,
-    ),
-    Mistake(
-        "A read past the end of K", (FILL_A, FILL_A.replace(" && start + x < K", "")), expect="out-of-bounds"
-    ),
     Mistake(
         "blocks exchanged",
         (
@@ -96,49 +78,7 @@ MISTAKES = (
         says="Block (x, y) computes the tile of block (y, x): x counts the tiles along N, the columns of "
         "C, and y those along M.",
     ),
-    Mistake(
-        "no zeros",
-        (FILL_A, "if (row < M && start + x < K) a[y][x] = A[row * K + start + x];"),
-        expect=("uninitialised-read", "wrong"),
-    ),
-    Mistake(
-        "stored outside of C",
-        (STORE, STORE.replace("if (row < M && col < N) ", "")),
-        expect=("out-of-bounds", "race"),
-    ),
     # the sum
-    Mistake(
-        "sum starts again for every tile",
-        (LOOP, LOOP + " sum = 0.0f;"),
-        says="Only the products of the last pair of tiles are in the sum: nothing of the other tiles is added.",
-        hint=2,
-    ),
-    Mistake(
-        "only one pair of tiles",
-        (USED, USED + "\n        break;"),
-        says="Only the products of the first pair of tiles are in the sum: nothing of the other tiles is added.",
-        hint=2,
-    ),
-    Mistake(
-        "one step too few in a tile",
-        (STEPS, STEPS.replace("TILE", "TILE - 1")),
-        says="The last product of every pair of tiles is missing: there are TILE of them.",
-        hint=2,
-    ),
-    Mistake(
-        "start missing in A",
-        (FILL_A, FILL_A.replace("K + start + x]", "K + x]")),
-        says="Every tile of B meets the first tile of A; in every stretch, it is the tile of the same stretch that "
-        "belongs there.",
-        hint=3,
-    ),
-    Mistake(
-        "start missing in B",
-        (FILL_B, FILL_B.replace("(start + y) * N", "y * N")),
-        says="Every tile of A meets the first tile of B; in every stretch, it is the tile of the same stretch that "
-        "belongs there.",
-        hint=3,
-    ),
     Mistake(
         "tile of A turned",
         (FILL_A, FILL_A.replace("a[y][x]", "a[x][y]")),
@@ -149,12 +89,6 @@ MISTAKES = (
         "tile of B turned",
         (FILL_B, FILL_B.replace("b[y][x]", "b[x][y]")),
         says="The tiles of B are stored or read with rows and columns swapped.",
-        hint=3,
-    ),
-    Mistake(
-        "indices of both tiles exchanged",
-        (ADD, "sum += a[k][y] * b[x][k];"),
-        says="The tiles of both matrices are stored or read with rows and columns swapped.",
         hint=3,
     ),
 )

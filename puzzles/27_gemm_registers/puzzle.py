@@ -10,17 +10,8 @@ KERNEL = "matmul"
 
 
 TILE_A = "float a[BK][BM + 4]"
-LOOP = "for (int start = 0; start < K; start += BK) {"
-FILL_A = "float4 v = load4(A, M, K, top + m, start + k);"
-LOAD = "if (row < rows && column < columns) {"
 ONE_READ = """if (columns % 4 == 0) {
             v"""
-ONE_WRITE = """if (columns % 4 == 0) {
-        *"""
-LAST = "if (column + 3 < columns) v.w = p[3];"
-FULL = "__syncthreads();  // both tiles are full"
-USED = "__syncthreads();  // nobody needs them any more"
-ADD = "sum[i][j] += p[i] * q[j];"
 
 
 def sized(**sizes):
@@ -106,74 +97,13 @@ MISTAKES = (
         ((ONE_READ, ONE_READ.replace("columns % 4 == 0", "column + 3 < columns")), *SHORT),
         expect="misaligned",
     ),
-    Mistake(
-        "stored aligned or not",
-        ((ONE_WRITE, ONE_WRITE.replace("columns % 4 == 0", "column + 3 < columns")), *SHORT),
-        expect="misaligned",
-    ),
-    Mistake(
-        "fours past the end of a row",
-        ((LOAD, LOAD.replace(" && column < columns", "")), *SHORT),
-        expect="out-of-bounds",
-    ),
-    Mistake(
-        "three of four",
-        ((LAST, ""), *SHORT),
-        says="The last of every four numbers is not loaded where the rows are not aligned.",
-    ),
-    Mistake(
-        "stored past the end of C",
-        (("if (row >= rows || column >= columns) return;", "if (column >= columns) return;"), *SHORT),
-        expect=("out-of-bounds", "race"),
-    ),
     # tiles
-    Mistake("tiles not waited for", ((FULL, ""), *SHORT), expect="race"),
-    Mistake("tiles filled again too early", ((USED, ""), *SHORT), expect="race"),
     Mistake("tile of A padded by one", ((TILE_A, TILE_A.replace("+ 4", "+ 1")), *SHORT), expect="misaligned"),
-    Mistake(
-        "tile of A half filled",
-        ((FILL_A, "if (i >= THREADS) break;\n            " + FILL_A), *SHORT),
-        expect="uninitialised-read",
-    ),
-    Mistake(
-        "top missing",
-        ((FILL_A, FILL_A.replace("top + m", "m")), *SHORT),
-        says="Every block uses the first rows of A: the block's first row is missing where A is read.",
-        hint=2,
-    ),
     Mistake(
         "left missing",
         (("start + k, left + n)", "start + k, n)"), *SHORT),
         says="Every block uses the first columns of B: the block's first column is missing where B is read.",
         hint=2,
-    ),
-    # sums
-    Mistake(
-        "tail of K missing",
-        ((LOOP, LOOP.replace("start < K", "start + BK <= K")), *SHORT),
-        says="The steps after the last full tile are missing: use the last tiles too, padded with 0.",
-        hint=3,
-    ),
-    Mistake(
-        "sums start again for every tile",
-        ((LOOP, LOOP + " for (int i = 0; i < TM * TN; i++) sum[i / TN][i % TN] = 0.0f;"), *SHORT),
-        says="Only the products of the last pair of tiles are in the sums: nothing of the other tiles is added.",
-        hint=3,
-    ),
-    Mistake(
-        "sums not set to anything",
-        (("float sum[TM][TN] = {};", "float sum[TM][TN];"), *SHORT),
-        expect=("uninitialised-read", "wrong"),
-    ),
-    Mistake(
-        "accumulators exchanged",
-        ((ADD, ADD.replace("sum[i][j]", "sum[j][i]")), *SHORT),
-        says="Every thread's sums are stored transposed: sum [i][j] belongs to its row i and its column j.",
-        hint=3,
-    ),
-    Mistake(
-        "rows together that were apart",
-        (("top + i / 4 * 4 * BM / TM + 4 * y + i % 4", "top + TM * y + i"), *SHORT),
     ),
 )
 

@@ -24,15 +24,10 @@ def columns(a, d):
     return as_columns(conv.unfold(a["input"], **unfolding(d)))
 
 
-# ---- what wrong kernels compute ----------------------------------------------------------------------------
-
-
 COLUMN, CHANNEL = "int column = idx % width;", "int c = idx / width;"
 ROW = "int h = p * stride_h - pad_h + r * dilation_h;"
 COL = "int w = q * stride_w - pad_w + s * dilation_w;"
-INSIDE = "bool inside = h >= 0 && h < H && w >= 0 && w < W;"
 PIXEL = "float pixel = inside ? input[((b * C_in + c) * H + h) * W + w] : 0.0f;"
-TAP = "int row = (c * R + r) * S + s;"
 STORE = "columns[row * width + column] = pixel;"
 
 
@@ -43,16 +38,6 @@ MISTAKES = (
         ((COLUMN, "int column = idx / C_in;"), (CHANNEL, "int c = idx % C_in;")),
         expect="slow",
         line=STORE,
-    ),
-    Mistake(
-        "a thread's position counted down the image",
-        (
-            ("int q = column % W_out;", "int q = column / H_out % W_out;"),
-            ("int p = column / W_out % H_out;", "int p = column % H_out;"),
-            (STORE, "columns[row * width + (b * H_out + p) * W_out + q] = pixel;"),
-        ),
-        expect="slow",
-        line="columns[row * width + (b * H_out + p) * W_out + q] = pixel;",
     ),
     Mistake(
         "zeros everywhere first",
@@ -80,101 +65,10 @@ MISTAKES = (
     ),
     # where the taps lie
     Mistake(
-        "stride ignored",
-        ((ROW, ROW.replace(" * stride_h", "")), (COL, COL.replace(" * stride_w", ""))),
-        says="The filter moves by 1 from position to position; it must move by the stride.",
-    ),
-    Mistake(
-        "dilation ignored",
-        ((ROW, ROW.replace(" * dilation_h", "")), (COL, COL.replace(" * dilation_w", ""))),
-        says="The taps of the filter lie side by side; they must be a dilation apart.",
-    ),
-    Mistake(
-        "padding ignored",
-        ((ROW, ROW.replace(" - pad_h", "")), (COL, COL.replace(" - pad_w", ""))),
-        says="The filter starts at the image's first row and column; it must start outside, by the padding.",
-    ),
-    Mistake(
-        "padding added",
-        ((ROW, ROW.replace("- pad", "+ pad")), (COL, COL.replace("- pad", "+ pad"))),
-        says="The padding is added to the row and the column; it must be subtracted: position 0 is the "
-        "padding above the image.",
-    ),
-    Mistake(
-        "stride and dilation exchanged",
-        (
-            (ROW, "int h = p * dilation_h - pad_h + r * stride_h;"),
-            (COL, "int w = q * dilation_w - pad_w + s * stride_w;"),
-        ),
-        says="Stride and dilation are swapped: positions are a stride apart, taps a dilation.",
-    ),
-    Mistake(
-        "strides swapped",
-        ((ROW, ROW.replace("stride_h", "stride_w")), (COL, COL.replace("stride_w", "stride_h"))),
-        says="The rows are counted with stride_w and the columns with stride_h: swap them.",
-    ),
-    Mistake(
         "edges repeated",
         ((ROW, ROW + " h = min(max(h, 0), H - 1);"), (COL, COL + " w = min(max(w, 0), W - 1);")),
         says="Outside of the image, the nearest pixel is used; the padding is zeros.",
         hint=2,
-    ),
-    # the padding
-    Mistake(
-        "padding not written",
-        (INSIDE, INSIDE + " if (!inside) continue;"),
-        says="Where a tap lies on padding nothing is written: the matrix does not start out as zeros, so "
-        "write them too.",
-        hint=2,
-    ),
-    Mistake(
-        "rows below the image not tested", (INSIDE, INSIDE.replace(" && h < H", "")), expect="out-of-bounds"
-    ),
-    # which element, and where it goes
-    Mistake(
-        "channel missing",
-        (PIXEL, PIXEL.replace("b * C_in + c", "b * C_in")),
-        says="The rows of all channels hold the pixels of channel 0: c is missing from the index of the "
-        "input.",
-        hint=2,
-    ),
-    Mistake(
-        "image missing",
-        (PIXEL, PIXEL.replace("(b * C_in + c)", "c")),
-        says="The columns of all images hold the pixels of image 0: b is missing from the index of the "
-        "input.",
-        hint=3,
-    ),
-    Mistake(
-        "filter turned",
-        (TAP, "int row = (c * R + R - 1 - r) * S + S - 1 - s;"),
-        says="The rows of a channel are in the opposite order: tap (0, 0) must come first.",
-        hint=2,
-    ),
-    Mistake(
-        "taps by columns",
-        (TAP, "int row = (c * S + s) * R + r;"),
-        says="The right rows in the wrong order: s must change fastest, not r.",
-        hint=2,
-    ),
-    Mistake(
-        "channels fastest",
-        (TAP, "int row = (r * S + s) * C_in + c;"),
-        says="The right rows in the wrong order: c must change slowest, not fastest.",
-        hint=2,
-    ),
-    Mistake(
-        "images fastest",
-        (STORE, "columns[row * width + (p * W_out + q) * batch + b] = pixel;"),
-        says="The right columns in the wrong order: q must change fastest, not b.",
-        hint=3,
-    ),
-    Mistake(
-        "matrix turned",
-        (STORE, "columns[column * C_in * R * S + row] = pixel;"),
-        says="The matrix is written transposed: it must have a row for every tap and a column for every "
-        "position.",
-        hint=3,
     ),
 )
 

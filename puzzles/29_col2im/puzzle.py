@@ -32,18 +32,9 @@ def loss(x, a, d):
     return np.sum(a["grad_columns"] * as_columns(conv.unfold(x, **unfolding(d))))
 
 
-# ---- what wrong kernels compute ----------------------------------------------------------------------------
-
-
 SUM = "float sum = 0.0f;"
-DOWN, RIGHT = "int down = h + pad_h - r * dilation_h;", "int right = w + pad_w - s * dilation_w;"
 ROW_EXISTS = "if (down < 0 || down % stride_h != 0 || down / stride_h >= H_out) continue;"
 COLUMN_EXISTS = "if (right < 0 || right % stride_w != 0 || right / stride_w >= W_out) continue;"
-LEAVES = """if (down < 0 || down % stride_h != 0) break;
-        if (down / stride_h >= H_out) continue;"""
-P, Q = "int p = down / stride_h;", "int q = right / stride_w;"
-TAP = "int row = (c * R + r) * S + s;"
-PLACE = "int column = (b * H_out + p) * W_out + q;"
 ADD = "sum += grad_columns[row * width + column];"
 SPLIT = "int w = idx % W, h = idx / W % H;"
 SCATTER = """\
@@ -80,16 +71,6 @@ MISTAKES = (
     ),
     # the position
     Mistake(
-        "remainder ignored",
-        (
-            (ROW_EXISTS, ROW_EXISTS.replace("down % stride_h != 0 || ", "")),
-            (COLUMN_EXISTS, COLUMN_EXISTS.replace("right % stride_w != 0 || ", "")),
-        ),
-        says="Elements between the steps of the filter get the entry of the position before them: a "
-        "position exists only where the division by the stride leaves no remainder.",
-        hint=2,
-    ),
-    Mistake(
         "remainder of a negative",
         (
             (
@@ -103,116 +84,6 @@ MISTAKES = (
         ),
         says="Entries of positions above or left of the first one are counted at position 0: in C, -1 / 2 "
         "is 0 and -1 % 2 is -1.",
-        hint=2,
-    ),
-    Mistake(
-        "remainder of the element",
-        (
-            (ROW_EXISTS, ROW_EXISTS.replace("down %", "h %")),
-            (COLUMN_EXISTS, COLUMN_EXISTS.replace("right %", "w %")),
-        ),
-        says="The remainder of row h itself is tested; add the padding and subtract the tap first.",
-    ),
-    Mistake(
-        "padding ignored",
-        ((DOWN, DOWN.replace(" + pad_h", "")), (RIGHT, RIGHT.replace(" + pad_w", ""))),
-        says="The padding is missing: row h of the image is row h + pad_h for the filter.",
-    ),
-    Mistake(
-        "padding subtracted",
-        ((DOWN, DOWN.replace("+ pad", "- pad")), (RIGHT, RIGHT.replace("+ pad", "- pad"))),
-        says="The padding is subtracted; solved for the position, it must be added.",
-    ),
-    Mistake(
-        "dilation ignored",
-        ((DOWN, DOWN.replace(" * dilation_h", "")), (RIGHT, RIGHT.replace(" * dilation_w", ""))),
-        says="The taps of the filter lie side by side; they must be a dilation apart.",
-    ),
-    Mistake(
-        "strides swapped",
-        (
-            (ROW_EXISTS, ROW_EXISTS.replace("stride_h", "stride_w")),
-            (COLUMN_EXISTS, COLUMN_EXISTS.replace("stride_w", "stride_h")),
-            (P, P.replace("stride_h", "stride_w")),
-            (Q, Q.replace("stride_w", "stride_h")),
-        ),
-        says="The rows are divided by stride_w and the columns by stride_h: swap them.",
-    ),
-    Mistake(
-        "rows past the last position",
-        (ROW_EXISTS, ROW_EXISTS.replace(" || down / stride_h >= H_out", "")),
-        expect="out-of-bounds",
-        says="Positions past the last row of the output are used: p must be less than H_out, or it is a "
-        "position of the next image.",
-        hint=2,
-    ),
-    Mistake(
-        "columns past the last position",
-        (COLUMN_EXISTS, COLUMN_EXISTS.replace(" || right / stride_w >= W_out", "")),
-        expect="out-of-bounds",
-        says="Positions past the last column of the output are used: q must be less than W_out, or it is a "
-        "position of the next row.",
-        hint=2,
-    ),
-    Mistake(
-        "leaves the loops",
-        (
-            (ROW_EXISTS, LEAVES),
-            (COLUMN_EXISTS, LEAVES.replace("down", "right").replace("_h", "_w").replace("H_", "W_")),
-        ),
-        says="The loops end at the first tap that has no position, though the next may have one (continue, "
-        "not break).",
-        hint=2,
-    ),
-    Mistake(
-        "c missing in the row",
-        (TAP, "int row = r * S + s;"),
-        says="All channels get the entries of channel 0: c is missing from the number of the row.",
-        hint=3,
-    ),
-    Mistake(
-        "b missing in the column",
-        (PLACE, "int column = p * W_out + q;"),
-        says="All images get the entries of image 0: b is missing from the number of the column.",
-        hint=3,
-    ),
-    # which entry
-    Mistake("elements counted in 16 bits", ("int idx = ", "short idx = "), expect="out-of-bounds"),
-    Mistake(
-        "taps by columns",
-        (TAP, "int row = (c * S + s) * R + r;"),
-        says="The rows are read in the wrong order: s changes fastest, not r.",
-        hint=3,
-    ),
-    Mistake(
-        "images fastest",
-        (PLACE, "int column = (p * W_out + q) * batch + b;"),
-        says="The columns are read in the wrong order: q changes fastest, not b.",
-        hint=3,
-    ),
-    Mistake(
-        "matrix turned",
-        (ADD, "sum += grad_columns[column * C_in * R * S + row];"),
-        says="The matrix is read transposed: it has a row for every tap and a column for every position.",
-        hint=3,
-    ),
-    Mistake(
-        "sum overwritten",
-        (ADD, ADD.replace("+=", "=")),
-        says="Only the last entry is in the result: each one replaces the sum instead of being added to it.",
-        hint=3,
-    ),
-    Mistake(
-        "filter turned",
-        (TAP, "int row = (c * R + R - 1 - r) * S + S - 1 - s;"),
-        says="The rows of a channel are read in the opposite order: tap (0, 0) comes first.",
-        hint=3,
-    ),
-    Mistake(
-        "one row past the last position",
-        (ROW_EXISTS, ROW_EXISTS.replace(">= H_out", "> H_out")),
-        expect="out-of-bounds",
-        says="Position p = H_out is used, which belongs to the next image: p runs to H_out - 1.",
         hint=2,
     ),
 )

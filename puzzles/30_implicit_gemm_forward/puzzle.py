@@ -11,19 +11,10 @@ from backwarp.course.tile_limits import in_tiles, tile_limits
 KERNEL = "implicit_gemm_forward"
 
 
-# ---- what wrong kernels compute ----------------------------------------------------------------------------
-
-
-DOWN, RIGHT = "int h = top + r * dilation_h;", "int w = left + s * dilation_w;"
 LOOP = "for (int start = 0; start < rows; start += TILE) {"
-FILTERS = "filters[y][x] = k < C_out && start + x < rows ? weights[k * rows + start + x] : 0.0f;"
-ROW = "int row = start + y;"
-SPLIT = "int s = row % S, r = row / S % R, c = row / (S * R);"
-INSIDE = "bool inside = row < rows && column < width && h >= 0 && h < H && w >= 0 && w < W;"
 PATCHES = "patches[y][x] = inside ? input[((b * C_in + c) * H + h) * W + w] : 0.0f;"
 USED = "__syncthreads();  // nobody needs them any more"
 ADD = "sum += filters[y][i] * patches[i][x];"
-STORE = "if (k < C_out && column < width) output[((b * C_out + k) * H_out + p) * W_out + q] = bias[k] + sum;"
 PIXEL = "sum += weights[k * rows + (c * R + r) * S + s] * input[((b * C_in + c) * H + h) * W + w];"
 PUZZLE_13 = f"""\
 for (int c = 0; c < C_in && k < C_out && column < width; c++) {{
@@ -72,44 +63,6 @@ MISTAKES = (
     ),
     # the convolution
     Mistake(
-        "bias in every step",
-        ((USED, USED + "\n        if (k < C_out) sum += bias[k];"), (STORE, STORE.replace("bias[k] + ", ""))),
-        says="The bias is added once for every pair of tiles; it belongs to the sum once.",
-    ),
-    Mistake(
-        "image missing",
-        (PATCHES, PATCHES.replace("(b * C_in + c)", "c")),
-        says="The outputs of all images are those of image 0: b is missing from the index of the input.",
-        hint=3,
-    ),
-    Mistake(
-        "taps by columns",
-        (SPLIT, "int r = row % R, s = row / R % S, c = row / (S * R);"),
-        says="The pixels meet the weights of other taps: along the rows of the matrix s changes fastest, "
-        "not r.",
-        hint=3,
-    ),
-    Mistake(
-        "channels fastest",
-        (SPLIT, "int c = row % C_in, s = row / C_in % S, r = row / (S * C_in);"),
-        says="The pixels meet the weights of other taps: along the rows of the matrix c changes slowest, "
-        "not fastest.",
-        hint=3,
-    ),
-    Mistake(
-        "weights turned",
-        (FILTERS, FILTERS.replace("k * rows + start + x", "(start + x) * C_out + k")),
-        says="The weights are read as if they had a row for every tap: those of filter k begin at k * rows.",
-        hint=3,
-    ),
-    Mistake(
-        "rows by x",
-        (ROW, ROW.replace("y", "x")),
-        says="In the tile of pixels x counts the rows of the matrix, as in the tile of weights: there y "
-        "counts them, and x the positions.",
-        hint=2,
-    ),
-    Mistake(
         "tile of pixels turned",
         (ADD, ADD.replace("[i][x]", "[x][i]")),
         says="The tiles of pixels are stored or read with rows and columns swapped.",
@@ -123,59 +76,6 @@ MISTAKES = (
         ),
         says="Block (x, y) computes the tile of block (y, x): x counts the tiles of positions, y those of "
         "filters.",
-    ),
-    Mistake(
-        "output as a matrix",
-        (STORE, "if (k < C_out && column < width) output[k * width + column] = bias[k] + sum;"),
-        says="The outputs are stored in the order of the product, a row for every filter; in the output, "
-        "each image's filters lie together.",
-        hint=3,
-    ),
-    # tails
-    Mistake(
-        "tail missing",
-        (LOOP, LOOP.replace("start < rows", "start + TILE <= rows")),
-        says="The rows after the last full tile are missing: use the last tiles too, padded with 0.",
-        hint=2,
-    ),
-    Mistake(
-        "pixels below the last row",
-        (INSIDE, INSIDE.replace("row < rows && ", "")),
-        expect=("out-of-bounds", "wrong"),
-    ),
-    Mistake(
-        "no zeros",
-        (PATCHES, "if (inside) patches[y][x] = input[((b * C_in + c) * H + h) * W + w];"),
-        expect=("uninitialised-read", "wrong"),
-    ),
-    # the sum
-    Mistake(
-        "start missing in the pixels",
-        (SPLIT, SPLIT.replace("row", "y")),
-        says="Every tile of weights meets the first tile of pixels: the start of the stretch is missing.",
-        hint=2,
-    ),
-    Mistake("tiles filled again too early", (USED, ""), expect="race"),
-    Mistake(
-        "threads without an output leave",
-        ("float sum = 0.0f;", "if (k >= C_out || column >= width) return;\n    float sum = 0.0f;"),
-        expect=("uninitialised-read", "race"),
-    ),
-    Mistake(
-        "dilation ignored",
-        ((DOWN, DOWN.replace(" * dilation_h", "")), (RIGHT, RIGHT.replace(" * dilation_w", ""))),
-        says="The taps of the filter lie side by side; they must be a dilation apart.",
-    ),
-    Mistake(
-        "bias missing",
-        (STORE, STORE.replace("bias[k] + ", "")),
-        says="The bias is missing: it is added once to every output.",
-    ),
-    Mistake(
-        "sum starts again for every tile",
-        (LOOP, LOOP + " sum = 0.0f;"),
-        says="Only the products of the last pair of tiles are in the sum: nothing of the other tiles is added.",
-        hint=2,
     ),
 )
 

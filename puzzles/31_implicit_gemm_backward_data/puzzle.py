@@ -38,20 +38,14 @@ def products(d):
 
 TAPS_R = "int taps_r = (R - first_r + stride_h - 1) / stride_h;"
 TAPS_S = "int taps_s = (S - first_s + stride_w - 1) / stride_w;"
-FIRST = "int first_r = (class_h + pad_h) % stride_h, first_s = (class_w + pad_w) % stride_w;"
 ROWS = "int rows = (H - class_h + stride_h - 1) / stride_h;"
-LEAVE = "if (n - x >= elements) return;"
 LOOP = "for (int start = 0; start < depth; start += TILE) {"
 R_OF, S_OF = "int r = first_r + i / taps_s % taps_r * stride_h;", "int s = first_s + i % taps_s * stride_w;"
 Q = "int q = column + (class_w + pad_w) / stride_w - i % taps_s;"
 P = "int p = row + (class_h + pad_h) / stride_h - i / taps_s % taps_r;"
 FILTERS = "filters[y][x] = i < depth && c < C_in ?"
 GRADS = "grads[y][x] = i < depth && inside ? grad_output[((b * C_out + k) * H_out + p) * W_out + q] : 0.0f;"
-INSIDE = "bool inside = n < elements && p >= 0 && p < H_out && q >= 0 && q < W_out;"
-FULL = "__syncthreads();  // both tiles are full"
-USED = "__syncthreads();  // nobody needs them any more"
 PLACE = "int h = class_h + row * stride_h, w = class_w + column * stride_w;"
-STORE = "if (c < C_in && n < elements) grad_input"
 BY_ITSELF = """for (int i = 0; i < depth && c < C_in && n < elements; i++) {
         int t = i / taps_s % taps_r, u = i % taps_s, k = i / (taps_s * taps_r);
         int p = row + (class_h + pad_h) / stride_h - t, q = column + (class_w + pad_w) / stride_w - u;
@@ -101,11 +95,6 @@ MISTAKES = (
         "must be stored at their own rows and columns.",
     ),
     Mistake(
-        "classes not told apart when storing",
-        (PLACE, "int h = row * stride_h, w = column * stride_w;"),
-        expect=("race", "unwritten"),
-    ),
-    Mistake(
         "rows of a class rounded down",
         (
             (ROWS, "int rows = (H - class_h) / stride_h;"),
@@ -114,105 +103,11 @@ MISTAKES = (
         says="The last row or column of some classes is missing: their numbers, (H - class_h) / stride_h, "
         "must be rounded up.",
     ),
-    Mistake(
-        "taps rounded down",
-        (
-            (TAPS_R, "int taps_r = (R - first_r) / stride_h;"),
-            (TAPS_S, "int taps_s = (S - first_s) / stride_w;"),
-        ),
-        says="The last tap of some classes is missing: the number of taps, (R - first_r) / stride_h, must "
-        "be rounded up.",
-    ),
-    Mistake(
-        "first tap without the padding",
-        (FIRST, "int first_r = class_h % stride_h, first_s = class_w % stride_w;"),
-        says="Class 0 begins with tap 0, class 1 with tap 1: the padding is missing from the first tap, "
-        "which is (class + pad) % stride.",
-        hint=3,
-    ),
-    Mistake(
-        "taps side by side",
-        ((R_OF, R_OF.replace(" * stride_h", "")), (S_OF, S_OF.replace(" * stride_w", ""))),
-        says="The taps of a class are taken side by side, first_r + t; they are a stride apart.",
-        hint=3,
-    ),
-    Mistake(
-        "classes without taps leave",
-        (LOOP, "if (depth == 0) return;\n    " + LOOP),
-        says="Classes without a tap are not stored: their gradient is 0, and it must be written.",
-    ),
-    Mistake(
-        "weights turned",
-        (FILTERS + " weights[((k * C_in + c)", FILTERS + " weights[((c * C_out + k)"),
-        says="The weights are indexed with the input channel first; in memory the filter k is the slowest.",
-        hint=3,
-    ),
-    Mistake(
-        "taps from 0",
-        ((R_OF, R_OF.replace("first_r + ", "")), (S_OF, S_OF.replace("first_s + ", ""))),
-        says="Every class begins with tap 0: its first tap is the remainder of its rows and the padding.",
-        hint=3,
-    ),
-    Mistake(
-        "threads beyond the class leave",
-        (LEAVE, "if (n >= elements) return;"),
-        expect=("uninitialised-read", "race"),
-    ),
-    # positions
-    Mistake(
-        "padding missing in the position",
-        (
-            (P, P.replace("(class_h + pad_h) / stride_h ", "0 ")),
-            (Q, Q.replace("(class_w + pad_w) / stride_w ", "0 ")),
-        ),
-        says="The position under the first tap is taken to be m: (class + pad) / stride is missing.",
-        hint=3,
-    ),
-    Mistake(
-        "position grows with the tap",
-        ((P, P.replace("- i", "+ i")), (Q, Q.replace("- i", "+ i"))),
-        says="The position grows with the tap: a later tap lies on the same element at an earlier position.",
-        hint=3,
-    ),
-    Mistake(
-        "padding ignored",
-        (
-            (P, P.replace(" + pad_h", "")),
-            (Q, Q.replace(" + pad_w", "")),
-            (FIRST, FIRST.replace(" + pad_h", "").replace(" + pad_w", "")),
-        ),
-        says="The padding is missing: row h of the image is row h + pad_h for the filter.",
-    ),
-    Mistake("positions not tested", (INSIDE, "bool inside = n < elements;"), expect="out-of-bounds"),
-    Mistake(
-        "image 0 of grad_output",
-        (GRADS, GRADS.replace("b * C_out + k", "k")),
-        says="All images get the gradient of image 0: b is missing from the index of grad_output.",
-        hint=3,
-    ),
     # barriers and tails
-    Mistake("tiles not waited for", (FULL, ""), expect="race"),
-    Mistake("tiles filled again too early", (USED, ""), expect="race"),
     Mistake(
         "tail missing",
         (LOOP, LOOP.replace("start < depth", "start + TILE <= depth")),
         says="The products after the last full stretch are missing: use the last tiles too, padded with 0.",
-        hint=2,
-    ),
-    Mistake(
-        "end of the products not tested",
-        (FILTERS, FILTERS.replace("i < depth && ", "")),
-        expect="out-of-bounds",
-    ),
-    Mistake(
-        "stored outside of the image",
-        (STORE, STORE.replace(" && n < elements", "")),
-        expect=("out-of-bounds", "race"),
-    ),
-    Mistake(
-        "sum starts again for every stretch",
-        (LOOP, LOOP + " sum = 0.0f;"),
-        says="Only the last stretch is in the sum: nothing of the other stretches is added.",
         hint=2,
     ),
 )

@@ -5,21 +5,9 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv
 
-from backwarp.course import (
-    Case,
-    Gate,
-    Gradient,
-    In,
-    Int,
-    Kernel,
-    Launch,
-    Mistake,
-    Out,
-    Puzzle,
-    ceil_div,
-    mistakes_in,
-)
+from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size
+from backwarp.course.mistakes import Mistake, mistakes_in
 from backwarp.course.tile_limits import tile_limits
 
 SPLIT, ADD, TILE = "conv2d_backward_weights_split", "add_splits", 16
@@ -57,19 +45,9 @@ def must_move(d, tile=TILE):
 
 
 TILES = "windows[TILE][TILE + 1];"
-TAP = "int s = j % S, r = j / S % R, c = j / (S * R);"
 LENGTH = "int length = (positions + splits - 1) / splits;"
-SHARE = "int first = split * length, last = min(first + length, positions);"
 LOOP = "for (int start = first; start < last; start += TILE) {"
-ROW = "int h = p * stride_h - pad_h + r * dilation_h;"
-COLUMN = "int w = q * stride_w - pad_w + s * dilation_w;"
-GRADS = "grads[y][x] = i < last && k < C_out ?"
-WINDOWS = "windows[y][x] = i < last && inside ? input[((b * C_in + c) * H + h) * W + w] : 0.0f;"
-FULL = "__syncthreads();  // both tiles are full"
-USED = "__syncthreads();  // nobody needs them any more"
-STEPS = "for (int n = 0; n < TILE; n++) {"
 PRODUCT = "sum += grads[y][n] * windows[x][n];"
-STORE = "if (k < C_out && column < columns) partial[(split * C_out + k) * columns + column] = sum;"
 ADD_LOOP = "for (int split = 0; split < splits; split++) {"
 PUZZLE_13 = """int own = j - y + x;
     for (int i = first; i < last && k < C_out && own < columns; i++) {
@@ -111,129 +89,12 @@ MISTAKES = (
             says="The last positions are in no split: positions / splits is rounded down; it has to be "
             "rounded up.",
         ),
-        Mistake(
-            "a position too many",
-            (SHARE, SHARE.replace("first + length,", "first + length + 1,")),
-            says="Every split takes one position too many, the first of the next split.",
-        ),
-        Mistake(
-            "all positions",
-            (SHARE, "int first = 0, last = positions;"),
-            says="Every split holds the sums over all positions: the block's split must limit its stretches.",
-        ),
-        Mistake(
-            "last split not cut",
-            (SHARE, "int first = split * length, last = first + length;"),
-            expect="out-of-bounds",
-        ),
-        Mistake(
-            "stretch not cut at the end of the split",
-            (
-                (GRADS, GRADS.replace("i < last", "i < positions")),
-                (WINDOWS, WINDOWS.replace("i < last", "i < positions")),
-            ),
-            says="The last stretch of a split goes on with positions of the next one: past the split's end "
-            "the tiles hold 0.",
-            hint=2,
-        ),
-        Mistake(
-            "all splits into one workspace", (STORE, STORE.replace("(split * C_out + k)", "k")), expect="race"
-        ),
-        # barriers
-        Mistake("tiles not waited for", (FULL, ""), expect="race"),
-        Mistake("tiles filled again too early", (USED, ""), expect="race"),
-        Mistake(
-            "threads without a weight leave",
-            ("float sum = 0.0f;", "if (k >= C_out || j - y + x >= columns) return;\n    float sum = 0.0f;"),
-            expect=("uninitialised-read", "race"),
-        ),
-        # tails
-        Mistake(
-            "tail of the split missing",
-            (LOOP, LOOP.replace("start < last", "start + TILE <= last")),
-            says="The positions after the last full stretch of a split are missing: use the last tiles too, "
-            "padded with 0.",
-            hint=2,
-        ),
-        Mistake(
-            "no zeros in the windows",
-            (WINDOWS, "if (i < last && inside) windows[y][x] = input[((b * C_in + c) * H + h) * W + w];"),
-            expect=("uninitialised-read", "wrong"),
-        ),
-        Mistake(
-            "rows of grad_output not tested", (GRADS, "grads[y][x] = i < last ?"), expect="out-of-bounds"
-        ),
-        Mistake(
-            "stored outside of the weights",
-            (STORE, STORE.replace(" && column < columns", "")),
-            expect=("out-of-bounds", "race"),
-        ),
-        # the sum
-        Mistake(
-            "sum starts again for every stretch",
-            (LOOP, LOOP + " sum = 0.0f;"),
-            says="Only the last stretch of every split is in the sum: nothing of the other stretches is added.",
-            hint=2,
-        ),
-        Mistake(
-            "split 0 again",
-            (SHARE, "int first = 0, last = min(length, positions);"),
-            says="Every split holds the sums of split 0: its stretches must begin at its own first position.",
-        ),
-        Mistake(
-            "one step too few in a tile",
-            (STEPS, STEPS.replace("TILE", "TILE - 1")),
-            says="The last product of every pair of tiles is missing: there are TILE of them.",
-            hint=2,
-        ),
         # the windows
-        Mistake(
-            "stride ignored",
-            ((ROW, ROW.replace(" * stride_h", "")), (COLUMN, COLUMN.replace(" * stride_w", ""))),
-            says="The filter moves by 1 from position to position; it must move by the stride.",
-            hint=2,
-        ),
-        Mistake(
-            "padding ignored",
-            ((ROW, ROW.replace(" - pad_h", "")), (COLUMN, COLUMN.replace(" - pad_w", ""))),
-            says="The filter starts at the image's first row and column; it must start outside, by the "
-            "padding.",
-            hint=2,
-        ),
         Mistake(
             "tiles of windows turned",
             (PRODUCT, PRODUCT.replace("[x][n]", "[n][x]")),
             says="The tiles of windows are stored or read with rows and columns swapped.",
             hint=3,
-        ),
-        Mistake(
-            "grad_output channel by channel",
-            (
-                GRADS + " grad_output[((b * C_out + k) * H_out + p) * W_out + q]",
-                GRADS + " grad_output[k * positions + i]",
-            ),
-            says="grad_output is read as if all images of a channel were stored together; channel k of "
-            "image b begins at (b * C_out + k) * H_out * W_out.",
-            hint=2,
-        ),
-        Mistake(
-            "taps turned",
-            (TAP, "int r = j % R, s = j / R % S, c = j / (S * R);"),
-            says="The column is split with r as the fastest axis; in the weights it is s.",
-            hint=3,
-        ),
-        Mistake(
-            "image 0 of the input",
-            (WINDOWS, WINDOWS.replace("(b * C_in + c)", "c")),
-            says="All images of grad_output meet image 0 of the input: b is missing from the index of the "
-            "input.",
-            hint=3,
-        ),
-        Mistake(
-            "dilation ignored",
-            ((ROW, ROW.replace(" * dilation_h", "")), (COLUMN, COLUMN.replace(" * dilation_w", ""))),
-            says="The taps of the filter lie side by side; they must be a dilation apart.",
-            hint=2,
         ),
     ),
     *mistakes_in(
@@ -261,27 +122,6 @@ MISTAKES = (
             expect="slow",
             line="add_splits: 115,200 bytes of global memory",
         ),
-        # the second pass
-        Mistake(
-            "split 0 only",
-            (ADD_LOOP, ADD_LOOP.replace("< splits", "< 1")),
-            says="This is split 0 alone: the others are not added.",
-            hint=3,
-        ),
-        Mistake(
-            "overwritten instead of added",
-            ("sum += partial", "sum = partial"),
-            says="This is the last split alone: each one replaces the sum instead of being added to it.",
-            hint=3,
-        ),
-        Mistake(
-            "splits side by side",
-            ("partial[split * weights + idx]", "partial[idx * splits + split]"),
-            says="The splits of a weight are taken to lie side by side; each split is a whole array of "
-            "weights.",
-            hint=3,
-        ),
-        Mistake("no guard", ("if (idx >= weights) return;", ""), expect="out-of-bounds"),
     ),
 )
 

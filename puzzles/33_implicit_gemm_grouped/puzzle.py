@@ -5,20 +5,9 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv
 
-from backwarp.course import (
-    Case,
-    Gate,
-    Gradient,
-    In,
-    Kernel,
-    Launch,
-    Mistake,
-    Out,
-    Puzzle,
-    ceil_div,
-    mistakes_in,
-)
+from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
+from backwarp.course.mistakes import Mistake, mistakes_in
 from backwarp.course.tile_limits import tile_limits
 
 GROUPED, DEPTHWISE = "conv2d_backward_weights_grouped", "conv2d_backward_weights_depthwise"
@@ -58,14 +47,10 @@ def sectors_read_once(d):
 
 LOOP = "for (int start = 0; start < positions; start += TILE) {"
 CHANNELS = "int filter = b * C_out + group * filters + k, channel = b * C_in + group * channels + c;"
-STORE = "if (k < filters && column < columns) grad_weights[(group * filters + k) * columns + column] = sum;"
 ZERO = "for (int i = 0; i < weights; i++) sums[i * THREADS + thread] = 0.0f;"
-NEXT = "int next = 0;  // the first row that is not in the ring"
-BANDS = "for (int start = 0; start < H_out; start += ROWS) {"
 PUT = "pixels[i % (keep * W)] ="
 ROW = "const float* row = pixels + h % keep * W;"
 FETCH = "for (int i = max(next, top) * W + thread; i < end * W; i += THREADS) {"
-GRAD = "grad_output[((b * C_out + c * filters + f) * H_out + p) * W_out + q];"
 A_WEIGHT_EACH = """for (int i = 0, own = j - y + x; i < positions && k < filters && own < columns; i++) {
         int q = i % W_out, p = i / W_out % H_out, b = i / (W_out * H_out);
         int h = p * stride_h - pad_h + own / S % R * dilation_h;
@@ -123,31 +108,10 @@ MISTAKES = (
             "index of the input.",
         ),
         Mistake(
-            "channels interleaved",
-            (CHANNELS, CHANNELS.replace("group * channels + c", "c * groups + group")),
-            says="Channel c of a group is taken to be channel c * groups + group; the channels of a group lie "
-            "one after another.",
-        ),
-        Mistake(
             "filters of group 0",
             (CHANNELS, CHANNELS.replace("group * filters + ", "")),
             says="Every group reads grad_output of the filters of group 0: the group's first filter is "
             "missing from its index.",
-        ),
-        Mistake(
-            "tile not cut at the end of the group",
-            (STORE, STORE.replace("k < filters", "group * filters + k < C_out")),
-            expect="race",
-        ),
-        Mistake(
-            "columns of the next group",
-            ("bool inside = j < columns && ", "bool inside = "),
-            expect="out-of-bounds",
-        ),
-        Mistake(
-            "offset of one channel",
-            (CHANNELS, CHANNELS.replace("group * channels", "group")),
-            says="The channels of group g start at channel g; they start at g times the channels of a group.",
         ),
     ),
     *mistakes_in(
@@ -177,28 +141,9 @@ MISTAKES = (
         ),
         # depthwise: the ring
         Mistake(
-            "rows used before they are there",
-            ("__syncthreads();  // the new rows are there", ""),
-            expect="race",
-        ),
-        Mistake(
             "rows fetched over those still needed",
             ("__syncthreads();  // nobody needs the oldest rows any more", ""),
             expect="race",
-        ),
-        Mistake(
-            "the first image's rows for all",
-            ((NEXT, ""), (ZERO, ZERO + "\n    int next = 0;")),
-            says="An image starts with rows of the one before: at its start none of its own rows are in the "
-            "ring, so fetch from its first row on.",
-            hint=2,
-        ),
-        Mistake(
-            "rows looked for from the stretch",
-            (ROW, ROW.replace("h % keep", "(h - top)")),
-            says="Row h is looked up at its distance from the stretch's first row; in the ring it is at h % "
-            "keep.",
-            hint=2,
         ),
         Mistake(
             "rows put where the stretch has them",
@@ -209,36 +154,6 @@ MISTAKES = (
             says="Rows are stored and looked up at their distance from the stretch's first row, so those "
             "from the previous stretch are not found again: row h belongs at h % keep.",
             hint=2,
-        ),
-        # depthwise: the sums
-        Mistake(
-            "sums start again for every image",
-            (NEXT, NEXT + "\n        " + ZERO),
-            says="This is exactly the gradient of the last image alone: nothing of the other images is added.",
-            hint=2,
-        ),
-        Mistake(
-            "last rows missing",
-            (
-                (BANDS, BANDS.replace("start < H_out", "start + ROWS <= H_out")),
-                (ZERO, ZERO + "\n    __syncthreads();"),
-            ),
-            says="The rows of grad_output after the last ROWS full ones are missing: the last stretch may "
-            "have fewer.",
-            hint=2,
-        ),
-        Mistake(
-            "filters interleaved",
-            (GRAD, GRAD.replace("c * filters + f", "f * C_in + c")),
-            says="Filter f of channel c is taken to be filter f * C_in + c; the filters of a channel lie one "
-            "after another.",
-            hint=2,
-        ),
-        Mistake(
-            "sums of one warp",
-            ("n < THREADS; n += 32", "n < 32; n += 32"),
-            says="Only the sums of the first 32 threads are added up: a weight has THREADS of them.",
-            hint=3,
         ),
     ),
 )

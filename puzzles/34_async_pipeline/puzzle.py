@@ -11,15 +11,10 @@ from backwarp.course.tile_limits import in_tiles, tile_limits
 KERNEL = "implicit_gemm_async"
 
 
-# ---- what wrong kernels compute ----------------------------------------------------------------------------
-
-
-STEPS = "int steps = (rows + TILE - 1) / TILE;"
 LOOP = "for (int step = 1 - STAGES; step < steps; step++) {"
 WAIT = "wait_copies<STAGES - 2>();  // what this thread copied for this step has arrived"
 SYNC = "__syncthreads();  // so has all else, and nobody reads the pair before any more"
 NEXT = "int next = step + STAGES - 1, to = next % STAGES;"
-SPLIT_ROW = "int s = y % S, r = y / S % R, c = y / (S * R);"
 SPLIT = "\n        s = (next * TILE + y) % S, r = (next * TILE + y) / S % R, c = (next * TILE + y) / (S * R);"
 PATCHES = "copy_async(&patches[to][y][x], &input[((b * C_in + c) * H + h) * W + w], inside);"
 MOVE = "s += add_s, r += add_r, c += add_c;"
@@ -116,7 +111,6 @@ MISTAKES = (
         line="may not have finished",
     ),
     # barriers and buffers
-    Mistake("no barrier", ((SYNC, ""), *SHORT), expect="race"),
     Mistake(
         "copies started before the barrier",
         ((SYNC, ""), (END, END + "\n        __syncthreads();"), *SHORT),
@@ -131,90 +125,13 @@ MISTAKES = (
         ),
         expect="race",
     ),
-    # zeros
-    Mistake("no zero-fill", ((PATCHES, "if (inside) " + PATCHES), *SHORT), expect="uninitialised-read"),
-    # places
-    Mistake(
-        "tile of pixels turned",
-        ((ADD, ADD.replace("[i][x]", "[x][i]")), *SHORT),
-        says="The tiles of pixels are stored or read with rows and columns swapped.",
-        hint=3,
-    ),
-    Mistake(
-        "rows by x",
-        ((SPLIT_ROW, SPLIT_ROW.replace("y", "x")), *SHORT),
-        says="(c, r, s) begins with row x: in the tile of pixels y counts the rows, x the positions.",
-        hint=3,
-    ),
-    Mistake(
-        "columns by y",
-        (("int i = next * TILE + x,", "int i = next * TILE + y,"), *SHORT),
-        says="The weights are copied for row y: in their tile y counts the filters, x the rows of the "
-        "matrix.",
-        hint=3,
-    ),
     # the walk
-    Mistake(
-        "tail missing",
-        ((STEPS, "int steps = rows / TILE;"), *SHORT),
-        says="The rows after the last full tile are missing: use the last pair too, padded with 0.",
-        hint=2,
-    ),
     Mistake(
         "pipeline not emptied",
         ((LOOP, LOOP.replace("step < steps", "step + STAGES - 1 < steps")), *SHORT),
         says="The last STAGES - 1 pairs of tiles are copied but never multiplied: go on until the pipeline "
         "is empty.",
         hint=2,
-    ),
-    Mistake(
-        "carry missing",
-        ((CARRY, CARRY.replace(", r++", "")), *SHORT),
-        says="Where s wraps at the end of the filter's row, r stays the same: it must go up by one.",
-        hint=3,
-    ),
-    Mistake(
-        "second carry missing",
-        (("if (r >= R) r -= R, c++;", ""), *SHORT),
-        says="Where r passes the end of the filter, nothing is carried: subtract R and add 1 to c.",
-        hint=3,
-    ),
-    Mistake(
-        "R not taken off the step",
-        (("add_r = TILE / S % R", "add_r = TILE / S"), *SHORT),
-        says="In every step r grows by all of TILE / S: whole filters belong to c, so take it % R.",
-        hint=3,
-    ),
-    Mistake(
-        "bias missing",
-        (("= bias[k] + sum;", "= sum;"), *SHORT),
-        says="The bias is missing: it is added once to every output.",
-        hint=3,
-    ),
-    Mistake(
-        "row stays",
-        ((MOVE, ""), *SHORT),
-        says="Every tile of weights meets the first tile of pixels: (c, r, s) must move on from tile to "
-        "tile.",
-        hint=3,
-    ),
-    Mistake(
-        "first carry missing",
-        ((CARRY, ""), *SHORT),
-        says="Where s passes the end of the filter's row, nothing is carried: subtract S and add 1 to r.",
-        hint=3,
-    ),
-    Mistake(
-        "R not taken off the first row",
-        ((SPLIT_ROW, SPLIT_ROW.replace(" % R", "")), *SHORT),
-        says="The first r of a thread is all of y / S: whole filters belong to c, so take it % R.",
-        hint=3,
-    ),
-    Mistake(
-        "tile of weights turned",
-        ((ADD, ADD.replace("[y][i]", "[i][y]")), *SHORT),
-        says="The tiles of weights are stored or read with rows and columns swapped.",
-        hint=3,
     ),
 )
 

@@ -5,25 +5,10 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv, dense
 
-from backwarp.course import (
-    Case,
-    Gate,
-    Gradient,
-    In,
-    Int,
-    Kernel,
-    Launch,
-    Mistake,
-    Out,
-    Puzzle,
-    ceil_div,
-    mistakes_in,
-)
+from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course.mistakes import Mistake, mistakes_in
 
 TF32, HALF = "conv2d_backward_weights_tf32", "matmul_half"
-
-
-# ---- what tensor cores make of the numbers ---------------------------------------------------------------
 
 
 def tf32(values):
@@ -49,15 +34,9 @@ def representable(rng, a, d):
     return tf32(rng.standard_normal([d[n] for n in sizes]))
 
 
-# ---- wrong kernels: both products as matrices, padded to whole tiles ---------------------------------------
-
-
 A_FRAGMENT = "x[e] = to_tf32(grads[g + e % 2 * 8][k + t + e / 2 * 4]);"
 B_FRAGMENT = "y[e] = to_tf32(windows[8 * warp + g][k + t + e * 4]);"
 MULTIPLY = "mma_m16n8k8_tf32(sum, x, y);"
-PLACE = "int k = top + lane / 4 + e / 2 * 8, j = left + 8 * warp + lane % 4 * 2 + e % 2;"
-STORE = "if (k < C_out && j < weights) grad_weights"
-A_ROWS = "ldmatrix_x4(x, &a[place(16 * warp + lane % 16, k / 8 + lane / 16)]);"
 B_ROWS = "ldmatrix_x4_trans(y, &b[place(k + lane % 16, n + lane / 16)]);"
 SECOND = "mma_m16n8k16_f16(sum[n + 1], x, y + 2);"
 SCALAR = """for (int z = k; z < k + 8; z++) {
@@ -140,16 +119,6 @@ MISTAKES = (
         ),
         # numbers
         Mistake(
-            "not rounded",
-            (
-                (A_FRAGMENT, A_FRAGMENT.replace("to_tf32", "__float_as_uint")),
-                (B_FRAGMENT, B_FRAGMENT.replace("to_tf32", "__float_as_uint")),
-                *SHORT[TF32],
-            ),
-            says="The numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. "
-            "Use to_tf32.",
-        ),
-        Mistake(
             "A not rounded",
             ((A_FRAGMENT, A_FRAGMENT.replace("to_tf32", "__float_as_uint")), *SHORT[TF32]),
             says="The numbers of A, from grads, are cut off after 10 bits, not rounded: mma.sync ignores the "
@@ -170,56 +139,11 @@ MISTAKES = (
         ),
         # fragments
         Mistake(
-            "row and column of A's fragment exchanged",
-            ((A_FRAGMENT, "x[e] = to_tf32(grads[t + e % 2 * 8][k + g + e / 2 * 4]);"), *SHORT[TF32]),
-            expect=("uninitialised-read", "wrong"),
-        ),
-        Mistake(
-            "lane / 8 and lane % 8",
-            (("int g = lane / 4, t = lane % 4;", "int g = lane / 8, t = lane % 8;"), *SHORT[TF32]),
-            expect=("uninitialised-read", "wrong"),
-        ),
-        Mistake(
             "registers 1 and 2 exchanged",
             ((A_FRAGMENT, "x[e] = to_tf32(grads[g + e / 2 * 8][k + t + e % 2 * 4]);"), *SHORT[TF32]),
             says="Registers 1 and 2 of A are swapped: register 1 is 8 rows further down, register 2 is 4 "
             "steps further on.",
             hint=2,
-        ),
-        Mistake(
-            "halves of k exchanged",
-            ((B_FRAGMENT, B_FRAGMENT.replace("e * 4", "(1 - e) * 4")), *SHORT[TF32]),
-            says="The halves of k are swapped in one of the fragments: a register 0 meets a register whose "
-            "k starts at 4.",
-            hint=2,
-        ),
-        Mistake(
-            "fragments exchanged",
-            (
-                ("unsigned x[4], y[2];", "unsigned x[4], y[4] = {};"),
-                (MULTIPLY, "mma_m16n8k8_tf32(sum, y, x);"),
-                *SHORT[TF32],
-            ),
-        ),
-        # the sums
-        Mistake(
-            "rows from 8 on forgotten",
-            ((PLACE, PLACE.replace("e / 2 * 8", "0")), *SHORT[TF32]),
-            says="Registers 2 and 3 of the sums belong 8 rows below registers 0 and 1; here they are stored "
-            "over them.",
-            hint=3,
-        ),
-        Mistake(
-            "columns as in A",
-            ((PLACE, PLACE.replace("lane % 4 * 2 + e % 2", "lane % 4 + e % 2 * 4")), *SHORT[TF32]),
-            says="A lane's two sums of a row are stored 4 columns apart, as A lies; in the sums they are "
-            "neighbours.",
-            hint=3,
-        ),
-        Mistake(
-            "stored outside of the weights",
-            ((STORE, STORE.replace(" && j < weights", "")), *SHORT[TF32]),
-            expect=("out-of-bounds", "race"),
         ),
     ),
     *mistakes_in(
@@ -251,24 +175,6 @@ MISTAKES = (
             ),
             says="The sums are rounded to half after every 16 steps; tensor cores add in float, and so must "
             "you afterwards.",
-        ),
-        # ldmatrix
-        Mistake(
-            "not turned",
-            ((B_ROWS, B_ROWS.replace("_trans", "")), *SHORT[HALF]),
-            says="Every 8 x 8 piece of B is transposed: B is stored row by row, so ldmatrix needs .trans.",
-            hint=3,
-        ),
-        Mistake(
-            "swizzled where it is written only",
-            (
-                (A_ROWS, "ldmatrix_x4(x, &a[(16 * warp + lane % 16) * 64 + k + lane / 16 * 8]);"),
-                (B_ROWS, "ldmatrix_x4_trans(y, &b[(k + lane % 16) * 64 + (n + lane / 16) * 8]);"),
-                *SHORT[HALF],
-            ),
-            says="The pieces of a row are in the wrong order: where a tile is written and where it is read, "
-            "the place of a piece must come from the same formula.",
-            hint=3,
         ),
     ),
 )
