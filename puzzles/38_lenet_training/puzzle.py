@@ -144,8 +144,6 @@ MISTAKES = (
             says="The rate falls and rises again: half a cosine goes from 0 to pi.",
             computes=rated(rise, lambda step, steps, n: cosine(2 * (step - n) / (steps - n))),
         ),
-        Mistake("warm-up one step longer", ("if step < warm_up:", "if step <= warm_up:")),
-        Mistake("no rate returned", (FALL, "PEAK * (1 + math.cos(math.pi * done)) / 2")),
     ),
     *mistakes_in(
         UPDATE,
@@ -184,18 +182,7 @@ MISTAKES = (
             hint=2,
             computes=uphill,
         ),
-        Mistake(
-            "learning rate left out",
-            (NUMBERS, "momentum=MOMENTUM, weight_decay=WEIGHT_DECAY"),
-            expect="launch",
-        ),
-        Mistake("peak rate in every step", (NUMBERS, NUMBERS.replace("=rate", "=PEAK"))),
         Mistake("rate capped", (NUMBERS, NUMBERS.replace("=rate", "=min(rate, PEAK)"))),
-        Mistake("rate with a least value", (NUMBERS, NUMBERS.replace("=rate", "=max(rate, PEAK / 50)"))),
-        Mistake(
-            "no weight decay at small rates",
-            (NUMBERS, NUMBERS.replace("=WEIGHT_DECAY", "=WEIGHT_DECAY * (rate > PEAK / 50)")),
-        ),
         Mistake(
             "only the weights",
             (
@@ -240,13 +227,7 @@ MISTAKES = (
             hint=3,
             computes=same_batch,
         ),
-        Mistake("not loaded", (LOAD, LOAD.split("\n", 1)[1]), expect="launch"),
-        Mistake("no forward", (LOAD, LOAD.replace("        net.forward()\n", ""))),
         Mistake("no backward", (LOAD, LOAD.replace("        net.backward()\n", ""))),
-        Mistake(
-            "backward before forward",
-            (LOAD, "        net.load(images, labels)\n        net.backward()\n        net.forward()\n"),
-        ),
         Mistake(
             "update before backward",
             (
@@ -254,20 +235,11 @@ MISTAKES = (
                 (UPDATE_LINE, UPDATE_LINE + "\n        net.backward()"),
             ),
         ),
-        Mistake("a later step without update", (UPDATE_LINE, "if step != 17:\n            " + UPDATE_LINE)),
         Mistake(
             "a rate that is held at the end",
             (UPDATE_LINE, UPDATE_LINE.replace("(step,", "(min(step, len(batches) - 2),")),
         ),
         Mistake("a later batch left out", (LOAD, LOAD.replace("images, labels", "*batches[min(step, 18)]"))),
-        Mistake(
-            "no backward in the last step",
-            (
-                LOAD,
-                LOAD.replace("        net.backward()", "        step + 1 < len(batches) and net.backward()"),
-            ),
-        ),
-        Mistake("losses not kept", ("losses.append(net.loss.get()[0])", "loss = net.loss.get()[0]")),
         Mistake("arrays instead of losses", ("losses.append(net.loss.get()[0])", "losses.append(net.loss)")),
     ),
     *mistakes_in(
@@ -310,13 +282,7 @@ MISTAKES = (
             hint=3,
             computes=lambda a, d: a["right"].sum() / (len(a["batches"]) * len(a["batches"][0])),
         ),
-        Mistake(
-            "largest along the batch",
-            ("argmax(axis=1) == labels)", "argmax(axis=0) == labels)"),
-            expect="exception",
-        ),
         Mistake("least logit", ("argmax(axis=1) == labels)", "argmin(axis=1) == labels)")),
-        Mistake("no forward for the accuracy", ("        net.forward()\n        right", "        right")),
     ),
 )
 

@@ -13,9 +13,6 @@ from backwarp.course.conv_cases import column_sizes, ints, options, own_sizes, s
 FLOAT, TF32 = "conv2d_forward_float", "conv2d_forward_tf32"
 
 
-# ---- what tensor cores make of the numbers -----------------------------------------------------------------
-
-
 def tf32(values):
     """Floats rounded to 10 bits after the point as cvt.rna.tf32.f32 does, as float64."""
     bits = np.asarray(values, np.float32).view(np.uint32) + np.uint32(0x1000)
@@ -28,26 +25,14 @@ def channels_last(a, d):
     return np.moveaxis(conv.forward(input, weights, a["bias"], **options(d)), 1, -1)
 
 
-# ---- wrong kernels -----------------------------------------------------------------------------------------
-
-
-WAIT = "wait_copies<STAGES - 2>();\n            __syncthreads();"
-COMMIT = "}\n        commit_copies();"
 PIXEL = "copy_async(&patches[to][first + y][lane + 32 * i], from + image[i], inside);"
 DOWN = "int down = c < C_in ? r * dilation_h : NOWHERE, right = s * dilation_w;"
-FIRST = "int s = first % S, r = first / S % R, c = first / (S * R);"
 NUMBERS = """for (int i = 0; i < 8; i += 4) {
                 *reinterpret_cast<float4*>(&p[i]) = *reinterpret_cast<const float4*>(&a[i / 4 * BM / 2]);
                 *reinterpret_cast<float4*>(&q[i]) = *reinterpret_cast<const float4*>(&b[i / 4 * BN / 2]);
             }"""
-ADD = "sum[i][j] += p[i] * q[j];"
 PLACE = "(piece ^ row / 2 % PIECES)"
-TAPS = "const float* taps = weights + ((top + first) * R * S + r * S + s) * C_in + 4 * four;"
-EXIST = "int exist = r < R ? min(C_in - 4 * four, 4) : 0;"
 LOAD_A = "ldmatrix_x4(a[m], &filters[step % STAGES][in_a + 16 * m * WORDS]);"
-ROUND_A = "for (int e = 0; e < 4; e++) a[m][e] = to_tf32(__uint_as_float(a[m][e]));"
-ROUND_B = "for (int e = 0; e < 4; e++) b[n + e / 2][e % 2] = to_tf32(__uint_as_float(b[n + e / 2][e % 2]));"
-IN_B = "int in_b = place(n0 + lane / 16 * 8 + lane % 8, k + lane / 8 % 2);"
 STORED_K = "int k = top + m0 + 16 * m + lane / 4 + e / 2 * 8, column = left + n0 + lane % 4 * 2 + e % 2;"
 WORD_BY_WORD = """for (int e = 0; e < 4; e++) {
                     int at = place(m0 + lane / 4 + e % 2 * 8, k + e / 2) + lane % 4 + 16 * m * WORDS;
@@ -107,18 +92,6 @@ MISTAKES = (
             line="patches[to][first + y][lane + 32 * i] = inside",
         ),
         Mistake(
-            "waits for what it has just started",
-            (COMMIT, COMMIT + "\n        wait_copies<0>();"),
-            expect="slow",
-            line=ADD,
-        ),
-        Mistake(
-            "a second barrier",
-            (COMMIT, "__syncthreads();\n        " + COMMIT.replace("}\n", "}\n        __syncthreads();\n")),
-            expect="slow",
-            line="barrier",
-        ),
-        Mistake(
             "divisions for every copy",
             (
                 DOWN,
@@ -130,37 +103,11 @@ MISTAKES = (
         ),
         # tiles and waits
         Mistake(
-            "no wait", (WAIT, "__syncthreads();"), expect="uninitialised-read", line="may not have finished"
-        ),
-        Mistake("no barrier", (WAIT, "wait_copies<STAGES - 2>();"), expect="race"),
-        Mistake("no zero-fill", (PIXEL, "if (inside) " + PIXEL), expect="uninitialised-read"),
-        Mistake(
             "fours where planes are not aligned",
             ("if (plane % 4 == 0) {", "if (n + 3 < width) {"),
             expect=("misaligned", "race"),
         ),
-        Mistake(
-            "tail missing",
-            ("int steps = (rows + BK - 1) / BK,", "int steps = rows / BK,"),
-            says="The rows after the last full step are missing: the last tiles are used too, filled up with 0.",
-            hint=1,
-        ),
-        Mistake(
-            "pipeline not emptied",
-            (
-                "step < steps; step++) {\n        if (step >= 0) {",
-                "step + STAGES - 1 < steps; step++) {\n        if (step >= 0) {",
-            ),
-            says="The last STAGES - 1 pairs of tiles are copied, but nobody multiplies them: go on until the "
-            "pipeline is empty.",
-            hint=1,
-        ),
         # where things are
-        Mistake(
-            "image missing",
-            ("image[i] = (n / plane * C_in * H + h[i])", "image[i] = (n / plane * H + h[i])"),
-            says="Image b does not begin at b * H * W: an image has C_in planes of this size.",
-        ),
         Mistake(
             "carry missing",
             (
@@ -170,54 +117,18 @@ MISTAKES = (
             says="Where s passes the end of the filter's row it starts again, but r stays: it must go up by one.",
         ),
         Mistake(
-            "second carry missing",
-            ("if (r >= R) r -= R, c++;", ""),
-            says="Where r passes the end of the filter it goes on: R must be taken off, and c goes up by one.",
-        ),
-        Mistake(
             "neighbouring columns",
             ("int n = left + j / 4 * BN / 2 + 4 * x;", "int n = left + 8 * x + j;"),
             says="A thread stores its sums in 8 neighbouring columns; it has the four from 4 x on, and four "
             "more BN / 2 further on.",
             hint=2,
         ),
-        Mistake(
-            "accumulators exchanged",
-            (ADD, ADD.replace("p[i] * q[j]", "p[j] * q[i]")),
-            says="Every thread's sums are stored transposed: sum i, j belongs to its filter i and its "
-            "position j.",
-            hint=2,
-        ),
-        Mistake(
-            "bias missing",
-            ("float start = bias[k], v[4];", "float start = 0.0f, v[4];"),
-            says="The bias is missing: it is added once to every output.",
-        ),
-        Mistake(
-            "dilation ignored",
-            (DOWN, DOWN.replace(" * dilation_h", "").replace(" * dilation_w", "")),
-            says="The taps of the filter lie side by side; they must be a dilation apart.",
-        ),
-        Mistake(
-            "rows past the last",
-            (DOWN, DOWN.replace("c < C_in ? r * dilation_h : NOWHERE", "r * dilation_h")),
-            expect="out-of-bounds",
-        ),
-        Mistake("positions past the last", ("if (n >= width) h[i] = NOWHERE;", ""), expect="out-of-bounds"),
-        Mistake(
-            "R not taken off the first row",
-            (FIRST, FIRST.replace(" % R", "")),
-            expect=("wrong", "out-of-bounds"),
-        ),
     ),
     *short(
         TF32,
         # right, not yet fast
         Mistake(
-            "the swizzle of puzzle 35",
-            (PLACE, "(piece ^ row % PIECES)"),
-            expect="slow",
-            line="ldmatrix_x4",
+            "the swizzle of puzzle 35", (PLACE, "(piece ^ row % PIECES)"), expect="slow", line="ldmatrix_x4"
         ),
         Mistake(
             "copied float by float",
@@ -231,55 +142,7 @@ MISTAKES = (
             expect="slow",
             line="__float_as_uint(filters",
         ),
-        Mistake(
-            "waits at once",
-            (COMMIT, COMMIT + "\n        wait_copies<0>();"),
-            expect="slow",
-            line="mma_m16n8k8_tf32",
-        ),
-        # numbers
-        Mistake(
-            "not rounded",
-            ((ROUND_A, ""), (ROUND_B, "")),
-            says="The numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. "
-            "Use to_tf32.",
-            hint=3,
-        ),
-        Mistake(
-            "A not rounded",
-            (ROUND_A, ""),
-            says="The weights are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. Use to_tf32 "
-            "for them too.",
-            hint=3,
-        ),
-        Mistake(
-            "B not rounded",
-            (ROUND_B, ""),
-            says="The pixels are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. Use to_tf32 "
-            "for them too.",
-            hint=3,
-        ),
         # fragments
-        Mistake(
-            "B loaded as A",
-            (IN_B, "int in_b = place(n0 + lane % 16, k + lane / 16);"),
-            says="The four matrices of B are loaded in A's order: for B the first two are the two pieces of positions 0 "
-            "to 7, the other two those of positions 8 to 15.",
-            hint=3,
-        ),
-        Mistake(
-            "swizzled where it is written only",
-            (
-                (
-                    "int in_a = place(m0 + lane % 16, k + lane / 16);",
-                    "int in_a = (m0 + lane % 16) * WORDS + (k + lane / 16) * 4;",
-                ),
-                (IN_B, "int in_b = (n0 + lane / 16 * 8 + lane % 8) * WORDS + (k + lane / 8 % 2) * 4;"),
-            ),
-            says="The pieces of a row are in the wrong order: where a tile is written and where it is read, the place of a "
-            "piece must come from the same formula.",
-            hint=3,
-        ),
         Mistake(
             "filters from 8 on forgotten",
             (STORED_K, STORED_K.replace(" + e / 2 * 8", "")),
@@ -288,44 +151,9 @@ MISTAKES = (
         ),
         # pieces
         Mistake(
-            "pieces go on into the next tap",
-            (EXIST, "int exist = r < R ? 4 : 0;"),
-            expect=("wrong", "out-of-bounds"),
-        ),
-        Mistake(
-            "channels slowest",
-            (
-                TAPS,
-                "const float* taps = weights + (top + first) * R * S * C_in + 4 * four * R * S + r * S + s;",
-            ),
-            expect=("wrong", "misaligned", "out-of-bounds"),
-        ),
-        Mistake(
             "carry of the channels missing",
             ("if (four >= fours) four -= fours, s++;", "if (four >= fours) four -= fours;"),
             says="Where the channels of a tap end, the next tap begins: s must go up by one.",
-            hint=2,
-        ),
-        Mistake(
-            "carry of the taps missing",
-            (
-                "if (four >= fours) four -= fours, s++;\n            if (s >= S) s -= S, r++;",
-                "if (four >= fours) four -= fours, s++;\n            if (s >= S) s -= S;",
-            ),
-            says="Where s passes the end of the filter's row it starts again, but r stays: it must go up by one.",
-        ),
-        Mistake(
-            "positions past the last one",
-            (" : NOWHERE;\n        w[i]", " : 0;\n        w[i]"),
-            expect=("out-of-bounds", "wrong"),
-        ),
-        Mistake(
-            "channels of the output slowest",
-            (
-                "if (there) output[(column + 8 * n) * C_out + k] =",
-                "if (there) output[k * width + column + 8 * n] =",
-            ),
-            says="The outputs are stored with the filters slowest; here a position has all its filters side by side.",
             hint=2,
         ),
     ),

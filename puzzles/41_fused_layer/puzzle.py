@@ -5,21 +5,8 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv, fused
 
-from backwarp.course import (
-    Case,
-    Constant,
-    Gate,
-    Gradient,
-    In,
-    Int,
-    Kernel,
-    Launch,
-    Mistake,
-    Out,
-    Puzzle,
-    ceil_div,
-    mistakes_in,
-)
+from backwarp.course import Case, Constant, Gate, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course.mistakes import Mistake, mistakes_in
 
 FORWARD, BACKWARD = "fused_layer", "fused_backward_weights"
 COUNTED = "fused_lenet_conv1"
@@ -45,10 +32,7 @@ MISTAKES = (
         ),
         Mistake(
             "one filter per block",
-            (
-                "constexpr int FILTERS = 3;",
-                "constexpr int FILTERS = 1;",
-            ),
+            ("constexpr int FILTERS = 3;", "constexpr int FILTERS = 1;"),
             expect="slow",
         ),
         Mistake(
@@ -58,21 +42,6 @@ MISTAKES = (
                 "own[i][j] = two.x, own[i][j + 1] = *(volatile float*)&tile[2 * y + i][2 * x + j + 1];",
             ),
             expect="slow",
-        ),
-    ),
-    *mistakes_in(
-        BACKWARD,
-        Mistake(
-            "all windows have a gradient",
-            ("if (at < 0) continue;", "if (at < 0) at = 0;"),
-            says="Where the place is -1, ReLU has left 0 and no gradient passes; here it is added at place 0.",
-            hint=2,
-        ),
-        Mistake(
-            "first warp alone",
-            ("warp < THREADS / 32", "warp < 1"),
-            says="Only the sums of the first warp are stored.",
-            hint=2,
         ),
     ),
 )
@@ -282,9 +251,7 @@ PUZZLE = Puzzle(
             "and skip those with place -1.",
         ),
         *Gate.limits(
-            COUNTED,
-            FORWARD,
-            flops=lambda d: 2.1 * F * F * d["C_in"] * 4 * 32 * warps(d) * d["FILTERS"],
+            COUNTED, FORWARD, flops=lambda d: 2.1 * F * F * d["C_in"] * 4 * 32 * warps(d) * d["FILTERS"]
         ),
         *Gate.limits(
             COUNTED,
