@@ -12,7 +12,7 @@ from .summed import Terms
 
 def other_steps(
     want: Terms, index: int, letters: Sequence[str], whole: Linear, new: Linear
-) -> tuple[int, Finding | None]:
+) -> tuple[float, Finding | None]:
     """(how many steps differ, what they are). whole, new: the right place in an array and the one that is
     used."""
     own = [c for c in columns_of(want) if c.array == index]
@@ -30,7 +30,10 @@ def other_steps(
             )
         elif a != b:
             forwards.append(dict(letter="", off=str(abs(b - a)), on=b > a))
-    cost, changes = 1 + len(forwards) + len(inverse), forwards or inverse  # of `w - p`, the w alone is enough
+    changes = forwards or inverse  # of `w - p`, the w alone is enough
+    # the p and r of an index `p + r` are one change; nobody computes with the h of another array
+    once = {(step.get("now"), step.get("right"), step["letter"] and "letter") for step in forwards}
+    cost = 1 + len(once) + len(inverse) + any(step.get("of") for step in forwards) / 2
     if len(changes) < 3:
         return cost, Finding.of("other_steps", array=name, steps=changes)
     turned = any(a * b < 0 for a, b in zip(whole.factors[:-1], new.factors[:-1], strict=True))
