@@ -94,12 +94,12 @@ def full_like(a, fill_value, dtype=None, order="K", subok=None, shape=None) -> n
     return made
 
 
-def zeros_like(a, dtype=None, order="K", subok=None, shape=None) -> ndarray:
-    return full_like(a, 0, dtype, order, shape=shape)
+def zeros_like(a, *args, **kwargs) -> ndarray:
+    return full_like(a, 0, *args, **kwargs)
 
 
-def ones_like(a, dtype=None, order="K", subok=None, shape=None) -> ndarray:
-    return full_like(a, 1, dtype, order, shape=shape)
+def ones_like(a, *args, **kwargs) -> ndarray:
+    return full_like(a, 1, *args, **kwargs)
 
 
 # ---- what belongs to CuPy ------------------------------------------------------------------------------------------
@@ -109,12 +109,7 @@ def get_array_module(*args):
     return sys.modules[__name__] if any(isinstance(a, ndarray) for a in args) else np
 
 
-def is_available() -> bool:
-    return True
-
-
-def memoize(for_each_device: bool = False, for_each_device_and_compiler: bool = False):
-    return functools.cache
+is_available, memoize = cuda.is_available, cuda.always(functools.cache)
 
 
 def fuse(*args, **kwargs):
@@ -122,15 +117,7 @@ def fuse(*args, **kwargs):
     return args[0] if args and callable(args[0]) else lambda function: function
 
 
-_pools = cuda.MemoryPool(), cuda.PinnedMemoryPool()
-
-
-def get_default_memory_pool():
-    return _pools[0]
-
-
-def get_default_pinned_memory_pool():
-    return _pools[1]
+get_default_memory_pool = get_default_pinned_memory_pool = cuda.always(cuda.MemoryPool())
 
 
 def _compared(check):

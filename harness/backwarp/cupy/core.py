@@ -57,7 +57,6 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801
     """CuPy's ndarray. Views share memory, as NumPy's do; `_memory` keeps it, `_host` is the view that NumPy computes on."""
 
     __slots__ = ("_host", "_memory", "__weakref__")
-    __array_priority__ = 100
     __hash__ = None
 
     def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
@@ -91,10 +90,6 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801
     @property
     def data(self) -> MemoryPointer:
         return MemoryPointer(self._memory, self._address - self._memory.pointer)
-
-    @property
-    def flat(self):
-        return self._host.flat
 
     @property
     def _address(self) -> int:
@@ -146,30 +141,6 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801
             raise TypeError("iteration over a 0-d array")
         return (self[i] for i in range(len(self)))
 
-    def __len__(self) -> int:
-        return len(self._host)
-
-    def __bool__(self) -> bool:
-        return bool(self._host)
-
-    def __int__(self) -> int:
-        return int(self._host)
-
-    def __float__(self) -> float:
-        return float(self._host)
-
-    def __complex__(self) -> complex:
-        return complex(self._host)
-
-    def __index__(self) -> int:
-        return self._host.__index__()
-
-    def __repr__(self) -> str:
-        return repr(self._host)
-
-    def __str__(self) -> str:
-        return str(self._host)
-
     def __format__(self, spec: str) -> str:
         return format(self._host[()], spec)
 
@@ -192,6 +163,23 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801
 
     def __array_function__(self, function, types, args, kwargs):
         return call(function, *args, **kwargs)
+
+
+def _of_host(name: str) -> Callable:
+    return lambda self: getattr(self._host, name)()
+
+
+for _name in (
+    "__bool__",
+    "__complex__",
+    "__float__",
+    "__index__",
+    "__int__",
+    "__len__",
+    "__repr__",
+    "__str__",
+):
+    setattr(ndarray, _name, _of_host(_name))
 
 
 class Wrapped:
@@ -304,7 +292,8 @@ def call(function: Callable, *args, **kwargs):
     outs = list(outs[0]) if outs and isinstance(outs[0], tuple) else outs
     read = list(_arrays((args, {k: v for k, v in kwargs.items() if k != "out"})))
     any_left = tracks() and any(_left(a) is not None for a in read)
-    result = function(*_host(args), **_host(kwargs))
+    with np.errstate(all="ignore"):  # a GPU does not tell
+        result = function(*_host(args), **_host(kwargs))
     left = _result_left(function, args, kwargs, result) if any_left else None
     many = left if isinstance(left, tuple) else [left] * len(outs)
     for target, its in zip(outs, many):

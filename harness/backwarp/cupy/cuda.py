@@ -18,29 +18,36 @@ _PROPERTIES = {
     "minor": CAPABILITY[1],
     "warpSize": 32,
     "maxThreadsPerBlock": 1024,
+}
+_PROPERTIES |= {
     "maxThreadsDim": (1024, 1024, 64),
     "maxGridSize": (2**31 - 1, 65535, 65535),
+    "multiProcessorCount": 108,
+}
+_PROPERTIES |= {
     "sharedMemPerBlock": 48 << 10,
     "sharedMemPerBlockOptin": 163 << 10,
     "sharedMemPerMultiprocessor": 164 << 10,
+}
+_PROPERTIES |= {
     "totalConstMem": 64 << 10,
     "regsPerBlock": 65536,
-    "multiProcessorCount": 108,
     "maxThreadsPerMultiProcessor": 2048,
     "l2CacheSize": 40 << 20,
-    "clockRate": 1410000,
-    "integrated": 0,
-    "unifiedAddressing": 1,
-    "cooperativeLaunch": 1,
 }
-
-
-def is_available() -> bool:
-    return True
+_PROPERTIES |= {"clockRate": 1410000, "integrated": 0, "unifiedAddressing": 1, "cooperativeLaunch": 1}
 
 
 def nothing(*args, **kwargs) -> None:
     """What needs no doing here: work is done when it is asked for."""
+
+
+def always(value):
+    """A function that returns the value."""
+    return lambda *args, **kwargs: value
+
+
+is_available, get_device_id = always(True), always(0)
 
 
 class InOrder:
@@ -152,15 +159,7 @@ class MemoryPool(InOrder):
 
     total_bytes = used_bytes
 
-    def free_bytes(self) -> int:
-        return 0
-
-    def n_free_blocks(self) -> int:
-        return 0
-
-    def get_limit(self) -> int:
-        return 0
-
+    free_bytes = n_free_blocks = get_limit = always(0)
     free_all_blocks = free_all_free = set_limit = nothing
 
 
@@ -176,46 +175,31 @@ def alloc_pinned_memory(size: int):
     return bytearray(size)
 
 
-def get_current_stream() -> Stream:
-    return Stream.null
-
-
-def get_device_id() -> int:
-    return 0
-
-
+get_current_stream = always(Stream.null)
 malloc_managed = malloc_async = alloc
 using_allocator = Device
 set_allocator = set_pinned_memory_allocator = nothing
 
 
-def _runtime() -> dict:
-    """cupy.cuda.runtime: what programs ask before they launch, and what they wait for after."""
+def properties(number: int = 0) -> dict:
+    Device(number)
+    return _PROPERTIES | {"totalGlobalMem": core.device().room}
 
-    def set_device(number: int) -> None:
-        Device(number)
 
-    def properties(number: int) -> dict:
-        Device(number)
-        return _PROPERTIES | {"totalGlobalMem": core.device().room}
-
-    return {
-        "CUDARuntimeError": errors.CUDARuntimeError,
-        "is_hip": False,
-        "getDevice": get_device_id,
-        "setDevice": set_device,
-        "getDeviceCount": lambda: 1,
-        "getDeviceProperties": properties,
-        "memGetInfo": lambda: Device(0).mem_info,
-        "runtimeGetVersion": lambda: CUDA,
-        "driverGetVersion": lambda: CUDA,
-        **dict.fromkeys(
-            ("deviceSynchronize", "streamSynchronize", "eventSynchronize", "profilerStart"), nothing
-        ),
-        **dict.fromkeys(
-            ("profilerStop", "deviceSetLimit", "deviceSetCacheConfig", "deviceEnablePeerAccess"), nothing
-        ),
-    }
+_RUNTIME = {
+    "CUDARuntimeError": errors.CUDARuntimeError,
+    "is_hip": False,
+    "getDevice": always(0),
+    "getDeviceCount": always(1),
+}
+_RUNTIME |= {"setDevice": Device, "getDeviceProperties": properties, "memGetInfo": lambda: Device().mem_info}
+_RUNTIME |= {"runtimeGetVersion": always(CUDA), "driverGetVersion": always(CUDA)}
+_RUNTIME |= dict.fromkeys(
+    ("deviceSynchronize", "streamSynchronize", "eventSynchronize", "profilerStart"), nothing
+)
+_RUNTIME |= dict.fromkeys(
+    ("profilerStop", "deviceSetLimit", "deviceSetCacheConfig", "deviceEnablePeerAccess"), nothing
+)
 
 
 def _module(name: str, names: dict) -> ModuleType:
@@ -225,28 +209,19 @@ def _module(name: str, names: dict) -> ModuleType:
 
 
 _MODULES = {
-    "runtime": _runtime(),
-    "driver": {"CUDADriverError": errors.CUDADriverError, "get_build_version": lambda: CUDA},
+    "runtime": _RUNTIME,
+    "driver": {"CUDADriverError": errors.CUDADriverError, "get_build_version": always(CUDA)},
     "compiler": {"CompileException": errors.CompileException},
-    "memory": {
-        "OutOfMemoryError": errors.OutOfMemoryError,
-        "MemoryPointer": MemoryPointer,
-        "MemoryPool": MemoryPool,
-        "alloc": alloc,
-    },
-    "stream": {
-        "Stream": Stream,
-        "Event": Event,
-        "get_current_stream": get_current_stream,
-        "get_elapsed_time": get_elapsed_time,
-    },
+    "memory": {"OutOfMemoryError": errors.OutOfMemoryError}
+    | {n: globals()[n] for n in ("MemoryPointer", "MemoryPool", "alloc")},
+    "stream": {n: globals()[n] for n in ("Stream", "Event", "get_current_stream", "get_elapsed_time")},
     "device": {
         "Device": Device,
-        "get_device_id": get_device_id,
-        "get_compute_capability": lambda: Device.compute_capability,
+        "get_device_id": always(0),
+        "get_compute_capability": always(Device.compute_capability),
     },
     "profiler": {"start": nothing, "stop": nothing},
     "nvtx": {"RangePush": nothing, "RangePop": nothing, "Mark": nothing, "available": True},
-    "nvrtc": {"getVersion": lambda: divmod(CUDA // 10, 100)},
+    "nvrtc": {"getVersion": always(divmod(CUDA // 10, 100))},
 }
 globals().update({name: _module(name, names) for name, names in _MODULES.items()})

@@ -152,10 +152,11 @@ class RawKernel:
             raise TypeError("Argument 'grid' and 'block' must be tuples, as (blocks,) and (threads,)")
         kernel, (names, kinds) = self.kernel, self._wanted
         with cupys(self._module.text):
-            if len(args) != len(kernel.params):
-                raise LaunchError(
-                    f"{self.name}({', '.join(names)}) takes {len(names)} arguments; {len(args)} were given"
-                )
+            if len(args) != len(names):
+                said = f"{self.name}({', '.join(names)}) takes {len(names)} arguments; {len(args)} were given"
+                if len(args) < len(names):
+                    raise LaunchError(said)
+                warnings.warn(f"{said}: a GPU ignores the last", stacklevel=2)
             each = zip(args, names, kinds, kernel.params)
             passed = tuple(
                 argument(value, f"{n} of {self.name}", kind, size) for value, n, kind, size in each

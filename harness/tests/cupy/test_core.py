@@ -43,6 +43,7 @@ def left(array) -> list[bool]:
         lambda xp, a: a.reshape(4, 3).argsort(axis=0),
         lambda xp, a: a.mean().reshape(1, 1),
         lambda xp, a: xp.zeros((2, 0)) + 1,
+        lambda xp, a: xp.zeros_like(a.T, np.int8) + xp.ones_like(a.T, shape=(4, 3)),
     ],
 )
 def test_results_are_numpys(cp, compute):
@@ -156,7 +157,7 @@ def test_what_is_unset_stays_unset(cp, make, expected):
 
 
 def test_the_host_can_set_it(cp):
-    for dtype in (cp.float32, cp.int8, cp.float64):
+    for dtype in (cp.float32, cp.int8, cp.int16, cp.float64):
         array = cp.empty((2, 3), dtype)
         array[0, 1:] = 1
         assert left(array) == [True, False, False, True, True, True]

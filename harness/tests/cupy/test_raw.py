@@ -77,6 +77,13 @@ def test_arguments(value, kind, size, expected):
     assert got == expected and got.dtype == expected.dtype
 
 
+def test_a_gpu_ignores_arguments_beyond_the_last(cp, scale):
+    x, y = cp.ones(4, cp.float32), cp.zeros(4, cp.float32)
+    with pytest.warns(UserWarning, match="5 were given"):
+        scale((1,), (4,), (x, y, 4, np.float32(2), 7))
+    assert y.sum() == 8
+
+
 def test_structs_by_value(cp):
     kernel = cp.RawKernel(
         "struct Pair { int a; float b; };\n"

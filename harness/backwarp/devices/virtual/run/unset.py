@@ -7,6 +7,8 @@ import numpy as np
 from ..runtime.abi import GRANULE, INIT, PARTIAL
 from .arena import Arena
 
+_BYTES = 0xF0  # of a granule's state: which of its bytes are set, until all are
+
 
 def elements(arena: Arena, view: np.ndarray) -> np.ndarray | None:
     """Which elements of the view hold bytes that nothing has stored to; None: all are set."""
@@ -16,9 +18,10 @@ def elements(arena: Arena, view: np.ndarray) -> np.ndarray | None:
     granules = arena.shadow[first // GRANULE : -(-last // GRANULE)]
     if np.all((granules & (INIT | PARTIAL)) == INIT):
         return None
-    places = _places(arena, view)
+    unit, places = _places(arena, view)
     state = arena.shadow[places // GRANULE]
-    stored = np.where((state & (INIT | PARTIAL)) == INIT, 15, state >> 4) >> places % GRANULE & 1
+    stored = np.where((state & (INIT | PARTIAL)) == INIT, 15, state >> 4)
+    stored = stored == 15 if unit == GRANULE else stored >> places % GRANULE & 1
     unset = ~stored.astype(bool).all(-1)
     return unset if unset.any() else None
 
@@ -31,15 +34,20 @@ def store(arena: Arena, view: np.ndarray, unset: np.ndarray | None = None) -> No
     if unset is None and last - first == view.nbytes and not (first | last) % GRANULE:
         arena.shadow[first // GRANULE : last // GRANULE] |= INIT
         return
-    places = _places(arena, view)
+    unit, places = _places(arena, view)
     left = np.zeros(view.shape, bool) if unset is None else np.broadcast_to(unset, view.shape)
-    stored = places[~left].ravel()
-    np.bitwise_or.at(arena.shadow, stored // GRANULE, (16 << stored % GRANULE).astype(np.uint8))
+    stored, left = places[~left].ravel(), places[left].ravel()
     granules = stored // GRANULE
-    whole = (arena.shadow[granules] & (PARTIAL | 0xF0)) == 0xF0
+    if unit == GRANULE:
+        arena.shadow[granules] |= INIT
+        arena.shadow[left // GRANULE] &= ~(INIT | _BYTES) & 255
+        arena.guard.forget_written()
+        return
+    np.bitwise_or.at(arena.shadow, granules, (16 << stored % GRANULE).astype(np.uint8))
+    whole = (arena.shadow[granules] & (PARTIAL | _BYTES)) == _BYTES
     arena.shadow[granules[whole]] |= INIT
-    if left.any():
-        arena.forget(places[left].ravel())
+    if left.size:
+        arena.forget(left)
 
 
 def _extent(arena: Arena, view: np.ndarray) -> tuple[int, int]:
@@ -52,9 +60,12 @@ def _start(arena: Arena, view: np.ndarray) -> int:
     return view.__array_interface__["data"][0] - arena.host()
 
 
-def _places(arena: Arena, view: np.ndarray) -> np.ndarray:
-    """The address of each byte of each element."""
-    places = np.int64(_start(arena, view))
-    for n, stride in zip((*view.shape, view.itemsize), (*view.strides, 1)):
+def _places(arena: Arena, view: np.ndarray) -> tuple[int, np.ndarray]:
+    """(bytes in a unit, the address of each unit of each element): whole granules, or bytes where elements do not consist of
+    granules."""
+    start = _start(arena, view)
+    unit = 1 if any(n % GRANULE for n in (start, view.itemsize, *view.strides)) else GRANULE
+    places = np.int64(start)
+    for n, stride in zip((*view.shape, view.itemsize // unit), (*view.strides, unit)):
         places = np.add.outer(places, np.arange(n) * stride)
-    return places
+    return unit, places
