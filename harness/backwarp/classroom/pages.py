@@ -21,10 +21,11 @@ _STYLE = (
     + """
 .pair { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem } summary { cursor: pointer; padding: .2rem 0 }
 @media (max-width: 700px) { .pair { grid-template-columns: 1fr } }
+td.text, th.text { text-align: left }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .3rem 0 } .wide { overflow-x: auto }
 td.passed { color: #1a7f37 } td.slow { color: #8a6a00 } td.none { color: #777 }
 @media (prefers-color-scheme: dark) {
-  body { background: #16181c; color: #ddd } a { color: #6cb6ff } article { border-color: #444 }
+  body { background: #16181c; color: #ddd } a { color: #6cb6ff } article { border-color: #444; border-left-color: #f85149 }
   article.passed { border-left-color: #3fb950 } td.passed { color: #3fb950 } td.slow { color: #d29922 }
 }
 """
@@ -103,7 +104,7 @@ def overview(book: Gradebook, done: int, of: int, alike: Sequence[Pair] = ()) ->
     parts += [puzzles_table(book), people_table(book)]
     if book.left:
         rows = "".join(
-            f"<tr><td>{shown(f.person or '(nobody)')}</td><td>{shown(f.name)}</td><td>{shown(f.why)}</td></tr>"
+            f'<tr><td>{shown(f.person or "(nobody)")}</td><td class="text">{shown(f.name)}</td><td class="text">{shown(f.why)}</td></tr>'
             for f in book.left
         )
         parts.append(f'<h2>Not graded</h2><div class="wide"><table>{rows}</table></div>')
@@ -112,7 +113,7 @@ def overview(book: Gradebook, done: int, of: int, alike: Sequence[Pair] = ()) ->
 
 def puzzles_table(book: Gradebook) -> str:
     rows = [
-        "<tr><th>puzzle</th><th>handed in</th><th>pass</th><th>files</th><th>seconds</th><th>found most</th></tr>"
+        '<tr><th>puzzle</th><th>handed in</th><th>pass</th><th>files</th><th>seconds</th><th class="text">found most</th></tr>'
     ]
     for puzzle, s in statistics(book).items():
         found = ", ".join(
@@ -120,7 +121,7 @@ def puzzles_table(book: Gradebook) -> str:
         )
         cells = (shown(puzzle), s["handed in"], s["passed"], s["files"], s["seconds"])
         numbers = "".join(f"<td>{cell}</td>" for cell in cells)
-        rows.append(f'<tr>{numbers}<td style="text-align:left">{found}</td></tr>')
+        rows.append(f'<tr>{numbers}<td class="text">{found}</td></tr>')
     return f'<div class="wide"><table>{"".join(rows)}</table></div>'
 
 

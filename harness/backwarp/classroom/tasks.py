@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -41,17 +42,17 @@ class Task:
     seed: int | None = None
     trusted: bool = False
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Results are kept by it: of this text, by these rules, with this version of the grader."""
         text = hashlib.sha256(self.data).hexdigest()[:24]
-        return f"{self.puzzle} {text} {self.seed} {version_of(self.root, self.puzzle)}"
+        return f"{self.puzzle} {text} {self.seed} {__version__} {declared(self.root, self.puzzle)}"
 
 
-def version_of(root: str, puzzle: str) -> str:
-    """Of the grader and of what the puzzle declares."""
-    declared = Path(root, "puzzles", puzzle, "puzzle.py").read_bytes()
-    return f"{__version__} {hashlib.sha256(declared).hexdigest()[:12]}"
+@cache
+def declared(root: str, puzzle: str) -> str:
+    """A hash of what the puzzle declares."""
+    return hashlib.sha256(Path(root, "puzzles", puzzle, "puzzle.py").read_bytes()).hexdigest()[:12]
 
 
 _mine = threading.local()
