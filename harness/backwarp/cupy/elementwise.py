@@ -59,6 +59,10 @@ class Parameter:
         return tuple(cls(w[-2], w[-1], "raw" in w[:-2]) for w in words)
 
 
+class _Made(RawKernel):
+    extern = False  # a C function of the user's name might exist
+
+
 class _Kernel:
     """What both kinds have in common. texts: the user's expressions, the main one first."""
 
@@ -114,7 +118,7 @@ class _Kernel:
         source = before + self._source()
         file, line = self._place  # of the user's text, if there is room above for what comes before it
         above = line - source.count("\n", 0, source.find(self.texts[0]))
-        return RawKernel(source, self.name, self.options, stands=(file, above) if above >= 0 else None)
+        return _Made(source, self.name, self.options, stands=(file, above) if above >= 0 else None)
 
     def _taken(self, params) -> str:
         """The parameters of a function for one element."""

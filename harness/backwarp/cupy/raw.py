@@ -109,13 +109,12 @@ class RawModule:
 
 
 class RawKernel:
-    """cupy.RawKernel."""
+    """cupy.RawKernel. extern: its name in a GPU's code is the one given."""
+
+    extern = True
 
     def __init__(self, code: str, name: str, options: tuple[str, ...] = (), backend: str = "nvrtc", **kwargs):
-        expressions = (name,) if "<" in name else ()
-        self._is_of(
-            RawModule(code, options=options, backend=backend, name_expressions=expressions, **kwargs), name
-        )
+        self._is_of(RawModule(code, options=options, backend=backend, **kwargs), name)
 
     @classmethod
     def _of(cls, module: RawModule, name: str) -> RawKernel:
@@ -131,8 +130,14 @@ class RawKernel:
 
     @functools.cached_property
     def kernel(self):
+        module = self._module.module
         with cupys():
-            return self._module.module.get_function(self.name)
+            if "<" not in self.name or self.name in self._module.name_expressions:
+                found = module.get_function(self.name)
+                if self.name in (found.info.name, *self._module.name_expressions) or not self.extern:
+                    return found
+            said = f'{self.name} is known by another name to a GPU: declare it extern "C", or list it in name_expressions'
+            raise LaunchError(said, "cudaErrorInvalidDeviceFunction")
 
     @functools.cached_property
     def _wanted(self) -> tuple[list[str], list]:
@@ -141,7 +146,9 @@ class RawKernel:
         return found.names, found.kinds or [""] * len(self.kernel.params)
 
     def compile(self, log_stream=None) -> None:
+        """Compiles now; else the first launch does."""
         self._module.compile(log_stream)
+        self.kernel  # noqa: B018
 
     def __call__(
         self, grid, block, args, *, shared_mem: int = 0, stream=None, enable_cooperative_groups=False

@@ -84,6 +84,33 @@ def test_a_gpu_ignores_arguments_beyond_the_last(cp, scale):
     assert y.sum() == 8
 
 
+def test_names_are_those_of_a_gpu(cp):
+    code = "template <typename T> __global__ void f(T* x) {}\n__global__ void g(int* x) { x[0] = 3; }"
+    for name in ("f<int>", "g"):
+        with pytest.raises(cp.cuda.driver.CUDADriverError, match="extern"):
+            cp.RawKernel(code, name).compile()
+    x = cp.zeros(1, cp.int32)
+    cp.RawModule(code=code, name_expressions=("g",)).get_function("g")((1,), (1,), (x,))
+    assert x[0] == 3
+
+
+def test_more_shared_memory_is_asked_for(cp):
+    code = r"""
+    extern "C" __global__ void f(int* x) {
+        extern __shared__ int tile[];
+        tile[threadIdx.x * 64] = threadIdx.x;
+        __syncthreads();
+        x[threadIdx.x] = tile[(255 - threadIdx.x) * 64];
+    }
+    """
+    kernel, x = cp.RawKernel(code, "f"), cp.empty(256, cp.int32)
+    with pytest.raises(cp.cuda.driver.CUDADriverError):
+        kernel((1,), (256,), (x,), shared_mem=65536)
+    kernel.max_dynamic_shared_size_bytes = 65536
+    kernel((1,), (256,), (x,), shared_mem=65536)
+    assert x.tolist() == list(range(255, -1, -1))
+
+
 def test_structs_by_value(cp):
     kernel = cp.RawKernel(
         "struct Pair { int a; float b; };\n"
