@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import platform
 import re
 import threading
 from dataclasses import asdict, dataclass, field
@@ -255,6 +256,10 @@ def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
     designators = any(_DESIGNATOR.search(text) for text in (source, *own))
     standard = "-std=c++20" if designators else "-std=c++17"
     options = (*FLAVOURS[flavour], f"-arch={arch}", standard, f"-include={_PRELUDE}")
+    if (
+        platform.machine() == "aarch64" and not api
+    ):  # there plain `char` has no sign: a file would have another verdict
+        options += ("-Xcudafe=--signed_chars",)
     if "__int128" in source:
         options += ("--device-int128",)
     if job.cuda:

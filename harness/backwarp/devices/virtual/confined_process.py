@@ -20,9 +20,7 @@ from ..emulated import patience
 START = 60  # seconds for the process to start
 GRACE = 20  # seconds beyond a launch's own limit, which the process itself enforces
 MEMORY = 700 << 20  # bytes that the process may use beyond what arrays need
-OWN = 200 << 20  # bytes that it takes itself at most, before it runs a kernel
-EMULATOR = 2 << 30  # bytes that an emulator may take for the same: every page that is reserved costs it some
-RUNS = ("launch", "variants", "replay")  # the verbs that run a kernel
+EMULATOR = 3 << 30  # bytes that an emulator may take beside that: every page that is reserved costs it some
 #: bytes that the process may use per byte of an array: the byte itself, and what checks record about it
 NEED = {"full": 48, "memory": 6, "draft": 6, "count": 6, "noted": 6, "none": 6}
 QUESTIONS = 24  # for other builds, per launch
@@ -55,10 +53,6 @@ class Process:
         self._unused: deque[tuple[int, int]] = deque()  # (generation, handle) of what is released
         self._arrays: dict[int, tuple[int, int]] = {}  # by handle: what each may need, and its own bytes
         self.need = self.held = 0  # the same of all arrays
-        self._emulated, self._has_run = (
-            0,
-            False,
-        )  # bytes that an emulator takes; known once a kernel is to run
         self._allowed = (0, 0.0)  # the second in which the time limit was last set, and the largest then
         self.numbers = itertools.count(1)  # of devices, arrays and modules
 
@@ -70,7 +64,6 @@ class Process:
                 self._child = Child(worker, environment=ENVIRONMENT, codec=_Codec)
                 self._child.questions = QUESTIONS
                 self.need = self.held = 0
-                self._emulated, self._has_run = EMULATOR, False
                 self._arrays.clear()
                 self._has_runtime, self._allowed = False, (0, 0.0)
 
@@ -117,9 +110,7 @@ class Process:
             try:
                 self._free_unused()
                 self._child.most = MOST + self.held
-                if verb in RUNS and not self._has_run:
-                    self._emulated, self._has_run = max(self._child.used() - self.need - OWN, 0), True
-                self._child.granted = self.need + self._emulated
+                self._child.granted = self.need + EMULATOR * (patience() > 1)
                 self._child.memory = MEMORY + self._child.granted
                 allowed = int(time.monotonic()), limit
                 if allowed > self._allowed:  # once a second: GRACE is longer

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import platform
 import subprocess
 import sys
 import threading
@@ -19,6 +20,17 @@ def failure(source: str, **options) -> CompileError:
     with pytest.raises(CompileError) as caught:
         compile_ptx(source, **options)
     return caught.value
+
+
+@pytest.mark.parametrize("machine", ["as it is", "aarch64"])
+def test_a_plain_char_has_a_sign_on_every_machine(machine, monkeypatch):
+    """On ARM's it has none otherwise."""
+    if machine == "aarch64":
+        monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    text = compile_ptx(
+        f'extern "C" __global__ void k(int* a) {{ a[0] = (char)-1 < 0 ? 77 : 88; }} // {machine}'
+    ).text
+    assert "77" in text and "88" not in text
 
 
 # --- flavours and names --------------------------------------------------------------------------
