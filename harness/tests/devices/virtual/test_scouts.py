@@ -221,7 +221,9 @@ def test_lanes_are_compiled_beside_launches_and_used_at_once_when_they_are_known
 
 REFUSED = {
     "for (; atomicExch(out, 0) > 5;); out[0] = 1;": "threads that observe or wait for one another in memory",
-    "float x[9]; for (int k = 0; k < 9; k++) x[k] = k; out[0] = x[threadIdx.x % 9];": "a local variable that stays in memory",
+    "float x[9]; for (int k = 0; k < 9; k++) x[k] = k; out[0] = x[threadIdx.x % 9];": "a local variable with an index that differs",
+    "float x[9], *p = x; for (int k = 0; k < out[1]; k++) p = x + k; out[0] = p > x + 2 ? *p : 1;": "a local variable whose address is kept",
+    "short x[9]; for (int k = 0; k < out[1]; k++) x[k] = k; out[0] = x[2];": "a local variable whose address is kept, or whose elements",
     "if (out[threadIdx.x] > 1) __syncthreads(); out[1] = 1;": "a barrier or collective where some threads may not be",
     "atomicAdd(out + 1, 2);": "atom.",
 }
@@ -327,6 +329,56 @@ def test_an_element_of_a_tile_that_is_never_written():
         module, (fault, _), _ = both(source.replace("n_", str(n)), [inputs(), outputs()])
         assert_lanes(module, doubted=wrong)
         assert bool(fault) == wrong
+
+
+LOCALS = {  # arrays of 9 elements that stay in memory, as n is not known -> (what is done with them, whether it is right)
+    "one way and back": ("for (int k = n - 1; k >= 0; k--) f = f * 1.5f + x[k];", True),
+    "changed": ("for (int k = 0; k < n; k++) { x[k] *= 2; x[n - 1 - k] += k; } f = x[3] + x[6];", True),
+    "changed by some": (
+        "for (int k = 0; k < n; k++) if (a[i] > 3 * k) x[k] += t; else if (t & 1) x[n - 1 - k] = k; f = x[0] - x[5];",
+        True,
+    ),
+    "read by some": ("for (int k = 0; k < n; k++) if (i % 3 == k % 3) f += x[k] * k;", True),
+    "in fours": (
+        "for (int k = 0; k + 4 <= n; k += 4) { float4 v = ((float4*)x)[k / 4]; f += v.x * v.y - v.z * v.w; ((float4*)x)[k / 4] = make_float4(f, v.x, 1, 2); } f += x[0] + x[5];",
+        True,
+    ),
+    "whole numbers": (
+        "int m[4]; for (int k = 0; k < n; k++) m[k % 4] = __float_as_int(x[k]) ^ k; for (int k = 0; k < n; k++) f += m[k % 4] & 255;",
+        True,
+    ),
+    "threads leave": (
+        "if (t == 5) return; for (int k = 0; k < n; k++) { if (a[i] == 9 * k) return; x[k] += f; f = x[n - 1 - k]; }",
+        True,
+    ),
+    "behind the end": ("for (int k = 0; k <= n; k++) f += x[k + (n == 7) * 2];", False),
+    "before the start": ("for (int k = 0; k < n; k++) f += x[k - 1];", False),
+    "never written": (
+        "float y[9]; for (int k = 1; k < n; k++) y[k] = k; for (int k = 0; k < n; k++) f += y[k];",
+        False,
+    ),
+    "never written by some": (
+        "float y[9]; for (int k = 0; k < n; k++) if (t != 33) y[k] = k; for (int k = 0; k < n; k++) f += y[k];",
+        False,
+    ),
+    "not read by those": (
+        "float y[9]; for (int k = 0; k < n; k++) if (t != 33) y[k] = k; for (int k = 0; k < n; k++) if (t != 33) f += y[k];",
+        True,
+    ),
+    "not aligned": ("for (int k = 0; k < n; k++) f += *(float*)((char*)x + k * 4 + k / 5);", False),
+}
+
+
+@pytest.mark.parametrize("what", LOCALS)
+def test_local_arrays_that_stay_in_memory(what):
+    body, right = LOCALS[what]
+    source = K + (
+        f"k(const float* a, float* out, int n) {{ {INDEX} int t = threadIdx.x; __align__(16) float x[9]; float f = 0; __shared__ float s[64];"
+        f" s[t] = a[i]; __syncthreads(); for (int k = 0; k < n; k++) x[k] = s[t ^ k] + k; {body} out[i] = f; }}"
+    )
+    module, (fault, _), _ = both(source, [inputs(), outputs()], np.int32(8))
+    assert_lanes(module, doubted=not right)
+    assert bool(fault) != right
 
 
 DTYPES = [("uint8", "unsigned char"), ("int16", "short"), ("float32", "float"), ("float64", "double")]

@@ -111,6 +111,12 @@ def refusal(function: Function, origins: dict[str, Origins], width: int, registe
     return "rows"
 
 
+def is_own(found: Lanes, ins: Instruction) -> bool:
+    """Whether it accesses a local variable."""
+    plain = ins.op.memory in ("load", "store") and not ins.op.of_parameters
+    return plain and ins.address.base in found.roots and found.roots[ins.address.base].kind == "local"
+
+
 def lanes(
     function: Function,
     origins: dict[str, Origins],
@@ -149,7 +155,9 @@ class _Analysis:
             raise Refused
         # with full checks the rows of all blocks are multiples of a group
         self.warps = Warps(function, self.blocks, registers, width) if registers or width == WARP else None
-        look(self.found, function, origins, self.warps if width == WARP else None, anyhow)
+        look(self.found, function, origins, self.warps if width == WARP else None, anyhow, registers)
+        self.own = [i for i in self.body if isinstance(i, Instruction) and is_own(found, i)]
+        self.own_loads = self.strides.known = dict.fromkeys(i for i in self.own if i.op.memory == "load")
         self.loops = find_loops(self.blocks)
         adds = found.rows * sums(self.body, self.blocks, self.loops)
         if adds > _MOST_SUMS and not anyhow:
@@ -178,6 +186,8 @@ class _Analysis:
                 break
         if any(needs_all(i) for start in found.thinned for i in self.body[start : self.blocks[start][0]]):
             raise Refused
+        if any(found.stride(i.address.base) != 0 for i in self.own):
+            raise Refused("a local variable with an index that differs from thread to thread")
         by_register = (i for i, (b, _) in found.exchanges.items() if b == IN_REGISTER)
         if any(found.varies(name) for i in by_register for name in i.named["b"].registers):
             raise Refused
@@ -204,9 +214,8 @@ class _Analysis:
         written = self.strides.writing
         found.of_groups = {i: modulus for i in written if (modulus := warps.result(i)) is not None}
         vectors = (i for i in found.exchanges if i.base == "shfl" or i.op.collective == "matrix")
-        self.strides.known = {i: int(modulus > 0) for i, modulus in found.of_groups.items()} | dict.fromkeys(
-            vectors
-        )
+        known = {i: int(modulus > 0) for i, modulus in found.of_groups.items()}
+        self.strides.known = self.own_loads | known | dict.fromkeys(vectors)
 
     # -- where lanes part -----------------------------------------------------------------------------
 

@@ -20,15 +20,48 @@ if TYPE_CHECKING:
     from .lanes import Lanes
 
 
+_ELEMENT = 4  # bytes of an element of a local variable
+
+
 class Refused(Exception):
     """The kernel cannot run as vector lanes, and why."""
 
 
 def look(
-    found: Lanes, function: Function, origins: dict[str, Origins], warps: Warps | None, alone: bool = False
+    found: Lanes,
+    function: Function,
+    origins: dict[str, Origins],
+    warps: Warps | None,
+    alone: bool = False,
+    full: bool = False,
 ) -> None:
-    """Fills in `roots` and `exchanges`. warps: given if a vector is a warp. alone: single threads will run it. Errors: Refused."""
+    """Fills in `roots` and `exchanges`. warps: given if a vector is a warp. alone: single threads will run it. full: with full checks
+    local variables may stay in memory, if all lanes access the same elements. Errors: Refused."""
+    if any(v.space == "local" for v in function.variables.values()):
+        if not full or found.rows > 1:
+            raise Refused("a local variable that stays in memory")
+        _local(function, origins)
     _Look(found, function, origins, warps, alone).run()
+
+
+def _local(function: Function, origins: dict[str, Origins]) -> None:
+    """Errors: Refused, where something else than loads and stores may see the address of a local variable, or a part of an
+    element."""
+    own = {name for name, v in function.variables.items() if v.space == "local"}
+
+    def points(name: str) -> bool:
+        return name in own or any(o.kind == "local" for o in origins.get(name, ()))
+
+    for ins in (i for i in function.body if isinstance(i, Instruction)):
+        if ins.base == "enter" and not own.isdisjoint(ins.expansion.variables):
+            raise Refused("a local variable of a function that is called")
+        if ins.base in (*MARKS, "apart", "hold"):
+            continue
+        at = ins.op.address if ins.op.memory in ("load", "store") and not ins.op.ordering else None
+        for n, o in enumerate(ins.operands):
+            seen = [name for name in (*o.registers, *o.names) if points(name)]
+            if seen and (ins.op.nbytes != _ELEMENT if n == at else not any(map(points, ins.writes))):
+                raise Refused("a local variable whose address is kept, or whose elements are not of 4 bytes")
 
 
 class _Look:
@@ -46,10 +79,6 @@ class _Look:
     def run(self) -> None:
         if not holds_bounds(p.size for p in self.function.params):
             raise Refused("many parameters")
-        if any(v.space == "local" for v in self.function.variables.values()):
-            raise Refused(
-                "a local variable that stays in memory: one with a computed index, or whose address is kept"
-            )
         for ins in (i for i in self.function.body if isinstance(i, Instruction)):
             op = ins.op
             if ins.base in MARKS:
@@ -88,14 +117,16 @@ class _Look:
             op.memory not in ("load", "store")
             and not op.moved_rows
             or op.ordering
-            or op.space not in ("global", "const", "generic", "shared")
+            or op.space not in ("global", "const", "generic", "shared", "local")
         ):
             raise Refused(_told(ins))
         self._root(ins.address.base)
 
     def _root(self, base: Operand) -> None:
         if type(base) is Symbol:
-            self.found.roots[base] = Origin("symbol", base.name)
+            variable = self.function.variables.get(base.name)
+            kind = "local" if variable and variable.space == "local" else "symbol"
+            self.found.roots[base] = Origin(kind, base.name)
             return
         found = self.origins.get(base, frozenset()) if type(base) is Register else frozenset()
         if (
@@ -106,7 +137,7 @@ class _Look:
             raise Refused(f"an address of one of several arrays, {base}")
         (origin,) = found
         whole = any(p.name == origin.name and p.size == 8 for p in self.function.params)
-        if not (origin.kind == "param" and origin.offset == 0 and whole or origin.kind == "symbol"):
+        if not (origin.kind == "param" and origin.offset == 0 and whole or origin.is_variable):
             raise Refused
         self.found.roots[base] = origin
 

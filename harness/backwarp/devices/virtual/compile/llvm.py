@@ -14,7 +14,7 @@ from .recipes import Recipe
 from .targets import target
 
 #: lines of LLVM in a function above which optimising, and even quick simplification, takes too long
-_HUGE, _HUGE_QUICK = 24_000, 64_000
+_HUGE, _HUGE_QUICK = 18_000, 64_000
 #: lines of LLVM below which a device function is inlined; the second includes the functions inlined into it
 _SHORT, _WITH_CALLS = 240, 2_000
 _BRIEF = 60  # instructions of a function of the runtime that is inlined

@@ -47,6 +47,10 @@ class Variables:
             self.text.label(good)
             self._local[name] = address
 
+    def seems_at(self, name: str, address: int) -> None:
+        """A local variable whose address nothing but its accesses sees."""
+        self._local[name] = str(address)
+
     def free(self, name: str) -> None:
         """Give back the memory of a local variable."""
         self.state.call("rt_local_free", self._local[name], str(self.function.variables[name].size), site=0)

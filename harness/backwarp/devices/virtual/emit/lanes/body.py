@@ -14,6 +14,7 @@ from ..checks import suspect_at
 from ..emitter import Emitter
 from . import exchanges
 from .copies import Copies
+from .locals import Locals
 from .matrices import Matrices
 from .memory import Accesses
 from .pairs import Pairs
@@ -37,7 +38,7 @@ class _Body:
         self.values: LaneValues = e.values
         self.accesses = Accesses(e, lanes, checked, lambda ins: self._instruction(ins, -1))
         self.matrices, self.copies = Matrices(self.accesses), Copies(self.accesses, lanes)
-        self.pairs = Pairs(e, lanes)
+        self.pairs, self.locals = Pairs(e, lanes), Locals(e, lanes, self._doubt_unless)
         self.entered: list[Region] = []  # by the branch before
         self.starts = {region.start: region for region in lanes.regions}
         self.positions = {item.name: i for i, item in enumerate(self.body) if isinstance(item, Label)}
@@ -91,7 +92,7 @@ class _Body:
             if ins.opcode == "check.assigned" and self.full:
                 self._assigned(ins)
             return False  # accesses have their own
-        if ins.base == "apart":
+        if ins.base in ("apart", "hold"):
             return False
         if self.full and ins.op.collective:
             if ins.op.moved_rows:  # read before the lanes meet
@@ -101,7 +102,8 @@ class _Body:
             return self._exit(ins)
         if ins in self.lanes.parts:
             return self._part(ins, position)
-        if self.matrices.emit(ins) or self.copies.emit(ins) or self.accesses.emit(ins):
+        own = self.locals, self.matrices, self.copies, self.accesses
+        if any(each.emit(ins) for each in own):
             return False
         if ins in self.lanes.exchanges:
             exchanges.emit(e, ins, self.lanes.exchanges[ins])
