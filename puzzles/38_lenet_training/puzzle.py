@@ -144,6 +144,7 @@ MISTAKES = (
             says="The rate falls and rises again: half a cosine goes from 0 to pi.",
             computes=rated(rise, lambda step, steps, n: cosine(2 * (step - n) / (steps - n))),
         ),
+        Mistake("warm-up one step longer", ("if step < warm_up:", "if step <= warm_up:")),
     ),
     *mistakes_in(
         UPDATE,
@@ -183,6 +184,10 @@ MISTAKES = (
             computes=uphill,
         ),
         Mistake("rate capped", (NUMBERS, NUMBERS.replace("=rate", "=min(rate, PEAK)"))),
+        Mistake(
+            "no weight decay at small rates",
+            (NUMBERS, NUMBERS.replace("=WEIGHT_DECAY", "=WEIGHT_DECAY * (rate > PEAK / 50)")),
+        ),
         Mistake(
             "only the weights",
             (

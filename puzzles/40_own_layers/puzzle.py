@@ -9,12 +9,28 @@ LINEAR_FAKE = """@linear.register_fake
 def _(x, weight, bias):
     return x.new_empty(len(x), len(weight))
 """
+LINEAR_BACKWARD_FAKE = """@linear_backward.register_fake
+def _(grad_y, x, weight):
+    return x.new_empty(x.shape), weight.new_empty(weight.shape), weight.new_empty(len(weight))
+"""
+LINEAR_KEEPS = """def linear_keeps(ctx, inputs, output):
+    ctx.save_for_backward(*inputs[:2])
+"""
 LINEAR_GRADIENT = "    return linear_backward(grad_y, *ctx.saved_tensors)\n"
+LINEAR_LAUNCHES = """    launch("fc_backward_bias", grad_y, grad_bias)
+    return grad_x, grad_weight, grad_bias
+"""
+LINEAR_OPERATOR = """@custom_op("backwarp::linear_backward", mutates_args=())
+"""
 CONV_GRADIENT = "    return conv2d_backward(grad_y, *ctx.saved_tensors)\n"
 CONV_KEEPS = """def conv2d_keeps(ctx, inputs, output):
     ctx.save_for_backward(*inputs[:2])
 """
+CONV_SHAPE = "    return N, K, H - F + 1, W - F + 1\n"
+CONV_FAKE = "    return x.new_empty(conv2d_shape(x, weight))\n"
 CONTIGUOUS = "    grad_y = grad_y.contiguous()\n    grad_x, grad_weight = x.new_empty(x.shape), weight.new_empty(weight.shape)\n"
+POOL_OUTPUTS = "    return x.new_empty(shape), x.new_empty(shape, dtype=torch.int32)\n"
+LAST = "        return linear(x, self.fc3.weight, self.fc3.bias)\n"
 STEP = """        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -28,14 +44,42 @@ MISTAKES = (
             "fake of another shape", (LINEAR_FAKE, LINEAR_FAKE.replace("len(weight)", "weight.shape[1]"))
         ),
         Mistake(
+            "fake of another type",
+            (LINEAR_FAKE, LINEAR_FAKE.replace("len(weight))", "len(weight), dtype=torch.float64)")),
+        ),
+        Mistake(
             "linear without register_autograd",
             ("linear.register_autograd(linear_gradient, setup_context=linear_keeps)", ""),
+            expect="unwritten",
+        ),
+        Mistake("backward without a fake", (LINEAR_BACKWARD_FAKE, ""), expect="unwritten"),
+        Mistake("backward is no operator", ((LINEAR_OPERATOR, ""), (LINEAR_BACKWARD_FAKE, ""))),
+        Mistake(
+            "gradients in another order",
+            (
+                LINEAR_LAUNCHES,
+                LINEAR_LAUNCHES.replace("grad_x, grad_weight, grad_bias", "grad_weight, grad_x, grad_bias"),
+            ),
+        ),
+        Mistake(
+            "no gradient of the bias",
+            (
+                LINEAR_GRADIENT,
+                LINEAR_GRADIENT.replace("ctx.saved_tensors)", "ctx.saved_tensors)[:2] + (None,)"),
+            ),
             expect="unwritten",
         ),
         Mistake(
             "two gradients for three inputs",
             (LINEAR_GRADIENT, LINEAR_GRADIENT.replace("ctx.saved_tensors)", "ctx.saved_tensors)[:2]")),
             expect="exception",
+        ),
+        Mistake(
+            "gradients doubled",
+            (
+                LINEAR_GRADIENT,
+                "    return tuple(2 * g for g in linear_backward(grad_y, *ctx.saved_tensors))\n",
+            ),
         ),
         Mistake(
             "gradient is not made contiguous",
@@ -46,9 +90,34 @@ MISTAKES = (
             expect="launch",
         ),
         Mistake(
+            "x is not made contiguous",
+            ('launch("fc_forward", x.contiguous()', 'launch("fc_forward", x'),
+            expect="launch",
+        ),
+        Mistake(
             "backward by PyTorch",
             ('    launch("fc_backward_input", grad_y, weight, grad_x)\n', "    grad_x = grad_y @ weight\n"),
             expect="launch",
+        ),
+        Mistake(
+            "forward by PyTorch",
+            (
+                '    launch("fc_forward", x.contiguous(), weight, bias, y)\n',
+                "    y = torch.addmm(bias, x, weight.T)\n",
+            ),
+            expect="launch",
+        ),
+        Mistake(
+            "bias gradient left out",
+            (
+                '    launch("fc_backward_bias", grad_y, grad_bias)\n    return',
+                "    grad_bias.zero_()\n    return",
+            ),
+        ),
+        Mistake(
+            "keeps weight before x",
+            (LINEAR_KEEPS, LINEAR_KEEPS.replace("*inputs[:2]", "inputs[1], inputs[0]")),
+            expect=("launch", "wrong"),
         ),
         Mistake(
             "operator changes its input",
@@ -61,11 +130,40 @@ MISTAKES = (
     *mistakes_in(
         "conv2d",
         Mistake(
+            "fake of backward in the order of x",
+            (
+                "def _(grad_y, x, weight):\n    return x.new_empty(x.shape), weight.new_empty(weight.shape), weight.new_empty(len(weight))\n\n\ndef conv2d_keeps",
+                "def _(grad_y, x, weight):\n    return torch.empty_like(x), torch.empty_like(weight), weight.new_empty(len(weight))\n\n\ndef conv2d_keeps",
+            ),
+        ),
+        Mistake(
+            "output one row and column short", (CONV_SHAPE, CONV_SHAPE.replace(" + 1", "")), expect="launch"
+        ),
+        Mistake(
+            "height and width exchanged",
+            (CONV_SHAPE, "    return N, K, W - F + 1, H - F + 1\n"),
+            expect="launch",
+        ),
+        Mistake("fake as large as the input", (CONV_FAKE, "    return x.new_empty(x.shape)\n")),
+        Mistake(
             "image is not kept", (CONV_KEEPS, CONV_KEEPS.replace("*inputs[:2]", "inputs[0] * 0, inputs[1]"))
+        ),
+        Mistake(
+            "no gradients but that of x",
+            (CONV_GRADIENT, CONV_GRADIENT.replace("ctx.saved_tensors)", "ctx.saved_tensors)[0], None, None")),
+            expect="unwritten",
         ),
         Mistake(
             "gradient is passed on detached",
             (CONV_GRADIENT, CONV_GRADIENT.replace("grad_y,", "grad_y.sign(),")),
+        ),
+        Mistake(
+            "kernel of another layer",
+            (
+                'launch("conv2d_backward_bias", grad_y, grad_bias)',
+                'launch("fc_backward_bias", grad_y, grad_bias)',
+            ),
+            expect="launch",
         ),
     ),
     *mistakes_in(
@@ -76,13 +174,42 @@ MISTAKES = (
             expect="launch",
         ),
         Mistake(
+            "places in floating point",
+            (POOL_OUTPUTS, POOL_OUTPUTS.replace(", dtype=torch.int32", "")),
+            expect="launch",
+        ),
+        Mistake(
             "places not returned",
             ("def max_pool2d(x: Tensor) -> tuple[Tensor, Tensor]:", "def max_pool2d(x: Tensor) -> Tensor:"),
             expect="signature",
         ),
+        Mistake(
+            "values for places",
+            ("ctx.save_for_backward(output[1])", "ctx.save_for_backward(output[0])"),
+            expect="launch",
+        ),
+        Mistake(
+            "shape of the output",
+            ("ctx.shape = inputs[0].shape", "ctx.shape = output[0].shape"),
+            expect=("launch", "wrong"),
+        ),
     ),
     *mistakes_in(
         "LeNet",
+        Mistake(
+            "no ReLU after a convolution",
+            (
+                "max_pool2d(relu(conv2d(x, layer.weight, layer.bias)))",
+                "max_pool2d(conv2d(x, layer.weight, layer.bias))",
+            ),
+        ),
+        Mistake(
+            "no ReLU after a fully connected layer",
+            ("x = relu(linear(x, layer.weight, layer.bias))", "x = linear(x, layer.weight, layer.bias)"),
+        ),
+        Mistake(
+            "ReLU on the logits", (LAST, "        return relu(linear(x, self.fc3.weight, self.fc3.bias))\n")
+        ),
         Mistake(
             "PyTorch's ReLU",
             (
@@ -100,7 +227,16 @@ MISTAKES = (
     *mistakes_in(
         "train",
         Mistake("gradients add up", (STEP, STEP.replace("        optimizer.zero_grad()\n", ""))),
+        Mistake(
+            "gradients erased",
+            (STEP, "        loss.backward()\n        optimizer.zero_grad()\n        optimizer.step()\n"),
+        ),
         Mistake("no step", (STEP, STEP.replace("        optimizer.step()\n", ""))),
+        Mistake("no backward", (STEP, STEP.replace("        loss.backward()\n", ""))),
+        Mistake(
+            "loss summed, not averaged",
+            ("cross_entropy(model(images), labels)", 'cross_entropy(model(images), labels, reduction="sum")'),
+        ),
         Mistake("losses not kept", ("        losses.append(loss.item())\n", "")),
     ),
 )

@@ -23,6 +23,7 @@ from ..grading.runs import given, in_order
 from ..grading.verdict import Failure, Verdict
 from ..once import once
 from ..report.text import MOST_LINES, verdict_lines
+from .mutants import of_program
 
 SMALLEST = 2, 4  # how many cases a mistake is tried on, before all
 STEPS = 1 << 23  # per thread; no case needs more
@@ -58,18 +59,19 @@ def wrong_kernels(puzzle: Puzzle, kernel: Kernel, shortly: bool = False) -> Iter
 
 
 def wrong_programs(puzzle: Puzzle) -> Iterator[str]:
-    """Problems with the mistakes of a Python puzzle."""
+    """Problems with the mistakes of a Python puzzle, and with the mutants of one that needs only the course."""
     with (
         open_device("cpu", checks="memory") as device,
         Program(puzzle.program.requests, puzzle.program.driver) as program,
     ):
         if puzzle.program.prepare:
             puzzle.program.prepare(device)
-        for m in puzzle.mistakes:
+        mutants = () if puzzle.program.needs[0] else of_program(solution_text(puzzle))
+        for m in (*puzzle.mistakes, *mutants):
             text, own = m.apply(solution_text(puzzle)), OWN_CASE.get(m.kernel, m.kernel)
             found = finding(puzzle, text, device, program, first=own)
             diagnosis = (found.mistake or found.kind) if found else "nothing"
-            if diagnosis not in m.expected:
+            if diagnosis == "nothing" if m in mutants else diagnosis not in m.expected:
                 yield f"mistake {m.name!r} of {m.kernel}: found {diagnosis}, expected {' or '.join(m.expected)}"
 
 

@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..course.mistakes import Mistake
 from ..course.stubs import BEGIN, BEGIN_STUB, END
@@ -54,6 +56,26 @@ def mutants(solution: str, kernel: str) -> tuple[Mutant, ...]:
                 name += f" #{seen[name]}" * (seen[name] > 1)
                 found.append(Mutant(name, (piece.line, line), kernel=kernel))
     return tuple(sorted(found, key=lambda m: m.edit[0]))
+
+
+def of_program(solution: str) -> tuple[Mutant, ...]:
+    """Of a program in Python: a call left out, or two of its arguments exchanged."""
+    lines, found = solution.split("\n"), []
+    written = [line.strip() in (BEGIN.replace("//", "#"), END.replace("//", "#")) for line in lines]
+    for function in (f for f in ast.parse(solution).body if isinstance(f, ast.FunctionDef)):
+        for node in ast.walk(function):
+            changed = [(node, node, "pass", "")] if isinstance(node, ast.Expr) else []
+            if isinstance(node, ast.Call):
+                changed = [(a, b, *map(ast.unparse, (b, a))) for a, b in pairwise(node.args)]
+            for a, b, first, last in changed:
+                line = lines[a.lineno - 1]
+                between = line[a.end_col_offset : b.col_offset] if a is not b else ""
+                text = line[: a.col_offset] + first + between + last + line[b.end_col_offset :]
+                if a.lineno == b.end_lineno and sum(written[: a.lineno]) % 2:
+                    found.append(
+                        Mutant(f"line {a.lineno} as {text.strip()}", (a.lineno, text), kernel=function.name)
+                    )
+    return tuple(found)
 
 
 def is_written(file: CudaText, piece: Piece) -> bool:
