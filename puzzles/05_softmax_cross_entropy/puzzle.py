@@ -112,6 +112,12 @@ MISTAKES = (
             says="Every sample gets the label of sample 0: b is missing from the index of the labels.",
             hint=3,
         ),
+        Mistake(
+            "sum overwritten",
+            (SUM, SUM.replace("+=", "=")),
+            says="Only the last class is in the sum: each one replaces the sum instead of being added to it.",
+            hint=2,
+        ),
     ),
     *mistakes_in(
         BACKWARD,

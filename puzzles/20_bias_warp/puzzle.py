@@ -106,6 +106,12 @@ MISTAKES = (
         hint=2,
     ),
     Mistake(
+        "first offset 32",
+        (STEPS, STEPS.replace("16", "32")),
+        says="Every sum of 32 lanes is twice as large as it should be: with offset 32, a lane adds itself.",
+        hint=2,
+    ),
+    Mistake(
         "values handed on",
         ("value += __shfl", "value = __shfl"),
         says="The lanes' values are passed on but not added: value += __shfl_down_sync(...), not value = ...",

@@ -47,6 +47,8 @@ def must_move(d, tile=TILE):
 TILES = "windows[TILE][TILE + 1];"
 LENGTH = "int length = (positions + splits - 1) / splits;"
 LOOP = "for (int start = first; start < last; start += TILE) {"
+GRADS = "grads[y][x] = i < last && k < C_out ?"
+WINDOWS = "windows[y][x] = i < last && inside ? input[((b * C_in + c) * H + h) * W + w] : 0.0f;"
 PRODUCT = "sum += grads[y][n] * windows[x][n];"
 ADD_LOOP = "for (int split = 0; split < splits; split++) {"
 PUZZLE_13 = """int own = j - y + x;
@@ -88,6 +90,16 @@ MISTAKES = (
             (LENGTH, "int length = positions / splits;"),
             says="The last positions are in no split: positions / splits is rounded down; it has to be "
             "rounded up.",
+        ),
+        Mistake(
+            "stretch not cut at the end of the split",
+            (
+                (GRADS, GRADS.replace("i < last", "i < positions")),
+                (WINDOWS, WINDOWS.replace("i < last", "i < positions")),
+            ),
+            says="The last stretch of a split goes on with positions of the next one: past the split's end "
+            "the tiles hold 0.",
+            hint=2,
         ),
         # the windows
         Mistake(

@@ -48,6 +48,7 @@ def sectors_read_once(d):
 LOOP = "for (int start = 0; start < positions; start += TILE) {"
 CHANNELS = "int filter = b * C_out + group * filters + k, channel = b * C_in + group * channels + c;"
 ZERO = "for (int i = 0; i < weights; i++) sums[i * THREADS + thread] = 0.0f;"
+NEXT = "int next = 0;  // the first row that is not in the ring"
 PUT = "pixels[i % (keep * W)] ="
 ROW = "const float* row = pixels + h % keep * W;"
 FETCH = "for (int i = max(next, top) * W + thread; i < end * W; i += THREADS) {"
@@ -144,6 +145,13 @@ MISTAKES = (
             "rows fetched over those still needed",
             ("__syncthreads();  // nobody needs the oldest rows any more", ""),
             expect="race",
+        ),
+        Mistake(
+            "the first image's rows for all",
+            ((NEXT, ""), (ZERO, ZERO + "\n    int next = 0;")),
+            says="An image starts with rows of the one before: at its start none of its own rows are in the "
+            "ring, so fetch from its first row on.",
+            hint=2,
         ),
         Mistake(
             "rows put where the stretch has them",

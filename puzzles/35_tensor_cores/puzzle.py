@@ -37,6 +37,8 @@ def representable(rng, a, d):
 A_FRAGMENT = "x[e] = to_tf32(grads[g + e % 2 * 8][k + t + e / 2 * 4]);"
 B_FRAGMENT = "y[e] = to_tf32(windows[8 * warp + g][k + t + e * 4]);"
 MULTIPLY = "mma_m16n8k8_tf32(sum, x, y);"
+PLACE = "int k = top + lane / 4 + e / 2 * 8, j = left + 8 * warp + lane % 4 * 2 + e % 2;"
+A_ROWS = "ldmatrix_x4(x, &a[place(16 * warp + lane % 16, k / 8 + lane / 16)]);"
 B_ROWS = "ldmatrix_x4_trans(y, &b[place(k + lane % 16, n + lane / 16)]);"
 SECOND = "mma_m16n8k16_f16(sum[n + 1], x, y + 2);"
 SCALAR = """for (int z = k; z < k + 8; z++) {
@@ -119,6 +121,16 @@ MISTAKES = (
         ),
         # numbers
         Mistake(
+            "not rounded",
+            (
+                (A_FRAGMENT, A_FRAGMENT.replace("to_tf32", "__float_as_uint")),
+                (B_FRAGMENT, B_FRAGMENT.replace("to_tf32", "__float_as_uint")),
+                *SHORT[TF32],
+            ),
+            says="The numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. "
+            "Use to_tf32.",
+        ),
+        Mistake(
             "A not rounded",
             ((A_FRAGMENT, A_FRAGMENT.replace("to_tf32", "__float_as_uint")), *SHORT[TF32]),
             says="The numbers of A, from grads, are cut off after 10 bits, not rounded: mma.sync ignores the "
@@ -144,6 +156,14 @@ MISTAKES = (
             says="Registers 1 and 2 of A are swapped: register 1 is 8 rows further down, register 2 is 4 "
             "steps further on.",
             hint=2,
+        ),
+        # the sums
+        Mistake(
+            "columns as in A",
+            ((PLACE, PLACE.replace("lane % 4 * 2 + e % 2", "lane % 4 + e % 2 * 4")), *SHORT[TF32]),
+            says="A lane's two sums of a row are stored 4 columns apart, as A lies; in the sums they are "
+            "neighbours.",
+            hint=3,
         ),
     ),
     *mistakes_in(
@@ -175,6 +195,24 @@ MISTAKES = (
             ),
             says="The sums are rounded to half after every 16 steps; tensor cores add in float, and so must "
             "you afterwards.",
+        ),
+        # ldmatrix
+        Mistake(
+            "not turned",
+            ((B_ROWS, B_ROWS.replace("_trans", "")), *SHORT[HALF]),
+            says="Every 8 x 8 piece of B is transposed: B is stored row by row, so ldmatrix needs .trans.",
+            hint=3,
+        ),
+        Mistake(
+            "swizzled where it is written only",
+            (
+                (A_ROWS, "ldmatrix_x4(x, &a[(16 * warp + lane % 16) * 64 + k + lane / 16 * 8]);"),
+                (B_ROWS, "ldmatrix_x4_trans(y, &b[(k + lane % 16) * 64 + (n + lane / 16) * 8]);"),
+                *SHORT[HALF],
+            ),
+            says="The pieces of a row are in the wrong order: where a tile is written and where it is read, "
+            "the place of a piece must come from the same formula.",
+            hint=3,
         ),
     ),
 )

@@ -33,6 +33,8 @@ NUMBERS = """for (int i = 0; i < 8; i += 4) {
             }"""
 PLACE = "(piece ^ row / 2 % PIECES)"
 LOAD_A = "ldmatrix_x4(a[m], &filters[step % STAGES][in_a + 16 * m * WORDS]);"
+ROUND_A = "for (int e = 0; e < 4; e++) a[m][e] = to_tf32(__uint_as_float(a[m][e]));"
+ROUND_B = "for (int e = 0; e < 4; e++) b[n + e / 2][e % 2] = to_tf32(__uint_as_float(b[n + e / 2][e % 2]));"
 STORED_K = "int k = top + m0 + 16 * m + lane / 4 + e / 2 * 8, column = left + n0 + lane % 4 * 2 + e % 2;"
 WORD_BY_WORD = """for (int e = 0; e < 4; e++) {
                     int at = place(m0 + lane / 4 + e % 2 * 8, k + e / 2) + lane % 4 + 16 * m * WORDS;
@@ -107,6 +109,16 @@ MISTAKES = (
             ("if (plane % 4 == 0) {", "if (n + 3 < width) {"),
             expect=("misaligned", "race"),
         ),
+        Mistake(
+            "pipeline not emptied",
+            (
+                "step < steps; step++) {\n        if (step >= 0) {",
+                "step + STAGES - 1 < steps; step++) {\n        if (step >= 0) {",
+            ),
+            says="The last STAGES - 1 pairs of tiles are copied, but nobody multiplies them: go on until the "
+            "pipeline is empty.",
+            hint=1,
+        ),
         # where things are
         Mistake(
             "carry missing",
@@ -142,6 +154,14 @@ MISTAKES = (
             expect="slow",
             line="__float_as_uint(filters",
         ),
+        # numbers
+        Mistake(
+            "not rounded",
+            ((ROUND_A, ""), (ROUND_B, "")),
+            says="The numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. "
+            "Use to_tf32.",
+            hint=3,
+        ),
         # fragments
         Mistake(
             "filters from 8 on forgotten",
@@ -155,6 +175,14 @@ MISTAKES = (
             ("if (four >= fours) four -= fours, s++;", "if (four >= fours) four -= fours;"),
             says="Where the channels of a tap end, the next tap begins: s must go up by one.",
             hint=2,
+        ),
+        Mistake(
+            "carry of the taps missing",
+            (
+                "if (four >= fours) four -= fours, s++;\n            if (s >= S) s -= S, r++;",
+                "if (four >= fours) four -= fours, s++;\n            if (s >= S) s -= S;",
+            ),
+            says="Where s passes the end of the filter's row it starts again, but r stays: it must go up by one.",
         ),
     ),
 )
