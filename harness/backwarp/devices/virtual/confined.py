@@ -44,6 +44,7 @@ class ConfinedGPU:
         self.reason = REASON
         self.recording: ConfinedGraph | None = None
         self.process = PROCESS
+        self.process.renew()
         self.process.start()
         self.memory = arena_sizes(checks)[0]  # bytes; the process may get less
         self._handle = (0, 0)  # (generation, number)

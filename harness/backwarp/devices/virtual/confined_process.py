@@ -67,6 +67,13 @@ class Process:
                 self._arrays.clear()
                 self._has_runtime, self._allowed = False, (0, 0.0)
 
+    def renew(self) -> None:
+        """Ends it if nobody has arrays there and an emulator runs it that has taken much: that never gives memory back."""
+        with self.lock:
+            needless = self._child and len(self._unused) >= len(self._arrays)
+            if patience() > 1 and needless and self._child.used() > EMULATOR // 2:
+                self.end()
+
     def expect(self, nbytes: int, checks: str) -> int:
         """Announces a new array: its number."""
         with self.lock:

@@ -225,6 +225,19 @@ def test_the_process_is_given_the_build_that_it_asks_for():
             assert any(kernel.lanes > 1 for kernel in built.lowered.kernels.values()) == lanes
 
 
+def test_an_emulated_process_that_holds_nothing_and_has_taken_much_is_ended(ready, monkeypatch):
+    device, module, x = ready
+    process = confined_process.PROCESS
+    monkeypatch.setattr(confined_process, "patience", lambda: 20)
+    monkeypatch.setattr(type(process._child), "used", lambda self: confined_process.EMULATOR)
+    before = process.generation
+    process.renew()
+    assert process.generation == before  # it has x
+    monkeypatch.setattr(process, "_arrays", {})
+    process.renew()
+    assert process.generation == before + 1
+
+
 def test_a_process_that_was_ended_is_replaced(ready):
     device, module, x = ready
     os.kill(confined_process.PROCESS._child.pid, signal.SIGKILL)
