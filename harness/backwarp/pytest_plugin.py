@@ -35,7 +35,10 @@ def pytest_load_initial_conftests(early_config) -> None:
     if asked.virtual_gpu:
         from . import cupy
 
-        cupy.install(asked.cuda_checks)
+        try:
+            cupy.install(asked.cuda_checks)
+        except RuntimeError as error:  # another plug-in has imported cupy
+            raise pytest.UsageError(f"--virtual-gpu: {error}") from None
 
 
 def pytest_configure(config) -> None:

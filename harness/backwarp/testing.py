@@ -32,18 +32,18 @@ class Report:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item, call):
+        return _looked_at((yield), call.excinfo)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector):
         report = yield
-        error = call.excinfo and call.excinfo.value
-        while error is not None and not isinstance(error, Fault | NotCompiled):
-            error = error.__cause__ or error.__context__
-        if error is not None and report.failed:
-            report.cuda_fault = _facts(error, report.location)
-            _show(report, error)
-        return report
+        return _looked_at(report, getattr(getattr(report, "call", None), "excinfo", None))
 
     def pytest_runtest_logreport(self, report) -> None:
         if fault := getattr(report, "cuda_fault", None):
             self.faults.setdefault((fault["file"], fault["line"], fault["kind"]), fault)
+
+    pytest_collectreport = pytest_runtest_logreport
 
     def pytest_sessionfinish(self) -> None:
         self._add([(*place, *state) for place, state in raw.kernels.items()])
@@ -73,28 +73,39 @@ class Report:
                 terminalreporter.line(annotation(fault))
 
 
+def _looked_at(report, caught):
+    """The report, with what is known of the kernel's fault that was caught, or that caused what was caught."""
+    error, depth = caught and caught.value, 1
+    while error is not None and not isinstance(error, Fault | NotCompiled):
+        error, depth = error.__cause__ or error.__context__, depth + 1
+    if error is not None and report.failed:
+        report.cuda_fault = _facts(error, report.location)
+        chain = getattr(report.longrepr, "chain", ())
+        if isinstance(error, Fault) and error.line and depth <= len(chain):
+            _show(chain[-depth][0], error)
+            if depth == 1:
+                report.longrepr.reprcrash = ReprFileLocation(
+                    os.path.abspath(error.file), error.line, str(error)
+                )
+    return report
+
+
 def _facts(error: Fault | NotCompiled, location) -> dict:
     """kind, message, file and line of an error, as plain data; of the test where its file is not known."""
     at = error if isinstance(error, Fault) else next(iter(error.diagnostics), None)
     file, line = (
         (at.file, at.line) if at and os.path.isfile(at.file) else (location[0], (location[1] or 0) + 1)
     )
-    kind, text = ("compile-error", error.args[0])
+    kind, text = "compile-error", error.args[0]
     if isinstance(error, Fault):
         kind, text = error.kind, f"{error.happened}. {error.explanation}"
     return {"kind": kind, "message": text, "file": os.path.abspath(file), "line": max(line, 1)}
 
 
-def _show(report, error: Fault | NotCompiled) -> None:
-    """Adds the kernel's lines to a report's traceback, as its last entry."""
-    traceback = getattr(report.longrepr, "reprtraceback", None)
-    entries = getattr(traceback, "reprentries", ())
-    if (
-        not entries
-        or not isinstance(entries[-1], ReprEntry)
-        or not isinstance(error, Fault)
-        or not error.line
-    ):
+def _show(traceback, error: Fault) -> None:
+    """Adds the kernel's lines to a traceback, as its last entry."""
+    entries = traceback.reprentries
+    if not entries or not isinstance(entries[-1], ReprEntry):
         return
     other = error.other.line if error.other and error.other.file == error.file else error.line
     marked = {error.line, other} if abs(error.line - other) <= _APART else {error.line}
@@ -108,7 +119,6 @@ def _show(report, error: Fault | NotCompiled) -> None:
     entries[-1].lines[:] = [line for line in entries[-1].lines if not line.startswith("E  ")]
     place = ReprFileLocation(error.file, error.line, error.kind)
     entries.append(ReprEntry(text, None, None, place, entries[-1].style))
-    report.longrepr.reprcrash = ReprFileLocation(os.path.abspath(error.file), error.line, str(error))
 
 
 def annotation(fault: dict) -> str:

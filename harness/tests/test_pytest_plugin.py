@@ -81,6 +81,23 @@ def test_a_fault_is_shown_where_it_is(project, name, options):
         assert f"{file}:{line}: {kind}" in output
 
 
+def test_a_fault_behind_another_error_or_in_an_import(project):
+    edit(project, *BREAKS["bounds"][:3])
+    call = "threshold(cupy.arange(300, dtype='f4'), 1)"
+    (project / "test_filters.py").write_text(
+        f"import cupy\nfrom filters import threshold\ndef test_it():\n    try:\n        {call}\n"
+        "    except Exception as error:\n        raise ValueError('behind') from error\n"
+    )
+    (project / "test_import.py").write_text(f"import cupy\nfrom filters import threshold\nA = {call}\n")
+    status, output = run(project, "--virtual-gpu", "--continue-on-collection-errors", GITHUB_ACTIONS="true")
+    assert (
+        status == 1
+        and "ValueError: behind" in output
+        and output.count("::error file=filters.py,line=12") == 1
+    )
+    assert len(re.findall(r"^>.*above\[i\] = x\[i\] > limit", output, re.MULTILINE)) == 2
+
+
 def test_memory_checks_do_not_look_for_races(project):
     edit(project, *BREAKS["race"][:3])
     edit(project, *BREAKS["bounds"][:3])

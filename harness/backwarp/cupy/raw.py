@@ -21,14 +21,12 @@ from . import place
 from .core import MemoryPointer, device, ndarray
 from .errors import cupys
 
-#: options that change nothing here, by how they begin
+#: options that change nothing here, by how they begin after the dashes
 _INERT = """
-    -std --std -O --optimize --opt-level -lineinfo --generate-line-info -arch --gpu-architecture -gencode --generate-code
-    -maxrregcount --maxrregcount -Xptxas --ptxas-options -Xcompiler --compiler-options -G --device-debug -w --disable-warnings
-    -fmad --fmad -ftz --ftz -prec-div --prec-div -prec-sqrt --prec-sqrt -restrict --restrict -rdc --relocatable-device-code
-    --expt-relaxed-constexpr -expt-relaxed-constexpr --expt-extended-lambda -expt-extended-lambda --extended-lambda -default-device
-    --device-as-default-execution-space --extra-device-vectorization -extra-device-vectorization -minimal --minimal -cubin --cubin
-    -dc -m64 --diag-suppress -diag-suppress --ptx -ptx --threads -split-compile --split-compile -res-usage --resource-usage
+    std O optimize opt-level lineinfo generate-line-info arch gpu- gencode generate-code maxrregcount Xptxas ptxas-options
+    Xcompiler compiler-options G device-debug w disable-warnings fmad ftz prec- restrict rdc relocatable-device-code expt-
+    extended-lambda default-device device-as-default extra-device-vectorization minimal cubin dc m64 diag-suppress ptx threads
+    split-compile res-usage resource-usage
 """.split()
 _FAST = ("-use_fast_math", "--use_fast_math")
 #: options whose value may be the next word
@@ -240,7 +238,7 @@ def parsed(options: tuple[str, ...]) -> tuple[list[str], list[Path]]:
             warnings.warn(
                 f"{word} changes nothing here: the virtual GPU computes as without it", stacklevel=2
             )
-        elif not word.startswith(tuple(_INERT)):
+        elif not word.startswith("-") or not word.lstrip("-").startswith(tuple(_INERT)):
             raise CompileError(f"the virtual GPU does not know the compiler's option {word}")
     return list(macros.values()), folders
 
