@@ -10,11 +10,11 @@ from itertools import islice
 import llvmlite.binding as llvm
 
 from ....errors import Unsupported
-from .recipes import Recipe
+from .recipes import Check, Recipe
 from .targets import target
 
-#: lines of LLVM in a function above which optimising, and even quick simplification, takes too long
-_HUGE, _HUGE_QUICK = 18_000, 64_000
+#: lines of LLVM in a function above which optimising, and even quick simplification, takes too long; full checks gain more
+_HUGE, _HUGE_FULL, _HUGE_QUICK = 16_000, 18_000, 64_000
 #: lines of LLVM below which a device function is inlined; the second includes the functions inlined into it
 _SHORT, _WITH_CALLS = 240, 2_000
 _BRIEF = 60  # instructions of a function of the runtime that is inlined
@@ -38,7 +38,8 @@ def compile_object(text: str, recipe: Recipe, simple: bool = False) -> bytes:
     """
     _initialise()
     functions = text.split("\ndefine ")
-    huge = max(function.count("\n") for function in functions) > (_HUGE if recipe.llvm else _HUGE_QUICK)
+    most = _HUGE_QUICK if not recipe.llvm else _HUGE_FULL if Check.RACES in recipe else _HUGE
+    huge = max(function.count("\n") for function in functions) > most
     level = 0 if huge else recipe.llvm
     plain, own_frames = recipe.runtime or level == 0, recipe.own_frames
     coroutines, unroll = " presplitcoroutine " in text, "!llvm.loop " in text
