@@ -250,6 +250,8 @@ def argument(value, called: str, kind: str | None, size: int):
     cast here, with a warning if a GPU would read other bytes. Errors: LaunchError.
     """
     if isinstance(value, ndarray):
+        if kind == "f8":
+            raise LaunchError(f"{called} is a number, not a pointer: an array was given")
         whole = value._address == value._memory.pointer
         return value._memory if whole else np.uint64(value._address)
     if value is None or isinstance(value, MemoryPointer):
@@ -265,12 +267,14 @@ def argument(value, called: str, kind: str | None, size: int):
             )
         return np.frombuffer(value.tobytes(), np.dtype((np.void, value.nbytes)))[0]
     if isinstance(value, np.generic) or not isinstance(value, bool | int | float | complex):
-        if isinstance(value, np.integer) and value.itemsize > size and kind is not None:
+        if isinstance(value, np.integer) and value.itemsize > size and kind is not None and kind[:1] != "f":
             return _number(int(value), called, np.dtype(f"i{size}"))
         return value
-    if kind is None:
+    if kind is None and isinstance(value, int):
         return np.uint64(value)
     given = np.dtype({bool: "?", int: "i8", float: "f8", complex: "c16"}[type(value)])
+    if kind is None:
+        raise LaunchError(f"{called} is a pointer: pass an array, not {value}")
     wanted = np.dtype(kind or f"{given.kind.replace('b', 'i')}{size}")
     if wanted.itemsize != size:  # a struct, or a vector
         raise LaunchError(

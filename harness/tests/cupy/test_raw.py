@@ -55,6 +55,13 @@ def test_python_numbers_are_cast_by_the_signature(cp, scale):
     ):
         with pytest.raises((LaunchError, TypeError)):
             scale((1,), (4,), wrong)
+    for array, size in ((x, 8), (np.int64(1), 4)):
+        with pytest.raises(LaunchError):
+            cp.RawKernel(f'extern "C" __global__ void f({"double" if size == 8 else "float"} x) {{}}', "f")(
+                (1,), (1,), (array,)
+            )
+    with pytest.raises(LaunchError):
+        scale((1,), (4,), (x, 1.5, 4, np.float32(1)))
     with pytest.raises(TypeError):
         scale(1, (4,), (x, y, 4, np.float32(1)))
 
