@@ -151,7 +151,7 @@ def launches(on: Runner, library: ctypes.CDLL | None) -> Found:
         seconds = fastest(runs)
         yield f"an empty launch, {checks}, beside 64 MiB / alone", seconds["beside 64 MiB"] / seconds["alone"]
     yield from _first_launches("full", weight_gradient())
-    yield from _first_launches("memory", product("tiled", TILED, 256, 16, (16, 16)))
+    yield from _first_launches("memory", product("tiled", TILED, 512, 16, (16, 16)))
 
 
 def _first_launches(checks: str, work: Workload) -> Found:
