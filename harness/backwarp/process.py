@@ -88,7 +88,7 @@ def complain(text: str) -> None:
 
     if len(text) > MOST_SAID:
         text = f"{text[:MOST_SAID]} ..."
-    if sys.stderr.isatty() or os.environ.get("COLUMNS", "").isdecimal():
+    if sys.stderr.isatty():
         show_text(text.splitlines(), indent="", stream=sys.stderr)
     else:
         print(printable(text), file=sys.stderr)

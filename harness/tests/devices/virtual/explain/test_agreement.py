@@ -30,7 +30,7 @@ NOTES = {
     "a_volatile_store": ("*(volatile float*)y = x[t] + t;", "their order decides"),
     "two_kinds_of_updates": (
         "if (t % 2) atomicAdd((int*)y, 3); else atomicMax((int*)y, 40);",
-        "who comes last",
+        "their order decides",
     ),
     "a_swap_if_nothing_is_there": ("atomicCAS((int*)y, 0, t + 1);", "their order decides"),
     "rounding": (
