@@ -45,7 +45,7 @@ def is_slow(trial: Trial, puzzle: Puzzle, setup: Setup, t: Tunables, seed: int, 
     try:
         while never > CLOSE * ends and never > FEWER**4:
             at_types = ends == 0.0 and tried
-            if trial.outcome.case.narrow and not at_types:  # nothing else ends there: these files wait for long enough
+            if trial.outcome.case.narrow and not at_types:  # elsewhere it would take too long
                 return True
             part, beyond = tried.pop(0) if at_types else (sqrt(ends * never) if ends else FEWER * never, 0)
             outcome, spent = run(part, LIMIT)
