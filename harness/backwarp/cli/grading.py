@@ -175,3 +175,43 @@ def is_installed(puzzle: Puzzle) -> bool:
     if install:
         say(f"{puzzle.id} is left out: it needs {puzzle.program.needs[0]} ({install}).", err=True)
     return not install
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="ID", shell_complete=puzzle_ids)
+@click.pass_context
+def testing(context: click.Context, puzzle_id: str) -> None:
+    """Write the cases yourself, in cases.toml beside your kernel: how many wrong kernels do they catch?"""
+    from contextlib import ExitStack
+
+    from .. import own_cases
+    from ..report.ticker import Ticker
+    from .classroom import whole_course
+
+    own, progress = the_course()
+    puzzle = own.load(puzzle_id)
+    path = puzzle.folder / own_cases.FILE
+    if puzzle.program:
+        raise CourseError(f"{puzzle.id} is a program: cases are for kernels")
+    if not path.exists():
+        own_cases.write_template(puzzle, path)
+        say(f"{path} is new: a case to change, and to add others to. Then run this again.")
+        return
+    cases = own_cases.cases_of(puzzle, path)
+    with ExitStack() as stack, Ticker() as tell:
+        tell("your cases run on the wrong kernels")
+        whole = whole_course(stack).load(puzzle.id)
+        found = own_cases.tested(whole, cases)
+        shown = [own_cases.changed_lines(whole, wrong) for wrong, _ in found.away[:1]]
+    plural = "s" * (found.cases != 1)
+    say(
+        f"{puzzle.id}: your {found.cases} case{plural} catch{'es' * (not plural)} {found.caught} of {found.of} wrong kernels."
+    )
+    if found.away and not progress.entry(puzzle.id).solved:
+        say("  Once your own kernel passes, one that got away is shown here.")
+    elif found.away:
+        for line, right, wrong in shown[0]:
+            say(f"  One that got away has in line {line} of the course's solution")
+            say(f"    {wrong or '(nothing)'}    in the place of    {right or '(nothing)'}")
+        say("  With which sizes would that show?")
+    context.meta[STATUS] = int(bool(found.away))

@@ -36,7 +36,16 @@ STAYS = (
     ".github/TEACHING.md",
 )
 STAYS += (".github/verdict.svg",)  # it shows wrong kernels, which reveal much of the right one
-STATE = ("__pycache__", ".backwarp", ".ipynb_checkpoints", "*.bak-*", "*.egg-info", "*.pyc", ".stubs")
+STATE = (
+    "__pycache__",
+    ".backwarp",
+    ".ipynb_checkpoints",
+    "*.bak-*",
+    "cases.toml",
+    "*.egg-info",
+    "*.pyc",
+    ".stubs",
+)
 LEAST_TELLING = 24  # characters without spaces: a shorter line reveals nothing
 LEAST_OWN = 12  # within the puzzle's own folder
 WITHIN = re.compile(r"(?<=\W)\w+(?=\W)")  # words of a line that stay whole words in any context
