@@ -183,7 +183,7 @@ def test_an_address_that_is_no_array():
     assert (out.get() == np.arange(128)).all()
 
 
-@pytest.mark.parametrize("block", [1, 33, 100])
+@pytest.mark.parametrize("block", [1, 33, 102])
 def test_blocks_that_are_no_groups_run_as_single_threads(block):
     source = K + f"k(const float* a, float* out) {{ {INDEX} if (i < 128) out[i] = a[i]; }}"
     module = scouting(source)

@@ -37,7 +37,9 @@ def target(name: str = "") -> Target:
         return Target("aarch64-unknown-linux-gnu", "generic", "+neon", 4, "i32", "")
     if name in LEVELS:
         features = ",".join(f"+{feature}" for feature in LEVELS[name].split())
-        return _x86(llvm.get_default_triple(), name, features, "avx512f" in LEVELS[name])
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        return _x86("x86_64-unknown-linux-gnu", name, features, "avx512f" in LEVELS[name])
     features = llvm.get_host_cpu_features()
     if name == "avx2":
         for feature in features:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from backwarp.devices.virtual.compile.targets import target
 from backwarp.devices.virtual.device import VirtualGPU
 from backwarp.devices.virtual.run import crew, workers
 from backwarp.devices.virtual.run.workers import block_order, opposite_order, thread_order
@@ -77,7 +78,7 @@ def test_few_blocks_are_split_between_workers_if_their_threads_cannot_tell(check
         for name, threads, blocks, split in [
             ("mark", 512, 1, True),
             ("mark", 100, 1, True),  # and four more, one by one
-            ("mark", 16, 1, False),  # a single group
+            ("mark", target().lanes, 1, False),  # a single group
             ("mark", 512, 12, False),
             ("through", 512, 1, False),
         ]:
