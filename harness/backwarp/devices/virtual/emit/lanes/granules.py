@@ -143,6 +143,10 @@ _KNOWN = """\
 # have read them all before, which needs none of the registers that the rest would have to save.
 _BY = """\
   %by.0 = shl i64 %several, 8
+  %by.first = load i64, ptr %words, align 8
+  %by.begins = icmp eq i64 %by.first, %by.0
+  br i1 %by.begins, label %by, label %apart
+by:
 {words}\
   %by.same = icmp eq i64 {differ}, 0
   %by.known = and i1 %by.same, %alone

@@ -177,4 +177,6 @@ class Looks:
                 e.module.declare(f"llvm.{name}.i{text.width}", f"i{text.width}", f"i{text.width} x{more_}")
             e.module.helpers["lanes.ask"] = ASK.format(keeping=slow.keeping)
             e.module.helpers[kind.name] = kind.text(self.alone, slow.keeping)
-        return text.assign(f"call preserve_mostcc i1 @{kind.name}({given}) {slow.keeping}")
+        # rows that read places of their own are mostly the first to do so
+        name = f"{kind.name}.apart" if kind.by and where in text.several else kind.name
+        return text.assign(f"call preserve_mostcc i1 @{name}({given}) {slow.keeping}")
