@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from backwarp.cli import run_verb
 from backwarp.errors import CourseError
 from backwarp.process import guarded
 from backwarp.run import Asked, run_file
+from tests import ROOT
 
 FILE = """#include <iostream>
 #include "scale.cuh"
@@ -130,16 +130,17 @@ def test_the_command(file, tmp_path, capsys):
 
 
 def test_the_readme_s_example(tmp_path, monkeypatch):
-    """The test that the README suggests for your own kernels."""
-    text = (Path(__file__).parents[2] / "README.md").read_text()
-    code = text.split("```python\n")[1].split("```")[0]
+    """What it suggests for kernels of CuPy, and for your own."""
+    text = (ROOT / "README.md").read_text()
+    blocks = [block.split("```")[0] for block in text.split("```python\n")[1:]]
     (tmp_path / "saxpy.cu").write_text(
         "__global__ void saxpy(int n, float a, const float* x, float* y) {\n"
         "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) y[i] = a * x[i] + y[i];\n}\n"
     )
     monkeypatch.chdir(tmp_path)
     names = {}
-    exec(code, names)
+    for block in blocks:
+        exec(block, names)
     names["test_saxpy"]()
 
 
