@@ -25,4 +25,6 @@ ROSETTA = (
     ],
 )
 def test_who_runs_this_process(machine, cpuinfo, found):
-    assert emulated.is_emulated(machine, cpuinfo) == found
+    assert emulated.is_emulated(machine, cpuinfo, "/usr/bin/python3.12") == found
+    for program in ("/usr/bin/qemu-x86_64-static", "/usr/bin/qemu-aarch64", "/run/rosetta/rosetta"):
+        assert emulated.is_emulated(machine, cpuinfo, program)
