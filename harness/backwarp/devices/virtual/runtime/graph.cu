@@ -13,11 +13,12 @@ EXPORT void rt_replay(Graph* graph) {
             launch->ticks = started;
             launch->now = launch->tag = ++graph->events;
             if (*(volatile u32*)&graph->stop) return;
-            int alone = node->small && node->nanoseconds < node->small;
+            int alone = node->small && node->on_one < node->small;
             share_out((Team*)graph->team, node->run, alone ? 1 : node->workers);
             graph->events = launch->now;
             graph->printf_lines += launch->printf_lines;
-            node->nanoseconds = (monotonic_time() - started) * (alone ? 1 : node->workers);  // as one worker would take
+            node->nanoseconds = monotonic_time() - started;
+            node->on_one = node->nanoseconds * (alone ? 1 : node->workers);
             if (launch->kept || launch->stop || launch->suspect) return;
         }
     }

@@ -276,7 +276,8 @@ struct GraphNode {
     u64 launch;          // host address of its Launch as it begins; 0: nothing is launched
     u64 run;             // host address of rt_run
     u64 nanoseconds;     // that the launch took, the last time
-    u64 small;           // it runs on one worker unless it took so many nanoseconds
+    u64 on_one;          // that it took or would have taken on one worker
+    u64 small;           // it runs on one worker unless that takes so many nanoseconds
     u32 workers;
 };
 
