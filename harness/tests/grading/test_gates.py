@@ -175,6 +175,7 @@ SLOW_26 = """    float sum = 0.0f;
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("condition", ["M != 64", "N != 64", "K != 64"])
 def test_a_kernel_that_knows_the_case_is_not_fast(tmp_path, condition):
     """The sizes that the file's seed draws are counted too."""
