@@ -9,6 +9,7 @@ import os
 import re
 import stat
 from collections import Counter
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +24,10 @@ _HEADING = re.compile(
     r'^PUZZLE = Puzzle\(\n    title="(?P<title>[^"\\]+)",\n    part=(?P<part>\d+),\n', re.MULTILINE
 )
 PUZZLE_NAME = re.compile(r"\d\d+_[a-z0-9_]+")
+
+
+#: the course of the puzzle whose file is being graded, for checks that build on the course's other puzzles
+GRADED: ContextVar[Path | None] = ContextVar("graded", default=None)
 
 
 class NoSource(CourseError):

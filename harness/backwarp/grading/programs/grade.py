@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
+from ...course.checkout import GRADED
 from ...course.declare import Puzzle
 from ...devices import open_device
 from ...errors import DeviceError, NoSolution
@@ -15,6 +16,7 @@ def judge_program(
     puzzle: Puzzle, source: str, name: str, device: str, seed: int, verdict: Verdict
 ) -> Verdict:
     """The verdict on a Python file: all cases in order, up to the first that fails."""
+    GRADED.set(puzzle.root)
     verdict = replace(verdict, case_total=len(puzzle.cases), next=f"backwarp hint {puzzle.number}")
     if install := puzzle.program.missing:
         lines = [f"Puzzle {puzzle.number} needs {puzzle.program.needs[0]}, which is not installed."]

@@ -189,3 +189,12 @@ def test_a_crash_is_no_crash_of_the_grader(grade):
 def test_what_the_file_prints_is_shown_and_cut(grade):
     verdict, text = grade(STEP, 'print("hello " * 9)\nfor i in range(5000): print(i)\n' + stub_text(STEP))
     assert "hello hello" in text and re.search(r"and [\d,]+ more lines, cut", text)
+
+
+def test_what_a_program_builds_on_is_of_its_own_course_where_the_package_is_installed(monkeypatch, tmp_path):
+    """And not of the folder that one happens to be in."""
+    monkeypatch.setattr("backwarp.lenet.checks.CHECKOUT", None)
+    monkeypatch.setattr("backwarp.course.checkout.CHECKOUT", None)
+    monkeypatch.chdir(tmp_path)
+    puzzle = COURSE.load("37")
+    assert grade_file(puzzle, puzzle.solution_path, Options("cpu")).passed
