@@ -5,7 +5,7 @@
     python -m backwarp.maintain.hardware --collect DIR      back home: write the data file, the page and the
     pictures
 
-The machine needs a driver, CuPy, PyTorch, and the CUDA toolkit with Nsight Compute and compute-sanitizer.
+From a checkout that is not installed: PYTHONPATH=harness python -m ... . The machine needs a driver, CuPy, PyTorch, and the CUDA toolkit with Nsight Compute and compute-sanitizer.
 Each work item (steps.py) is a process with a time limit; when it ends, its result becomes a line in
 DIR/results.jsonl (journal.py). A call starts nothing that may not end within its --minutes, and repeats no
 item that has a line. An item that fails or hangs gets a line too, and the rest goes on; --again repeats
