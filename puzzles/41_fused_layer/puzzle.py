@@ -189,6 +189,11 @@ PUZZLE = Puzzle(
             note="2 x 2 tiles, 2 groups of filters",
         ),
         Case(
+            "filters_to_the_end",
+            dict(batch=1, C_in=1, H=6, W=6, C_out=163),
+            note="the constant array has room for 163 filters, and not for one more",
+        ),
+        Case(
             "many_images",
             dict(batch=32_800, C_in=1, H=6, W=6, C_out=1),
             stress=True,
