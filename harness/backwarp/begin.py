@@ -19,7 +19,7 @@ from . import CHECKOUT, COURSE, __version__
 from .course.checkout import Course
 from .course.declare import PRISTINE
 from .course.progress import make_state_folder
-from .course.reset import removed_unless_whole
+from .course.reset import write_whole
 from .errors import CourseError
 
 MANIFEST = Path(".backwarp", "course.json")
@@ -76,10 +76,7 @@ def put(begun: Begun, name: str, data: bytes, written: dict[str, str]) -> None:
             return
     (begun.updated if os.path.lexists(path) else begun.new).append(name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    with removed_unless_whole(beside):
-        beside.write_bytes(data)
-        os.replace(beside, path)
+    write_whole(path, data)
     written[name] = new
 
 
@@ -100,10 +97,7 @@ def manifest(root: Path) -> dict:
 def write_manifest(root: Path, content: Mapping[str, object]) -> None:
     path = root / MANIFEST
     make_state_folder(path.parent)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    with removed_unless_whole(beside):
-        beside.write_text(json.dumps(content, indent=0), encoding="utf-8")
-        os.replace(beside, path)
+    write_whole(path, json.dumps(content, indent=0).encode())
 
 
 # ---- what the package brings -----------------------------------------------------------------------------

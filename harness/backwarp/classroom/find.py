@@ -28,8 +28,9 @@ ONE = "hand-in"  # who it is from, if it is one person's
 MOST_FILES, MOST_BYTES = 100_000, 2 << 30  # of an archive
 SOURCES = (".cu", ".cuh", ".cpp", ".cc", ".c", ".txt", ".py", "")
 IGNORED = re.compile(
-    r"\.(bak|orig|swp|pyc|o|so|png|jpg|pdf|md|html|json|yml|yaml|toml|zip)\b|^\.|~$|^__MACOSX$|^README", re.I
+    r"\.(bak(-.*)?|orig|swp|pyc|o|so|png|jpg|pdf|md|html|json|ya?ml|toml|zip)$|^\.|~$|^README", re.I
 )
+NOBODYS = re.compile(r"^\.|^__MACOSX$|^__pycache__$")  # folders
 #: names that course systems give: what identifies a person, and what a file was called
 MOODLE = re.compile(r"(?P<person>.+)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)_?")
 CANVAS = re.compile(r"(?P<person>[^_]+?)(?P<late>_LATE)?_(?P<id>\d+)_\d+_(?P<file>.+)")
@@ -89,12 +90,14 @@ def walked(root: Path, scratch: Path) -> Iterator[File]:
     """Every file below, with whose it is. Archives of one person are unpacked, not those inside them."""
     names = sorted(os.listdir(root))
     folders = [
-        n for n in names if (root / n).is_dir() and not (root / n).is_symlink() and not IGNORED.search(n)
+        n for n in names if (root / n).is_dir() and not (root / n).is_symlink() and not NOBODYS.search(n)
     ]
     flat = not folders or all(re.fullmatch(r"\d\d+_\w+", n) for n in folders)
     prefix = "" if flat else common_prefix(folders)
     for name in names:
         path = root / name
+        if NOBODYS.search(name):
+            continue
         if name in folders and not flat:
             person = person_of(name.removeprefix(prefix))
             yield from files_of(path, person, scratch / name, name)
@@ -127,7 +130,7 @@ def flat_files(path: Path, scratch: Path, name: str) -> Iterator[File]:
 
 def files_of(folder: Path, person: str, scratch: Path, above: str) -> Iterator[File]:
     for at, folders, names in os.walk(folder):
-        folders[:] = sorted(f for f in folders if not IGNORED.search(f))
+        folders[:] = sorted(f for f in folders if not NOBODYS.search(f))
         for name in (*(f for f in folders if os.path.islink(os.path.join(at, f))), *sorted(names)):
             path = Path(at, name)
             hint = path.relative_to(folder).as_posix()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..course.checkout import Course
-from ..course.reset import removed_unless_whole
+from ..course.reset import write_whole
 from ..errors import CourseError
 from . import gradebook, pages
 from .alike import Pair
@@ -27,11 +26,8 @@ def folder(target: Path) -> Path:
 
 
 def put(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with removed_unless_whole(beside):
-            beside.write_text(text, encoding="utf-8")
-            os.replace(beside, path)
+        write_whole(path, text.encode())
     except OSError as error:
         raise CourseError(f"{path} cannot be written: {error.strerror}") from None
 

@@ -67,6 +67,14 @@ def keep(path: Path) -> Path | None:
     return backup
 
 
+def write_whole(path: Path, data: bytes) -> None:
+    """Replaces a file in one step: whoever reads it finds the old or the new one. Errors: OSError."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    with removed_unless_whole(beside):
+        beside.write_bytes(data)
+        os.replace(beside, path)
+
+
 @contextmanager
 def removed_unless_whole(path: Path) -> Iterator[None]:
     """Removes a file that could not be written to its end, on a full disk for example."""

@@ -38,6 +38,7 @@ def found_in(source: Path, tmp_path: Path):
     [
         ([f"ada/{NINE}/kernel.cu", f"bob/puzzles/{NINE}/kernel.cu"], ["ada", "bob"]),  # folders
         (["ada/09.cu", "bob/my_09_final.cu"], ["ada", "bob"]),
+        (["J.O. Smith/09.cu", "j.o/09.cu", "o.zip.md/a.o/09.cu"], ["J.O. Smith", "j.o", "o.zip.md"]),
         (["ada/kernel.cu", "bob/conv2d_backward_weights.txt"], ["ada", "bob"]),  # by its kernels; by its name
         (["ada_09.cu", "bob smith_09.cu"], ["ada", "bob smith"]),  # a flat list
         (
