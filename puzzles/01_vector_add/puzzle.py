@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from backwarp.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course.sizes import integers, own_sizes
 
 INDEX = "blockIdx.x * blockDim.x + threadIdx.x"
 GUARD = "if (i >= n) return;"
@@ -80,14 +81,10 @@ PUZZLE = Puzzle(
             inputs={"a": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], "b": [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]},
         ),
         Case("odd_block", dict(n=11, threads=3), note="the size of a block need not be a power of two"),
-        Case("integers", dict(n=37, threads=8), note="exact sums", values="integers"),
+        integers(dict(n=37, threads=8)),
         Case("exactly_one_block", dict(n=64, threads=64)),
         Case("one_more_than_a_block", dict(n=257, threads=256), note="the second block has one element"),
-        Case(
-            "own_sizes",
-            draw=lambda pick: dict(n=pick(300, 3000), threads=pick(5, 300)),
-            note="sizes drawn from your file's text",
-        ),
+        own_sizes(n=(300, 3000), threads=(5, 300)),
         Case("many_blocks", dict(n=100_003, threads=256), note="391 blocks; nothing divides the size"),
     ),
     mistakes=MISTAKES,

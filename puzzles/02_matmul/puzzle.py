@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from backwarp.reference import dense
 
-from backwarp.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course import Case, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course.sizes import Ints, integers, own_sizes
 
 KERNEL = "matmul"
 
@@ -58,9 +59,7 @@ PUZZLE = Puzzle(
                 In("A", m="M", k="K"),
                 In("B", k="K", n="N"),
                 Out("C", m="M", n="N"),
-                Int("M"),
-                Int("N"),
-                Int("K"),
+                *Ints("M N K"),
             ),
             launch=lambda d, t: Launch(
                 grid=(ceil_div(d["N"], d["tx"]), ceil_div(d["M"], d["ty"])), block=(d["tx"], d["ty"])
@@ -81,18 +80,12 @@ PUZZLE = Puzzle(
         Case("one_row", dict(M=1, N=35, K=6, **BLOCK), note="C is as wide as 3 blocks and 1 row high"),
         Case("one_column", dict(M=35, N=1, K=6, **BLOCK), note="C is as high as 3 blocks and 1 column wide"),
         Case("blocks_8x4", dict(M=9, N=21, K=7, tx=8, ty=4), note="3 x 3 blocks that are not square"),
-        Case("integers", dict(M=7, N=10, K=13, **BLOCK), note="exact sums", values="integers"),
+        integers(dict(M=7, N=10, K=13, **BLOCK)),
         Case("full_blocks", dict(M=16, N=32, K=5, **BLOCK), note="no thread without work"),
         Case("tall", dict(M=70, N=18, K=21, **BLOCK), note="more rows than columns"),
         Case("nothing_divides", dict(M=33, N=50, K=37, **BLOCK), note="4 x 3 blocks"),
         Case("matmul_lenet_256_120", dict(M=8, N=120, K=256, **BLOCK), note="8 images, LeNet's third layer"),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                M=pick(11, 70), N=pick(11, 70), K=pick(3, 50), tx=pick(3, 20), ty=pick(2, 12)
-            ),
-        ),
+        own_sizes(M=(11, 70), N=(11, 70), K=(3, 50), tx=(3, 20), ty=(2, 12)),
     ),
     mistakes=MISTAKES,
     hints=(

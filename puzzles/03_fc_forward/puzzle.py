@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from backwarp.reference import dense
 
-from backwarp.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course import Case, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course.sizes import Ints, integers, own_sizes
 
 KERNEL = "fc_forward"
 
@@ -48,9 +49,7 @@ PUZZLE = Puzzle(
                 In("weights", o="n_out", i="n_in"),
                 In("bias", o="n_out"),
                 Out("output", b="batch", o="n_out"),
-                Int("batch"),
-                Int("n_in"),
-                Int("n_out"),
+                *Ints("batch n_in n_out"),
             ),
             launch=lambda d, t: Launch(
                 grid=(ceil_div(d["n_out"], d["tx"]), ceil_div(d["batch"], d["ty"])), block=(d["tx"], d["ty"])
@@ -74,7 +73,7 @@ PUZZLE = Puzzle(
         Case("one_input", dict(batch=4, n_in=1, n_out=9), note="sums of one product"),
         Case("one_output", dict(batch=7, n_in=5, n_out=1)),
         Case("one_sample", dict(batch=1, n_in=6, n_out=35), note="3 blocks in x"),
-        Case("integers", dict(batch=5, n_in=12, n_out=7), note="exact sums", values="integers"),
+        integers(dict(batch=5, n_in=12, n_out=7)),
         Case("many_samples", dict(batch=70, n_in=9, n_out=6), note="5 blocks in y"),
         Case(
             "nothing_divides",
@@ -84,13 +83,7 @@ PUZZLE = Puzzle(
         Case("fc_fw_lenet_84_10", dict(batch=8, n_in=84, n_out=10), note="LeNet's last layer"),
         Case("fc_fw_lenet_120_84", dict(batch=8, n_in=120, n_out=84), note="LeNet's fourth"),
         Case("fc_fw_lenet_256_120", dict(batch=8, n_in=256, n_out=120), note="LeNet's third"),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                batch=pick(5, 40), n_in=pick(3, 50), n_out=pick(11, 60), tx=pick(3, 20), ty=pick(2, 12)
-            ),
-        ),
+        own_sizes(batch=(5, 40), n_in=(3, 50), n_out=(11, 60), tx=(3, 20), ty=(2, 12)),
     ),
     mistakes=MISTAKES,
     hints=(

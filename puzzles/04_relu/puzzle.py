@@ -7,6 +7,7 @@ from backwarp.reference import dense
 
 from backwarp.course import Case, Gradient, In, InOut, Int, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.sizes import gradient_check, integers, own_sizes
 
 FORWARD, INPLACE, BACKWARD = "relu_forward", "relu_inplace", "relu_backward"
 SPECIAL = [1, np.nan, -2, np.inf, 0.0, -np.inf, 0.5, -0.0, -3, np.nan, 3, -4, np.nan, 1e-30, -1e-30, 1e30, -9]
@@ -186,11 +187,10 @@ PUZZLE = Puzzle(
             note="no number is so small that it counts as 0",
             inputs={"input": close_to_zero, "data": close_to_zero},
         ),
-        Case(
+        gradient_check(
             "relu_numerical_gradient_check",
             dict(n=40, threads=32),
             note="each input moved by epsilon",
-            check="gradient",
             kernels=(BACKWARD,),
         ),
         Case(
@@ -200,14 +200,10 @@ PUZZLE = Puzzle(
             inputs={"input": cut},
             kernels=(BACKWARD,),
         ),
-        Case("integers", dict(n=64, threads=64), note="exactly one block", values="integers"),
+        integers(dict(n=64, threads=64), note="exactly one block"),
         Case("one_more_than_a_block", dict(n=257, threads=256)),
         Case("relu_lenet_conv1", dict(n=4 * 6 * 24 * 24, threads=256), note="4 images, LeNet's first layer"),
-        Case(
-            "own_sizes",
-            draw=lambda pick: dict(n=pick(300, 3000), threads=pick(5, 300)),
-            note="sizes drawn from your file's text",
-        ),
+        own_sizes(n=(300, 3000), threads=(5, 300)),
     ),
     mistakes=MISTAKES,
     hints=(

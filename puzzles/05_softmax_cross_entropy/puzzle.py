@@ -7,6 +7,7 @@ from backwarp.reference import loss
 
 from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.sizes import gradient_check, integers, own_sizes
 
 FORWARD, MEAN, BACKWARD = "softmax_cross_entropy_forward", "mean_loss", "softmax_cross_entropy_backward"
 
@@ -232,19 +233,13 @@ PUZZLE = Puzzle(
         ),
         Case("one_class", dict(batch=5, classes=1), note="a single class: loss 0, gradient 0"),
         Case("one_sample", dict(batch=1, classes=10)),
-        Case(
-            "integers",
-            dict(batch=64, classes=3),
-            note="an exact mean",
-            inputs={"losses": "integers"},
-            values="integers",
-            kernels=(MEAN,),
+        integers(
+            dict(batch=64, classes=3), note="an exact mean", inputs={"losses": "integers"}, kernels=(MEAN,)
         ),
-        Case(
+        gradient_check(
             "softmax_numerical_gradient_check",
             dict(batch=4, classes=5),
             note="each logit moved by epsilon",
-            check="gradient",
             kernels=(BACKWARD,),
         ),
         Case(
@@ -270,11 +265,7 @@ PUZZLE = Puzzle(
         Case("nothing_divides", dict(batch=67, classes=13, threads=32), note="the third block has 3 samples"),
         Case("softmax_lenet", dict(batch=64, classes=10), note="a batch of LeNet"),
         Case("many_samples", dict(batch=300, classes=7), note="5 blocks"),
-        Case(
-            "own_sizes",
-            draw=lambda pick: dict(batch=pick(70, 300), classes=pick(3, 40), threads=pick(20, 90)),
-            note="sizes drawn from your file's text",
-        ),
+        own_sizes(batch=(70, 300), classes=(3, 40), threads=(20, 90)),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -7,6 +7,7 @@ from backwarp.reference import dense
 
 from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
 
 WEIGHTS, INPUT, BIAS = "fc_backward_weights", "fc_backward_input", "fc_backward_bias"
 
@@ -70,7 +71,7 @@ def loss_of_bias(bias, a, d):
 
 
 GRAD_OUTPUT = In("grad_output", b="batch", o="n_out")
-SIZES = (Int("batch"), Int("n_in"), Int("n_out"))
+SIZES = Ints("batch n_in n_out")
 
 PUZZLE = Puzzle(
     title="Fully connected layer, backward",
@@ -131,13 +132,12 @@ PUZZLE = Puzzle(
         Case("one_sample", dict(batch=1, n_in=5, n_out=4), note="sums of one product, for the weights"),
         Case("one_output", dict(batch=6, n_in=4, n_out=1), note="sums of one product, for the input"),
         Case("one_input", dict(batch=5, n_in=1, n_out=7)),
-        Case(
+        gradient_check(
             "fc_bw_numerical_gradient_check",
             dict(batch=3, n_in=5, n_out=4),
             note="every number moved by epsilon",
-            check="gradient",
         ),
-        Case("integers", dict(batch=9, n_in=7, n_out=5), note="exact sums", values="integers"),
+        integers(dict(batch=9, n_in=7, n_out=5)),
         Case("many_samples", dict(batch=70, n_in=9, n_out=6), note="5 blocks in y for the input"),
         Case("wide", dict(batch=3, n_in=40, n_out=20), note="3 x 2 blocks for the weights"),
         Case(
@@ -148,18 +148,7 @@ PUZZLE = Puzzle(
         Case("fc_bw_lenet_84_10", dict(batch=8, n_in=84, n_out=10), note="LeNet's last layer"),
         Case("fc_bw_lenet_120_84", dict(batch=8, n_in=120, n_out=84), note="LeNet's fourth"),
         Case("fc_bw_lenet_256_120", dict(batch=8, n_in=256, n_out=120), note="LeNet's third"),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                batch=pick(3, 40),
-                n_in=pick(5, 50),
-                n_out=pick(35, 70),
-                tx=pick(3, 20),
-                ty=pick(2, 12),
-                threads=pick(20, 34),
-            ),
-        ),
+        own_sizes(batch=(3, 40), n_in=(5, 50), n_out=(35, 70), tx=(3, 20), ty=(2, 12), threads=(20, 34)),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from backwarp.reference import conv
 
-from backwarp.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course import Case, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course.sizes import Ints, integers, own_sizes
 
 KERNEL = "conv2d_forward"
 
@@ -40,12 +41,7 @@ PUZZLE = Puzzle(
                 In("weights", k="C_out", c="C_in", r="F", s="F"),
                 In("bias", k="C_out"),
                 Out("output", b="batch", k="C_out", p="H_out", q="W_out"),
-                Int("batch"),
-                Int("C_in"),
-                Int("H"),
-                Int("W"),
-                Int("C_out"),
-                Int("F"),
+                *Ints("batch C_in H W C_out F"),
             ),
             launch=lambda d, t: Launch(
                 grid=ceil_div(d["batch"] * d["C_out"] * d["H_out"] * d["W_out"], d["threads"]),
@@ -70,7 +66,7 @@ PUZZLE = Puzzle(
         Case("filter_1x1", dict(batch=2, C_in=3, H=3, W=4, C_out=4, F=1), note="only channels"),
         Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), note="W > H"),
         Case("output_1x1", dict(batch=2, C_in=3, H=4, W=4, C_out=5, F=4), note="the filter covers the image"),
-        Case("integers", dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3), note="exact sums", values="integers"),
+        integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3)),
         Case(
             "batch_odd",
             dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2, threads=96),
@@ -85,18 +81,8 @@ PUZZLE = Puzzle(
             stress=True,
             note="more pixels, and blocks, than 16 bits can count",
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                batch=pick(257, 290),
-                C_in=pick(2, 4),
-                H=pick(4, 8),
-                W=pick(4, 8),
-                C_out=pick(2, 5),
-                F=pick(1, 3),
-                threads=pick(30, 90),
-            ),
+        own_sizes(
+            batch=(257, 290), C_in=(2, 4), H=(4, 8), W=(4, 8), C_out=(2, 5), F=(1, 3), threads=(30, 90)
         ),
     ),
     mistakes=MISTAKES,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import pool
 
-from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course import Case, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.sizes import Ints, gradient_check, own_sizes
 
 FORWARD, BACKWARD = "max_pool2d_forward", "max_pool2d_backward"
 INF, NAN = np.inf, np.nan
@@ -109,10 +110,7 @@ PUZZLE = Puzzle(
                 In("input", b="batch", c="C", h="H", w="W"),
                 Out("output", b="batch", c="C", p="H_out", q="W_out"),
                 Out("argmax", dtype="int32", b="batch", c="C", p="H_out", q="W_out"),
-                Int("batch"),
-                Int("C"),
-                Int("H"),
-                Int("W"),
+                *Ints("batch C H W"),
             ),
             launch=lambda d, t: Launch(
                 grid=ceil_div(d["batch"] * d["C"] * d["H_out"] * d["W_out"], d["threads"]), block=d["threads"]
@@ -128,10 +126,7 @@ PUZZLE = Puzzle(
                 In("grad_output", b="batch", c="C", p="H_out", q="W_out"),
                 In("argmax", dtype="int32", values=some_places, b="batch", c="C", p="H_out", q="W_out"),
                 Out("grad_input", b="batch", c="C", h="H", w="W"),
-                Int("batch"),
-                Int("C"),
-                Int("H"),
-                Int("W"),
+                *Ints("batch C H W"),
             ),
             launch=lambda d, t: Launch(
                 grid=ceil_div(d["batch"] * d["C"] * d["H"] * d["W"], d["threads"]), block=d["threads"]
@@ -185,11 +180,10 @@ PUZZLE = Puzzle(
         ),
         Case("odd_and_wide", dict(batch=2, C=1, H=4, W=7), note="W > H, a column is left over"),
         Case("odd_and_tall", dict(batch=1, C=3, H=9, W=4), note="H > W, a row is left over"),
-        Case(
+        gradient_check(
             "pool_bw_numerical_gradient_check",
             dict(batch=2, C=2, H=5, W=6),
             note="each element moved by epsilon",
-            check="gradient",
         ),
         Case(
             "ties",
@@ -201,13 +195,7 @@ PUZZLE = Puzzle(
         Case("many_blocks", dict(batch=3, C=5, H=33, W=31), note="28 blocks forward, 120 backward"),
         Case("pool_lenet_pool1", dict(batch=8, C=6, H=24, W=24), note="LeNet's first"),
         Case("pool_lenet_pool2", dict(batch=8, C=16, H=8, W=8), note="LeNet's second"),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                batch=pick(2, 5), C=pick(2, 7), H=pick(8, 16), W=pick(8, 16), threads=pick(30, 90)
-            ),
-        ),
+        own_sizes(batch=(2, 5), C=(2, 7), H=(8, 16), W=(8, 16), threads=(30, 90)),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv
 
-from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course import Case, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
 
 WEIGHTS, BIAS = "conv2d_backward_weights", "conv2d_backward_bias"
 
@@ -104,12 +105,7 @@ PUZZLE = Puzzle(
                 In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
                 In("input", b="batch", c="C_in", h="H", w="W"),
                 Out("grad_weights", k="C_out", c="C_in", r="F", s="F"),
-                Int("batch"),
-                Int("C_in"),
-                Int("H"),
-                Int("W"),
-                Int("C_out"),
-                Int("F"),
+                *Ints("batch C_in H W C_out F"),
             ),
             launch=lambda d, t: Launch(
                 grid=ceil_div(d["C_out"] * d["C_in"] * d["F"] ** 2, d["threads"]), block=d["threads"]
@@ -123,10 +119,7 @@ PUZZLE = Puzzle(
             params=(
                 In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
                 Out("grad_bias", k="C_out"),
-                Int("batch"),
-                Int("C_out"),
-                Int("H_out"),
-                Int("W_out"),
+                *Ints("batch C_out H_out W_out"),
             ),
             launch=lambda d, t: Launch(grid=ceil_div(d["C_out"], d["threads"]), block=d["threads"]),
             reference=lambda a, d: bias_gradient(a["grad_output"]),
@@ -145,13 +138,8 @@ PUZZLE = Puzzle(
         Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), note="W > H"),
         Case("output_1x1", dict(batch=3, C_in=2, H=4, W=4, C_out=3, F=4), note="the filter covers the image"),
         Case("filter_1x1", dict(batch=2, C_in=3, H=4, W=5, C_out=4, F=1), note="only channels"),
-        Case(
-            "conv_bw_numerical_gradient_check",
-            dict(batch=2, C_in=2, H=5, W=6, C_out=3, F=3),
-            note="each weight moved by epsilon",
-            check="gradient",
-        ),
-        Case("integers", dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3), note="exact sums", values="integers"),
+        gradient_check("conv_bw_numerical_gradient_check", dict(batch=2, C_in=2, H=5, W=6, C_out=3, F=3)),
+        integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3)),
         Case("many_filters", dict(batch=2, C_in=1, H=4, W=5, C_out=130, F=2), note="3 blocks for the bias"),
         Case("batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2), note="all sizes differ; H > W"),
         Case("nothing_divides", dict(batch=3, C_in=5, H=33, W=31, C_out=17, F=3), note="long sums"),
@@ -162,18 +150,8 @@ PUZZLE = Puzzle(
         ),
         Case("conv_bw_lenet_conv1", dict(batch=8, C_in=1, H=28, W=28, C_out=6, F=5), note="LeNet's first"),
         Case("conv_bw_lenet_conv2", dict(batch=8, C_in=6, H=12, W=12, C_out=16, F=5), note="LeNet's second"),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                batch=pick(257, 290),
-                C_in=pick(2, 4),
-                H=pick(4, 8),
-                W=pick(4, 8),
-                C_out=pick(2, 5),
-                F=pick(1, 3),
-                threads=pick(30, 90),
-            ),
+        own_sizes(
+            batch=(257, 290), C_in=(2, 4), H=(4, 8), W=(4, 8), C_out=(2, 5), F=(1, 3), threads=(30, 90)
         ),
     ),
     mistakes=MISTAKES,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv
 
-from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course import Case, Gradient, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
 
 KERNEL = "conv2d_backward_input"
 
@@ -44,12 +45,7 @@ PUZZLE = Puzzle(
                 In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
                 In("weights", k="C_out", c="C_in", r="F", s="F"),
                 Out("grad_input", b="batch", c="C_in", h="H", w="W"),
-                Int("batch"),
-                Int("C_in"),
-                Int("H"),
-                Int("W"),
-                Int("C_out"),
-                Int("F"),
+                *Ints("batch C_in H W C_out F"),
             ),
             launch=lambda d, t: Launch(
                 grid=ceil_div(d["batch"] * d["C_in"] * d["H"] * d["W"], d["threads"]), block=d["threads"]
@@ -76,13 +72,12 @@ PUZZLE = Puzzle(
             dict(batch=3, C_in=2, H=4, W=4, C_out=3, F=4),
             note="the filter covers the image: one position, every tap used once",
         ),
-        Case(
+        gradient_check(
             "conv_bwi_numerical_gradient_check",
             dict(batch=2, C_in=2, H=5, W=6, C_out=3, F=3),
             note="each input element moved by epsilon",
-            check="gradient",
         ),
-        Case("integers", dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3), note="exact sums", values="integers"),
+        integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3)),
         Case(
             "batch_odd",
             dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2, threads=96),
@@ -98,18 +93,8 @@ PUZZLE = Puzzle(
         ),
         Case("nothing_divides", dict(batch=3, C_in=5, H=19, W=17, C_out=7, F=3), note="38 blocks"),
         Case("conv_bwi_lenet_conv2", dict(batch=8, C_in=6, H=12, W=12, C_out=16, F=5), note="LeNet's second"),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                batch=pick(257, 290),
-                C_in=pick(2, 4),
-                H=pick(4, 8),
-                W=pick(4, 8),
-                C_out=pick(2, 5),
-                F=pick(1, 3),
-                threads=pick(30, 90),
-            ),
+        own_sizes(
+            batch=(257, 290), C_in=(2, 4), H=(4, 8), W=(4, 8), C_out=(2, 5), F=(1, 3), threads=(30, 90)
         ),
     ),
     mistakes=MISTAKES,

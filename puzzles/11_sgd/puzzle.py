@@ -5,6 +5,7 @@ from __future__ import annotations
 from backwarp.reference import optim
 
 from backwarp.course import Case, Float, In, InOut, Int, Kernel, Launch, Mistake, Puzzle, ceil_div
+from backwarp.course.sizes import integers, own_sizes
 
 KERNEL = "sgd_step"
 
@@ -153,20 +154,11 @@ PUZZLE = Puzzle(
             note="the old velocity carries on",
             inputs={"gradient": "zeros"},
         ),
-        Case(
-            "integers",
-            dict(n=37, threads=8, **factors(0.5, 0.5, 0.25)),
-            note="exact sums; 5 blocks of 8 threads",
-            values="integers",
-        ),
+        integers(dict(n=37, threads=8, **factors(0.5, 0.5, 0.25)), note="exact sums; 5 blocks of 8 threads"),
         Case("exactly_one_block", dict(n=128, **factors(0.25, 0.6, 0.3))),
         Case("one_more_than_a_block", dict(n=129, **factors(0.7, 0.8, 0.2))),
         Case("sgd_lenet", dict(n=44_426, **factors(0.01, 0.9, 5e-4)), note="all weights of LeNet"),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(n=pick(300, 3000), threads=pick(5, 300), **factors(0.1, 0.9, 0.01)),
-        ),
+        own_sizes(draw=lambda pick: dict(n=pick(300, 3000), threads=pick(5, 300), **factors(0.1, 0.9, 0.01))),
         Case("many_blocks", dict(n=100_003, **factors(0.4, 0.7, 0.3)), note="782 blocks"),
         Case(
             "great_factors",

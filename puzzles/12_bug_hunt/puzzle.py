@@ -12,6 +12,7 @@ import numpy as np
 from backwarp.reference import conv
 
 from backwarp.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
+from backwarp.course.sizes import Ints, integers, own_sizes
 
 BIAS, POOL, SMOOTH, SUM = "bias_gradient", "average_pool2d", "smooth", "running_sum"
 BLOCK = 64
@@ -90,10 +91,7 @@ PUZZLE = Puzzle(
             params=(
                 In("grad_output", b="batch", c="C", h="H", w="W"),
                 Out("grad_bias", c="C"),
-                Int("batch"),
-                Int("C"),
-                Int("H"),
-                Int("W"),
+                *Ints("batch C H W"),
             ),
             launch=lambda d, t: Launch(grid=ceil_div(d["C"], BLOCK), block=BLOCK),
             reference=lambda a, d: conv.backward_bias(a["grad_output"]),
@@ -103,10 +101,7 @@ PUZZLE = Puzzle(
             params=(
                 In("input", b="batch", c="C", h="H", w="W"),
                 Out("output", b="batch", c="C", p="H_out", q="W_out"),
-                Int("batch"),
-                Int("C"),
-                Int("H"),
-                Int("W"),
+                *Ints("batch C H W"),
             ),
             launch=lambda d, t: Launch(
                 grid=ceil_div(d["batch"] * d["C"] * d["H_out"] * d["W_out"], BLOCK), block=BLOCK
@@ -147,24 +142,12 @@ PUZZLE = Puzzle(
         Case("sum_of_40", dict(n=40), kernels=(SUM,), note="one block, not full"),
         Case("output_1x1", dict(batch=4, C=5, H=2, W=3), kernels=(POOL,)),
         Case("one_channel", dict(batch=3, C=1, H=5, W=8), kernels=(BIAS, POOL)),
-        Case(
-            "integers",
-            dict(batch=2, C=3, H=6, W=10, n=130),
-            note="exact sums",
-            values="integers",
-            kernels=(BIAS, POOL, SUM),
-        ),
+        integers(dict(batch=2, C=3, H=6, W=10, n=130), kernels=(BIAS, POOL, SUM)),
         Case("one_element", dict(batch=3, C=4, H=7, W=4, n=1), note="a loss without neighbours; H > W"),
         Case("full_blocks", dict(n=256), kernels=(SMOOTH, SUM), note="4 blocks"),
         Case("nothing_divides", dict(batch=3, C=5, H=9, W=7, n=1000)),
         Case("many_channels", dict(batch=4, C=67, H=5, W=4, n=4097), note="65 blocks of losses"),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                batch=pick(2, 4), C=pick(65, 90), H=pick(2, 9), W=pick(2, 9), n=pick(300, 3000)
-            ),
-        ),
+        own_sizes(batch=(2, 4), C=(65, 90), H=(2, 9), W=(2, 9), n=(300, 3000)),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv
 
-from backwarp.course import Case, Gradient, In, Int, Kernel, Mistake, Out, Puzzle, mistakes_in
+from backwarp.course import Case, Gradient, In, Kernel, Mistake, Out, Puzzle, mistakes_in
 from backwarp.course.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size
+from backwarp.course.sizes import Ints, gradient_check, integers
 
 FORWARD, INPUT, WEIGHTS, BIAS = (
     "conv2d_forward",
@@ -104,10 +105,7 @@ PUZZLE = Puzzle(
             params=(
                 GRAD,
                 Out("grad_bias", k="C_out"),
-                Int("batch"),
-                Int("C_out"),
-                Int("H_out"),
-                Int("W_out"),
+                *Ints("batch C_out H_out W_out"),
             ),
             launch=one_thread_each("C_out"),
             reference=lambda a, d: conv.backward_bias(a["grad_output"]),
@@ -158,28 +156,18 @@ PUZZLE = Puzzle(
             note="at the border, all taps lie on zeros",
         ),
         Case("output_1x1", size(3, 2, 5, 7, 3, 3, 3, dilation=(2, 3)), note="the filter covers the image"),
-        Case(
+        gradient_check(
             "conv_general_numerical_gradient_check",
             size(2, 2, 5, 6, 3, 3, 2, stride=(2, 1), pad=(1, 1), dilation=(1, 2)),
             note="each element moved by epsilon",
-            check="gradient",
         ),
-        Case(
-            "integers",
-            size(2, 3, 7, 10, 3, 2, 3, stride=(2, 1), pad=(1, 2), dilation=(1, 3)),
-            note="exact sums",
-            values="integers",
-        ),
+        integers(size(2, 3, 7, 10, 3, 2, 3, stride=(2, 1), pad=(1, 2), dilation=(1, 3))),
         Case(
             "resnet_block",
             size(2, 5, 14, 14, 6, 3, 3, stride=(2, 2), pad=(1, 1)),
             note="the usual 3 x 3, stride 2, padding 1; several blocks",
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: own_sizes(pick, threads=pick(30, 90)),
-        ),
+        own_sizes(threads=(30, 90)),
     ),
     mistakes=MISTAKES,
     hints=(

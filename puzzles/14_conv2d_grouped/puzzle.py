@@ -7,6 +7,7 @@ from backwarp.reference import conv
 
 from backwarp.course import Case, Gradient, In, Kernel, Mistake, Out, Puzzle, mistakes_in
 from backwarp.course.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size
+from backwarp.course.sizes import gradient_check, integers
 
 FORWARD, INPUT, WEIGHTS = "conv2d_forward", "conv2d_backward_input", "conv2d_backward_weights"
 
@@ -140,30 +141,18 @@ PUZZLE = Puzzle(
             size(3, 4, 5, 3, 6, 3, 2, dilation=(2, 2), groups=2),
             note="the filter covers the image",
         ),
-        Case(
+        gradient_check(
             "conv_grouped_numerical_gradient_check",
             size(2, 4, 5, 4, 6, 2, 2, stride=(2, 1), pad=(1, 0), groups=2),
             note="each element moved by epsilon",
-            check="gradient",
         ),
-        Case(
-            "integers",
-            size(2, 6, 6, 5, 9, 3, 2, stride=(1, 2), pad=(0, 1), groups=3),
-            note="exact sums",
-            values="integers",
-        ),
+        integers(size(2, 6, 6, 5, 9, 3, 2, stride=(1, 2), pad=(0, 1), groups=3)),
         Case(
             "mobilenet_block",
             size(2, 16, 10, 10, 16, 3, 3, stride=(2, 2), pad=(1, 1), groups=16),
             note="depthwise, 3 x 3, stride 2",
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: own_sizes(
-                pick, C_in=2 * pick(1, 2), C_out=2 * pick(1, 3), groups=2, threads=pick(30, 90)
-            ),
-        ),
+        own_sizes(C_in=(2, 4, 2), C_out=(2, 6, 2), groups=2, threads=(30, 90)),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -7,6 +7,7 @@ from backwarp.reference import conv
 
 from backwarp.course import Case, Gradient, In, Int, Kernel, Mistake, Out, Puzzle, mistakes_in
 from backwarp.course.conv_cases import one_thread_each, shape
+from backwarp.course.sizes import gradient_check, integers, own_sizes
 
 FORWARD, INPUT, WEIGHTS = "conv_nd_forward", "conv_nd_backward_input", "conv_nd_backward_weights"
 SIDES = "d", "h", "w"
@@ -23,7 +24,7 @@ def size(
     return dict(batch=batch, C_in=C_in, C_out=C_out, **sides, **each, groups=groups, **more)
 
 
-def own_sizes(pick):
+def draw(pick):
     groups = pick(2, 3)
     image, taps, stride, pad = (
         tuple(pick(*limits) for _ in range(3)) for limits in ((2, 4), (1, 2), (1, 2), (0, 1))
@@ -170,27 +171,7 @@ PUZZLE = Puzzle(
     ),
     dims=completed,
     gradient_of={INPUT: Gradient(loss_of_input), WEIGHTS: Gradient(loss_of_weights)},
-    bench=dict(
-        batch=8,
-        C_in=32,
-        C_out=64,
-        D=16,
-        H=56,
-        W=56,
-        T=3,
-        R=3,
-        S=3,
-        stride_d=1,
-        stride_h=1,
-        stride_w=1,
-        pad_d=1,
-        pad_h=1,
-        pad_w=1,
-        dilation_d=1,
-        dilation_h=1,
-        dilation_w=1,
-        groups=1,
-    ),
+    bench=size(8, 32, (16, 56, 56), 64, (3, 3, 3), pad=(1, 1, 1)),
     cases=(
         Case(
             "conv_nd_tiny_sound",
@@ -232,17 +213,11 @@ PUZZLE = Puzzle(
             note="most elements are under no tap",
         ),
         Case("output_1x1x1", size(3, 3, (2, 3, 4), 5, (2, 3, 4)), note="the filter covers the input"),
-        Case(
-            "integers",
-            size(2, 3, (3, 4, 5), 2, (2, 3, 2), stride=(1, 2, 1), pad=(1, 1, 0)),
-            note="exact sums",
-            values="integers",
-        ),
-        Case(
+        integers(size(2, 3, (3, 4, 5), 2, (2, 3, 2), stride=(1, 2, 1), pad=(1, 1, 0))),
+        gradient_check(
             "conv_nd_numerical_gradient_check",
             size(1, 2, (3, 3, 4), 2, (2, 1, 2), stride=(1, 2, 1), pad=(1, 0, 1), groups=2),
             note="each element moved by epsilon",
-            check="gradient",
         ),
         Case(
             "batch_odd",
@@ -260,7 +235,7 @@ PUZZLE = Puzzle(
             ),
             note="blocks of 96 threads",
         ),
-        Case("own_sizes", note="sizes drawn from your file's text", draw=own_sizes),
+        own_sizes(draw),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -9,6 +9,7 @@ from backwarp.course import Case, Gradient, In, Kernel, Mistake, Out, Puzzle, mi
 from backwarp.course.conv_cases import ints, one_thread_each, shape, transposed_output_sizes
 from backwarp.course.conv_cases import options as options_of_a_convolution
 from backwarp.course.conv_cases import size as size_of_a_convolution
+from backwarp.course.sizes import gradient_check, integers, own_sizes
 
 FORWARD, INPUT, WEIGHTS = (
     "conv_transpose2d_forward",
@@ -23,7 +24,7 @@ def size(*sizes, out_pad=(0, 0), groups=1, **more):
     return size_of_a_convolution(*sizes, **more)
 
 
-def own_sizes(pick):
+def draw(pick):
     groups, stride = pick(2, 4), (pick(1, 3), pick(1, 3))
     return size(
         pick(257, 270),
@@ -171,24 +172,18 @@ PUZZLE = Puzzle(
             note="most of the output is bias",
         ),
         Case("output_1x1", size(3, 2, 1, 1, 3, 3, 5, pad=(1, 2)), note="all but one element is cut off"),
-        Case(
+        gradient_check(
             "conv_transposed_numerical_gradient_check",
             size(2, 2, 3, 4, 4, 2, 3, stride=(2, 1), pad=(1, 1), dilation=(1, 2), out_pad=(1, 0), groups=2),
             note="each element moved by epsilon",
-            check="gradient",
         ),
-        Case(
-            "integers",
-            size(2, 4, 4, 3, 2, 3, 2, stride=(1, 2), pad=(1, 0), out_pad=(0, 1), groups=2),
-            note="exact sums",
-            values="integers",
-        ),
+        integers(size(2, 4, 4, 3, 2, 3, 2, stride=(1, 2), pad=(1, 0), out_pad=(0, 1), groups=2)),
         Case(
             "decoder_layer",
             size(2, 8, 7, 7, 4, 4, 4, stride=(2, 2), pad=(1, 1)),
             note="the usual 4 x 4, stride 2, padding 1: twice the size",
         ),
-        Case("own_sizes", note="sizes drawn from your file's text", draw=own_sizes),
+        own_sizes(draw),
     ),
     mistakes=MISTAKES,
     hints=(

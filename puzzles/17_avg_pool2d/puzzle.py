@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import pool
 
-from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course import Case, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.sizes import Ints, drawn, gradient_check, own_sizes
 
 MEAN, MEAN_BACK = "avg_pool2d_forward", "avg_pool2d_backward"
 LARGEST, LARGEST_BACK = "max_pool2d_general_forward", "max_pool2d_general_backward"
@@ -22,43 +23,26 @@ def windows_along(side, d, ceil_mode):
     return count - (ceil_mode and (count - 1) * stride >= d[SIZE[side]] + pad)
 
 
+def window(batch, C, H, W, R, S, **options):
+    """The dims of a case; stride, pad and dilation are pairs (rows, columns)."""
+    pairs = {name: options.pop(name) for name in ("stride", "pad", "dilation") if name in options}
+    both = {f"{name}_{side}": n for name, pair in pairs.items() for side, n in zip(SIDES, pair)}
+    return dict(batch=batch, C=C, H=H, W=W, R=R, S=S) | both | options
+
+
 def completed(d):
     """The sizes of a case with what it leaves out: windows side by side, nothing special."""
-    d = (
-        dict(
-            stride_h=d["R"],
-            stride_w=d["S"],
-            pad_h=0,
-            pad_w=0,
-            dilation_h=1,
-            dilation_w=1,
-            ceil_mode=0,
-            count_include_pad=1,
-            divisor_override=0,
-            threads=128,
-        )
-        | d
-    )
+    plain = window(0, 0, 0, 0, 0, 0, stride=(d["R"], d["S"]), pad=(0, 0), dilation=(1, 1), ceil_mode=0)
+    d = plain | dict(count_include_pad=1, divisor_override=0, threads=128) | d
     return d | {COUNT[side]: windows_along(side, d, d["ceil_mode"]) for side in SIDES}
 
 
-def own_sizes(pick):
+def draw(pick):
     R, S = pick(2, 4), pick(2, 4)
-    return dict(
-        batch=pick(2, 4),
-        C=pick(2, 5),
-        H=pick(7, 12),
-        W=pick(7, 12),
-        R=R,
-        S=S,
-        stride_h=pick(1, 3),
-        stride_w=pick(1, 3),
-        pad_h=pick(0, R // 2),
-        pad_w=pick(0, S // 2),
-        ceil_mode=pick(0, 1),
-        count_include_pad=pick(0, 1),
-        threads=pick(20, 90),
-    )
+    sides = drawn(batch=(2, 4), C=(2, 5), H=(7, 12), W=(7, 12))(pick)
+    steps = drawn(stride_h=(1, 3), stride_w=(1, 3), pad_h=(0, R // 2), pad_w=(0, S // 2))(pick)
+    rest = drawn(ceil_mode=(0, 1), count_include_pad=(0, 1), threads=(20, 90))(pick)
+    return dict(R=R, S=S) | sides | steps | rest
 
 
 def both(d, name):
@@ -171,9 +155,9 @@ def launch(height, width):
     )
 
 
-COMMON = tuple(map(Int, "batch C H W R S stride_h stride_w pad_h pad_w".split()))
-OF_MEAN = *COMMON, Int("ceil_mode"), Int("count_include_pad"), Int("divisor_override")
-OF_MAXIMUM = *COMMON, Int("dilation_h"), Int("dilation_w"), Int("ceil_mode")
+COMMON = Ints("batch C H W R S stride_h stride_w pad_h pad_w")
+OF_MEAN = *COMMON, *Ints("ceil_mode count_include_pad divisor_override")
+OF_MAXIMUM = *COMMON, *Ints("dilation_h dilation_w ceil_mode")
 
 PUZZLE = Puzzle(
     title="Pooling with every option",
@@ -228,19 +212,15 @@ PUZZLE = Puzzle(
     ),
     dims=completed,
     gradient_of={MEAN_BACK: Gradient(loss_of_mean), LARGEST_BACK: Gradient(loss_of_maximum)},
-    bench=dict(
-        batch=64,
-        C=64,
-        H=112,
-        W=112,
-        R=3,
-        S=3,
-        stride_h=2,
-        stride_w=2,
-        pad_h=1,
-        pad_w=1,
-        dilation_h=1,
-        dilation_w=1,
+    bench=window(
+        64,
+        64,
+        112,
+        112,
+        3,
+        3,
+        stride=(2, 2),
+        pad=(1, 1),
         ceil_mode=0,
         count_include_pad=1,
         divisor_override=0,
@@ -248,7 +228,7 @@ PUZZLE = Puzzle(
     cases=(
         Case(
             "pool_tiny_4x3",
-            dict(batch=1, C=1, H=4, W=3, R=3, S=2, stride_h=2, stride_w=2, pad_h=1, pad_w=1, ceil_mode=1),
+            window(1, 1, 4, 3, 3, 2, stride=(2, 2), pad=(1, 1), ceil_mode=1),
             note="done by hand in the lesson",
             inputs={
                 "input": [[8, 2, 3], [4, 5, 2], [6, 9, 4], [8, 3, 1]],
@@ -256,125 +236,62 @@ PUZZLE = Puzzle(
                 "argmax": [[0, 4], [9, 7], [9, 10]],
             },
         ),
-        Case("side_by_side", dict(batch=2, C=3, H=4, W=7, R=2, S=2), note="as in LeNet; a column left over"),
-        Case("output_1x1", dict(batch=2, C=2, H=4, W=3, R=4, S=3), note="the window covers the image"),
-        Case("windows_overlap", dict(batch=2, C=2, H=8, W=6, R=3, S=2, stride_h=2, stride_w=1)),
+        Case("side_by_side", window(2, 3, 4, 7, 2, 2), note="as in LeNet; a column left over"),
+        Case("output_1x1", window(2, 2, 4, 3, 4, 3), note="the window covers the image"),
+        Case("windows_overlap", window(2, 2, 8, 6, 3, 2, stride=(2, 1))),
         Case(
             "gaps_between_windows",
-            dict(batch=2, C=1, H=8, W=9, R=2, S=1, stride_h=3, stride_w=4),
+            window(2, 1, 8, 9, 2, 1, stride=(3, 4)),
             note="some elements are in no window",
         ),
-        Case("padding", dict(batch=2, C=2, H=5, W=7, R=4, S=3, stride_h=1, stride_w=2, pad_h=2, pad_w=1)),
-        Case("padding_of_rows_only", dict(batch=1, C=3, H=6, W=4, R=3, S=2, stride_h=2, stride_w=1, pad_h=1)),
+        Case("padding", window(2, 2, 5, 7, 4, 3, stride=(1, 2), pad=(2, 1))),
+        Case("padding_of_rows_only", window(1, 3, 6, 4, 3, 2, stride=(2, 1), pad=(1, 0))),
         Case(
             "padding_not_counted",
-            dict(
-                batch=2,
-                C=2,
-                H=7,
-                W=5,
-                R=2,
-                S=4,
-                stride_h=2,
-                stride_w=1,
-                pad_h=1,
-                pad_w=2,
-                count_include_pad=0,
-            ),
+            window(2, 2, 7, 5, 2, 4, stride=(2, 1), pad=(1, 2), count_include_pad=0),
         ),
         Case(
             "rounded_up",
-            dict(batch=2, C=2, H=8, W=6, R=3, S=3, stride_h=2, stride_w=2, ceil_mode=1),
+            window(2, 2, 8, 6, 3, 3, stride=(2, 2), ceil_mode=1),
             note="windows hang over the edge",
         ),
         Case(
             "rounded_up_padding_not_counted",
-            dict(
-                batch=2,
-                C=1,
-                H=6,
-                W=9,
-                R=3,
-                S=4,
-                stride_h=3,
-                stride_w=4,
-                pad_w=2,
-                ceil_mode=1,
-                count_include_pad=0,
-            ),
+            window(2, 1, 6, 9, 3, 4, stride=(3, 4), pad=(0, 2), ceil_mode=1, count_include_pad=0),
         ),
         Case(
             "starts_in_the_padding",
-            dict(batch=2, C=2, H=4, W=9, R=2, S=3, stride_h=3, stride_w=5, pad_h=1, pad_w=1, ceil_mode=1),
+            window(2, 2, 4, 9, 2, 3, stride=(3, 5), pad=(1, 1), ceil_mode=1),
             note="a last row of windows would start past the input",
         ),
         Case(
             "divisor_override",
-            dict(
-                batch=2,
-                C=2,
-                H=5,
-                W=6,
-                R=3,
-                S=2,
-                stride_h=2,
-                stride_w=1,
-                pad_h=1,
-                pad_w=1,
-                ceil_mode=1,
-                divisor_override=5,
-            ),
+            window(2, 2, 5, 6, 3, 2, stride=(2, 1), pad=(1, 1), ceil_mode=1, divisor_override=5),
         ),
         Case(
             "override_padding_not_counted",
-            dict(
-                batch=1,
-                C=2,
-                H=6,
-                W=5,
-                R=2,
-                S=3,
-                stride_h=1,
-                stride_w=2,
-                pad_h=1,
-                count_include_pad=0,
-                divisor_override=1,
-            ),
+            window(1, 2, 6, 5, 2, 3, stride=(1, 2), pad=(1, 0), count_include_pad=0, divisor_override=1),
         ),
         Case(
             "dilation",
-            dict(batch=2, C=2, H=8, W=9, R=3, S=2, stride_h=1, stride_w=2, dilation_h=2, dilation_w=3),
+            window(2, 2, 8, 9, 3, 2, stride=(1, 2), dilation=(2, 3)),
             kernels=(LARGEST, LARGEST_BACK),
         ),
         Case(
             "dilation_padding_rounded_up",
-            dict(
-                batch=2,
-                C=2,
-                H=9,
-                W=8,
-                R=2,
-                S=3,
-                stride_h=3,
-                stride_w=2,
-                pad_h=1,
-                pad_w=1,
-                dilation_h=3,
-                dilation_w=2,
-                ceil_mode=1,
-            ),
+            window(2, 2, 9, 8, 2, 3, stride=(3, 2), pad=(1, 1), dilation=(3, 2), ceil_mode=1),
             kernels=(LARGEST, LARGEST_BACK),
         ),
         Case(
             "below_zero",
-            dict(batch=2, C=1, H=5, W=6, R=3, S=3, stride_h=2, stride_w=2, pad_h=1, pad_w=1),
+            window(2, 1, 5, 6, 3, 3, stride=(2, 2), pad=(1, 1)),
             kernels=(LARGEST,),
             note="all numbers are negative",
             inputs={"input": lambda rng, a, d: -rng.uniform(1, 2, shape(d))},
         ),
         Case(
             "infinity_and_nan",
-            dict(batch=1, C=1, H=5, W=6, R=2, S=2, stride_h=2, stride_w=2, pad_h=1, pad_w=1),
+            window(1, 1, 5, 6, 2, 2, stride=(2, 2), pad=(1, 1)),
             kernels=(LARGEST,),
             special=True,
             note="nothing but -inf, +inf twice, NaN among numbers",
@@ -390,59 +307,42 @@ PUZZLE = Puzzle(
         ),
         Case(
             "ties",
-            dict(batch=2, C=2, H=7, W=6, R=2, S=4, stride_h=1, stride_w=2, pad_h=1, pad_w=2),
+            window(2, 2, 7, 6, 2, 4, stride=(1, 2), pad=(1, 2)),
             note="small whole numbers: many are equal",
             values="integers",
         ),
-        Case(
+        gradient_check(
             "pool_bw_numerical_gradient_check",
-            dict(batch=1, C=2, H=5, W=6, R=3, S=2, stride_h=2, stride_w=1, pad_h=1, pad_w=1, ceil_mode=1),
+            window(1, 2, 5, 6, 3, 2, stride=(2, 1), pad=(1, 1), ceil_mode=1),
             note="each element moved by epsilon",
-            check="gradient",
         ),
         Case(
             "batch_odd",
-            dict(
-                batch=3,
-                C=4,
-                H=9,
-                W=7,
-                R=3,
-                S=4,
-                stride_h=2,
-                stride_w=3,
-                pad_h=1,
-                pad_w=2,
-                ceil_mode=1,
-                count_include_pad=0,
-                threads=96,
-            ),
+            window(3, 4, 9, 7, 3, 4, stride=(2, 3), pad=(1, 2), ceil_mode=1, count_include_pad=0, threads=96),
         ),
         Case(
             "many_blocks",
-            dict(
-                batch=3, C=5, H=15, W=14, R=3, S=2, stride_h=2, stride_w=1, pad_h=1, ceil_mode=1, threads=64
-            ),
+            window(3, 5, 15, 14, 3, 2, stride=(2, 1), pad=(1, 0), ceil_mode=1, threads=64),
             note="29 blocks forward, 50 backward",
         ),
         Case(
             "resnet_pool_in_small",
-            dict(batch=1, C=2, H=16, W=16, R=3, S=3, stride_h=2, stride_w=2, pad_h=1, pad_w=1),
+            window(1, 2, 16, 16, 3, 3, stride=(2, 2), pad=(1, 1)),
             note="the window of ResNet's max pooling",
         ),
         Case(
             "tall_window",
-            dict(batch=1, C=2, H=259, W=2, R=257, S=1),
+            window(1, 2, 259, 2, 257, 1),
             stress=True,
             note="a window of 257 rows",
         ),
         Case(
             "wide_window",
-            dict(batch=1, C=2, H=2, W=259, R=1, S=257),
+            window(1, 2, 2, 259, 1, 257),
             stress=True,
             note="a window of 257 columns",
         ),
-        Case("own_sizes", note="sizes drawn from your file's text", draw=own_sizes),
+        own_sizes(draw),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -6,6 +6,7 @@ import numpy as np
 from backwarp.reference.layout import convert
 
 from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
+from backwarp.course.sizes import drawn, integers, own_sizes
 
 TO_NHWC, TO_NCHW, TO_RSCK, TO_KCRS = "nchw_to_nhwc", "nhwc_to_nchw", "kcrs_to_rsck", "rsck_to_kcrs"
 BLOCKS = "transpose_float4"
@@ -131,7 +132,7 @@ PUZZLE = Puzzle(
         Case("fours_of_channels", dict(batch=2, C=4, H=3, W=5, K=5, R=3, S=1), note="15 pixels: no float4"),
         Case("fours_of_pixels", dict(batch=2, C=6, H=4, W=3, K=7, R=2, S=4), note="6 channels: no float4"),
         Case("colours", dict(batch=3, C=3, H=7, W=5, K=6, R=5, S=3, threads=96), note="all sizes odd"),
-        Case("integers", dict(batch=2, C=4, H=6, W=2, K=3, R=3, S=2), values="integers"),
+        integers(dict(batch=2, C=4, H=6, W=2, K=3, R=3, S=2), note=""),
         Case(
             "rows_of_pixels",
             dict(batch=2, C=8, H=3, W=8, K=1, R=1, S=1, rows=24, columns=8),
@@ -143,21 +144,10 @@ PUZZLE = Puzzle(
             "many_blocks",
             dict(batch=2, C=32, H=16, W=12, K=32, R=3, S=3),
             note="for `backwarp profile`",
-            again=lambda pick: dict(batch=3, C=8 * pick(5, 7), H=4 * pick(5, 7), W=4 * pick(4, 6)),
+            again=drawn(batch=3, C=(40, 56, 8), H=(20, 28, 4), W=(16, 24, 4)),
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                batch=pick(2, 4),
-                C=pick(9, 20),
-                H=pick(7, 12),
-                W=pick(7, 12),
-                K=pick(3, 20),
-                R=pick(2, 5),
-                S=pick(2, 5),
-                threads=pick(20, 90),
-            ),
+        own_sizes(
+            batch=(2, 4), C=(9, 20), H=(7, 12), W=(7, 12), K=(3, 20), R=(2, 5), S=(2, 5), threads=(20, 90)
         ),
     ),
     mistakes=MISTAKES,

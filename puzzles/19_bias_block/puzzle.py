@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv
 
-from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Mistake, Out, Puzzle
+from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Mistake, Out, Puzzle
+from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes
 
 BIAS = "conv2d_backward_bias"
 
@@ -129,10 +130,7 @@ PUZZLE = Puzzle(
             params=(
                 In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
                 Out("grad_bias", k="C_out"),
-                Int("batch"),
-                Int("C_out"),
-                Int("H_out"),
-                Int("W_out"),
+                *Ints("batch C_out H_out W_out"),
             ),
             launch=lambda d, t: Launch(grid=d["C_out"], block=d["threads"], shared_mem=4 * d["threads"]),
             reference=lambda a, d: gradient(a["grad_output"]),
@@ -159,20 +157,14 @@ PUZZLE = Puzzle(
             dict(batch=5, C_out=4, H_out=1, W_out=1, threads=32),
             note="fewer elements than threads",
         ),
-        Case(
+        gradient_check(
             "numerical_gradient_check",
             dict(batch=2, C_out=3, H_out=3, W_out=4, threads=16),
             note="each bias moved by epsilon",
-            check="gradient",
         ),
         Case("one_channel", dict(batch=3, C_out=1, H_out=5, W_out=3, threads=64)),
         Case("block_of_7", dict(batch=3, C_out=2, H_out=4, W_out=5, threads=7), note="7, 4, 2, 1 parts"),
-        Case(
-            "integers",
-            dict(batch=2, C_out=3, H_out=7, W_out=6, threads=96),
-            note="exact sums",
-            values="integers",
-        ),
+        integers(dict(batch=2, C_out=3, H_out=7, W_out=6, threads=96)),
         Case(
             "block_of_50",
             dict(batch=2, C_out=5, H_out=6, W_out=9, threads=50),
@@ -181,24 +173,12 @@ PUZZLE = Puzzle(
         Case("nothing_divides", dict(batch=3, C_out=17, H_out=9, W_out=7)),
         Case("largest_block", dict(batch=2, C_out=2, H_out=24, W_out=24, threads=1024)),
         Case("lenet_conv1", dict(batch=2, C_out=6, H_out=24, W_out=24), note="LeNet's first layer"),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                batch=pick(257, 300),
-                C_out=pick(2, 7),
-                H_out=pick(2, 5),
-                W_out=pick(2, 5),
-                threads=pick(20, 140),
-            ),
-        ),
+        own_sizes(batch=(257, 300), C_out=(2, 7), H_out=(2, 5), W_out=(2, 5), threads=(20, 140)),
         Case(
             "counted",
             dict(batch=4, C_out=32, H_out=8, W_out=16),
             note="the case of the gates",
-            again=lambda pick: dict(
-                batch=pick(5, 7), C_out=pick(33, 47), H_out=4 * pick(3, 5), W_out=8 * pick(3, 5)
-            ),
+            again=drawn(batch=(5, 7), C_out=(33, 47), H_out=(12, 20, 4), W_out=(24, 40, 8)),
         ),
     ),
     mistakes=MISTAKES,
@@ -206,7 +186,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_load_sectors",
             lambda d: 4.5 * loads(d),
-            case="counted",
             below=16_384,
             hint=1,
             says="Threads of a warp that sit next to each other should read elements that lie next to "
@@ -215,7 +194,6 @@ PUZZLE = Puzzle(
         Gate(
             "divergent_branches",
             lambda d: 16 * d["C_out"],
-            case="counted",
             hint=3,
             says="In a step of the tree, the threads that add should be the first of the block: then "
             "whole warps work or rest, and only the last 5 steps divide a warp.",
@@ -223,7 +201,6 @@ PUZZLE = Puzzle(
         Gate(
             "shared_conflicts",
             0,
-            case="counted",
             hint=3,
             says="Threads in a row should use elements in a row: with a step between them, several lanes "
             "want the same bank and wait for each other.",
@@ -231,7 +208,6 @@ PUZZLE = Puzzle(
         Gate(
             "shared_load_requests",
             lambda d: 40 * d["C_out"],
-            case="counted",
             hint=3,
             says="One thread that adds up all parts leaves the others idle: add in pairs, all pairs at "
             "the same time.",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv
 
-from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Mistake, Out, Puzzle
+from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Mistake, Out, Puzzle
+from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes
 
 BIAS = "conv2d_backward_bias"
 
@@ -155,10 +156,7 @@ PUZZLE = Puzzle(
             params=(
                 In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
                 Out("grad_bias", k="C_out"),
-                Int("batch"),
-                Int("C_out"),
-                Int("H_out"),
-                Int("W_out"),
+                *Ints("batch C_out H_out W_out"),
             ),
             launch=lambda d, t: Launch(grid=d["C_out"], block=d["threads"]),
             reference=lambda a, d: conv.backward_bias(a["grad_output"]),
@@ -182,41 +180,23 @@ PUZZLE = Puzzle(
             dict(batch=5, C_out=4, H_out=1, W_out=1, threads=64),
             note="fewer elements than lanes",
         ),
-        Case(
+        gradient_check(
             "numerical_gradient_check",
             dict(batch=2, C_out=3, H_out=3, W_out=4, threads=32),
             note="each bias moved by epsilon",
-            check="gradient",
         ),
         Case("one_channel", dict(batch=3, C_out=1, H_out=9, W_out=7, threads=992), note="31 warps"),
-        Case(
-            "integers",
-            dict(batch=2, C_out=3, H_out=7, W_out=6, threads=96),
-            note="exact sums; 3 warps",
-            values="integers",
-        ),
+        integers(dict(batch=2, C_out=3, H_out=7, W_out=6, threads=96), note="exact sums; 3 warps"),
         Case("five_warps", dict(batch=3, C_out=5, H_out=9, W_out=7, threads=160)),
         Case("nothing_divides", dict(batch=3, C_out=17, H_out=9, W_out=7)),
         Case("largest_block", dict(batch=2, C_out=2, H_out=24, W_out=24, threads=1024), note="32 warps"),
         Case("lenet_conv1", dict(batch=2, C_out=6, H_out=24, W_out=24), note="LeNet's first layer"),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                batch=pick(257, 300),
-                C_out=pick(2, 7),
-                H_out=pick(2, 5),
-                W_out=pick(2, 5),
-                threads=32 * pick(1, 5),
-            ),
-        ),
+        own_sizes(batch=(257, 300), C_out=(2, 7), H_out=(2, 5), W_out=(2, 5), threads=(32, 160, 32)),
         Case(
             "counted",
             dict(batch=4, C_out=32, H_out=8, W_out=16),
             note="the case of the gates",
-            again=lambda pick: dict(
-                batch=pick(5, 7), C_out=pick(33, 47), H_out=4 * pick(3, 5), W_out=8 * pick(3, 5)
-            ),
+            again=drawn(batch=(5, 7), C_out=(33, 47), H_out=(12, 20, 4), W_out=(24, 40, 8)),
         ),
     ),
     mistakes=MISTAKES,
@@ -224,7 +204,6 @@ PUZZLE = Puzzle(
         Gate(
             "barriers",
             lambda d: 2 * d["C_out"] * d["threads"] // 32,
-            case="counted",
             below=2304,
             hint=2,
             says="Within a warp no barrier is needed: lanes hand their numbers to each other with "
@@ -233,7 +212,6 @@ PUZZLE = Puzzle(
         Gate(
             "shared_load_requests",
             lambda d: d["C_out"] * d["threads"] // 32,
-            case="counted",
             below=800,
             hint=3,
             says="Add up within the warp first, so that only one number per warp goes through shared memory.",
@@ -241,14 +219,12 @@ PUZZLE = Puzzle(
         Gate(
             "shared_atomic_serial",
             lambda d: d["C_out"] * d["threads"] // 32,
-            case="counted",
             hint=2,
             says="Lanes that update one address wait for each other: add up within the warp first.",
         ),
         Gate(
             "global_load_sectors",
             lambda d: 4.5 * loads(d),
-            case="counted",
             hint=1,
             says="Neighbouring threads should read neighbouring elements, as in puzzle 19.",
         ),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv
 
-from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Mistake, Out, Puzzle
+from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Mistake, Out, Puzzle
+from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
 
 WEIGHTS = "conv2d_backward_weights"
 
@@ -97,12 +98,7 @@ PUZZLE = Puzzle(
                 In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
                 In("input", b="batch", c="C_in", h="H", w="W"),
                 Out("grad_weights", k="C_out", c="C_in", r="F", s="F"),
-                Int("batch"),
-                Int("C_in"),
-                Int("H"),
-                Int("W"),
-                Int("C_out"),
-                Int("F"),
+                *Ints("batch C_in H W C_out F"),
             ),
             launch=lambda d, t: Launch(grid=d["C_out"] * d["C_in"] * d["F"] ** 2, block=d["threads"]),
             reference=lambda a, d: conv.backward_weights(
@@ -136,18 +132,10 @@ PUZZLE = Puzzle(
         ),
         Case("filter_1x1", dict(batch=2, C_in=3, H=4, W=5, C_out=4, F=1, threads=992), note="only channels"),
         Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=2, F=3, threads=64), note="W > H"),
-        Case(
-            "conv_bw_numerical_gradient_check",
-            dict(batch=2, C_in=2, H=4, W=5, C_out=3, F=2, threads=32),
-            note="each weight moved by epsilon",
-            check="gradient",
+        gradient_check(
+            "conv_bw_numerical_gradient_check", dict(batch=2, C_in=2, H=4, W=5, C_out=3, F=2, threads=32)
         ),
-        Case(
-            "integers",
-            dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3, threads=96),
-            note="exact sums; 3 warps",
-            values="integers",
-        ),
+        integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3, threads=96), note="exact sums; 3 warps"),
         Case("batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2), note="all sizes differ; H > W"),
         Case("nothing_divides", dict(batch=3, C_in=2, H=13, W=11, C_out=3, F=3, threads=160)),
         Case("conv_bw_lenet_conv1", dict(batch=1, C_in=1, H=28, W=28, C_out=6, F=5), note="LeNet's first"),
@@ -156,18 +144,8 @@ PUZZLE = Puzzle(
             dict(batch=1, C_in=6, H=12, W=12, C_out=2, F=5, threads=64),
             note="LeNet's second, 2 of 16 channels",
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                batch=pick(257, 270),
-                C_in=pick(1, 3),
-                H=pick(4, 6),
-                W=pick(4, 6),
-                C_out=pick(1, 3),
-                F=pick(1, 3),
-                threads=32 * pick(1, 3),
-            ),
+        own_sizes(
+            batch=(257, 270), C_in=(1, 3), H=(4, 6), W=(4, 6), C_out=(1, 3), F=(1, 3), threads=(32, 96, 32)
         ),
         Case(
             "counted",
@@ -183,7 +161,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_load_sectors",
             lambda d: 4.6 * loads(d),
-            case="counted",
             below=18_080,
             hint=2,
             says="Neighbouring threads should read neighbouring elements of grad_output and of the "
@@ -192,7 +169,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_requests",
             lambda d: 1.1 * loads(d) + d["weights"],
-            case="counted",
             hint=2,
             says="Every product needs one element of each array; read neighbours together, and no element "
             "twice.",
@@ -200,7 +176,6 @@ PUZZLE = Puzzle(
         Gate(
             "barriers",
             lambda d: 2 * d["C_out"] * d["C_in"] * d["F"] ** 2 * d["threads"] // 32,
-            case="counted",
             hint=3,
             says="Add up within the warps with shuffles first, as in puzzle 20: the block waits only once.",
         ),

@@ -7,6 +7,7 @@ from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes
 
 PARTIAL, ADD = "conv2d_backward_weights_partial", "add_parts"
 
@@ -193,13 +194,7 @@ PUZZLE = Puzzle(
                 In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
                 In("input", b="batch", c="C_in", h="H", w="W"),
                 Out("partial", t="parts", k="C_out", c="C_in", r="F", s="F"),
-                Int("batch"),
-                Int("C_in"),
-                Int("H"),
-                Int("W"),
-                Int("C_out"),
-                Int("F"),
-                Int("parts"),
+                *Ints("batch C_in H W C_out F parts"),
             ),
             short=("F",),  # at most MAX_F
             launch=lambda d, t: Launch((d["C_out"] * d["C_in"] * d["F"], d["parts"]), d["threads"]),
@@ -244,17 +239,12 @@ PUZZLE = Puzzle(
             dict(batch=5, C_in=1, H=5, W=8, C_out=2, F=3, threads=992),
             note="parts of 3 and 2 images; W > H",
         ),
-        Case(
-            "conv_bw_numerical_gradient_check",
-            dict(batch=2, C_in=1, H=4, W=5, C_out=3, F=2, threads=32),
-            note="each weight moved by epsilon",
-            check="gradient",
+        gradient_check(
+            "conv_bw_numerical_gradient_check", dict(batch=2, C_in=1, H=4, W=5, C_out=3, F=2, threads=32)
         ),
-        Case(
-            "integers",
+        integers(
             dict(batch=4, C_in=3, H=6, W=9, C_out=4, F=3, parts=3, threads=96),
             note="exact sums; parts of 2, 2 and 0 images",
-            values="integers",
         ),
         Case("batch_odd", dict(batch=7, C_in=4, H=9, W=7, C_out=5, F=2, parts=3), note="all sizes differ"),
         Case(
@@ -262,25 +252,21 @@ PUZZLE = Puzzle(
             dict(batch=2, C_in=1, H=28, W=28, C_out=1, F=5),
             note="LeNet's first, 1 of 6 channels",
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                batch=pick(257, 270),
-                C_in=pick(1, 3),
-                H=pick(4, 6),
-                W=pick(4, 6),
-                C_out=pick(1, 3),
-                F=pick(1, 3),
-                parts=pick(3, 7),
-                threads=32 * pick(1, 3),
-            ),
+        own_sizes(
+            batch=(257, 270),
+            C_in=(1, 3),
+            H=(4, 6),
+            W=(4, 6),
+            C_out=(1, 3),
+            F=(1, 3),
+            parts=(3, 7),
+            threads=(32, 96, 32),
         ),
         Case(
             "counted",
             dict(batch=4, C_in=6, H=12, W=12, C_out=2, F=5),
             note="LeNet's second, 2 of 16 channels: the case of the gates",
-            again=lambda pick: dict(batch=6, C_in=pick(3, 5), C_out=pick(3, 4), H=20, W=20, parts=3),
+            again=drawn(batch=6, C_in=(3, 5), C_out=(3, 4), H=20, W=20, parts=3),
         ),
     ),
     mistakes=MISTAKES,
@@ -288,7 +274,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_atomic_operations",
             0,
-            case="counted",
             hint=3,
             says="The order of atomic additions changes from run to run, and with it the last bits of "
             "the sum. Store every partial sum in a place of its own; the second kernel adds them in "
@@ -297,7 +282,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_load_requests",
             lambda d: 1.076 * loads(d),
-            case="counted",
             kernels=(PARTIAL,),
             below=4800,
             hint=2,
@@ -307,7 +291,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_bytes",
             lambda d: 32 * (4 + 7.7 * d["F"]) * loads(d) / (d["F"] + 1),
-            case="counted",
             kernels=(PARTIAL,),
             below=796_032,
             hint=2,
@@ -317,7 +300,6 @@ PUZZLE = Puzzle(
         Gate(
             "local_bytes",
             0,
-            case="counted",
             kernels=(PARTIAL,),
             hint=2,
             says="An array whose index is known only at run time is kept in memory. With a loop to MAX_F "
@@ -326,7 +308,6 @@ PUZZLE = Puzzle(
         Gate(
             "barriers",
             lambda d: 2 * d["C_out"] * d["C_in"] * d["F"] * d["parts"] * d["threads"] // 32,
-            case="counted",
             kernels=(PARTIAL,),
             hint=3,
             says="All F sums can share one barrier: give each warp a slot for every weight of the row.",

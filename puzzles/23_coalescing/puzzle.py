@@ -6,6 +6,7 @@ import numpy as np
 from backwarp.reference import dense
 
 from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
+from backwarp.course.sizes import Ints, drawn, integers, own_sizes
 
 PREDICT, FORWARD = "predict_sectors", "fc_forward"
 
@@ -166,9 +167,7 @@ PUZZLE = Puzzle(
                 In("weights", o="n_out", i="n_in"),
                 In("bias", o="n_out"),
                 Out("output", b="batch", o="n_out"),
-                Int("batch"),
-                Int("n_in"),
-                Int("n_out"),
+                *Ints("batch n_in n_out"),
             ),
             launch=lambda d, t: Launch(
                 grid=(ceil_div(d["n_out"], d["warps"]), d["batch"]), block=(32, d["warps"])
@@ -197,13 +196,7 @@ PUZZLE = Puzzle(
             "one_input", dict(batch=4, n_in=1, n_out=9), note="31 lanes without a product", kernels=(FORWARD,)
         ),
         Case("one_output", dict(batch=3, n_in=40, n_out=1), kernels=(FORWARD,)),
-        Case(
-            "integers",
-            dict(batch=2, n_in=67, n_out=6),
-            note="exact sums",
-            values="integers",
-            kernels=(FORWARD,),
-        ),
+        integers(dict(batch=2, n_in=67, n_out=6), kernels=(FORWARD,)),
         Case("just_a_warp", dict(batch=2, n_in=32, n_out=8), note="one product per lane", kernels=(FORWARD,)),
         Case(
             "nothing_divides",
@@ -211,17 +204,8 @@ PUZZLE = Puzzle(
             note="8 x 5 blocks of 3 warps",
             kernels=(FORWARD,),
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                batch=pick(3, 9),
-                n_in=pick(20, 90),
-                n_out=pick(9, 40),
-                patterns=pick(65, 300),
-                threads=pick(20, 90),
-                warps=pick(2, 6),
-            ),
+        own_sizes(
+            batch=(3, 9), n_in=(20, 90), n_out=(9, 40), patterns=(65, 300), threads=(20, 90), warps=(2, 6)
         ),
         Case(
             "fc_fw_lenet_84_10",
@@ -234,7 +218,7 @@ PUZZLE = Puzzle(
             dict(batch=2, n_in=256, n_out=120),
             note="LeNet's third; it is counted",
             kernels=(FORWARD,),
-            again=lambda pick: dict(batch=pick(3, 4), n_in=32 * pick(9, 11), n_out=pick(60, 110)),
+            again=drawn(batch=(3, 4), n_in=(288, 352, 32), n_out=(60, 110)),
         ),
     ),
     mistakes=MISTAKES,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from backwarp.reference import conv
 
-from backwarp.course import Case, Constant, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course import Case, Constant, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course.sizes import Ints, integers, own_sizes
 
 KERNEL = "conv2d_forward"
 
@@ -105,12 +106,7 @@ PUZZLE = Puzzle(
                 In("input", b="batch", c="C_in", h="H", w="W"),
                 In("bias", k="C_out"),
                 Out("output", b="batch", k="C_out", p="H_out", q="W_out"),
-                Int("batch"),
-                Int("C_in"),
-                Int("H"),
-                Int("W"),
-                Int("C_out"),
-                Int("F"),
+                *Ints("batch C_in H W C_out F"),
             ),
             constants=(Constant("weights", 4096, k="C_out", c="C_in", r="F", s="F"),),
             launch=lambda d, t: Launch(
@@ -142,7 +138,7 @@ PUZZLE = Puzzle(
         Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), note="W > H"),
         Case("output_1x1", dict(batch=2, C_in=3, H=4, W=4, C_out=5, F=4), note="the tile is nearly all halo"),
         Case("small_tiles", dict(batch=1, C_in=2, H=9, W=11, C_out=3, F=3), note="drawn in the lesson"),
-        Case("integers", dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3), note="exact sums", values="integers"),
+        integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3)),
         Case("just_a_tile", dict(batch=1, C_in=2, H=10, W=34, C_out=2, F=3), note="8 x 32 outputs"),
         Case("nothing_divides", dict(batch=1, C_in=2, H=37, W=36, C_out=2, F=4), note="2 x 5 tiles; H > W"),
         Case(
@@ -157,18 +153,7 @@ PUZZLE = Puzzle(
             stress=True,
             note="more channels than a byte can count",
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                batch=pick(257, 270),
-                C_in=pick(1, 3),
-                H=pick(4, 10),
-                W=pick(4, 10),
-                C_out=pick(1, 2),
-                F=pick(1, 3),
-            ),
-        ),
+        own_sizes(batch=(257, 270), C_in=(1, 3), H=(4, 10), W=(4, 10), C_out=(1, 2), F=(1, 3)),
         Case("conv_fw_lenet_conv2", dict(batch=2, C_in=6, H=12, W=12, C_out=16, F=5), note="LeNet's second"),
         Case(
             "conv_fw_lenet_conv1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course.sizes import drawn, integers, own_sizes
 
 KERNEL = "transpose"
 
@@ -134,19 +135,15 @@ PUZZLE = Puzzle(
         Case("one_row", dict(rows=1, columns=40), note="2 x 1 tiles"),
         Case("one_column", dict(rows=40, columns=1), note="1 x 2 tiles"),
         Case("a_tile", dict(rows=32, columns=32), note="no thread without work"),
-        Case("integers", dict(rows=20, columns=33), note="exact", values="integers"),
+        integers(dict(rows=20, columns=33), note="exact"),
         Case("wide", dict(rows=7, columns=100), note="4 x 1 tiles"),
         Case("nothing_divides", dict(rows=70, columns=45), note="2 x 3 tiles"),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(rows=pick(33, 90), columns=pick(33, 90)),
-        ),
+        own_sizes(rows=(33, 90), columns=(33, 90)),
         Case(
             "counted",
             dict(rows=64, columns=96),
             note="3 x 2 full tiles; this one is counted",
-            again=lambda pick: dict(rows=32 * pick(3, 5), columns=32 * pick(4, 6)),
+            again=drawn(rows=(96, 160, 32), columns=(128, 192, 32)),
         ),
     ),
     mistakes=MISTAKES,
@@ -154,7 +151,6 @@ PUZZLE = Puzzle(
         Gate(
             "conflicts_per_request",
             0,
-            case="counted",
             below=15.5,
             hint=3,
             says="Lanes that want different words of the same bank get them one after the other. Down a "
@@ -164,7 +160,6 @@ PUZZLE = Puzzle(
         Gate(
             "sectors_over_ideal",
             1.05,
-            case="counted",
             below=4.5,
             hint=1,
             says="Where neighbouring lanes touch different rows of a matrix in global memory, each moves a "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from backwarp.reference import dense
 
-from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course.sizes import Ints, drawn, integers, own_sizes
 from backwarp.course.tile_limits import tile_limits
 
 KERNEL = "matmul"
@@ -106,9 +107,7 @@ PUZZLE = Puzzle(
                 In("A", m="M", k="K"),
                 In("B", k="K", n="N"),
                 Out("C", m="M", n="N"),
-                Int("M"),
-                Int("N"),
-                Int("K"),
+                *Ints("M N K"),
             ),
             launch=lambda d, t: Launch(
                 grid=(ceil_div(d["N"], t["TILE"]), ceil_div(d["M"], t["TILE"])), block=(t["TILE"], t["TILE"])
@@ -127,21 +126,17 @@ PUZZLE = Puzzle(
         Case("one_element", dict(M=1, N=1, K=20), note="a row times a column, two tiles long"),
         Case("one_product", dict(M=5, N=7, K=1), note="a tile with one step in it"),
         Case("tails_of_one", dict(M=17, N=17, K=17), note="one more than a tile, everywhere"),
-        Case("integers", dict(M=7, N=10, K=35), note="exact sums", values="integers"),
+        integers(dict(M=7, N=10, K=35)),
         Case("small_tiles", dict(M=9, N=10, K=11), note="drawn in the lesson, with tiles of 4 x 4"),
         Case("full_tiles", dict(M=16, N=32, K=16), note="nothing to guard"),
         Case("tall", dict(M=50, N=9, K=21), note="more rows than columns"),
         Case("nothing_divides", dict(M=33, N=50, K=37), note="4 x 3 blocks, 3 pairs of tiles"),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(M=pick(17, 60), N=pick(17, 60), K=pick(17, 60)),
-        ),
+        own_sizes(M=(17, 60), N=(17, 60), K=(17, 60)),
         Case(
             "counted",
             dict(M=64, N=64, K=64),
             note="4 x 4 blocks, 4 pairs of tiles; this one is counted",
-            again=lambda pick: dict(M=64 * pick(2, 3), N=64 * pick(2, 3), K=32 * pick(3, 4)),
+            again=drawn(M=(128, 192, 64), N=(128, 192, 64), K=(96, 128, 32)),
         ),
     ),
     mistakes=MISTAKES,
@@ -149,7 +144,6 @@ PUZZLE = Puzzle(
         Gate(
             "bytes_per_flop",
             0.3,
-            case="counted",
             below=2.03,
             hint=1,
             says="With tiles in shared memory, an element of A is read once for every TILE columns of C, and "
@@ -159,7 +153,6 @@ PUZZLE = Puzzle(
         Gate(
             "conflicts_per_request",
             0.2,
-            case="counted",
             hint=3,
             says="Lanes that want different words of one bank wait for each other (puzzle 25): the thread's x should "
             "be the last index.",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from backwarp.reference import dense
 
-from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course.sizes import Ints, drawn, integers, own_sizes
 
 KERNEL = "matmul"
 
@@ -127,9 +128,7 @@ PUZZLE = Puzzle(
                 In("A", m="M", k="K"),
                 In("B", k="K", n="N"),
                 Out("C", m="M", n="N"),
-                Int("M"),
-                Int("N"),
-                Int("K"),
+                *Ints("M N K"),
             ),
             launch=lambda d, t: Launch(
                 grid=(ceil_div(d["N"], t["BN"]), ceil_div(d["M"], t["BM"])),
@@ -148,21 +147,17 @@ PUZZLE = Puzzle(
         ),
         Case("one_element", dict(M=1, N=1, K=20), note="three tiles long"),
         Case("one_product", dict(M=5, N=7, K=1), note="a tile with one step in it"),
-        Case("integers", dict(M=7, N=10, K=35), note="exact sums", values="integers"),
+        integers(dict(M=7, N=10, K=35)),
         Case("rows_of_fours", dict(M=30, N=36, K=12), note="all rows aligned"),
         Case("A_aligned", dict(M=9, N=33, K=8), note="rows of A are aligned, those of B and C are not"),
         Case("B_aligned", dict(M=66, N=8, K=9), note="rows of B and C are aligned, those of A are not"),
         Case("nothing_divides", dict(M=67, N=70, K=21), note="2 x 2 blocks"),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(M=pick(65, 140), N=pick(65, 140), K=pick(9, 40)),
-        ),
+        own_sizes(M=(65, 140), N=(65, 140), K=(9, 40)),
         Case(
             "counted",
             dict(M=64, N=128, K=64),
             note="2 blocks, 8 pairs of tiles; this one is counted",
-            again=lambda pick: dict(M=128 * pick(1, 2), N=256, K=16 * pick(5, 7)),
+            again=drawn(M=(128, 256, 128), N=256, K=(80, 112, 16)),
         ),
     ),
     mistakes=MISTAKES,
@@ -170,7 +165,6 @@ PUZZLE = Puzzle(
         Gate(
             "shared_requests_per_flop",
             0.005,
-            case="counted",
             below=0.0332,
             hint=3,
             says="A thread with one sum takes two numbers from the tiles for every product. With a square of sums it "
@@ -179,7 +173,6 @@ PUZZLE = Puzzle(
         Gate(
             "bytes_per_flop",
             0.1,
-            case="counted",
             below=0.281,
             hint=2,
             says="An element of A is read once for every BN columns of C, and one of B once for every BM "

@@ -16,6 +16,7 @@ from backwarp.course.conv_cases import (
     own_sizes,
     unfolding,
 )
+from backwarp.course.sizes import integers
 
 KERNEL = "im2col"
 
@@ -114,7 +115,7 @@ PUZZLE = Puzzle(
         Case("filter_1x1", column_case(2, 3, 3, 5, 1, 1), note="the image again, the channels in front"),
         Case("one_position", column_case(2, 3, 4, 3, 4, 3), note="the filter as large as the image"),
         Case("one_channel", column_case(3, 1, 6, 5, 3, 2, pad=(1, 1)), note="a row is just a tap"),
-        Case("integers", column_case(2, 3, 7, 5, 3, 2), note="exact numbers", values="integers"),
+        integers(column_case(2, 3, 7, 5, 3, 2), note="exact numbers"),
         Case("stride_alone", column_case(2, 3, 9, 7, 3, 2, stride=(2, 3)), note="rows by 2, columns by 3"),
         Case("padding_alone", column_case(2, 3, 4, 6, 3, 2, pad=(1, 2)), note="1 row, 2 columns of zeros"),
         Case("dilation_alone", column_case(2, 2, 8, 9, 3, 3, dilation=(2, 3)), note="gaps of 1 and of 2"),
@@ -128,11 +129,7 @@ PUZZLE = Puzzle(
             column_case(1, 2, 3, 4, 2, 2, pad=(3, 2)),
             note="patches of zeros only",
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: own_sizes(pick, threads=pick(30, 90)),
-        ),
+        own_sizes(threads=(30, 90)),
         Case(
             "counted",
             column_case(2, 16, 8, 8, 3, 3, pad=(1, 1)),
@@ -147,7 +144,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_store_sectors",
             lambda d: 4.5 * stores(d),
-            case="counted",
             below=9_216,
             hint=3,
             says="Elements that lie far apart take a sector each. Along a row of the matrix the position changes, q "
@@ -156,7 +152,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_load_sectors",
             lambda d: 6 * stores(d),
-            case="counted",
             below=8_448,
             hint=3,
             says="Pixels that lie far apart take a sector each: let q change from thread to thread.",

@@ -18,6 +18,7 @@ from backwarp.course.conv_cases import (
     shape,
     unfolding,
 )
+from backwarp.course.sizes import gradient_check, integers
 
 KERNEL = "col2im"
 
@@ -130,7 +131,7 @@ PUZZLE = Puzzle(
         Case("drawn", column_case(1, 2, 3, 4, 2, 2), note="the picture of the lesson", values="integers"),
         Case("one_position", column_case(2, 3, 4, 3, 4, 3), note="the filter as large as the image"),
         Case("one_channel", column_case(3, 1, 6, 5, 3, 2, pad=(1, 1)), note="a row is just a tap"),
-        Case("integers", column_case(2, 3, 7, 5, 3, 2), note="exact sums", values="integers"),
+        integers(column_case(2, 3, 7, 5, 3, 2)),
         Case("padding_alone", column_case(2, 3, 4, 6, 3, 2, pad=(1, 2)), note="1 row, 2 columns of zeros"),
         Case("dilation_alone", column_case(2, 2, 8, 9, 3, 3, dilation=(2, 3)), note="gaps of 1 and of 2"),
         Case(
@@ -143,10 +144,9 @@ PUZZLE = Puzzle(
             column_case(2, 3, 10, 8, 3, 3, stride=(2, 2)),
             note="the last row is in no column",
         ),
-        Case(
+        gradient_check(
             "measured",
             column_case(1, 2, 4, 5, 3, 2, stride=(2, 1), pad=(1, 1)),
-            check="gradient",
             note="measured: the gradient of a loss, by differences",
         ),
         Case(
@@ -155,11 +155,7 @@ PUZZLE = Puzzle(
             stress=True,
             note="two rows of more columns than a short can count",
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: own_sizes(pick, threads=pick(30, 90)),
-        ),
+        own_sizes(threads=(30, 90)),
         Case(
             "counted",
             column_case(2, 16, 8, 8, 3, 3, pad=(1, 1)),
@@ -174,7 +170,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_atomic_operations",
             0,
-            case="counted",
             below=15488,
             hint=1,
             says="An atomic is for an element to which several threads add. Let each element of the image fetch its "
@@ -183,7 +178,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_load_sectors",
             lambda d: 5 * entries(d) / 32,
-            case="counted",
             below=4_224,
             hint=3,
             says="Entries that lie far apart take a sector each. Along a row of the matrix q changes, and along a row "

@@ -6,6 +6,7 @@ from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from backwarp.course.conv_cases import column_sizes, ints, options, own_sizes, size
+from backwarp.course.sizes import integers
 from backwarp.course.tile_limits import in_tiles, tile_limits
 
 KERNEL = "implicit_gemm_forward"
@@ -128,7 +129,7 @@ PUZZLE = Puzzle(
         Case("one_position", size(2, 3, 4, 3, 5, 4, 3), note="the filter as large as the image"),
         Case("one_channel", size(3, 1, 6, 5, 2, 3, 2, pad=(1, 1)), note="a row is just a tap"),
         Case("drawn", size(1, 2, 4, 6, 5, 2, 3), note="drawn in the lesson, with tiles of 4 x 4"),
-        Case("integers", size(2, 3, 7, 5, 4, 3, 2), note="exact sums", values="integers"),
+        integers(size(2, 3, 7, 5, 4, 3, 2)),
         Case("full_tiles", size(2, 4, 5, 5, 16, 2, 2), note="nothing to guard: 16 x 16 times 16 x 32"),
         Case("stride_alone", size(2, 3, 9, 7, 4, 3, 2, stride=(2, 3)), note="rows by 2, columns by 3"),
         Case("padding_alone", size(2, 3, 4, 6, 2, 3, 2, pad=(1, 2)), note="1 row, 2 columns of zeros"),
@@ -143,11 +144,7 @@ PUZZLE = Puzzle(
             size(1, 5, 7, 6, 17, 3, 3, pad=(1, 1)),
             note="17 filters, 45 rows, 42 positions",
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: own_sizes(pick, C_out=pick(2, 20)),
-        ),
+        own_sizes(C_out=(2, 20)),
         Case(
             "counted",
             size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),
@@ -160,7 +157,6 @@ PUZZLE = Puzzle(
         Gate(
             "bytes_per_flop",
             0.3,
-            case="counted",
             below=2.8,
             hint=2,
             says="Neighbours need the same filters and patches: let the block read each of them once, into "
@@ -170,7 +166,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_bytes",
             lambda d: 1.03 * 4 * (512 * in_tiles(product(d))[1] + d["C_out"] * d["width"]),
-            case="counted",
             below=226_304,
             hint=2,
             says="This moves at least as much as writing the column matrix and reading it again: read each "
@@ -179,7 +174,6 @@ PUZZLE = Puzzle(
         Gate(
             "conflicts_per_request",
             0.2,
-            case="counted",
             hint=2,
             says="Lanes that want different words of one bank wait for each other (puzzle 25): the thread's x should "
             "be the last index.",

@@ -7,6 +7,7 @@ from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from backwarp.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
+from backwarp.course.sizes import gradient_check, integers
 from backwarp.course.tile_limits import in_tiles, tile_limits
 
 KERNEL = "conv2d_backward_input"
@@ -172,11 +173,10 @@ PUZZLE = Puzzle(
             note="three of four classes have no tap",
         ),
         Case("one_channel", size(3, 1, 6, 5, 2, 2, 3, stride=(1, 2), pad=(1, 2)), note="strides differ"),
-        Case(
+        gradient_check(
             "implicit_bd_numerical_gradient_check",
             size(2, 2, 5, 4, 2, 3, 2, stride=(2, 1), pad=(1, 1)),
             note="each element moved by epsilon",
-            check="gradient",
         ),
         Case(
             "stride_larger_than_filter",
@@ -188,22 +188,13 @@ PUZZLE = Puzzle(
             size(2, 2, 7, 1, 3, 2, 2, stride=(2, 3), pad=(0, 1)),
             note="W less than the stride: classes without elements",
         ),
-        Case(
-            "integers",
-            size(2, 17, 5, 6, 3, 3, 3, stride=(2, 2), pad=(0, 1)),
-            note="one channel more than a tile",
-            values="integers",
-        ),
+        integers(size(2, 17, 5, 6, 3, 3, 3, stride=(2, 2), pad=(0, 1)), note="one channel more than a tile"),
         Case(
             "two_stretches",
             size(2, 3, 9, 8, 11, 3, 3, stride=(2, 2), pad=(1, 1)),
             note="11 to 44 products for each element",
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: own_sizes(pick, C_out=pick(2, 20)),
-        ),
+        own_sizes(C_out=(2, 20)),
         Case(
             "counted",
             size(1, 32, 16, 16, 16, 3, 3, stride=(2, 2), pad=(1, 1)),
@@ -216,7 +207,6 @@ PUZZLE = Puzzle(
         Gate(
             "flops",
             lambda d: int(1.2 * 2 * products(d)),
-            case="counted",
             below=2_359_296,
             hint=1,
             says="The zeros between the steps of the stride need no products: let every class loop over its "
@@ -226,7 +216,6 @@ PUZZLE = Puzzle(
             "global_bytes",
             # the sectors of what lies a stride apart, three times what is in them
             lambda d: 3.05 * 4 * (512 * in_tiles(dense(d))[1] + d["batch"] * d["C_in"] * d["H"] * d["W"]),
-            case="counted",
             below=2_293_760,
             hint=2,
             says="Neighbours need the same weights and grad_output: let the block read each element of a tile once, "

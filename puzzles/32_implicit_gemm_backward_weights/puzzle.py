@@ -8,6 +8,7 @@ from backwarp.reference import conv
 from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size
 from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.sizes import gradient_check, integers
 from backwarp.course.tile_limits import tile_limits
 
 SPLIT, ADD, TILE = "conv2d_backward_weights_split", "add_splits", 16
@@ -227,17 +228,13 @@ PUZZLE = Puzzle(
             size(3, 1, 5, 8, 17, 3, 5, pad=(0, 2)),
             note="one row more than a tile, one column less; W > H",
         ),
-        Case(
+        gradient_check(
             "implicit_bw_numerical_gradient_check",
             size(2, 2, 5, 4, 2, 3, 2, pad=(1, 0), stride=(1, 2), dilation=(2, 1)),
-            note="each weight moved by epsilon",
-            check="gradient",
         ),
-        Case(
-            "integers",
+        integers(
             size(2, 3, 9, 6, 4, 3, 3, stride=(2, 1), pad=(2, 1), dilation=(1, 2), splits=3, threads=32),
             note="exact sums; nothing divides",
-            values="integers",
         ),
         Case(
             "strides_differ",
@@ -249,11 +246,7 @@ PUZZLE = Puzzle(
             size(3, 1, 7, 6, 2, 2, 2),
             note="splits of 45 positions: three stretches, the last not full",
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: own_sizes(pick, C_out=pick(2, 20), splits=pick(2, 5)),
-        ),
+        own_sizes(C_out=(2, 20), splits=(2, 5)),
         Case(
             "counted",
             size(2, 3, 12, 12, 16, 5, 5),
@@ -266,7 +259,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_bytes",
             lambda d: int(1.5 * must_move(d)),
-            case="counted",
             kernels=(SPLIT,),
             below=1_803_968,
             hint=2,
@@ -277,7 +269,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_atomic_operations",
             0,
-            case="counted",
             hint=3,
             says="The order of atomic additions changes from run to run, and with it the last bits of the "
             "sum. Store every split's sums in a place of its own; the second kernel adds them in "
@@ -286,7 +277,6 @@ PUZZLE = Puzzle(
         Gate(
             "conflicts_per_request",
             0.2,
-            case="counted",
             kernels=(SPLIT,),
             hint=3,
             says="Lanes that want the same position of neighbouring windows want words that are a row of "

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
 from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.sizes import gradient_check
 from backwarp.course.tile_limits import tile_limits
 
 GROUPED, DEPTHWISE = "conv2d_backward_weights_grouped", "conv2d_backward_weights_depthwise"
@@ -269,11 +272,9 @@ PUZZLE = Puzzle(
             note="groups of 17 filters, one more than a tile, and of 15 columns, one less",
             kernels=(GROUPED,),
         ),
-        Case(
+        gradient_check(
             "grouped_numerical_gradient_check",
             size(2, 4, 5, 4, 6, 2, 2, stride=(2, 1), pad=(1, 0), groups=2),
-            note="each weight moved by epsilon",
-            check="gradient",
             kernels=(GROUPED,),
         ),
         Case(
@@ -283,11 +284,9 @@ PUZZLE = Puzzle(
             values="integers",
             kernels=(GROUPED,),
         ),
-        Case(
+        gradient_check(
             "depthwise_numerical_gradient_check",
             size(2, 2, 10, 4, 4, 3, 2, stride=(1, 2), pad=(2, 1), dilation=(2, 1), groups=2),
-            note="each weight moved by epsilon",
-            check="gradient",
             kernels=(DEPTHWISE,),
         ),
         Case(
@@ -329,17 +328,9 @@ PUZZLE = Puzzle(
             stress=True,
             note="more pixels than 16 bits can count",
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            kernels=(GROUPED,),
-            draw=lambda pick: own_sizes(pick, C_in=3 * pick(1, 3), C_out=3 * pick(1, 3), groups=3),
-        ),
-        Case(
-            "own_sizes_depthwise",
-            note="sizes drawn from your file's text",
-            kernels=(DEPTHWISE,),
-            draw=lambda pick: own_sizes(pick, C_in=3, C_out=3 * pick(1, 3), groups=3),
+        replace(own_sizes(C_in=(3, 9, 3), C_out=(3, 9, 3), groups=3), kernels=(GROUPED,)),
+        replace(
+            own_sizes(C_in=3, C_out=(3, 9, 3), groups=3), name="own_sizes_depthwise", kernels=(DEPTHWISE,)
         ),
         Case(
             "counted",
@@ -354,7 +345,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_bytes",
             lambda d: int(1.5 * must_move(d)),
-            case="counted",
             kernels=(GROUPED,),
             below=893_440,
             hint=1,
@@ -364,7 +354,6 @@ PUZZLE = Puzzle(
         Gate(
             "flops",
             flops_in_tiles,
-            case="counted",
             kernels=(GROUPED,),
             hint=1,
             says="Where a tile is larger than the product of its group, threads multiply zeros: choose a "

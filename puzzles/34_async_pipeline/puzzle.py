@@ -6,6 +6,7 @@ from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from backwarp.course.conv_cases import column_sizes, ints, options, own_sizes, size
+from backwarp.course.sizes import integers
 from backwarp.course.tile_limits import in_tiles, tile_limits
 
 KERNEL = "implicit_gemm_async"
@@ -177,7 +178,7 @@ PUZZLE = Puzzle(
         Case("two_steps_one_channel", size(3, 1, 6, 5, 2, 5, 4, pad=(1, 1)), note="fewer steps than buffers"),
         Case("one_position", size(2, 3, 4, 3, 5, 4, 3), note="the filter as large as the image; 3 steps"),
         Case("drawn", size(1, 2, 5, 6, 5, 3, 3), note="the picture, with tiles of 4 x 4"),
-        Case("integers", size(2, 3, 7, 5, 4, 3, 3), note="exact sums", values="integers"),
+        integers(size(2, 3, 7, 5, 4, 3, 3)),
         Case("full_tiles", size(2, 4, 5, 5, 16, 2, 2), note="nothing to guard: 16 x 16 times 16 x 32"),
         Case("filter_1x1_stride_2", size(1, 33, 4, 6, 3, 1, 1, stride=(2, 2)), note="a row is a channel"),
         Case("wide_filter", size(1, 2, 3, 19, 2, 2, 17, pad=(0, 1)), note="a row of taps longer than a tile"),
@@ -192,11 +193,7 @@ PUZZLE = Puzzle(
             note="17 filters, 45 rows, 42 positions",
         ),
         Case("many_steps", size(1, 9, 5, 4, 3, 5, 3), note="135 rows: 9 steps"),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: own_sizes(pick, C_out=pick(2, 20)),
-        ),
+        own_sizes(C_out=(2, 20)),
         Case(
             "counted",
             size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),
@@ -209,7 +206,6 @@ PUZZLE = Puzzle(
         Gate(
             "shared_stores_from_registers",
             0,
-            case="counted",
             below=1152,
             hint=1,
             says="A thread that reads an element and then stores it must wait in between: start a copy "
@@ -218,7 +214,6 @@ PUZZLE = Puzzle(
         Gate(
             "flops_without_copies",
             25,
-            case="counted",
             below=100,
             hint=2,
             says="While these products are computed, no copy is under way: start those of a later step "
@@ -227,7 +222,6 @@ PUZZLE = Puzzle(
         Gate(
             "barriers",
             lambda d: 1.215 * 8 * in_tiles(product(d))[1],
-            case="counted",
             below=1152,
             hint=2,
             says="One barrier per step is enough, if it stands after the wait and before new copies are "
@@ -236,7 +230,6 @@ PUZZLE = Puzzle(
         Gate(
             "integer_divisions",
             lambda d: 16 * 256 * in_tiles(product(d))[0],
-            case="counted",
             below=62_592,
             hint=3,
             says="A GPU has no instruction that divides integers: split TILE once, before the loop, and "

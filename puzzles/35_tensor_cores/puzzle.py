@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv, dense
 
-from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes
 
 TF32, HALF = "conv2d_backward_weights_tf32", "matmul_half"
 
@@ -238,12 +239,7 @@ PUZZLE = Puzzle(
                 In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
                 In("input", b="batch", c="C_in", h="H", w="W"),
                 Out("grad_weights", k="C_out", c="C_in", r="F", s="F"),
-                Int("batch"),
-                Int("C_in"),
-                Int("H"),
-                Int("W"),
-                Int("C_out"),
-                Int("F"),
+                *Ints("batch C_in H W C_out F"),
             ),
             launch=lambda d, t: Launch((ceil_div(d["weights"], 32), ceil_div(d["C_out"], 16)), 128),
             reference=gradient,
@@ -254,9 +250,7 @@ PUZZLE = Puzzle(
                 In("A", dtype="float16", m="M", k="K"),
                 In("B", dtype="float16", k="K", n="N"),
                 Out("C", m="M", n="N"),
-                Int("M"),
-                Int("N"),
-                Int("K"),
+                *Ints("M N K"),
             ),
             launch=lambda d, t: Launch((ceil_div(d["N"], 64), ceil_div(d["M"], 64)), 128),
             reference=lambda a, d: dense.matmul(a["A"], a["B"]),
@@ -286,20 +280,14 @@ PUZZLE = Puzzle(
             "output_1x1", dict(batch=3, C_in=2, H=3, W=3, C_out=3, F=3), kernels=(TF32,), note="3 positions"
         ),
         Case("one_element", dict(M=1, N=1, K=17), note="17 products", kernels=(HALF,)),
-        Case(
+        gradient_check(
             "tensor_numerical_gradient_check",
             dict(batch=2, C_in=2, H=4, W=5, C_out=2, F=2),
             note="each weight moved by epsilon; inputs that TF32 holds",
-            check="gradient",
             kernels=(TF32,),
             inputs={"grad_output": representable, "input": representable},
         ),
-        Case(
-            "integers",
-            dict(batch=2, C_in=3, H=9, W=6, C_out=4, F=3, M=9, N=19, K=35),
-            note="exact sums; H > W",
-            values="integers",
-        ),
+        integers(dict(batch=2, C_in=3, H=9, W=6, C_out=4, F=3, M=9, N=19, K=35), note="exact sums; H > W"),
         Case(
             "nothing_divides",
             dict(batch=3, C_in=4, H=5, W=6, C_out=17, F=3, M=67, N=70, K=90),
@@ -311,35 +299,23 @@ PUZZLE = Puzzle(
             kernels=(TF32,),
             note="LeNet's first",
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                batch=pick(257, 262),
-                C_in=pick(1, 4),
-                H=pick(2, 4),
-                W=pick(2, 4),
-                C_out=pick(17, 20),
-                F=pick(1, 2),
-                M=pick(65, 140),
-                N=pick(65, 140),
-                K=pick(17, 60),
-            ),
+        own_sizes(
+            batch=(257, 262),
+            C_in=(1, 4),
+            H=(2, 4),
+            W=(2, 4),
+            C_out=(17, 20),
+            F=(1, 2),
+            M=(65, 140),
+            N=(65, 140),
+            K=(17, 60),
         ),
         Case(
             "counted",
             dict(batch=2, C_in=6, H=12, W=12, C_out=16, F=5, M=64, N=128, K=64),
             note="LeNet's second; 2 blocks of the product",
-            again=lambda pick: dict(
-                batch=3,
-                C_in=pick(7, 9),
-                H=10,
-                W=18,
-                C_out=32,
-                F=3,
-                M=128,
-                N=64 * pick(3, 4),
-                K=64 * pick(2, 3),
+            again=drawn(
+                batch=3, C_in=(7, 9), H=10, W=18, C_out=32, F=3, M=128, N=(192, 256, 64), K=(128, 192, 64)
             ),
         ),
     ),
@@ -348,7 +324,6 @@ PUZZLE = Puzzle(
         Gate(
             "scalar_share",
             10,
-            case="counted",
             kernels=(TF32,),
             below=100,
             hint=1,
@@ -358,7 +333,6 @@ PUZZLE = Puzzle(
         Gate(
             "shared_conflicts",
             0,
-            case="counted",
             kernels=(TF32,),
             hint=2,
             says="The lanes of a register take 4 neighbours from each of 8 rows: make the rows of the tiles so much "
@@ -367,7 +341,6 @@ PUZZLE = Puzzle(
         Gate(
             "bytes_per_flop",
             0.45,
-            case="counted",
             kernels=(TF32,),
             hint=1,
             says="Global memory is read too often: take the fragments from the tiles.",
@@ -375,7 +348,6 @@ PUZZLE = Puzzle(
         Gate(
             "scalar_share",
             10,
-            case="counted",
             kernels=(HALF,),
             below=100,
             hint=1,
@@ -385,7 +357,6 @@ PUZZLE = Puzzle(
         Gate(
             "shared_conflicts",
             0,
-            case="counted",
             kernels=(HALF,),
             hint=3,
             says="Each 8 x 8 matrix is fetched at once if its 8 rows of 16 bytes lie in different banks; in "
@@ -395,7 +366,6 @@ PUZZLE = Puzzle(
         Gate(
             "shared_requests_per_flop",
             0.0004,
-            case="counted",
             kernels=(HALF,),
             below=0.00128,
             hint=3,
@@ -404,7 +374,6 @@ PUZZLE = Puzzle(
         Gate(
             "bytes_per_flop",
             0.15,
-            case="counted",
             kernels=(HALF,),
             hint=1,
             says="Global memory is read too often: take the fragments from the tiles.",

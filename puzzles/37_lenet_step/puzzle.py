@@ -6,6 +6,7 @@ import numpy as np
 from backwarp.reference import conv, dense, pool
 
 from backwarp.course import Case, Mistake, Program, Puzzle, mistakes_in
+from backwarp.course.sizes import drawn, gradient_check
 from backwarp.lenet.checks import check_step, quick_kernels
 from backwarp.lenet.requests import REQUESTS
 
@@ -163,10 +164,8 @@ PUZZLE = Puzzle(
         Case("one_image", dict(batch=1)),
         Case("three_images", dict(batch=3)),
         Case("own_sizes", draw=lambda pick: dict(batch=pick(4, 9)), note="a size that belongs to your file"),
-        Case(
-            "numerical_gradient_check", dict(batch=2), check="gradient", note="the float64 loss, differenced"
-        ),
-        Case("real_digits", draw=lambda pick: dict(batch=pick(10, 24), digits=1)),
+        gradient_check("numerical_gradient_check", dict(batch=2), note="the float64 loss, differenced"),
+        Case("real_digits", draw=drawn(batch=(10, 24), digits=1)),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -6,6 +6,7 @@ import numpy as np
 from backwarp.reference import lenet, loss, optim
 
 from backwarp.course import Case, Mistake, Program, Puzzle, mistakes_in
+from backwarp.course.sizes import drawn
 from backwarp.lenet.checks import solution_kernels
 from backwarp.lenet.requests import REQUESTS
 from backwarp.lenet.training_checks import (
@@ -315,25 +316,25 @@ PUZZLE = Puzzle(
         Case("learning_rate_few_steps", dict(steps=7), note="a warm-up of one step"),
         Case(
             "learning_rate_own_steps",
-            draw=lambda pick: dict(steps=pick(21, 90)),
+            draw=drawn(steps=(21, 90)),
             note="a number that belongs to your file",
         ),
         Case(
             "learning_rate_many_steps",
-            draw=lambda pick: dict(steps=pick(1000, 2000)),
+            draw=drawn(steps=(1000, 2000)),
             note="as many as a whole training has",
         ),
         Case("update", {}, note="every parameter, against the rule of puzzle 11"),
         Case("six_steps", dict(steps=6, batch=8), note="the last batch is smaller"),
         Case(
             "own_steps",
-            draw=lambda pick: dict(steps=pick(20, 40), batch=pick(2, 9)),
+            draw=drawn(steps=(20, 40), batch=(2, 9)),
             note="the rate and the decay of every step",
         ),
         Case("accuracy", dict(batch=16, images=53), note="the last batch is smaller"),
         Case(
             "accuracy_own_sizes",
-            draw=lambda pick: dict(batch=pick(7, 30), images=pick(91, 200)),
+            draw=drawn(batch=(7, 30), images=(91, 200)),
             note="sizes that belong to your file",
         ),
         Case("overfit_10_images", dict(steps=60), note="ten digits by heart"),

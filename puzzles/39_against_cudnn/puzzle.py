@@ -9,6 +9,7 @@ from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
 from backwarp.course.conv_cases import column_sizes, ints, options, own_sizes, size
+from backwarp.course.sizes import integers
 
 FLOAT, TF32 = "conv2d_forward_float", "conv2d_forward_tf32"
 
@@ -259,7 +260,7 @@ PUZZLE = Puzzle(
         Case("aligned", size(2, 8, 5, 7, 6, 2, 2), note="planes and channels are multiples of 4"),
         Case("channels_11", size(2, 11, 5, 4, 3, 3, 2), note="three pieces for each tap, steps of four"),
         Case("channels_6", size(2, 6, 7, 5, 4, 3, 3), note="a piece and a half for each tap"),
-        Case("integers", size(2, 3, 7, 5, 4, 3, 2), note="exact sums", values="integers"),
+        integers(size(2, 3, 7, 5, 4, 3, 2)),
         Case("wide_filter", size(1, 2, 3, 19, 2, 2, 17, pad=(0, 1)), note="a row of taps longer than a step"),
         Case(
             "all_asymmetric",
@@ -281,19 +282,7 @@ PUZZLE = Puzzle(
             )
             for R, S in ((257, 1), (1, 257))
         ),
-        Case(
-            "own_sizes",
-            note="sizes that belong to your file",
-            draw=lambda pick: own_sizes(
-                pick,
-                C_in=pick(1, 12),
-                H=pick(3, 4),
-                W=pick(3, 4),
-                C_out=pick(2, 20),
-                pad_h=0,
-                pad_w=pick(0, 1),
-            ),
-        ),
+        own_sizes(C_in=(1, 12), H=(3, 4), W=(3, 4), C_out=(2, 20), pad_h=0, pad_w=(0, 1)),
         Case(
             "counted",
             size(2, 16, 8, 8, 128, 3, 3, pad=(1, 1)),
@@ -306,7 +295,6 @@ PUZZLE = Puzzle(
         Gate(
             "shared_requests_per_flop",
             0.0025,
-            case="counted",
             kernels=(FLOAT,),
             below=0.0331,
             hint=2,
@@ -316,7 +304,6 @@ PUZZLE = Puzzle(
         Gate(
             "bytes_per_flop",
             0.065,
-            case="counted",
             kernels=(FLOAT,),
             below=0.211,
             hint=1,
@@ -326,7 +313,6 @@ PUZZLE = Puzzle(
         Gate(
             "instructions_per_multiply_add",
             1.7,
-            case="counted",
             kernels=(FLOAT,),
             below=8.46,
             hint=1,
@@ -337,7 +323,6 @@ PUZZLE = Puzzle(
         Gate(
             "flops_without_copies",
             15,
-            case="counted",
             kernels=(FLOAT,),
             below=11.4,
             hint=1,
@@ -347,7 +332,6 @@ PUZZLE = Puzzle(
         Gate(
             "shared_requests_per_flop",
             0.0003,
-            case="counted",
             kernels=(TF32,),
             hint=3,
             says="Too many requests to shared memory: one ldmatrix_x4 brings a warp 16 filters or positions of two pieces; and "
@@ -356,7 +340,6 @@ PUZZLE = Puzzle(
         Gate(
             "shared_conflicts",
             0,
-            case="counted",
             kernels=(TF32,),
             hint=3,
             says="Each 8 x 8 matrix is fetched in one go if its 8 rows of 16 bytes lie in different banks. A row of a "
@@ -365,7 +348,6 @@ PUZZLE = Puzzle(
         Gate(
             "bytes_per_flop",
             0.065,
-            case="counted",
             kernels=(TF32,),
             hint=1,
             says="A weight is read once for every BN positions, a pixel once for every BM filters and tap: larger tiles "
@@ -374,7 +356,6 @@ PUZZLE = Puzzle(
         Gate(
             "instructions_per_multiply_add",
             0.35,
-            case="counted",
             kernels=(TF32,),
             hint=1,
             says="Every other instruction takes an issue slot from mma.sync: copy 16 bytes at a time where "
@@ -384,7 +365,6 @@ PUZZLE = Puzzle(
         Gate(
             "flops_without_copies",
             20,
-            case="counted",
             kernels=(TF32,),
             hint=1,
             says="While these products are made, no copy is under way: start those of a later step before, and wait for "

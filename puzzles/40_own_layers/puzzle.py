@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from backwarp.course import Case, Mistake, Program, Puzzle, mistakes_in
+from backwarp.course.sizes import drawn
 from backwarp.layers.checks import REQUESTS, check_layers, launched_on
 
 LINEAR_FAKE = """@linear.register_fake
@@ -268,24 +269,15 @@ PUZZLE = Puzzle(
     ),
     cases=(
         Case("linear_by_hand", dict(batch=2, inputs=2, outputs=2), note="done by hand in the lesson"),
-        Case("relu_sizes", draw=lambda pick: dict(batch=pick(2, 5), inputs=pick(3, 9))),
-        Case(
-            "linear_sizes", draw=lambda pick: dict(batch=pick(2, 5), inputs=pick(3, 9), outputs=pick(10, 14))
-        ),
+        Case("relu_sizes", draw=drawn(batch=(2, 5), inputs=(3, 9))),
+        Case("linear_sizes", draw=drawn(batch=(2, 5), inputs=(3, 9), outputs=(10, 14))),
         Case(
             "conv2d_sizes",
-            draw=lambda pick: dict(
-                batch=pick(2, 3),
-                inputs=pick(2, 3),
-                outputs=pick(4, 5),
-                H=pick(6, 8),
-                W=pick(9, 11),
-                F=pick(2, 4),
-            ),
+            draw=drawn(batch=(2, 3), inputs=(2, 3), outputs=(4, 5), H=(6, 8), W=(9, 11), F=(2, 4)),
         ),
         Case(
             "max_pool2d_sizes",
-            draw=lambda pick: dict(batch=pick(2, 3), inputs=pick(2, 4), H=pick(5, 8), W=pick(9, 12)),
+            draw=drawn(batch=(2, 3), inputs=(2, 4), H=(5, 8), W=(9, 12)),
         ),
         Case("opcheck", dict(batch=2, inputs=2, outputs=3, H=5, W=6, F=3)),
         Case("gradcheck", dict(batch=2, inputs=2, outputs=3, H=5, W=6, F=3)),

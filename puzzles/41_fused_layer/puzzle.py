@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv, fused
 
-from backwarp.course import Case, Constant, Gate, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course import Case, Constant, Gate, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
 
 FORWARD, BACKWARD = "fused_layer", "fused_backward_weights"
 COUNTED = "fused_lenet_conv1"
@@ -84,7 +85,7 @@ def warps(d):
     return tiles * d["batch"] * ceil_div(d["C_out"], d["FILTERS"]) * ceil_div(d["WIDTH"] * d["HEIGHT"], 32)
 
 
-SIZES = (Int("batch"), Int("C_in"), Int("H"), Int("W"), Int("C_out"))
+SIZES = Ints("batch C_in H W C_out")
 
 PUZZLE = Puzzle(
     title="A layer of LeNet in one kernel",
@@ -173,16 +174,10 @@ PUZZLE = Puzzle(
             note="a row of the convolution is left over",
         ),
         Case("odd_and_tall", dict(batch=1, C_in=3, H=14, W=9, C_out=2), note="H > W, a column is left over"),
-        Case(
-            "fused_bw_numerical_gradient_check",
-            dict(batch=2, C_in=2, H=9, W=8, C_out=2),
-            kernels=(BACKWARD,),
-            note="each weight moved by epsilon",
-            check="gradient",
+        gradient_check(
+            "fused_bw_numerical_gradient_check", dict(batch=2, C_in=2, H=9, W=8, C_out=2), kernels=(BACKWARD,)
         ),
-        Case(
-            "integers", dict(batch=3, C_in=2, H=10, W=11, C_out=4), note="exact sums back", values="integers"
-        ),
+        integers(dict(batch=3, C_in=2, H=10, W=11, C_out=4), note="exact sums back"),
         Case(
             "nothing_divides",
             dict(batch=2, C_in=2, H=25, W=45, C_out=5),
@@ -208,13 +203,7 @@ PUZZLE = Puzzle(
             once="memory",
             note="more channels than a short can count",
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
-                batch=pick(2, 5), C_in=pick(1, 3), H=pick(8, 24), W=pick(8, 42), C_out=pick(2, 7)
-            ),
-        ),
+        own_sizes(batch=(2, 5), C_in=(1, 3), H=(8, 24), W=(8, 42), C_out=(2, 7)),
         Case("fused_lenet_conv2", dict(batch=2, C_in=6, H=12, W=12, C_out=16), note="LeNet's second"),
         Case(
             COUNTED,

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from .declare import Int, Launch, Pick, Scalar, ceil_div
+from . import sizes
+from .declare import Case, Int, Launch, Pick, Scalar, ceil_div
+from .sizes import Range, drawn
 
 Pair = tuple[int, int]
 
@@ -60,11 +62,16 @@ def options(d: Mapping[str, int]) -> dict:
     }
 
 
-def own_sizes(pick: Pick, **more: int) -> dict[str, int]:
-    """The drawn dims of a case: many images, everything else small. more: further dims."""
-    sides = [pick(1, 3), pick(3, 6), pick(3, 6), pick(2, 4), pick(1, 3), pick(1, 3)]
-    steps = (pick(1, 3), pick(1, 3)), (pick(0, 2), pick(0, 2))
-    return size(pick(257, 270), *sides, *steps) | more
+def own_sizes(**more: Range) -> Case:
+    """The case whose sizes are drawn: many images, everything else small. more: further sizes, or other ones."""
+
+    def draw(pick: Pick) -> dict[str, int]:
+        own = drawn(**more)(pick)
+        sides = [pick(1, 3), pick(3, 6), pick(3, 6), pick(2, 4), pick(1, 3), pick(1, 3)]
+        steps = (pick(1, 3), pick(1, 3)), (pick(0, 2), pick(0, 2))
+        return size(pick(257, 270), *sides, *steps) | own
+
+    return sizes.own_sizes(draw)
 
 
 def shape(d: Mapping[str, int], *axes: str) -> tuple[int, ...]:

@@ -183,7 +183,7 @@ class Gate:
     """A limit on what a fast kernel may cost, counted in one case; a right kernel above it is "not yet fast".
 
     quantity: a name of quantities.QUANTITIES or of the counters. most: the bound, a number or f(d), where d are the
-    dims and the file's tunables. kernels: counted together; default all. case: default the largest. below:
+    dims and the file's tunables. kernels: counted together; default all. case: default "counted", else the largest. below:
     the count of the previous rung's kernel. says: where the cost comes from, and the idea that avoids it;
     default: the quantity's general sentence.
     """
@@ -287,6 +287,9 @@ class Puzzle:
             if len(self.kernels) > 1:
                 self.kernel(m.kernel)
             require(1 <= m.hint <= len(self.hints), f"mistake {m.name!r}: there is no hint {m.hint}")
+        if any(case.name == "counted" for case in self.cases):
+            own = tuple(replace(gate, case=gate.case or "counted") for gate in self.gates)
+            object.__setattr__(self, "gates", own)
         for gate in self.gates:
             for name in gate.kernels:
                 self.kernel(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from backwarp.course.checkout import Course, open_course, read_source
 from backwarp.course.declare import (
     Case,
     Float,
+    Gate,
     In,
     InOut,
     Int,
@@ -20,6 +22,7 @@ from backwarp.course.declare import (
     Puzzle,
     ceil_div,
 )
+from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
 from backwarp.course.stubs import strip_solution, stub_text
 from backwarp.errors import CourseError
 
@@ -79,6 +82,21 @@ def test_sizes_are_drawn_by_the_seed_and_declared_ones_stay():
     assert both.drawn(5).cases[0] is both.cases[0]
     with pytest.raises(CourseError, match="case own: parameter 'x' of .* needs the dimension 'B'"):
         puzzle(cases=(Case("own", draw=lambda pick: {"N": pick(1, 3)}),))
+
+
+def test_sizes_in_one_line_are_those_written_out():
+    assert Ints("N B") == (Int("N"), Int("B"))
+    short = own_sizes(B=(1, 3), N=(101, 999, 2), K=7)
+    long = replace(short, draw=lambda pick: {"B": pick(1, 3), "N": pick(101, 999, 2), "K": 7})
+    assert [short.drawn(seed).dims for seed in range(9)] == [long.drawn(seed).dims for seed in range(9)]
+    assert integers({"N": 3}).values == "integers" and gradient_check("g", {"N": 3}).check == "gradient"
+
+
+def test_gates_count_in_the_case_that_is_called_so():
+    gates = Gate("flops", 1), Gate("flops", 1, case="c")
+    cases = tuple(Case(name, {"B": 2, "N": 3}) for name in ("c", "counted"))
+    assert [gate.case for gate in puzzle(gates=gates, cases=cases).gates] == ["counted", "c"]
+    assert [gate.case for gate in puzzle(gates=gates).gates] == ["", "c"]
 
 
 def test_a_kernel_shows_its_signature():

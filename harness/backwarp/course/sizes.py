@@ -1,0 +1,38 @@
+"""What puzzles say in one line: int parameters, sizes that are drawn, and cases that nearly every puzzle has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .declare import Case, Int, Pick, Scalar
+
+#: of a drawn size: a number, or (low, high) or (low, high, step) for a Pick
+Range = int | tuple[int, ...]
+
+
+def Ints(names: str) -> tuple[Scalar, ...]:
+    """Several int parameters, each the dimension of its name: `*Ints("batch C_in H W")`."""
+    return tuple(map(Int, names.split()))
+
+
+def drawn(**sizes: Range) -> Callable[[Pick], dict[str, int]]:
+    """Sizes drawn by name, for `Case.draw` and `Case.again`."""
+    return lambda pick: {name: n if isinstance(n, int) else pick(*n) for name, n in sizes.items()}
+
+
+def own_sizes(draw: Callable[[Pick], dict[str, int]] | None = None, **sizes: Range) -> Case:
+    """The case whose sizes are drawn from the file's text; `draw` where some depend on others."""
+    return Case("own_sizes", note="sizes drawn from your file's text", draw=draw or drawn(**sizes))
+
+
+def integers(dims: Mapping[str, int], note: str = "exact sums", **more: Any) -> Case:
+    """The case of small whole numbers, which must come out to the last bit. more: further fields of Case."""
+    return Case("integers", dims, note=note, values="integers", **more)
+
+
+def gradient_check(
+    name: str, dims: Mapping[str, int], note: str = "each weight moved by epsilon", **more: Any
+) -> Case:
+    """A case whose expected values are finite differences, see Gradient."""
+    return Case(name, dims, note=note, check="gradient", **more)
