@@ -12,10 +12,19 @@ def main() -> None:
         sys.exit(2)
     # while modules are still loading, Ctrl-C ends the process at once and silently
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from . import resident
+
+    again = resident.wanted(sys.argv[1:])
+    if again and (status := resident.run(sys.argv[1:])) is not None:
+        sys.exit(status)
     from .cli import main
 
     signal.signal(signal.SIGINT, before)
-    main()
+    try:
+        main()
+    finally:
+        if again:
+            resident.start()
 
 
 if __name__ == "__main__":

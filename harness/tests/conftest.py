@@ -12,6 +12,7 @@ import pytest
 
 # before NumPy is loaded: the threads of products of matrices would only wait for each other, as all processors are busy
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ["BACKWARP_RESIDENT"] = "off"  # what a test starts ends with it
 gc.disable()  # until all tests are collected: what is imported stays
 
 

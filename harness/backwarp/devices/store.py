@@ -10,8 +10,6 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
-import shutil
-import tempfile
 from functools import lru_cache
 from pathlib import Path
 
@@ -55,6 +53,9 @@ def _is_own(found: os.stat_result) -> bool:
 @lru_cache(maxsize=1)
 def session_directory() -> Path:
     """A directory for this process only, removed when it ends; used if the cache is off."""
+    import shutil
+    import tempfile
+
     path = Path(tempfile.mkdtemp(prefix="backwarp-"))
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
@@ -114,6 +115,8 @@ class Store:
         try:
             for folder in (path.parent.parent, path.parent):
                 folder.mkdir(exist_ok=True, mode=0o700)
+            import tempfile  # a command that only reads does without
+
             handle, temporary = tempfile.mkstemp(prefix=".new-", dir=path.parent)
             with os.fdopen(handle, "wb") as file:
                 file.write(hashlib.sha256(body).digest() + body)
