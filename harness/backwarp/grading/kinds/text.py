@@ -16,11 +16,6 @@ def _ends_at_once(line: int, word: str) -> str:
     )
 
 
-def _drops_the_fraction(line: int, code: str, number: str, divisor: str, written: str, whole: bool) -> str:
-    where = "" if whole else f": it is 0 wherever {divisor} is greater than {number}"
-    return f"Line {line}: {code} divides two integers, which drops the fraction{where}. Write {number}.0f / {written}."
-
-
 def _other_order(line: int, declared: Sequence[str], number: int, is_: str, taken: str) -> str:
     return f"The launch passes {', '.join(declared)}, in this order; line {line} takes parameter {number}, {is_}, for {taken}."
 
@@ -48,14 +43,6 @@ def _other_row_length(put: int, taken: int, declared: int = 0, *, name: str, len
     return f"Line {put} puts elements into {name} in rows of {length}{where}, and line {taken} takes them from rows of {other}."
 
 
-def _mixed_on_one_side(line: int, other: int, puts: bool, name: str, place: str) -> str:
-    does = "puts elements into" if puts else "takes elements from"
-    return (
-        f"Line {line} {does} {name} at {place}, and line {other} has ^ in the index: both must name the same place for the "
-        "same element."
-    )
-
-
 def _no_remainder(line: int, name: str, left: str) -> str:
     what = f"{left} by {name}" if left else f"by {name}"
     return (
@@ -70,43 +57,10 @@ def _only_missing(first: int, last: int = 0) -> str:
 
 
 TEXT = {
-    "assigns_in_condition": Kind(
-        "Line {0} sets {left} to {right} with a single =; a comparison is written {left} == {right}, or with <, <=, > or >=."
-    ),
     "ends_at_once": Kind(_ends_at_once),
-    "compares_twice": Kind(
-        "Line {0}: {code} compares the result of {left}, 0 or 1, with {right}; write {left} && {middle} {sign} {right}."
-    ),
     "compares_with_itself": Kind("Line {0} compares {name} with itself: {code}."),
-    "leaves_too_early": Kind(
-        "Line {0} leaves where {test}, even if {name} is less than {bound}: then nobody stores {element}."
-    ),
-    "hides_the_sum": Kind(
-        "Line {0} declares a second {name}, which ends with its block; that of line {1} never changes. Leave out the type: "
-        "{name} = ..."
-    ),
     "keeps_only_the_last": Kind(
         "Line {0} sets {name} again in every iteration of the loop, so that only the last product is left; add with +=."
-    ),
-    "stores_what_it_began_with": Kind(
-        "Line {0} stores {value}, which nothing has changed since it began as {first}."
-    ),
-    "tile_of_its_own": Kind(
-        "Line {0} declares {name} without __shared__: every thread has one of its own, and sees nothing of what the others put "
-        "into theirs."
-    ),
-    "keeps_the_index": Kind(
-        "Line {0} compares {other} with {name}, and then keeps {value} in it, not {other}."
-    ),
-    "keeps_another_place": Kind(
-        "Line {0} sets {name} to {value}, but line {1} reads {array} at {index}: {name} begins as such a place."
-    ),
-    "drops_the_fraction": Kind(_drops_the_fraction),
-    "counts_in_integers": Kind(
-        "Line {0} declares {name} as {type}: every fraction that is added to it is dropped. Declare it as float."
-    ),
-    "keeps_as_an_integer": Kind(
-        "Line {0} keeps {value} in {name}, which is declared as {type}: the fraction is dropped. Declare it as float."
     ),
     "other_order": Kind(_other_order, leads=always),
     "unused_axis": Kind(_unused_axis, leads=unless_it_ends),
@@ -125,7 +79,6 @@ TEXT = {
         "and counts from 0 in each."
     ),
     "other_row_length": Kind(_other_row_length),
-    "mixed_on_one_side": Kind(_mixed_on_one_side),
     "all_the_same": Kind(_never_used, leads=unless_it_ends),
     "input_never_used": Kind(
         lambda **facts: _never_used(more=", which the result depends on", **facts), leads=of_values

@@ -34,7 +34,6 @@ def block_slips(
             break
     if not any(other_rows(solution)):
         yield from other_rows(own)
-    yield from mixed_on_one_side(own)
 
 
 # -- where a block begins --------------------------------------------------------------------------------------
@@ -186,39 +185,6 @@ def other_rows(function: Function) -> Iterator[Finding]:
                 other=shown(other),
             )
             return
-
-
-def mixed_on_one_side(function: Function) -> Iterator[Finding]:
-    """An array in shared memory that is written with an XOR swizzle and read without it, or the other way
-    round."""
-    found: dict[str, dict[bool, list[Piece]]] = defaultdict(lambda: {True: [], False: []})
-    for access, array, _ in shared_accesses(function):
-        outer = access.outer
-        written = outer.kind == "assignment_expression" and outer.part("left") == access
-        if len(all_indices(access)) == len(array.extents):  # the whole of `a[i][j]`, not a row
-            found[array.name][written].append(access)
-    for name, sides in found.items():
-        mixed = {
-            written: [any(has_exclusive_or(i) for i in all_indices(a) if i) for a in accesses]
-            for written, accesses in sides.items()
-        }
-        for written in (True, False):
-            if mixed[written] and all(mixed[written]) and mixed[not written] and not any(mixed[not written]):
-                with_it, without = sides[written][0], sides[not written][0]
-                indices = [shown(i) for i in all_indices(without) if i]
-                place = indices[0] if len(indices) == 1 else f"[{']['.join(indices)}]"
-                yield Finding.of(
-                    "mixed_on_one_side", without.line, with_it.line, puts=not written, name=name, place=place
-                )
-                return
-
-
-def has_exclusive_or(index: Piece) -> bool:
-    """Whether an index is swizzled; `half ^ 1` only changes to the other half."""
-    if index.kind == "identifier":
-        index = value_of(index.file, index.code, index.start) or index
-    both = [e for e in (index, *index.all("binary_expression")) if sign_of(e) == "^"]
-    return any("number_literal" not in (e.part("left").kind, e.part("right").kind) for e in both)
 
 
 def row_length(index: Piece) -> Piece | None:

@@ -113,32 +113,6 @@ def test_rows_that_are_read_through_a_pointer(width, wrong):
     )
 
 
-@pytest.mark.parametrize(
-    ("put", "taken", "wrong"),
-    [
-        ("s[a * W + (b ^ a)]", "s[b * W + a]", "Line 5 takes elements from s at b * W + a, and line 4 has ^"),
-        ("s[a * W + b]", "s[b * W + (a ^ b)]", "Line 4 puts elements into s at a * W + b, and line 5 has ^"),
-        ("s[a * W + (b ^ a)]", "s[b * W + (a ^ b)]", ""),
-        ("q[a][b ^ a]", "q[b][a]", "Line 5 takes elements from q at [b][a], and line 4 has ^"),
-        ("q[a][b ^ a]", "q[b][a ^ b]", ""),
-        ("q[M ^ 1][b]", "q[M][b]", ""),
-        ("float* row = q[a]; row[b ^ a]", "q[b][a ^ b]", ""),
-    ],
-)
-def test_an_exclusive_or_on_one_side(put, taken, wrong):
-    found = said(f"{ROWS}__shared__ float q[W][W]; {put} = x[0];\ny[0] = {taken};")
-    assert bool(found) == bool(wrong) and (not wrong or found[0].startswith(wrong))
-
-
-def test_an_exclusive_or_on_one_side_of_two_axes():
-    found = said(
-        "__shared__ float s[8][8];\nconst int a = threadIdx.x;\ns[a][M ^ a] = x[0];\ny[0] = s[M][a];"
-    )
-    assert found == [
-        "Line 6 takes elements from s at [M][a], and line 5 has ^ in the index: both must name the same place for the same element."
-    ]
-
-
 def two_stores(array: str, access: str = "write"):
     fault = KernelFault("race", "", "", line=6, thread=(1, 0, 0), array=array, access=access)
     fault.other = Place("kernel.cu", 5, (0, 0, 0), (0, 0, 0), "write")
