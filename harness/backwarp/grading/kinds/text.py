@@ -38,11 +38,6 @@ def _idle_axes(line: int, names: Sequence[str], used: Sequence[str]) -> str:
     return f"This launch has threads and blocks along {either(used, 'and')} alone: {either(names, 'and')} {are} always 0 (line {line})."
 
 
-def _other_row_length(put: int, taken: int, declared: int = 0, *, name: str, length: str, other: str) -> str:
-    where = f" (line {declared})" * bool(declared)
-    return f"Line {put} puts elements into {name} in rows of {length}{where}, and line {taken} takes them from rows of {other}."
-
-
 def _no_remainder(line: int, name: str, left: str) -> str:
     what = f"{left} by {name}" if left else f"by {name}"
     return (
@@ -78,7 +73,6 @@ TEXT = {
         "Line {0} looks in {name} at {index}, which counts through all blocks (blockIdx is in it); {name} belongs to one block, "
         "and counts from 0 in each."
     ),
-    "other_row_length": Kind(_other_row_length),
     "all_the_same": Kind(_never_used, leads=unless_it_ends),
     "input_never_used": Kind(
         lambda **facts: _never_used(more=", which the result depends on", **facts), leads=of_values

@@ -21,7 +21,7 @@ PRECEDENCE = {op: level for level, ops in enumerate(_LEVELS, 1) for op in ops.sp
 UNARY, ATOM = 11, 12
 _UNARY_KINDS = ("unary_expression", "cast_expression", "pointer_expression", "update_expression")
 _GUARD = re.compile(r"if \((.*)\) ((?:return; |continue; |break; )?)")
-_WORD = re.compile(r"\b[eabclr]\b")
+_WORD = re.compile(r"\b[eablr]\b")
 
 
 @dataclass(frozen=True)
@@ -103,32 +103,17 @@ CALL = (  # of functions with two arguments
     *_operations("a function", ("min(l, r)", 1.1), ("max(l, r)", 1.1), ("l", 1.2), ("r", 1.2)),
     *_operations("a function", ("l + r", 1.2), ("l - r", 1.3), ("l * r", 1.3)),
 )
-#: and of those with one
-FUNCTION = (
-    *_operations(
-        "a function", ("l", 1.1), ("expf(l)", 1.2), ("logf(l)", 1.2), ("fabsf(l)", 1.4), ("sqrtf(l)", 1.4)
-    ),
-)
 CALLED = {"min": CALL, "max": CALL}
 FLOAT_CALL = tuple(replace(o, code=o.code.replace("min", "fminf").replace("max", "fmaxf")) for o in CALL)
 CALLED |= {"fminf": FLOAT_CALL, "fmaxf": FLOAT_CALL}
-CALLED |= {
-    name: FUNCTION for name in "expf logf log2f log10f fabsf sqrtf rsqrtf tanhf __expf __logf exp2f".split()
-}
 ASSIGN = (
     *_operations("how it is stored", ("l = r", 1.0), ("l += r", 1.0), ("l -= r", 1.1), ("l *= r", 1.2)),
     *_operations("how it is stored", ("l /= r", 1.2)),
 )
 EXCHANGE = Operation("exchanged", "two that are exchanged", 0.8)  # the names of two declarations
 PARAMETERS = Operation("exchanged", EXCHANGE.says, 0.85)  # of a kernel
-TURNED = Operation("turned", "where it stands", 0.9)  # with a neighbour
 ELSE_ZERO = Operation("zero", "a choice", 1.6)  # stored where a condition does not hold
 STORE = Operation("to[a] = b", "a store", 1.2)
-ADDED = tuple(
-    Operation(f"to[a] {sign} {value}", STORE.says, cost)  # combined with the old value
-    for value, cost in (("b", 1.3), ("b * c", 1.5))
-    for sign in ("+=", "-=")
-)
 LEAVE = 0.8  # the cost of another way to leave
 ATOMIC = Operation("atomicAdd(&l, L(r))", "how it is stored", 1.3)
 BARRIERS = (Operation("__syncthreads();", "a barrier", 1.0), Operation("__syncwarp();", "a barrier", 1.4))
@@ -177,7 +162,7 @@ def _before_one(edits: Sequence[Edit]) -> tuple[Edit, ...]:
 
 def replaced(piece: Piece, operation: Operation, *names: str) -> Edit:
     """The edit that replaces an expression by an operation. names: what a, b and c are."""
-    operands = {letter: (name, strength_of(name)) for letter, name in zip("abc", names)}
+    operands = {letter: (name, strength_of(name)) for letter, name in zip("ab", names)}
     operands["e"] = _operand(piece)
     if sides := sides_of(piece):
         operands |= dict(zip("lr", map(_operand, sides)))
@@ -192,7 +177,7 @@ def replaced(piece: Piece, operation: Operation, *names: str) -> Edit:
 
 def filled(code: str, operands: dict[str, tuple[str, int]]) -> tuple[str, int]:
     """(the code with its operands, in parentheses if needed; its precedence)."""
-    parts = re.split(r"(\b[eabclr]\b)", code)
+    parts = re.split(r"(\b[eablr]\b)", code)
     strengths = [PRECEDENCE[sign] for sign in code.split() if sign in PRECEDENCE]
     for i in range(1, len(parts), 2):
         text, strength = operands[parts[i]]

@@ -19,7 +19,6 @@ from .edits import (
     FLOAT_BINARY,
     FLOAT_CALL,
     FLOAT_RELATION,
-    FUNCTION,
     INTEGER,
     LOGICAL,
     RELATION,
@@ -28,8 +27,6 @@ from .edits import (
 )
 from .sites import Choice, is_of_barrier
 from .support import ARITHMETIC, ASSIGNMENTS, RELATIONS, asked
-
-_UPDATES = {"++": "+=", "--": "-="}
 
 
 class Expressions:
@@ -168,11 +165,7 @@ class Expressions:
         given = self._inside(arguments)
         text = p.file.text[p.start : arguments.start] + given
         operations = CALLED.get(name, ()) if not own else ()
-        if (
-            operations
-            and len(arguments.parts) == 1 + (operations is not FUNCTION)
-            and known in ("integer", "float")
-        ):
+        if operations and len(arguments.parts) == 2 and known in ("integer", "float"):
             operations = FLOAT_CALL if known == "float" and operations is CALL else operations
             if operations is not FLOAT_CALL or name.startswith("f"):
                 number = self.schemata.add(p, operations)
@@ -199,23 +192,6 @@ class Expressions:
             return Edit(p.start, p.end, f"atomicAdd(&{left}, {right})", operation.says)
 
         return made
-
-    def _update_expression(self, p: Piece) -> str:
-        """`i++` whose value is not used: the step may be another."""
-        argument, sign = p.part("argument"), p.part("operator").code
-        unused = p.outer and p.outer.kind in ("for_statement", "expression_statement")
-        if not unused or argument.kind != "identifier" or self.pool.kind(argument) != "integer":
-            return p.code
-        here = self.pool.here(self.integers, p.start)
-        operation = Operation(f"{_UPDATES[sign]} a", "the step of a loop", 1.2)
-
-        def made(choice: Choice) -> Edit:
-            text = f"{argument.code} {_UPDATES[sign]} {self.integers[choice.a].text}"
-            return Edit(p.start, p.end, text, operation.says)
-
-        number = self.schemata.add(p, (operation,), self.integers, here, made)
-        step = f"({asked(number)} ? backwarp_int_of({number}, backwarp_p) : 1)"
-        return p.code if number is None else f"({argument.code} {_UPDATES[sign]} {step})"
 
     def _binary_expression(self, p: Piece) -> str:
         left, right, sign = p.part("left"), p.part("right"), p.part("operator").code

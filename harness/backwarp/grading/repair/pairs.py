@@ -152,10 +152,10 @@ def _counterpart(c: Choice, site: Site) -> Choice | None:
     """The same edit of another site, with the names of its direction; with the same names where it says the same."""
     if c.site.pool is not site.pool:
         return None
-    entries = [c.a, c.b, c.c]
+    entries = [c.a, c.b]
     if site.pool and not site.others:
         wanted = c.site.operations[c.operation].operands
-        for place, letter in enumerate("abc"):
+        for place, letter in enumerate("ab"):
             if letter in wanted:
                 own = entries[place]
                 turned = [] if site.piece.code == c.site.piece.code else _counterparts(site, own)
@@ -166,7 +166,7 @@ def _counterpart(c: Choice, site: Site) -> Choice | None:
                 entries[place] = (*alike, *found, own)[0]
         if site.replaces and not c.operation and site.pool[entries[0]].text == site.piece.code:
             return None
-    return Choice(site, c.operation, entries[0], entries[1], c.cost, entries[2])
+    return Choice(site, c.operation, *entries, c.cost)
 
 
 def _counterparts(site: Site, entry: int) -> list[int]:

@@ -41,11 +41,11 @@ class Ranks:
         return self._ranked[number]
 
     def _by_rank(self, number: int, o: Operation) -> list[tuple[float, Callable[[], Iterable]]]:
-        wanted = o.operands & {"a", "b", "c"}
+        wanted = o.operands & {"a", "b"}
         if wanted == {"a"}:
             return grouped(self._put_in(o))
         if o.says == STORE.says:
-            return self._stored if wanted == {"a", "b"} else self._added
+            return self._stored
         if wanted == {"a", "b"}:
             if o.code == "e * a * b":
                 return self._areas
@@ -332,17 +332,3 @@ class Ranks:
         places = [i for i in self.here if i < pool.places and (pool[i].varies or pool[i].known == 0)]
         values = [b for b in self.here if b >= pool.places and pool[b].variable]
         return grouped((pool[a].rank + pool[b].rank, (a, b)) for a in places for b in values)
-
-    @cached_property
-    def _added(self) -> list[tuple[float, Callable[[], Iterable]]]:
-        """By rank: elements of an array, and two variables whose product may be added there."""
-        by_place: dict[int, list[tuple[float, int]]] = {}
-        for rank, stored in self._stored:
-            for a, b in stored():
-                if not self.pool[a].of:
-                    by_place.setdefault(a, []).append((rank, b))
-        return grouped(
-            (max(one[0], other[0]), (a, one[1], other[1]))
-            for a, values in by_place.items()
-            for one, other in combinations(sorted(values, key=lambda value: value[1]), 2)
-        )

@@ -33,7 +33,7 @@ _WAITS = re.compile(r"__sync|_sync\b|\basm\b|cooperative_groups|\bthis_thread")
 
 def rows(combinations: Sequence[Sequence[Choice]], sites: int) -> np.ndarray:
     """What `backwarp` holds for each variant, in a file of this many sites."""
-    edits = np.zeros((len(combinations), MOST_TOGETHER, 5), np.int32)
+    edits = np.zeros((len(combinations), MOST_TOGETHER, 4), np.int32)
     for row, choices in zip(edits, combinations):
         row[: len(choices)] = [choice.row for choice in choices] or 0
     asked = np.zeros((len(edits), sites + 1), np.uint8)

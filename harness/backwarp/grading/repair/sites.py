@@ -31,15 +31,13 @@ TOGETHER = 0.5  # the cost of edits that belong together
 
 
 class Choice(NamedTuple):
-    """One edit of a site: the number of the operation and the pool entries a, b and c. cost: see
-    Operation."""
+    """One edit of a site: the number of the operation and the pool entries a and b. cost: see Operation."""
 
     site: Site
     operation: int
     a: int = 0
     b: int = 0
     cost: float = 0.0
-    c: int = 0
 
     @property
     def edits(self) -> tuple[Edit, ...]:
@@ -53,12 +51,12 @@ class Choice(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether nothing is inserted."""
-        return not self.site.operations[self.operation].operands & {"a", "b", "c"}
+        return not self.site.operations[self.operation].operands & {"a", "b"}
 
     @property
-    def row(self) -> tuple[int, int, int, int, int]:
+    def row(self) -> tuple[int, int, int, int]:
         """As `backwarp.edits` holds it."""
-        codes = (self.site.pool[i].code if self.site.pool else 0 for i in (self.a, self.b, self.c))
+        codes = (self.site.pool[i].code if self.site.pool else 0 for i in (self.a, self.b))
         return self.site.number, self.operation, *codes
 
 
@@ -134,7 +132,7 @@ class Site(Ranks):
                 yield from self._choices(number, o, low + self.suspect, high + self.suspect)
 
     def _choices(self, number: int, o: Operation, low=-math.inf, high=math.inf) -> Iterator[Choice]:
-        if not o.operands & {"a", "b", "c"}:
+        if not o.operands & {"a", "b"}:
             if low <= o.cost < high and self._changes(number, o):
                 yield Choice(self, number, cost=o.cost - self.suspect)
             return
@@ -142,8 +140,8 @@ class Site(Ranks):
             if low <= (cost := o.cost + rank) < high:
                 for entries in found():
                     if len(entries) == 1 or entries[0] != entries[-1]:
-                        a, b, c = (*entries, 0, 0)[:3]
-                        yield Choice(self, number, a, b, cost - self.suspect, c)
+                        a, b = (*entries, 0)[:2]
+                        yield Choice(self, number, a, b, cost - self.suspect)
 
     def _changes(self, number: int, o: Operation) -> bool:
         """Whether the edit changes the text."""
@@ -220,7 +218,7 @@ class Site(Ranks):
     def edit_of(self, choice: Choice) -> Edit | tuple[Edit, ...]:
         if self.made:
             return self.made(choice)
-        names = (self.pool[i].text if self.pool else "" for i in (choice.a, choice.b, choice.c))
+        names = (self.pool[i].text if self.pool else "" for i in (choice.a, choice.b))
         return replaced(self.piece, self.operations[choice.operation], *names)
 
 

@@ -10,10 +10,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ...course.parameters import Array
-from ...cuda.kinds import kind_of
 from ...cuda.pieces import Function, Piece, Variable
 from .edits import (
-    ADDED,
     ASSIGN,
     ATOMIC,
     BARRIERS,
@@ -25,8 +23,8 @@ from .edits import (
     Edit,
     Operation,
 )
+from .exchanges import Exchanges, as_soon_as_known, may_be_exchanged, parameters_exchanged
 from .expressions import Expressions
-from .moves import Moves, as_soon_as_known, may_be_exchanged, parameters_exchanged
 from .pool import Entries, Pool
 from .sites import Choice
 from .support import asked
@@ -36,11 +34,10 @@ _LEFT_OUT = ("constexpr", "static", "extern", "__shared__", "__constant__", "__d
 _HEADS = ("if_statement", "for_statement", "while_statement", "do_statement", "for_range_loop")
 
 
-class Writer(Moves, Expressions):
+class Writer(Exchanges, Expressions):
     """Writes one function. schemata: the owner."""
 
     def __init__(self, schemata, function: Function):
-        super().__init__()
         self.schemata, self.function = schemata, function
         arrays, idle = schemata.arrays_of(function), schemata.idle
         self.pool = Pool(schemata.file, function, schemata.programs, arrays, idle)
@@ -102,13 +99,11 @@ class Writer(Moves, Expressions):
     def _compound_statement(self, p: Piece) -> str:
         """A block, with the barriers that may be inserted before its statements and at its end."""
         text, at = "", p.start
-        before, after = self._turned(p)
         for node in p.node.children:
             child = p.file.piece(node)
             barrier = self._barrier(child) if self.schemata.races is not None and node.type != "{" else ""
             stores = self._stores_before(child) if node.type == "}" else ""
-            text += p.file.text[at : child.start] + barrier + stores + before.get(node.id, "")
-            text += self.write(child) + after.get(node.id, "")
+            text += p.file.text[at : child.start] + barrier + stores + self.write(child)
             at = child.end
         return text + p.file.text[at : p.end]
 
@@ -132,13 +127,12 @@ class Writer(Moves, Expressions):
 
         def made(choice: Choice) -> Edit:
             place = max((s.end for s in end.outer.parts if s.kind != "comment"), default=end.start)
-            names = {"to": array} | {x: entries[getattr(choice, x)].text for x in "abc"}
-            text = re.sub(r"\b(to|[abc])\b", lambda m: names[m[0]], operations[choice.operation].code) + ";"
+            names = {"to": array} | {x: entries[getattr(choice, x)].text for x in "ab"}
+            text = re.sub(r"\b(to|[ab])\b", lambda m: names[m[0]], operations[choice.operation].code) + ";"
             return Edit(place, place, f"{text} " if place == end.start else f" {text}", STORE.says)
 
         depth = len(self.schemata.file.around(end.start, "compound_statement"))
-        kinds = (STORE, *ADDED) if to.is_input else (STORE,)
-        operations = [replace(o, cost=o.cost + 0.1 * depth) for o in kinds]
+        operations = [replace(STORE, cost=STORE.cost + 0.1 * depth)]
         number = self.schemata.add(end, operations, entries, self.pool.here(entries, end.start), made)
         how = f"{array}, {number}, backwarp_p, {str(real).lower()}"
         return "" if number is None else f"if ({asked(number)}) backwarp_store({how}); "
@@ -210,7 +204,6 @@ class Writer(Moves, Expressions):
         outer = p.outer
         if outer is None or outer.kind not in ("compound_statement", *_HEADS, "else_clause"):
             return text
-        text = self._unless_moved(p, text)
         number = self._guard_site(p)
         if number is None:
             return f"{{ {text} {after}}}" if after else text
@@ -267,11 +260,10 @@ class Writer(Moves, Expressions):
         text = self._left_before(p) + (self._one_by_one(p) if is_whole else self._inside(p))
         if is_whole:
             own = [v for v in self.pool.locals if p.holds(v) and names]
-            first = "".join(self._first_value(v) for v in own if v.value is None)
             pairs = [pair for pair in pairwise([*self._declared_before(p), *own]) if may_be_exchanged(*pair)]
             exchanged = "".join(self._exchanged(*pair) for pair in pairs)
             text += (
-                f" {first}{exchanged}{self._stores({id(v): v for pair in pairs for v in pair}.values())}"
+                f" {exchanged}{self._stores({id(v): v for pair in pairs for v in pair}.values())}"
                 + self._stores(own)
             )
         return text
@@ -287,23 +279,6 @@ class Writer(Moves, Expressions):
             text += self._stores(v for v in self.pool.locals if d.holds(v))
             at = d.end
         return text or self._inside(p)
-
-    def _first_value(self, v: Variable) -> str:
-        """`float sum;` may need an initial value."""
-        kind = kind_of(v)
-        if not kind:
-            return ""
-        entries = self.integers if kind == "integer" else self.floats
-        here = self.pool.here(entries, v.start)
-
-        def made(choice: Choice) -> Edit:
-            return Edit(v.end, v.end, f" = {entries[choice.a].text}", "a first value")
-
-        number = self.schemata.add(v, [Operation("a", "a first value", 1.3)], entries, here, made)
-        if number is None:
-            return ""
-        zero = f"static_cast<{v.type}>(0)"
-        return f"if ({asked(number)}) {v.name} = backwarp_value({number}, {zero}, backwarp_p); "
 
     def _init_declarator(self, p: Piece) -> str:
         declarator, value = p.part("declarator"), p.part("value")
@@ -346,17 +321,13 @@ class Writer(Moves, Expressions):
         variables = [v for v in self.pool.locals if head and head[0].holds(v)]
         after = self._stores(variables) + "".join(self._kept_after(x) for x in head)
         kept = after.replace(";", ",") if p.part("condition") else ""  # it may be compared with another bound
-        first = "".join(
-            self._first_value(v) for v in variables if v.value is None
-        )  # `for (int i; i < n; i++)`
         text = self._inside(
             p,
-            initializer=lambda start: ";" if first else self.write(start),
             condition=lambda c: kept + self._condition(c),
             body=self._loop_body("" if kept else after),
         )
         text = f'_Pragma("unroll 1") {text}'
-        return self._guarded(p, f"{{ {head[0].code} {first}{text} }}" if first else text)
+        return self._guarded(p, text)
 
     def _while_statement(self, p: Piece) -> str:
         kept = self._kept_after(p.part("condition"))

@@ -20,7 +20,6 @@ from .edits import (
     FLOAT_BINARY,
     FLOAT_CALL,
     FLOAT_RELATION,
-    FUNCTION,
     GUARD,
     INTEGER,
     RELATION,
@@ -55,7 +54,7 @@ _NAMED = {
 }
 #: the pool's values, and what a term (terms.py) computes: a number, or an index and its array
 _POOL = """
-struct BackwarpEdit { int site, operation, a, b, c; };
+struct BackwarpEdit { int site, operation, a, b; };
 struct BackwarpPool { const int* i; const float* f; const void* const* q; };
 __constant__ struct { BackwarpEdit edits[MOST]; bool asked[SITES]; } backwarp;
 __constant__ short backwarp_terms[][LONGEST] = { TERMS };
@@ -110,7 +109,7 @@ template <class L, class R> QUICK L& backwarp_NAME(int s, L& l, R r) {
     if (backwarp.asked[s]) backwarp_stored(s, l, r); else l SIGN r; return l;
 }
 """
-#: of two integers; of two floats; of one
+#: of two integers; of two floats
 _CALLS = (
     """
 template <class L, class R> QUICK auto backwarp_call_NAME(int s, L l, R r) -> decltype(l + r) {
@@ -120,16 +119,12 @@ template <class L, class R> QUICK auto backwarp_call_NAME(int s, L l, R r) -> de
     """
 QUICK float backwarp_call_NAME(int s, float l, float r) { return backwarp.asked[s] ? backwarp_called(s, l, r) : NAME(l, r); }
 """,
-    """
-QUICK float backwarp_call_NAME(int s, float l) { return backwarp.asked[s] ? backwarp_called(s, l) : NAME(l); }
-""",
 )
 #: and the rest. backwarp_guarded: 0: the statement runs, 1: it does not, 2: the kernel is left
 _OTHERS = """
 template <class T> QUICK T backwarp_value(int, T e, POOL) { return e; }
 SLOW int backwarp_called(int s, int l, int r) { EDIT switch (edit.operation) { OF_INTEGERS } return l; }
 SLOW float backwarp_called(int s, float l, float r) { EDIT switch (edit.operation) { OF_FLOATS } return l; }
-SLOW float backwarp_called(int s, float l) { EDIT switch (edit.operation) { OF_ONE } return l; }
 template <class L, class R> SLOW void backwarp_stored(int s, L& l, R r) { EDIT switch (edit.operation) { STORED } }
 SLOW bool backwarp_decision(const BackwarpEdit& edit, bool e, POOL) { PAIR switch (edit.operation) { DECIDED } return e; }
 SLOW bool backwarp_decided(int s, bool e, POOL) {
@@ -159,11 +154,7 @@ SLOW bool backwarp_chosen(int s, POOL) { EDIT PAIR switch (edit.operation) { CHO
 template <class T> SLOW void backwarp_store(T* to, int s, POOL, bool real) {
     EDIT T& at = to[backwarp_int(edit.a, p)];
     auto value = [&](int n) { return real ? T(backwarp_float(n, p)) : T(backwarp_int(n, p)); };
-    const T b = value(edit.b);
-    switch (edit.operation) {
-        case 0: at = b; break; case 1: at += b; break; case 2: at -= b; break;
-        case 3: at += b * value(edit.c); break; default: at -= b * value(edit.c);
-    }
+    at = value(edit.b);
 }
 template <class L, class R> SLOW void backwarp_exchange(L& l, R& r) { const L before = l; l = r; r = before; }
 """
@@ -191,19 +182,19 @@ def support(atomic: bool) -> str:
     for type_ in _TYPES:
         real = type_ in ("float", "double")
         get, operations, binary = ("float", FLOAT, FLOAT_BINARY) if real else ("int", INTEGER, BINARY)
-        values = ", ".join(f"{x} = backwarp_{get}(edit.{x}, p)" for x in ("a" if real else "abc"))
+        values = ", ".join(f"{x} = backwarp_{get}(edit.{x}, p)" for x in ("a" if real else "ab"))
         made = {"CHANGED": operations, "COMBINED": binary, "RELATED": FLOAT_RELATION if real else RELATION}
         lines.append(_filled(_OF_TYPE, TYPE=type_, VALUES=values, **_cases("return {};", made)))
     lines += [_filled(_ARITHMETIC, SIGN=sign, NAME=name) for sign, name in ARITHMETIC.items()]
     lines += [_filled(_RELATION, SIGN=sign, NAME=name) for sign, name in RELATIONS.items()]
-    made = {"OF_INTEGERS": CALL, "OF_FLOATS": FLOAT_CALL, "OF_ONE": FUNCTION}
+    made = {"OF_INTEGERS": CALL, "OF_FLOATS": FLOAT_CALL}
     made |= {"DECIDED": CONDITION, "CHOSEN": CHOSEN}
     set_ = {"BEFORE": BEFORE, "GUARDED": GUARD[1:]}
     stored = {"STORED": (*ASSIGN, ATOMIC) if atomic else ASSIGN}
     cases = _cases("return {};", made) | _cases("is = {}; break;", set_) | _cases("{}; break;", stored)
     lines.append(_filled(_OTHERS, GUARDS=len(GUARD) - 1, **cases))
     lines += [_filled(_ASSIGNMENT, SIGN=sign, NAME=name) for sign, name in ASSIGNMENTS.items()]
-    kinds = (CALL, FLOAT_CALL, FUNCTION)
+    kinds = (CALL, FLOAT_CALL)
     lines += [_filled(_CALLS[kinds.index(made)], NAME=name) for name, made in CALLED.items()]
     return "".join(lines)
 

@@ -49,7 +49,6 @@ KINDS = {
     "how it is left": "only this iteration is to end there, or the whole loop, or the kernel",
     "a statement that is missing": "a statement is missing there",
     "an expression": "something else belongs there",
-    "where it stands": "it stands in the wrong place",
 }
 
 

@@ -356,7 +356,7 @@ class Keys:
                     known[i] = value
             self.pools[id(pool)] = known
         known, which = self.pools[id(pool)], (choice.site.number, choice.operation)
-        return (*which, known[choice.a], known[choice.b], known[choice.c]) if known else which
+        return (*which, known[choice.a], known[choice.b]) if known else which
 
 
 def renamed(array: Array, own: Mapping[str, str]) -> Array:

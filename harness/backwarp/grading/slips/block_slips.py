@@ -4,12 +4,11 @@ adds what."""
 from __future__ import annotations
 
 import math
-import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...course.declare import Kernel, Launch
-from ...cuda.evaluate import MOST_TERMS, computed, fingerprint, products
+from ...cuda.evaluate import MOST_TERMS, fingerprint, products
 from ...cuda.follow import is_set, value_of
 from ...cuda.parts import all_indices, index_of, shown, sign_of
 from ...cuda.pieces import Function, Piece, Variable, remembered
@@ -32,8 +31,6 @@ def block_slips(
         for e, name, index in places_in_the_grid(own):
             yield Finding.of("counts_all_blocks", e.line, name=name, index=shown(index))
             break
-    if not any(other_rows(solution)):
-        yield from other_rows(own)
 
 
 # -- where a block begins --------------------------------------------------------------------------------------
@@ -135,18 +132,6 @@ def shared_accesses(function: Function) -> Iterator[tuple[Piece, Variable, Piece
             yield access, array, index
 
 
-def through_pointers(function: Function) -> Iterator[tuple[Piece, Variable, Piece]]:
-    """The same for the indices of a local pointer into such an array: `const float* mine = s + y * W + x`."""
-    for access in function.body.all("subscript_expression"):
-        pointer, index = function.file.variable_at(access.indexed.code, access.start), index_of(access)
-        value = value_of(function.file, pointer.name, access.start) if pointer and pointer.pointer else None
-        for p in value.all("identifier") if value and index else ():
-            array = function.file.variable_at(p.code, value.start)
-            if array and "__shared__" in array.words:
-                yield access, array, index
-                break
-
-
 def places_in_the_grid(function: Function) -> Iterator[tuple[Piece, str, Piece]]:
     """(access, array, index) of the accesses with blockIdx in the index."""
     for access, array, index in shared_accesses(function):
@@ -156,90 +141,6 @@ def places_in_the_grid(function: Function) -> Iterator[tuple[Piece, str, Piece]]
         of_blocks = [n for names, n in terms.items() if n and any(x.startswith("blockIdx") for x in names)]
         if of_blocks and min(of_blocks) > 0:  # the start of the block is subtracted
             yield access, array.name, index
-
-
-def other_rows(function: Function) -> Iterator[Finding]:
-    """An array in shared memory that is written with one row length and read with another."""
-    rows: dict[str, dict[bool, list[tuple[Piece, Piece]]]] = defaultdict(lambda: {True: [], False: []})
-    for access, array, index in (*shared_accesses(function), *through_pointers(function)):
-        if len(array.extents) == 1 and (length := row_length(index) or taken_apart_by(index)):
-            outer = access.outer
-            written = outer.kind == "assignment_expression" and outer.part("left") == access
-            rows[array.name][written].append((access, length))
-    for name, found in rows.items():
-        numbers = [{number_of(length) for _, length in found[written]} for written in (True, False)]
-        if (
-            len(numbers[0]) == len(numbers[1]) == 1
-            and numbers[0] != numbers[1]
-            and None not in numbers[0] | numbers[1]
-        ):
-            (put, length), (taken, other) = found[True][0], found[False][0]
-            where = [length.line] * (length.line != put.line)
-            yield Finding.of(
-                "other_row_length",
-                put.line,
-                taken.line,
-                *where,
-                name=name,
-                length=shown(length),
-                other=shown(other),
-            )
-            return
-
-
-def row_length(index: Piece) -> Piece | None:
-    """`W` of `y * W + x`, where it is the same for all threads."""
-    if index.kind == "identifier":
-        index = value_of(index.file, index.code, index.start) or index
-    if sign_of(index) != "+":
-        return None
-    pending, found = [index], []
-    while pending:
-        e = pending.pop().bare
-        if sign_of(e) == "+":
-            pending += [e.part("left"), e.part("right")]
-        elif sign_of(e) == "*":
-            same = [p for p in (e.part("left"), e.part("right")) if is_the_same(p)]
-            found += same if len(same) == 1 and same[0].kind != "number_literal" else []
-    return found[0] if len(found) == 1 else None
-
-
-def taken_apart_by(index: Piece) -> Piece | None:
-    """`W` of an index `i` that the kernel splits into `i / W` and `i % W`, and in no other way."""
-    function = index.file.function_at(index.line)
-    if index.kind != "identifier" or not function:
-        return None
-    by = {
-        sign: [e.part("right") for e in function.body.all("binary_expression") if same_number(e, sign, index)]
-        for sign in "/%"
-    }
-    codes = {shown(size) for sizes in by.values() for size in sizes}
-    one = by["%"][0] if len(codes) == 1 and all(by.values()) else None
-    return one if one and one.kind == "identifier" and is_the_same(one) else None
-
-
-def same_number(e: Piece, sign: str, index: Piece) -> bool:
-    known = e.file.variable_at(index.code, index.start)
-    return (
-        sign_of(e) == sign
-        and e.part("left").code == index.code
-        and e.file.variable_at(index.code, e.start) == known
-    )
-
-
-def is_the_same(e: Piece) -> bool:
-    """Whether its value is the same in all threads and never changes."""
-    for p in e.all("identifier"):
-        if p.code in ("threadIdx", "blockIdx"):
-            return False
-        known = p.file.variable_at(p.code, p.start)
-        value = value_of(p.file, p.code, p.start) if known else None
-        parameter = known and known.scope.type not in ("for_statement",) and known.value is None
-        if value is None and known and not parameter and known.scope.type != "translation_unit":
-            return False
-        if value is not None and not is_the_same(value):
-            return False
-    return not any(e.all("subscript_expression", "call_expression"))
 
 
 def same_in_block(e: Piece) -> bool:
@@ -262,14 +163,6 @@ def is_parameter(known: Variable, p: Piece) -> bool:
     """Whether it is a parameter of the kernel around p that is never changed."""
     own = p.file.function_at(p.line)
     return bool(own and own.is_kernel and known in own.parameters) and not is_set(own.body, p.code)
-
-
-def number_of(e: Piece) -> int | None:
-    """A fingerprint, equal for expressions that always have equal values; None if it cannot be computed, as
-    for a block's size."""
-    names = {p.code for p in e.file.whole.all("identifier")}
-    known = {name: random.Random(name).randint(1, 1 << 20) for name in names}
-    return computed(e, defaultdict(lambda: None, known))
 
 
 # -- which thread adds what

@@ -63,10 +63,10 @@ def test_a_factor_may_be_the_area_of_a_filter():
 
 def test_edits_come_by_operations_and_by_what_they_cost():
     for site in Schemata(SOURCE, "k").sites:
-        every = sorted((c.operation, c.a, c.b, c.c, c.cost) for c in site.choices())
+        every = sorted((c.operation, c.a, c.b, c.cost) for c in site.choices())
         bounds = [(-9.0, 1.0), (1.0, 1.75), (1.75, 99.0)]
         parts = [c for low, high in bounds for c in site.choices(low=low, high=high)]
-        assert every == sorted((c.operation, c.a, c.b, c.c, c.cost) for c in parts)
+        assert every == sorted((c.operation, c.a, c.b, c.cost) for c in parts)
         assert all(low <= c.cost < high for low, high in bounds for c in site.choices(low=low, high=high))
 
 

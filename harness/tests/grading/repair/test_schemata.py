@@ -121,7 +121,6 @@ extern "C" __global__ void k(const float* a, float* out, int n) {
 #: a text, and what stands there after the edit of a kind
 OTHERWISE = {
     "a choice": ("if (t < n) out[t] = sum", "out[t] = t < n ? sum"),
-    "where it stands": ("sum += n;\n        out", "* i; sum += n;"),
     "an order of operations": ("(t + n) * i", "(t * i + n)"),
 }
 

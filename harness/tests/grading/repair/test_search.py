@@ -68,7 +68,6 @@ MORE = [
     ("02", "sum += A", "sum = A", None),
     ("02", "row >= M || col >= N", "row >= N || col >= M", ("N || col >= M", "M || col >= N")),
     ("02", "B[k * N + col]", "B[col * K + k]", ("col * K + k", "k * N + col")),
-    ("11", "weights[i] -= learning_rate * v;", "", ("", " weights[i] -= learning_rate * v;")),  # two names
     (
         "17",
         "int top = h + pad_h - r;\n            int left = w + pad_w - s;",
@@ -93,8 +92,6 @@ MORE = [
     ("28", "pad_w + s * dilation_w", "pad_h + s * dilation_h", None),  # both names
     ("28", "h >= 0 && h < H && w >= 0 && w < W", "h >= 0 && w >= 0", None),
     ("32", "min(first + length, positions)", "first + length", None),
-    ("21", "    sum = warp_sum(sum);\n    if", "    if", None),  # a statement that stands elsewhere
-    ("27", "sum[TM][TN] = {}", "sum[TM][TN]", ("", " = {}")),
     ("09", "(b * C_out + k) * H_out * W_out + i", "k * H_out * W_out + i", ("k", "(b * C_out + k)")),
 ]
 

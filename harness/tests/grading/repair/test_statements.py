@@ -89,11 +89,6 @@ def test_a_value_is_made_of_the_one_declared_before_it():
     assert judged(made, [(chosen,), ()], outputs(SEVERAL)) == [RIGHT, WRONG]
 
 
-def test_the_counter_of_a_loop_needs_a_first_value():
-    made, chosen = found(SEVERAL.replace("(int i = 0;", "(int i;"), SEVERAL, "(int i = 0;")
-    assert judged(made, [(chosen,)], outputs(SEVERAL)) == [RIGHT]
-
-
 def test_parts_between_commas_are_changed():
     source = f"{K}k(int* x, int n, int W) {{\n for (int i = 0, p = 0; i < n; i++, p += W) x[p] = i;\n}}\n"
     assert {

@@ -78,41 +78,6 @@ def test_a_place_of_the_grid_in_shared_memory(index, wrong):
     ]
 
 
-ROWS = "__shared__ float s[99]; int a = threadIdx.y, b = threadIdx.x, P = W + 2, e = a, f = e / W + e % W;\n"
-
-
-@pytest.mark.parametrize(
-    ("put", "taken", "wrong"),
-    [
-        ("a * W + b", "(a + 1) * P + b", True),
-        ("a * P + b", "b * (2 + W) + a", False),
-        ("a * 4 + b", "b * W + a", False),
-        ("a * M + b", "b * W + a", True),
-        ("a * blockDim.x + b", "b * W + a", False),
-        ("a * blockDim.x + b", "b * blockDim.y + a", False),
-        ("b", "a * W + b", False),
-        ("e", "a * P + b", True),
-        ("(a * M + b) * W + a", "(a * M + b) * W + b", False),
-    ],
-)
-def test_rows_of_two_lengths(put, taken, wrong):
-    found = said(f"{ROWS}s[{put}] = x[0];\ny[0] = s[{taken}];")
-    assert bool(found) == wrong
-    assert (
-        not wrong
-        or "into s in rows of W" in found[0].replace("M", "W")
-        and "line 5 takes them from rows of" in found[0]
-    )
-
-
-@pytest.mark.parametrize(("width", "wrong"), [("W", True), ("P", False)])
-def test_rows_that_are_read_through_a_pointer(width, wrong):
-    found = said(f"{ROWS}const float* m = s + a * P;\ns[a * {width} + b] = x[0];\ny[0] = m[b * P + a];")
-    assert (
-        found == ["Line 5 puts elements into s in rows of W, and line 6 takes them from rows of P."] * wrong
-    )
-
-
 def two_stores(array: str, access: str = "write"):
     fault = KernelFault("race", "", "", line=6, thread=(1, 0, 0), array=array, access=access)
     fault.other = Place("kernel.cu", 5, (0, 0, 0), (0, 0, 0), "write")

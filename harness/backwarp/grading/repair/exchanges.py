@@ -1,0 +1,82 @@
+"""The sites of two names that may have changed places where they are declared."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations, pairwise
+
+from ...cuda.kinds import kind_of
+from ...cuda.pieces import Function, Piece, Variable
+from .edits import EXCHANGE, Edit, Operation
+from .sites import Choice
+from .support import asked
+from .terms import are_counterparts
+
+
+class Exchanges:
+    """Writes what exchanges two names; statements.py writes the statements themselves."""
+
+    def _declared_before(self, p: Piece) -> list[Variable]:
+        """The last variable of the declaration just before."""
+        before = p.node.prev_named_sibling
+        if before is None or before.type != "declaration":
+            return []
+        return [v for v in self.pool.locals if p.file.piece(before).holds(v)][-1:]
+
+    def _exchanged(self, one: Variable, other: Variable, operation: Operation = EXCHANGE) -> str:
+        """The names of two variables that are declared one after the other."""
+        names = [_name_of(v) for v in (one, other)]
+
+        def made(choice: Choice) -> tuple[Edit, ...]:
+            after = (other.name, one.name)
+            return tuple(Edit(n.start, n.end, text, EXCHANGE.says) for n, text in zip(names, after))
+
+        number = self.schemata.add(other, (operation,), made=made)
+        return "" if number is None else f"if ({asked(number)}) backwarp_exchange({one.name}, {other.name}); "
+
+
+def _name_of(v: Variable) -> Piece:
+    """Where a declaration has the variable's name."""
+    found = v
+    while inner := found.part("declarator"):
+        found = inner
+    return found
+
+
+def may_be_exchanged(one: Variable, other: Variable) -> bool:
+    plain = one.type == other.type and kind_of(one) == kind_of(other) == "integer"
+    fixed = {"const", "constexpr"} & {*one.words, *other.words, *one.type.split()}
+    both = one.value and other.value and one.node.type == other.node.type == "init_declarator"
+    return bool(plain and not fixed and both) and one.name not in {
+        n.code for n in other.value.all("identifier")
+    }
+
+
+def parameters_exchanged(function: Function) -> list[tuple[Variable, Variable]]:
+    """The parameters of a kernel that may have changed places: of one type, neighbours or the same for rows
+    and columns."""
+    own = (
+        [v for v in function.parameters if v.pointer or "const" not in v.words] if function.is_kernel else []
+    )
+    alike = [
+        (one, other)
+        for one, other in combinations(own, 2)
+        if (one.type, one.pointer, "const" in one.words)
+        == (other.type, other.pointer, "const" in other.words)
+    ]
+    return [pair for pair in alike if pair in pairwise(own) or are_counterparts(*(v.name for v in pair))]
+
+
+def as_soon_as_known(p: Piece, condition: str) -> int:
+    """Where a thread may leave before a statement: ahead of declarations that read no memory and are
+    unrelated to it."""
+    place, before = p.start, p.node.prev_named_sibling
+    names = set(re.findall(r"\w+", condition))
+    while before is not None and before.type == "declaration":
+        own = p.file.piece(before)
+        if next(own.all("subscript_expression", "call_expression"), None):
+            break
+        if names & {d.part("declarator").code for d in own.all("init_declarator")}:
+            break
+        place, before = own.start, before.prev_named_sibling
+    return place
