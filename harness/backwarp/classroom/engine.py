@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from queue import SimpleQueue
 from typing import Any
@@ -14,74 +15,105 @@ from .results import Results
 from .tasks import Outcome, Task, nothing, own_core, run
 
 TRIES = 3  # of a task whose worker is lost
-AHEAD = 4  # tasks per worker that wait at the executor: the rest waits here, where it costs nothing
+AHEAD = 4  # tasks per worker of this machine that wait at the executor: the rest waits here, where it costs nothing
+AT_CLUSTER = 2_000  # tasks that wait at a scheduler, whose workers come and go
+NUMBERS = ("cores", "jobs", "processes")  # of --slurm
 
 
 @contextmanager
-def executor(
-    workers: int = 0, scheduler: str = "", slurm: dict[str, Any] | None = None
-) -> Iterator[tuple[Executor, int]]:
-    """(an executor, how many tasks it runs at once). By default threads of this process, each of which waits for a process
-    of its own; else the workers of a Dask scheduler at an address, or those that it starts through Slurm."""
+def executor(workers: int = 0, scheduler: str = "", slurm: str = "") -> Iterator[tuple[Executor, int]]:
+    """(an executor, how many tasks may wait at it). By default threads of this process, each of which waits for a process
+    of its own; else the workers of a Dask scheduler at an address, or those that it starts through Slurm. Errors:
+    CourseError."""
     with ExitStack() as stack:
         if scheduler or slurm:
             try:
                 from distributed import Client
             except ImportError:
                 raise CourseError("a cluster needs Dask: pip install 'backwarp[class]'") from None
-            if slurm:
-                from dask_jobqueue import SLURMCluster
-
-                jobs = int(slurm.pop("jobs", 1))
-                cluster = stack.enter_context(SLURMCluster(**slurm))
-                cluster.scale(jobs=jobs)
+            at = stack.enter_context(slurm_cluster(slurm)) if slurm else scheduler
             try:
-                client = stack.enter_context(Client(cluster if slurm else scheduler, timeout=30))
+                client = stack.enter_context(Client(at, timeout=30))
             except (OSError, TimeoutError, ValueError) as error:
                 raise CourseError(f"there is no scheduler at {scheduler}: {error}") from None
-            yield client.get_executor(pure=False), max(1, sum(client.nthreads().values()))
+            yield client.get_executor(pure=False), AT_CLUSTER
         else:
             here = sorted(os.sched_getaffinity(0))
             workers, cores = workers or len(here), SimpleQueue()
             for number in range(workers):
                 cores.put(here[number % len(here)])
             pool = ThreadPoolExecutor(workers, initializer=own_core, initargs=(cores,))
-            yield stack.enter_context(pool), workers
+            yield stack.enter_context(pool), AHEAD * workers
+
+
+@contextmanager
+def slurm_cluster(text: str) -> Iterator[Any]:
+    """Workers in so many jobs of Slurm, another for each that ends. text: SLURMCluster's options, as in queue=cpu,cores=8, and
+    jobs=10. Errors: CourseError."""
+    from dask_jobqueue import SLURMCluster
+
+    options: dict[str, Any] = dict(pair.partition("=")[::2] for pair in text.split(","))
+    options = {"memory": "2GB", "cores": 1, "jobs": 1} | options
+    if "partition" in options:
+        options["queue"] = options.pop("partition")
+    try:
+        options |= {name: int(options[name]) for name in NUMBERS if name in options}
+        jobs = options.pop("jobs")
+        cluster = SLURMCluster(**options)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise CourseError(f"--slurm {text}: {str(error).partition('. ')[0]}") from None
+    with cluster:
+        try:
+            tried = subprocess.run(
+                ("sbatch", "--test-only"),
+                input=cluster.job_script(),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        except OSError:
+            raise CourseError("--slurm needs sbatch: run this where jobs are given to Slurm") from None
+        if tried.returncode:
+            raise CourseError(f"--slurm {text}: {tried.stderr.strip().splitlines()[0]}")
+        cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
+        yield cluster
 
 
 def graded(
     tasks: Iterable[Task],
     results: Results,
     pool: Executor,
-    at_once: int,
+    ahead: int,
     tell: Callable[[int, int], None] = lambda done, of: None,
     known: dict[str, Outcome] | None = None,
 ) -> dict[str, Outcome]:
-    """Every task's outcome, by its key: `known`, to which it adds. What is known is not run again. tell: called with how many
-    are done, of how many."""
+    """Every task's outcome, by its key: `known`, to which it adds. What is known is not run again. ahead: tasks that may wait at
+    the executor. tell: called with how many are done, of how many."""
     wanted = {task.key: task for task in tasks}
     known = results.known(wanted) if known is None else known
-    waiting = [task for key, task in wanted.items() if key not in known]
+    waiting = [(task, 1) for key, task in wanted.items() if key not in known]
     running: dict[Future, tuple[Task, int]] = {}
+    finished: SimpleQueue[Future] = SimpleQueue()
     total, done = len(waiting), 0
     waiting.reverse()
     tell(done, total)
     try:
         while waiting or running:
-            while waiting and len(running) < AHEAD * at_once:
-                task = waiting.pop()
-                running[pool.submit(run, task)] = task, 1
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                task, tries = running.pop(future)
-                outcome = outcome_of(future)
-                if outcome["kind"] == "lost" and tries < TRIES:
-                    running[pool.submit(run, task)] = task, tries + 1
-                    continue
-                known[task.key] = outcome
-                results.keep(task.key, outcome)
-                done += 1
-                tell(done, total)
+            while waiting and len(running) < ahead:
+                task, tries = waiting.pop()
+                future = pool.submit(run, task)
+                running[future] = task, tries
+                future.add_done_callback(finished.put)
+            future = finished.get()
+            task, tries = running.pop(future)
+            outcome = outcome_of(future)
+            if outcome["kind"] == "lost" and tries < TRIES:
+                waiting.append((task, tries + 1))
+                continue
+            known[task.key] = outcome
+            results.keep(task.key, outcome)
+            done += 1
+            tell(done, total)
     finally:
         for future in running:
             future.cancel()

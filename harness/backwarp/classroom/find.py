@@ -9,23 +9,29 @@ from __future__ import annotations
 import csv
 import os
 import re
+import shutil
 import stat
+import tempfile
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
 from ..course.checkout import Course, read_bytes
+from ..course.progress import Entry, entries_in
 from ..course.stubs import stub_text
 from ..cuda.text import read
 from ..cuda.tree import MAX_SOURCE
 from ..errors import CourseError
 
 ONE = "hand-in"  # who it is from, if it is one person's
-MOST_FILES, MOST_BYTES = 100_000, 2 << 30  # of an archive
+MOST_FILES, MOST_BYTES = 100_000, 2 << 30  # of an archive of a whole class
+OF_A_PERSON = 2_000, 64 << 20  # the same of one person's
+STATE, PROGRESS = ".backwarp", "progress.json"
 SOURCES = (".cu", ".cuh", ".cpp", ".cc", ".c", ".txt", ".py", "")
 IGNORED = re.compile(
     r"\.(bak(-.*)?|orig|swp|pyc|o|so|png|jpg|pdf|md|html|json|ya?ml|toml|zip)$|^\.|~$|^README", re.I
@@ -54,11 +60,13 @@ class File:
 
 @dataclass
 class Found:
-    """graded: by person and puzzle, each person's files for it, the latest last. left: files that are not graded."""
+    """graded: by person and puzzle, each person's files for it, the latest last. left: files that are not graded.
+    progress: by person and puzzle, where a whole course was handed in."""
 
     graded: dict[tuple[str, str], list[File]] = field(default_factory=dict)
     left: list[File] = field(default_factory=list)
     people: list[str] = field(default_factory=list)
+    progress: dict[str, dict[str, Entry]] = field(default_factory=dict)
 
 
 def find(course: Course, source: Path, scratch: Path, one_person: bool = False) -> Found:
@@ -68,13 +76,17 @@ def find(course: Course, source: Path, scratch: Path, one_person: bool = False) 
         files = list(listed(source))
     else:
         if source.is_file() and zipfile.is_zipfile(source):
-            source = unpacked(source, scratch / "0")
+            source = unpacked(source, scratch)
         elif not source.is_dir():
             raise CourseError(f"{source} is neither a folder nor a zip or CSV file of what was handed in")
         files = list(files_of(source, ONE, scratch, source.name) if one_person else walked(source, scratch))
     known = Known(course)
     found, by = Found(), defaultdict(list)
     for file in files:
+        if file.why == PROGRESS:
+            with suppress(ValueError):
+                found.progress[file.person] = entries_in(file.data.decode("utf-8"))
+            continue
         file = file if file.why or file.puzzle else known.assigned(file)
         by[file.person, file.puzzle].append(file) if not file.why else found.left.append(file)
     for key in sorted(by):
@@ -100,7 +112,7 @@ def walked(root: Path, scratch: Path) -> Iterator[File]:
             continue
         if name in folders and not flat:
             person = person_of(name.removeprefix(prefix))
-            yield from files_of(path, person, scratch / name, name)
+            yield from files_of(path, person, scratch, name)
         elif name in folders or not IGNORED.search(name) or name.lower().endswith(".zip"):
             yield from flat_files(path, scratch, name)
 
@@ -111,7 +123,7 @@ def flat_files(path: Path, scratch: Path, name: str) -> Iterator[File]:
         yield File("", name, why="a link: hand in the file itself")
         return
     if path.is_dir():
-        for found in files_of(path, "", scratch / name, name):
+        for found in files_of(path, "", scratch, name):
             yield replace(found, why=found.why or "nobody's name is in its path")
         return
     stem, canvas = path.stem, CANVAS.fullmatch(name)
@@ -122,33 +134,38 @@ def flat_files(path: Path, scratch: Path, name: str) -> Iterator[File]:
     else:
         person, shown = (stem, name) if path.suffix.lower() == ".zip" else ("", name)
     if path.suffix.lower() == ".zip":
-        yield from archive_files(path, person, scratch / name, name)
+        yield from archive_files(path, person, scratch, name)
         return
     attempt = ATTEMPT.search(shown) if canvas else None
     yield one(path, person, name, shown, int(attempt[1]) if attempt else 0)
 
 
-def files_of(folder: Path, person: str, scratch: Path, above: str) -> Iterator[File]:
+def files_of(folder: Path, person: str, scratch: Path, above: str, archives: bool = True) -> Iterator[File]:
+    """archives: whether those in it are unpacked."""
     for at, folders, names in os.walk(folder):
+        if STATE in folders:
+            yield replace(one(Path(at, STATE, PROGRESS), person, PROGRESS, ""), why=PROGRESS)
         folders[:] = sorted(f for f in folders if not NOBODYS.search(f))
         for name in (*(f for f in folders if os.path.islink(os.path.join(at, f))), *sorted(names)):
             path = Path(at, name)
             hint = path.relative_to(folder).as_posix()
             if name.lower().endswith(".zip"):
-                yield from archive_files(path, person, scratch / "zip", f"{above}/{hint}")
+                inner = archive_files(path, person, scratch, f"{above}/{hint}")
+                yield from (
+                    inner if archives else (File(person, f"{above}/{hint}", why="an archive in an archive"),)
+                )
             elif not IGNORED.search(name):
                 yield one(path, person, f"{above}/{hint}", hint)
 
 
 def archive_files(path: Path, person: str, scratch: Path, shown: str) -> Iterator[File]:
     try:
-        folder = unpacked(path, scratch)
+        folder = unpacked(path, scratch, *OF_A_PERSON)
     except CourseError as error:
         yield File(person, shown, why=str(error))
         return
-    for file in files_of(folder, person, scratch, shown):
-        nested = file.name.lower().endswith(".zip")
-        yield replace(file, why="an archive in an archive") if nested else file
+    yield from files_of(folder, person, scratch, shown, archives=False)
+    shutil.rmtree(folder)
 
 
 def one(path: Path, person: str, name: str, hint: str, attempt: int = 0) -> File:
@@ -174,20 +191,20 @@ def common_prefix(folders: list[str]) -> str:
     return prefix[: prefix.rfind("-") + 1] if len(folders) > 1 else ""
 
 
-def unpacked(archive: Path, target: Path) -> Path:
-    """The archive's plain files in a new folder. Errors: CourseError."""
+def unpacked(archive: Path, scratch: Path, most: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> Path:
+    """The archive's plain files in a new folder of `scratch`. Errors: CourseError."""
+    target = Path(tempfile.mkdtemp(dir=scratch))
     try:
         if archive.is_symlink():
             raise CourseError(f"{archive.name} is a link: hand in the file itself")
         with zipfile.ZipFile(archive) as held:
             entries = [e for e in held.infolist() if not e.is_dir()]
-            if len(entries) > MOST_FILES or sum(e.file_size for e in entries) > MOST_BYTES:
+            if len(entries) > most or sum(e.file_size for e in entries) > most_bytes:
                 raise CourseError(f"{archive.name} is larger than any hand-in")
             for entry in entries:
                 extract(held, entry, target)
     except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
         raise CourseError(f"{archive.name} cannot be unpacked: {error}") from None
-    target.mkdir(parents=True, exist_ok=True)
     return target
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..course.progress import Entry as Progress
+from ..report.terminal import printable
 from .find import File, Found
 from .rules import Rules
 from .tasks import Outcome, Task, as_row
@@ -34,6 +35,7 @@ class Gradebook:
     puzzles: list[str]
     entries: dict[tuple[str, str], Entry] = field(default_factory=dict)
     left: list[File] = field(default_factory=list)
+    progress: dict[str, dict[str, Progress]] = field(default_factory=dict)  # by person and puzzle
 
     def of(self, person: str) -> dict[str, Entry]:
         return {p: self.entries[person, p] for p in self.puzzles if (person, p) in self.entries}
@@ -61,7 +63,7 @@ def counted(files: list[File], rules: Rules) -> list[File]:
 def gradebook(found: Found, rules: Rules, root: str, outcomes: Mapping[str, Outcome]) -> Gradebook:
     """outcomes: by Task.key; entries whose outcome is not known yet are left out."""
     puzzles = rules.puzzles or sorted({puzzle for _, puzzle in found.graded})
-    book = Gradebook(found.people, list(puzzles), left=list(found.left))
+    book = Gradebook(found.people, list(puzzles), left=list(found.left), progress=found.progress)
     for (person, puzzle), files in found.graded.items():
         if puzzle not in puzzles:
             book.left += [
@@ -115,7 +117,8 @@ def number(value: float) -> str:
 
 
 def safe(cell: str) -> str:
-    """No formula where a spreadsheet would run one: a folder can have any name."""
+    """No formula and no control character where a spreadsheet would run one: a folder can have any name."""
+    cell = printable(cell)
     return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
@@ -147,27 +150,3 @@ def as_json(book: Gradebook) -> dict[str, Any]:
         ],
         "left": [{"person": f.person, "file": f.name, "why": f.why} for f in book.left],
     }
-
-
-def statistics(book: Gradebook) -> dict[str, Any]:
-    """What the teacher asks, without names: per puzzle how many handed in and passed, and what was found how often."""
-    per = defaultdict(list)
-    for (_, puzzle), e in book.entries.items():
-        per[puzzle].append(e)
-    return {
-        puzzle: {
-            "handed in": len(found),
-            "passed": sum(e.outcome["status"] == "passed" for e in found),
-            "files": sum(e.files for e in found),
-            "seconds": round(sum(e.outcome["seconds"] for e in found), 1),
-            "results": dict(ordered(as_row(e.outcome) for e in found)),
-            "findings": dict(ordered(k for e in found for k in {f["kind"] for f in e.outcome["findings"]})),
-        }
-        for puzzle in book.puzzles
-        if (found := per.get(puzzle))
-    }
-
-
-def ordered(values: Iterable[str]) -> list[tuple[str, int]]:
-    """How often each occurs, the commonest first."""
-    return sorted(Counter(values).items(), key=lambda pair: (-pair[1], pair[0]))

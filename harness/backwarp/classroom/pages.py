@@ -6,13 +6,14 @@ import hashlib
 import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ..course.checkout import Course
 from ..report.html import STYLE
 from ..report.terminal import printable, wrap
 from .alike import Pair
 from .find import File
-from .gradebook import Entry, Gradebook, number, statistics
+from .gradebook import Entry, Gradebook, number
 from .tasks import as_row
 
 WIDTH = 88  # columns of a text
@@ -89,8 +90,10 @@ def page_of(book: Gradebook, course: Course, person: str) -> str:
 # ---- for the teacher -------------------------------------------------------------------------------------
 
 
-def overview(book: Gradebook, done: int, of: int, alike: Sequence[Pair] = ()) -> str:
-    """done, of: how many gradings; while some are missing, the page loads itself again."""
+def overview(
+    book: Gradebook, counted: Mapping[str, Any], done: int, of: int, alike: Sequence[Pair] = ()
+) -> str:
+    """counted: statistics. done, of: how many gradings; while some are missing, the page loads itself again."""
     running = done < of
     parts = [f"<h1>{len(book.people)} people</h1>"]
     if running:
@@ -101,7 +104,7 @@ def overview(book: Gradebook, done: int, of: int, alike: Sequence[Pair] = ()) ->
         parts.append(
             f'<p><a href="alike.html">{len(alike)} pairs of files are alike</a>: look at them yourself.</p>'
         )
-    parts += [puzzles_table(book), people_table(book)]
+    parts += [puzzles_table(counted), findings_table(counted), people_table(book)]
     if book.left:
         rows = "".join(
             f'<tr><td>{shown(f.person or "(nobody)")}</td><td class="text">{shown(f.name)}</td><td class="text">{shown(f.why)}</td></tr>'
@@ -111,22 +114,39 @@ def overview(book: Gradebook, done: int, of: int, alike: Sequence[Pair] = ()) ->
     return document("Grades", parts, refresh=5 if running else 0)
 
 
-def puzzles_table(book: Gradebook) -> str:
-    rows = [
-        '<tr><th>puzzle</th><th>handed in</th><th>pass</th><th>files</th><th>seconds</th><th class="text">found most</th></tr>'
-    ]
-    for puzzle, s in statistics(book).items():
-        found = ", ".join(
-            f"{shown(kind)} {n}" for kind, n in commonest(s["findings"]) + commonest(s["results"])
-        )
-        cells = (shown(puzzle), s["handed in"], s["passed"], s["files"], s["seconds"])
+def puzzles_table(counted: Mapping[str, Any]) -> str:
+    heads = ("puzzle", "handed in", "pass", "files", "attempts", "seconds")
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    rows = [f'<tr>{head}<th class="text">found most</th></tr>']
+    for puzzle, s in counted.items():
+        found = [f"{f['finding']} {f['people']}" for f in s["findings"][:3]]
+        found += [f"{kind} {n}" for kind, n in s["results"].items() if kind != "passed"][:3]
+        attempts = "" if s["attempts"] is None else number(s["attempts"])
+        cells = (shown(puzzle), s["handed in"], s["passed"], s["files"], attempts, s["seconds"])
         numbers = "".join(f"<td>{cell}</td>" for cell in cells)
-        rows.append(f'<tr>{numbers}<td class="text">{found}</td></tr>')
+        rows.append(f'<tr>{numbers}<td class="text">{shown(", ".join(found))}</td></tr>')
     return f'<div class="wide"><table>{"".join(rows)}</table></div>'
 
 
-def commonest(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    return [pair for pair in counts.items() if pair[0] != "passed"][:3]
+def findings_table(counted: Mapping[str, Any]) -> str:
+    """What to talk about: per puzzle what most people have wrong, and where the course speaks of it."""
+    parts = []
+    for puzzle, s in counted.items():
+        rows = [
+            f"<tr><td>{shown(f['finding'])}</td><td>{f['people']}</td><td>{f['line'] or ''}</td>"
+            f'<td class="text">{shown(f["lesson"] or "")}</td></tr>'
+            for f in s["findings"]
+        ]
+        rows += [
+            f'<tr><td>hint {h["hint"]}</td><td>{h["named"] or h["shown"]}</td><td></td><td class="text">{shown(h["says"])}</td></tr>'
+            for h in s["hints"]
+            if h["named"] or h["shown"]
+        ]
+        head = '<tr><th>found</th><th>people</th><th>line</th><th class="text">the lesson or hint</th></tr>'
+        if rows:
+            table = f'<div class="wide"><table>{head}{"".join(rows)}</table></div>'
+            parts.append(f"<details><summary>{shown(puzzle)}</summary>{table}</details>")
+    return f"<h2>What was found, and where the course speaks of it</h2>{''.join(parts)}" if parts else ""
 
 
 def people_table(book: Gradebook) -> str:

@@ -15,6 +15,10 @@ _TABLE = "CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, outcome TEXT
 _TEMPORARY = ("lost", "error")  # kinds of outcomes that say something of the machine, not of the file
 
 
+def is_temporary(outcome: Outcome) -> bool:
+    return outcome["kind"] in _TEMPORARY and outcome["status"] == "error"
+
+
 class Results:
     """By Task.key. Errors of all methods: CourseError."""
 
@@ -41,7 +45,7 @@ class Results:
 
     def keep(self, key: str, outcome: Outcome) -> None:
         """What says nothing of the file is graded again the next time."""
-        if outcome["kind"] in _TEMPORARY and outcome["status"] == "error":
+        if is_temporary(outcome):
             return
         try:
             self._base.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", (key, json.dumps(outcome)))

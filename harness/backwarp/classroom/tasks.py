@@ -6,18 +6,20 @@ same text has the same result everywhere.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import tempfile
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 from .. import __version__
+from ..begin import packaged
 from ..course.checkout import Course
 from ..course.declare import Puzzle
 from ..devices.child import Child, Damaged, attach, serve
@@ -33,26 +35,37 @@ Outcome = dict[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """One different text for one puzzle. root: the course. seed: None to derive it from the text. trusted: grade it even
-    where kernels cannot be confined, as in a container of its own."""
+    """One different text for one puzzle. root: the course; a machine that has no such folder takes the installed one. seed:
+    None to derive it from the text. trusted: grade it even where kernels cannot be confined, as in a container of its own."""
 
     root: str
     puzzle: str
     data: bytes
     seed: int | None = None
     trusted: bool = False
+    version: str = __version__
 
     @cached_property
     def key(self) -> str:
         """Results are kept by it: of this text, by these rules, with this version of the grader."""
         text = hashlib.sha256(self.data).hexdigest()[:24]
-        return f"{self.puzzle} {text} {self.seed} {__version__} {declared(self.root, self.puzzle)}"
+        return f"{self.puzzle} {text} {self.seed} {self.version} {declared(self.root, self.puzzle)}"
 
 
 @cache
 def declared(root: str, puzzle: str) -> str:
     """A hash of what the puzzle declares."""
     return hashlib.sha256(Path(root, "puzzles", puzzle, "puzzle.py").read_bytes()).hexdigest()[:12]
+
+
+@cache
+def course_at(root: str) -> str:
+    """The course's folder on this machine, unpacked until this process ends if need be."""
+    if Path(root).is_dir():
+        return root
+    unpacked = packaged()
+    atexit.register(unpacked.__exit__, None, None, None)
+    return str(unpacked.__enter__().root)
 
 
 _mine = threading.local()
@@ -66,12 +79,15 @@ def own_core(cores: SimpleQueue) -> None:
 
 def run(task: Task) -> Outcome:
     """Grades a text. It never raises: what cannot be graded is an outcome too."""
+    if task.version != __version__:
+        return nothing(f"This worker has version {__version__} of backwarp, not {task.version}.", "error")
     with tempfile.TemporaryDirectory(prefix="backwarp-class-") as folder:
         child = None
         try:
             child = Child("backwarp.classroom.tasks")
             child.most = MOST
-            return child.ask("grade", (task, folder, getattr(_mine, "core", None)), SECONDS)
+            here = replace(task, root=course_at(task.root))
+            return child.ask("grade", (here, folder, getattr(_mine, "core", None)), SECONDS)
         except TimeoutError:
             return nothing(f"Grading did not finish within {SECONDS:.0f} seconds and was stopped.", "timeout")
         except BackwarpError as error:
@@ -128,7 +144,10 @@ def outcome(puzzle: Puzzle, verdict: Verdict) -> Outcome:
         "case": verdict.case,
         "lines": lines,
         "shown": revealing_nothing(verdict, lines) if in_hidden else lines,
-        "findings": [{"kind": f.kind, "lines": sorted(f.all_lines)} for f in verdict.findings],
+        "findings": [
+            {"kind": f.kind, "lines": sorted(f.all_lines), "text": str(f)[:TEXT]} for f in verdict.findings
+        ],
+        "hint": verdict.hint,
         "diagnosis": verdict.diagnosis,
         "gates": [{key: gate[key] for key in ("quantity", "value", "most")} for gate in verdict.gates],
         "hidden": in_hidden and not verdict.passed,

@@ -14,6 +14,7 @@ from ..errors import CourseError
 from . import gradebook, pages
 from .alike import Pair
 from .gradebook import Gradebook, safe
+from .statistics import statistics
 
 
 def folder(target: Path) -> Path:
@@ -32,14 +33,16 @@ def put(path: Path, text: str) -> None:
         raise CourseError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def overview(book: Gradebook, target: Path, done: int, of: int, pairs: Sequence[Pair] = ()) -> None:
-    put(target / "index.html", pages.overview(book, done, of, pairs))
+def overview(
+    book: Gradebook, course: Course, target: Path, done: int = 0, of: int = 0, pairs: Sequence[Pair] = ()
+) -> None:
+    put(target / "index.html", pages.overview(book, statistics(book, course), done, of, pairs))
 
 
 def everything(book: Gradebook, course: Course, target: Path, pairs: Sequence[Pair] = ()) -> None:
     put(target / "gradebook.csv", gradebook.as_csv(book))
     put(target / "gradebook.json", json.dumps(gradebook.as_json(book), indent=1, ensure_ascii=False) + "\n")
-    put(target / "statistics.json", json.dumps(gradebook.statistics(book), indent=1) + "\n")
+    put(target / "statistics.json", json.dumps(statistics(book, course), indent=1, ensure_ascii=False) + "\n")
     left = io.StringIO()
     table = csv.writer(left, lineterminator="\n")
     table.writerow(["person", "file", "why"])
@@ -51,4 +54,4 @@ def everything(book: Gradebook, course: Course, target: Path, pairs: Sequence[Pa
         put(target / "people" / f"{name}.txt", pages.text_of(book, person))
     if pairs:
         put(target / "alike.html", pages.pairs_page(pairs))
-    overview(book, target, 0, 0, pairs)
+    overview(book, course, target, pairs=pairs)

@@ -68,8 +68,7 @@ def classroom(source, rules, target, workers, scheduler, slurm, alike, trusted, 
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="backwarp-class-"))
         found = find.find(course, source, Path(scratch), bool(form))
         tasks = gradebook.tasks_of(found, worth, str(course.root), trusted)
-        options = dict(pair.split("=", 1) for pair in slurm.split(",") if "=" in pair)
-        how = {"workers": workers or 0, "scheduler": scheduler, "slurm": options}
+        how = {"workers": workers or 0, "scheduler": scheduler, "slurm": slurm}
         if form:
             print_results(course, found, worth, tasks, form, how, Path(scratch))
         else:
@@ -94,8 +93,8 @@ def print_results(course, found, worth, tasks, form, how, scratch) -> None:
     from ..classroom.engine import executor, graded
     from ..classroom.results import Results
 
-    with executor(**how) as (pool, at_once):
-        known = graded(tasks, Results(scratch / "results.sqlite"), pool, at_once)
+    with executor(**how) as (pool, ahead):
+        known = graded(tasks, Results(scratch / "results.sqlite"), pool, ahead)
     book = gradebook.gradebook(found, worth, str(course.root), known)
     print(formats.results(book, worth, form), end="")
 
@@ -103,21 +102,24 @@ def print_results(course, found, worth, tasks, form, how, scratch) -> None:
 def grade_class(course, found, worth, tasks, target, how, alike) -> None:
     from ..classroom import gradebook, write
     from ..classroom.engine import executor, graded
-    from ..classroom.results import Results
+    from ..classroom.results import Results, is_temporary
 
     root, results = str(course.root), Results(write.folder(target) / "results.sqlite")
     say(f"{len(found.people)} people, {len(found.graded)} files to grade, {len(tasks)} gradings that differ")
     known = results.known(task.key for task in tasks)
 
     def look(done: int, of: int) -> None:
-        write.overview(gradebook.gradebook(found, worth, root, known), target, done, of)
+        write.overview(gradebook.gradebook(found, worth, root, known), course, target, done, of)
 
-    with executor(**how) as (pool, at_once), progress(look) as tell:
-        known = graded(tasks, results, pool, at_once, tell, known)
+    with executor(**how) as (pool, ahead), progress(look) as tell:
+        known = graded(tasks, results, pool, ahead, tell, known)
     results.close()
     book = gradebook.gradebook(found, worth, root, known)
     write.everything(book, course, target, compared(course, found) if alike else ())
     say(f"{target / 'index.html'}, gradebook.csv, and a page for each person in {target / 'people'}")
+    if failed := [o for o in known.values() if is_temporary(o)]:
+        say(f"{len(failed)} gradings failed, through no fault of the files; until you run this again they count as 0:", err=True)
+        say(f"  {failed[0]['lines'][0]}", err=True)
     if book.left:
         say(f"{len(book.left)} files are not graded: the overview says why")
 

@@ -149,10 +149,7 @@ class Progress:
     def _read(self) -> dict[str, Entry]:
         """Errors: ValueError if the file is damaged, OSError; a missing file counts as empty."""
         try:
-            raw = json.loads(self.path.read_text(encoding="utf-8"))
-            return {str(name): Entry.read(entry) for name, entry in raw["puzzles"].items()}
-        except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as e:
-            raise ValueError(str(e)) from None
+            return entries_in(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
 
@@ -199,6 +196,14 @@ class Progress:
         with file:
             lock(file)
             yield
+
+
+def entries_in(text: str) -> dict[str, Entry]:
+    """By puzzle, from a file's text. Errors: ValueError if it is damaged."""
+    try:
+        return {str(name): Entry.read(entry) for name, entry in json.loads(text)["puzzles"].items()}
+    except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as e:
+        raise ValueError(str(e)) from None
 
 
 def following(puzzle: str, left: list[str]) -> str:

@@ -99,6 +99,46 @@ def test_a_damaged_archive_is_left_with_its_reason(tmp_path, data):
     assert left.person == "eve" and "cannot be unpacked" in left.why
 
 
+def zipped(path: Path, **files: bytes) -> bytes:
+    with zipfile.ZipFile(path, "w") as held:
+        for name, data in files.items():
+            held.writestr(name, data)
+    return path.read_bytes()
+
+
+def test_archives_beside_each_other_are_kept_apart_and_those_in_archives_left(tmp_path):
+    inner = zipped(tmp_path / "x.zip", **{"09.cu": b"inner"})
+    (tmp_path / "in" / "ada").mkdir(parents=True)
+    zipped(tmp_path / "in" / "ada" / "a.zip", **{"09.cu": b"first", "more.zip": inner})
+    zipped(tmp_path / "in" / "ada" / "b.zip", **{"09.cu": b"second"})
+    put(tmp_path / "in", "bob/09.cu")
+    found = found_in(tmp_path / "in", tmp_path)
+    assert sorted(f.data for f in found.graded["ada", NINE]) == [b"first", b"second"]
+    assert [(f.name, f.why) for f in found.left] == [("ada/a.zip/more.zip", "an archive in an archive")]
+
+
+def test_a_persons_archive_has_its_limits(tmp_path, monkeypatch):
+    monkeypatch.setattr("backwarp.classroom.find.OF_A_PERSON", (2, 100))
+    (tmp_path / "in").mkdir()
+    zipped(tmp_path / "in" / "ada.zip", **{f"{n:02}.cu": b"" for n in range(1, 4)})
+    zipped(tmp_path / "in" / "bob.zip", **{"09.cu": b"x" * 101})
+    assert [f.why for f in found_in(tmp_path / "in", tmp_path).left] == [
+        "ada.zip is larger than any hand-in",
+        "bob.zip is larger than any hand-in",
+    ]
+
+
+@pytest.mark.parametrize("text", [f'{{"puzzles": {{"{NINE}": {{"attempts": 7}}}}}}', "{", '{"puzzles": 3}'])
+def test_attempts_are_read_where_a_whole_course_is_handed_in(tmp_path, text):
+    put(tmp_path / "in", f"ada/puzzles/{NINE}/kernel.cu")
+    put(tmp_path / "in", "ada/.backwarp/progress.json", text)
+    put(tmp_path / "in", "bob/09.cu")
+    found = found_in(tmp_path / "in", tmp_path)
+    assert sorted(found.graded) == [("ada", NINE), ("bob", NINE)] and not found.left
+    own = found.progress.get("ada", {})
+    assert {id: e.attempts for id, e in own.items()} == ({NINE: 7} if "attempts" in text else {})
+
+
 def test_links_are_not_followed(tmp_path):
     secret = put(tmp_path, "secret.cu")
     for name in ("ada/09.cu", "eve_09.cu"):

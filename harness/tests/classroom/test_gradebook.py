@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import pytest
 
@@ -11,8 +12,10 @@ from backwarp.classroom import gradebook as books
 from backwarp.classroom import pages
 from backwarp.classroom.find import File, Found
 from backwarp.classroom.rules import DAY, Points, Rules, rules_of
+from backwarp.classroom.statistics import nearest, statistics
 from backwarp.classroom.tasks import Task
 from backwarp.course.checkout import Course
+from backwarp.course.progress import Entry as Progress
 from tests import ROOT
 
 COURSE, NINE, TWO = Course(ROOT), "09_conv2d_backward_weights", "02_matmul"
@@ -31,7 +34,8 @@ WRONG = SLOW | {
     "share": 0.25,
     "lines": ["secret case H=7"],
     "shown": ["It fails in a case that is not shown (wrong)."],
-    "findings": [{"kind": "values", "lines": [3]}],
+    "findings": [{"kind": "values", "lines": [3], "text": "the sum over the batch is missing"}],
+    "hint": 2,
 }
 
 
@@ -115,7 +119,11 @@ def test_a_person_cannot_write_in_the_teachers_spreadsheet_or_page():
     book = made(Rules(), (evil, NINE, WRONG | {"shown": [evil], "diagnosis": evil}))
     book.left.append(File(evil, evil, why=evil))
     assert books.as_csv(book).splitlines()[1].startswith("'=")
-    texts = pages.overview(book, 0, 0), pages.page_of(book, COURSE, evil), pages.text_of(book, evil)
+    texts = (
+        pages.overview(book, statistics(book, COURSE), 0, 0),
+        pages.page_of(book, COURSE, evil),
+        pages.text_of(book, evil),
+    )
     assert not any("\x1b" in text for text in texts) and not any("<script" in text for text in texts[:2])
 
 
@@ -133,11 +141,28 @@ def test_pages_of_different_people_have_different_names():
 
 def test_statistics_have_no_names():
     book = made(Rules(), ("ada", NINE, RIGHT), ("bob", NINE, WRONG), ("eve", NINE, WRONG))
-    found = books.statistics(book)[NINE]
-    assert (found["handed in"], found["passed"]) == (3, 1) and found["findings"] == {"values": 2}
-    assert not any(name in repr(found) for name in ("ada", "bob", "eve"))
+    found = statistics(book, COURSE)[NINE]
+    assert (found["handed in"], found["passed"], found["attempts"]) == (3, 1, None)
+    (values,) = found["findings"]
+    assert (values["finding"], values["people"], values["line"]) == ("values", 2, 3)
+    assert not {"ada", "bob", "eve"} & set(re.findall(r"\w+", repr(found)))
+
+
+def test_statistics_count_hints_and_attempts_of_those_who_handed_them_in():
+    book = made(Rules(), ("ada", NINE, RIGHT), ("bob", NINE, WRONG), ("eve", NINE, WRONG))
+    book.progress = {"ada": {NINE: Progress(attempts=9, hints=3)}, "bob": {NINE: Progress(attempts=2)}}
+    found = statistics(book, COURSE)[NINE]
+    assert found["attempts"] == 5.5
+    assert [(h["named"], h["shown"]) for h in found["hints"]] == [(0, 1), (2, 1), (0, 1)]
+    assert found["hints"][1]["says"] in pages.overview(book, {NINE: found}, 0, 0).replace("&#x27;", "'")
+
+
+def test_a_finding_is_near_the_sentence_of_the_lesson_that_speaks_of_it():
+    lesson = "# Sums\n\nEach thread owns one weight. The loop over the batch comes first. A filter slides.\n\n```\nbatch\n```\n"
+    assert nearest(lesson, "The batch's loop ends too early.") == "The loop over the batch comes first."
+    assert not nearest(lesson, "Something else entirely.")
 
 
 def test_the_overview_loads_itself_again_while_gradings_run():
     book = made(Rules(), ("ada", NINE, RIGHT))
-    assert "refresh" in pages.overview(book, 1, 2) and "refresh" not in pages.overview(book, 0, 0)
+    assert "refresh" in pages.overview(book, {}, 1, 2) and "refresh" not in pages.overview(book, {}, 0, 0)
