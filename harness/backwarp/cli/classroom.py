@@ -118,7 +118,10 @@ def grade_class(course, found, worth, tasks, target, how, alike) -> None:
     write.everything(book, course, target, compared(course, found) if alike else ())
     say(f"{target / 'index.html'}, gradebook.csv, and a page for each person in {target / 'people'}")
     if failed := [o for o in known.values() if is_temporary(o)]:
-        say(f"{len(failed)} gradings failed, through no fault of the files; until you run this again they count as 0:", err=True)
+        say(
+            f"{len(failed)} gradings failed, through no fault of the files; until you run this again they count as 0:",
+            err=True,
+        )
         say(f"  {failed[0]['lines'][0]}", err=True)
     if book.left:
         say(f"{len(book.left)} files are not graded: the overview says why")
