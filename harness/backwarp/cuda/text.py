@@ -15,16 +15,11 @@ from typing import TYPE_CHECKING
 from ..once import once
 from . import tree
 from .pieces import Function, Macro, Piece, Variable, last_name
-from .tree import LOOPS, first_of
+from .tree import first_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-STATEMENTS = """
-    if_statement switch_statement expression_statement declaration return_statement break_statement
-    continue_statement goto_statement labeled_statement case_statement
-""".split()
-STATEMENTS += LOOPS
 _DECLARATIONS = (
     "declaration",
     "parameter_declaration",
@@ -145,12 +140,6 @@ class CudaText:
                 found.append(self.piece(node))
             node = next((n for n in node.children if n.start_byte <= place < n.end_byte), None)
         return found[::-1]
-
-    def statement_at(self, line: int) -> Piece | None:
-        """The outermost statement that begins on a line; else the innermost that spans it."""
-        place = self.line_start(line)
-        found = self.around(place, *STATEMENTS)
-        return next((s for s in reversed(found) if s.start == place), found[0] if found else None)
 
     def function_at(self, line: int) -> Function | None:
         """The function that contains the beginning of a line."""

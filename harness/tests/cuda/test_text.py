@@ -101,16 +101,11 @@ def test_places_are_those_of_the_text():
 
 def test_what_is_around_a_line():
     line = line_of("sum += w[k]")
-    place = FILE.line_start(line)
     assert FILE.function_at(line).name == "scale" and FILE.function_at(2) is None
     assert [p.line for p in FILE.around(FILE.text.index("w[k]"), *LOOPS)] == [line, line - 2]
     assert [p.part("condition").code for p in FILE.around(FILE.text.index("return;\n#"), "if_statement")] == [
         "(i >= n)"
     ]
-    assert FILE.statement_at(line).kind == "for_range_loop" and FILE.statement_at(line).start == place
-    assert FILE.statement_at(line_of("tile[k][i].x;")).line == line_of("tile[i][k].x")
-    assert FILE.statement_at(line_of("if (i >= n)")).kind == "if_statement"
-    assert FILE.statement_at(1) is None and FILE.statement_at(99) is None and FILE.statement_at(0) is None
 
 
 def test_the_names_at_a_place():
@@ -233,7 +228,7 @@ def ask_everything(text: str) -> CudaText:
         values.extents(v), values.size_of(v.type), values.integer(v.value)
     tunables(text)
     for line in range(len(file.lines) + 2):
-        pieces += [p for p in (file.statement_at(line), file.function_at(line)) if p]
+        pieces += [p for p in [file.function_at(line)] if p]
         pieces += [p for name in ("a", "tile") for p in file.subscripts(name, line)]
         assert all(p.is_updated in (True, False) for p in file.subscripts("a", line))
     place = len(text) // 2
@@ -367,7 +362,7 @@ def test_a_large_text_is_read_in_bounded_time(piece):
         file.functions,
         file.variables,
         file.subscripts("a", 1),
-        file.statement_at(1),
+        file.around(1),
         file.names_at(len(text) // 2),
     )
     assert CudaText(text + " " * MAX_SOURCE).tokens == ()

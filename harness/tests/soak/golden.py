@@ -3,6 +3,8 @@
 `python -m tests.soak.golden --write FILE` grades mistakes that the puzzles declare, mutants of the solutions, seeded mutants of right
 kernels that were written in other ways (`harness/tests/kernels/*_right_*`), and files of `--others DIR` (named
 `NN_*.cu`); `--against FILE` grades the same and prints what became better or worse. A record holds findings, no words.
+It ends with what each kind of finding is worth: how often it is shown, is all that explains a kernel, is all that names the
+line, and names another one.
 The text of a mutant is the same as long as its kernel is; whatever changed is graded anew on both sides.
 """
 
@@ -79,7 +81,7 @@ def record(w: Wrong, repaired: bool) -> dict:
         "diagnosis": verdict.diagnosis,
         "fault": fault_of(verdict),
         "causes": sum(not f.asks for f in causes),
-        "kinds": [f.kind for f in causes],
+        "kinds": {f.kind: named(c for c in causes if c.kind == f.kind) for f in causes},
         "stated": named(f for f in causes if not f.asks),
         "asked": named(f for f in causes if f.asks),
     }
@@ -101,12 +103,41 @@ def named(findings: Iterable[Finding]) -> list[int]:
 def score(found: dict) -> tuple[int, ...]:
     """How good a record is, the most important first: it fails; a cause, or the fault, is at the right line; no other line
     is called wrong; there is a cause; a question or a repair leads to the line."""
-    lines = {n + d for n in found["lines"] for d in (-1, 0, 1)}
+    lines = near(found["lines"])
     fault = set(found["fault"][1:2])
     right = bool(lines & (set(found["stated"]) | fault))
     strays = bool(found["stated"] and not lines & (set(found["stated"]) | fault))
     leads = bool(lines & (set(found["asked"]) | set(found.get("repairs", []))))
     return found["status"] == "failed", right or leads, not strays, right, bool(found["causes"]), leads
+
+
+def worth(found: Iterable[dict]) -> dict[str, list[int]]:
+    """By kind: in how many records it is shown, alone, alone at the right line, and at another."""
+    counts: dict[str, list[int]] = {}
+    for r in found:
+        lines, fault = near(r["lines"]), set(r["fault"][1:2])
+        for kind, own in r["kinds"].items():
+            others = [rest for other, rest in r["kinds"].items() if other != kind]
+            elsewhere = fault.union(*others)
+            marks = 1, not others, lines & {*own} and not lines & elsewhere, own and not lines & {*own}
+            counts[kind] = [n + bool(m) for n, m in zip(counts.get(kind, [0] * 4), marks)]
+    return dict(sorted(counts.items(), key=lambda each: each[1][1:3] + each[1]))
+
+
+def near(lines: Iterable[int]) -> set[int]:
+    return {n + d for n in lines for d in (-1, 0, 1)}
+
+
+def find(course: Course, name: str) -> Wrong:
+    """A mistake, or a mutant, by the name that its record has."""
+    first, kernel, *rest = name.split("/", 2)
+    if not rest:
+        path = KERNELS / f"{first}.cu"
+        right, puzzle = path.read_text(encoding="utf-8"), course.load(first[:2])
+        return wrong(name, puzzle, right, one_change(right, Random(f"{first} {kernel}")))
+    puzzle = course.load(first)
+    m = next(m for m in wrong_ones(puzzle) if (m.kernel, m.name) == (kernel, rest[0]))
+    return wrong(name, puzzle, solution_text(puzzle), m.apply(solution_text(puzzle)))
 
 
 def course_set(every: int, each: int, folder: Path | None) -> Iterator[Wrong]:
@@ -156,6 +187,8 @@ def main(
         if how != "equal":
             click.echo(f"{how} {w.name}: {old} -> {found}")
     click.echo(f"{len(now)} graded; {summary(list(now.values()))}")
+    for kind, counts_of in worth(now.values()).items():
+        click.echo("{:28} shown {}, alone {}, alone at the line {}, astray {}".format(kind, *counts_of))
     if before:
         click.echo(", ".join(f"{n} {how}" for how, n in counts.items()))
     raise SystemExit(bool(counts["worse"]))

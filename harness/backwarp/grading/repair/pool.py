@@ -225,7 +225,6 @@ class Pool(Kinds):
             t: float(t.rstrip("fF")) for t in self._literals if re.fullmatch(r"\d*\.\d*[fF]?", t) and t != "."
         }
         found += [Entry(text, known=value) for text, value in constants.items()]
-        self.plain_floats = len(found)
         numbered = [replace(e, code=i) for i, e in enumerate(found)]
         texts = [(e.code, 0.3, False) for e in self._elements("float")]
         for array in self.arrays:
