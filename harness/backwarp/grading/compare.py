@@ -141,7 +141,7 @@ def expected(case: Case, kernel: Kernel, p: Array, values: np.ndarray, magnitude
     atol = (ATOL if kernel.atol is None else kernel.atol) * case.scale.get(p.name, 1.0)
     tolerance = atol + rtol * magnitude
     if p.dtype == "float16":  # the result itself is rounded
-        tolerance = tolerance + 2 * HALF * np.abs(values)
+        tolerance = tolerance + 2 * HALF * np.abs(np.where(np.isfinite(values), values, 0.0))
     return Expected(p, values, tolerance, magnitude)
 
 

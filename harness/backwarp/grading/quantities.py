@@ -165,6 +165,7 @@ QUANTITIES = {
         lambda n: n.get("warp_instructions", 0),
         of="all instructions",
     ),
+    "flops_fp32": _plain("flops_fp32", "FLOP in float"),
     "scalar_share": Quantity("per cent of the FLOP outside the tensor cores", _scalar_share, _scalar_flops),
     "shared_stores_from_registers": Quantity(
         "stores to shared memory from registers", _from_registers, _from_registers

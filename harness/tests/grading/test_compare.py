@@ -101,6 +101,15 @@ def test_a_special_case_wants_nan_and_infinity_where_the_reference_has_them():
         assert compare(found, got, poison).count == 1
 
 
+def test_a_half_that_is_finite_is_not_near_infinity():
+    parameters = (PARAMS[0], Out("y", dtype="float16", n="N", m="M"))
+    found = targets(lambda a, d: a["x"], UNUSUAL, SPECIAL, parameters)[0]
+    got = UNUSUAL.astype(np.float16)
+    assert compare(found, got) is None
+    got[0, 2] = 65504
+    assert compare(found, got).count == 1
+
+
 def test_an_updated_array_may_have_elements_that_come_out_as_they_were():
     before = np.float32([[1, 2, 3]])
     found = targets(
