@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from backwarp.reference import conv
-
-from backwarp.course import Case, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course import Case, Mistake, Puzzle
+from backwarp.course.conv_cases import one_thread_each
+from backwarp.course.convolutions import forward
 from backwarp.course.sizes import Ints, integers, own_sizes
 
 KERNEL = "conv2d_forward"
@@ -34,21 +34,7 @@ PUZZLE = Puzzle(
     ),
     lines=15,
     kernels=(
-        Kernel(
-            KERNEL,
-            params=(
-                In("input", b="batch", c="C_in", h="H", w="W"),
-                In("weights", k="C_out", c="C_in", r="F", s="F"),
-                In("bias", k="C_out"),
-                Out("output", b="batch", k="C_out", p="H_out", q="W_out"),
-                *Ints("batch C_in H W C_out F"),
-            ),
-            launch=lambda d, t: Launch(
-                grid=ceil_div(d["batch"] * d["C_out"] * d["H_out"] * d["W_out"], d["threads"]),
-                block=d["threads"],
-            ),
-            reference=lambda a, d: conv.forward(a["input"], a["weights"], a["bias"]),
-        ),
+        forward(KERNEL, one_thread_each("batch", "C_out", "H_out", "W_out"), Ints("batch C_in H W C_out F")),
     ),
     dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 128, **d},
     bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3),

@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv
 
-from backwarp.course import Case, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course import Case, Gradient, Puzzle
+from backwarp.course.conv_cases import one_thread_each
+from backwarp.course.convolutions import backward_bias, backward_weights, loss_of_weights
 from backwarp.course.mistakes import Mistake, mistakes_in
 from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
 
 WEIGHTS, BIAS = "conv2d_backward_weights", "conv2d_backward_bias"
-
-
-def bias_gradient(grad_output):
-    return conv.backward_bias(grad_output)
 
 
 B_LOOP = """for (int b = 0; b < batch; b++) {
@@ -77,11 +75,6 @@ MISTAKES = (
 )
 
 
-def loss_of_weights(w, a, d):
-    """A loss whose gradient at the convolution's output is grad_output, as a function of the weights."""
-    return np.sum(a["grad_output"] * conv.forward(a["input"], w))
-
-
 def loss_of_bias(bias, a, d):
     """The same as a function of the bias; the weights may be anything, so they are 0."""
     input = np.zeros((d["batch"], d["C_in"], d["H"], d["W"]))
@@ -99,31 +92,8 @@ PUZZLE = Puzzle(
     ),
     lines=25,
     kernels=(
-        Kernel(
-            WEIGHTS,
-            params=(
-                In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
-                In("input", b="batch", c="C_in", h="H", w="W"),
-                Out("grad_weights", k="C_out", c="C_in", r="F", s="F"),
-                *Ints("batch C_in H W C_out F"),
-            ),
-            launch=lambda d, t: Launch(
-                grid=ceil_div(d["C_out"] * d["C_in"] * d["F"] ** 2, d["threads"]), block=d["threads"]
-            ),
-            reference=lambda a, d: conv.backward_weights(
-                a["grad_output"], a["input"], (d["C_out"], d["C_in"], d["F"], d["F"])
-            ),
-        ),
-        Kernel(
-            BIAS,
-            params=(
-                In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
-                Out("grad_bias", k="C_out"),
-                *Ints("batch C_out H_out W_out"),
-            ),
-            launch=lambda d, t: Launch(grid=ceil_div(d["C_out"], d["threads"]), block=d["threads"]),
-            reference=lambda a, d: bias_gradient(a["grad_output"]),
-        ),
+        backward_weights(WEIGHTS, one_thread_each("C_out", "C_in", "F", "F"), Ints("batch C_in H W C_out F")),
+        backward_bias(BIAS, one_thread_each("C_out")),
     ),
     dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 64, **d},
     gradient_of={WEIGHTS: Gradient(loss_of_weights), BIAS: Gradient(loss_of_bias)},

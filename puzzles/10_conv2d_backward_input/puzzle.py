@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-from backwarp.reference import conv
-
-from backwarp.course import Case, Gradient, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course import Case, Gradient, Mistake, Puzzle
+from backwarp.course.conv_cases import one_thread_each
+from backwarp.course.convolutions import backward_input, loss_of_input
 from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
 
 KERNEL = "conv2d_backward_input"
@@ -24,11 +23,6 @@ MISTAKES = (
 )
 
 
-def loss_of_input(x, a, d):
-    """A loss whose gradient at the convolution's output is grad_output, as a function of the input."""
-    return np.sum(a["grad_output"] * conv.forward(x, a["weights"]))
-
-
 PUZZLE = Puzzle(
     title="Convolution, gradient of the input",
     part=1,
@@ -39,21 +33,7 @@ PUZZLE = Puzzle(
     ),
     lines=20,
     kernels=(
-        Kernel(
-            KERNEL,
-            params=(
-                In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
-                In("weights", k="C_out", c="C_in", r="F", s="F"),
-                Out("grad_input", b="batch", c="C_in", h="H", w="W"),
-                *Ints("batch C_in H W C_out F"),
-            ),
-            launch=lambda d, t: Launch(
-                grid=ceil_div(d["batch"] * d["C_in"] * d["H"] * d["W"], d["threads"]), block=d["threads"]
-            ),
-            reference=lambda a, d: conv.backward_input(
-                a["grad_output"], a["weights"], (d["batch"], d["C_in"], d["H"], d["W"])
-            ),
-        ),
+        backward_input(KERNEL, one_thread_each("batch", "C_in", "H", "W"), Ints("batch C_in H W C_out F")),
     ),
     dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 128, **d},
     gradient_of={KERNEL: Gradient(loss_of_input)},

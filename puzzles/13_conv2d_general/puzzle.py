@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from backwarp.reference import conv
 
-from backwarp.course import Case, Gradient, In, Kernel, Mistake, Out, Puzzle, mistakes_in
-from backwarp.course.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size
-from backwarp.course.sizes import Ints, gradient_check, integers
+from backwarp.course import Case, Gradient, Mistake, Puzzle, mistakes_in
+from backwarp.course import convolutions as passes
+from backwarp.course.conv_cases import ints, one_thread_each, output_sizes, own_sizes, size
+from backwarp.course.sizes import gradient_check, integers
 
 FORWARD, INPUT, WEIGHTS, BIAS = (
     "conv2d_forward",
@@ -51,20 +51,6 @@ MISTAKES = (
 )
 
 
-def loss_of_weights(w, a, d):
-    """A loss whose gradient at the convolution's output is grad_output, as a function of the weights."""
-    return np.sum(a["grad_output"] * conv.forward(a["input"], w, **options(d)))
-
-
-def loss_of_input(x, a, d):
-    return np.sum(a["grad_output"] * conv.forward(x, a["weights"], **options(d)))
-
-
-IN = In("input", b="batch", c="C_in", h="H", w="W")
-FILTERS = In("weights", k="C_out", c="C_in", r="R", s="S")
-GRAD = In("grad_output", b="batch", k="C_out", p="H_out", q="W_out")
-
-
 PUZZLE = Puzzle(
     title="Convolution with stride, padding and dilation",
     part=2,
@@ -72,47 +58,13 @@ PUZZLE = Puzzle(
     practice="cuDNN describes a convolution by the same three pairs of numbers: padding, stride, dilation.",
     lines=50,
     kernels=(
-        Kernel(
-            FORWARD,
-            params=(
-                IN,
-                FILTERS,
-                In("bias", k="C_out"),
-                Out("output", b="batch", k="C_out", p="H_out", q="W_out"),
-                *ints(),
-            ),
-            launch=one_thread_each("batch", "C_out", "H_out", "W_out"),
-            reference=lambda a, d: conv.forward(a["input"], a["weights"], a["bias"], **options(d)),
-        ),
-        Kernel(
-            INPUT,
-            params=(GRAD, FILTERS, Out("grad_input", b="batch", c="C_in", h="H", w="W"), *ints()),
-            launch=one_thread_each("batch", "C_in", "H", "W"),
-            reference=lambda a, d: conv.backward_input(
-                a["grad_output"], a["weights"], shape(d, "batch", "C_in", "H", "W"), **options(d)
-            ),
-        ),
-        Kernel(
-            WEIGHTS,
-            params=(GRAD, IN, Out("grad_weights", k="C_out", c="C_in", r="R", s="S"), *ints()),
-            launch=one_thread_each("C_out", "C_in", "R", "S"),
-            reference=lambda a, d: conv.backward_weights(
-                a["grad_output"], a["input"], shape(d, "C_out", "C_in", "R", "S"), **options(d)
-            ),
-        ),
-        Kernel(
-            BIAS,
-            params=(
-                GRAD,
-                Out("grad_bias", k="C_out"),
-                *Ints("batch C_out H_out W_out"),
-            ),
-            launch=one_thread_each("C_out"),
-            reference=lambda a, d: conv.backward_bias(a["grad_output"]),
-        ),
+        passes.forward(FORWARD, one_thread_each("batch", "C_out", "H_out", "W_out"), ints()),
+        passes.backward_input(INPUT, one_thread_each("batch", "C_in", "H", "W"), ints()),
+        passes.backward_weights(WEIGHTS, one_thread_each("C_out", "C_in", "R", "S"), ints()),
+        passes.backward_bias(BIAS, one_thread_each("C_out")),
     ),
     dims=lambda d: {**output_sizes(d), "threads": 128, **d},
-    gradient_of={INPUT: Gradient(loss_of_input), WEIGHTS: Gradient(loss_of_weights)},
+    gradient_of={INPUT: Gradient(passes.loss_of_input), WEIGHTS: Gradient(passes.loss_of_weights)},
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
         Case(

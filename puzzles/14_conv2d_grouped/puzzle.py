@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from backwarp.reference import conv
 
-from backwarp.course import Case, Gradient, In, Kernel, Mistake, Out, Puzzle, mistakes_in
-from backwarp.course.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size
+from backwarp.course import Case, Gradient, Mistake, Puzzle, mistakes_in
+from backwarp.course import convolutions as passes
+from backwarp.course.conv_cases import ints, one_thread_each, output_sizes, own_sizes, size
 from backwarp.course.sizes import gradient_check, integers
 
 FORWARD, INPUT, WEIGHTS = "conv2d_forward", "conv2d_backward_input", "conv2d_backward_weights"
@@ -38,19 +38,6 @@ MISTAKES = (
 )
 
 
-def loss_of_weights(w, a, d):
-    """A loss whose gradient at the convolution's output is grad_output, as a function of the weights."""
-    return np.sum(a["grad_output"] * conv.forward(a["input"], w, **options(d)))
-
-
-def loss_of_input(x, a, d):
-    return np.sum(a["grad_output"] * conv.forward(x, a["weights"], **options(d)))
-
-
-IN = In("input", b="batch", c="C_in", h="H", w="W")
-FILTERS = In("weights", k="C_out", c="C_group", r="R", s="S")
-GRAD = In("grad_output", b="batch", k="C_out", p="H_out", q="W_out")
-
 PUZZLE = Puzzle(
     title="Convolution in groups",
     part=2,
@@ -58,37 +45,12 @@ PUZZLE = Puzzle(
     practice="PyTorch has kernels of its own for depthwise convolutions beside cuDNN's grouped ones.",
     lines=50,
     kernels=(
-        Kernel(
-            FORWARD,
-            params=(
-                IN,
-                FILTERS,
-                In("bias", k="C_out"),
-                Out("output", b="batch", k="C_out", p="H_out", q="W_out"),
-                *ints("groups"),
-            ),
-            launch=one_thread_each("batch", "C_out", "H_out", "W_out"),
-            reference=lambda a, d: conv.forward(a["input"], a["weights"], a["bias"], **options(d)),
-        ),
-        Kernel(
-            INPUT,
-            params=(GRAD, FILTERS, Out("grad_input", b="batch", c="C_in", h="H", w="W"), *ints("groups")),
-            launch=one_thread_each("batch", "C_in", "H", "W"),
-            reference=lambda a, d: conv.backward_input(
-                a["grad_output"], a["weights"], shape(d, "batch", "C_in", "H", "W"), **options(d)
-            ),
-        ),
-        Kernel(
-            WEIGHTS,
-            params=(GRAD, IN, Out("grad_weights", k="C_out", c="C_group", r="R", s="S"), *ints("groups")),
-            launch=one_thread_each("C_out", "C_group", "R", "S"),
-            reference=lambda a, d: conv.backward_weights(
-                a["grad_output"], a["input"], shape(d, "C_out", "C_group", "R", "S"), **options(d)
-            ),
-        ),
+        passes.forward(FORWARD, one_thread_each("batch", "C_out", "H_out", "W_out"), ints("groups")),
+        passes.backward_input(INPUT, one_thread_each("batch", "C_in", "H", "W"), ints("groups")),
+        passes.backward_weights(WEIGHTS, one_thread_each("C_out", "C_group", "R", "S"), ints("groups")),
     ),
     dims=lambda d: {**output_sizes(d), "C_group": d["C_in"] // d["groups"], "threads": 128, **d},
-    gradient_of={INPUT: Gradient(loss_of_input), WEIGHTS: Gradient(loss_of_weights)},
+    gradient_of={INPUT: Gradient(passes.loss_of_input), WEIGHTS: Gradient(passes.loss_of_weights)},
     bench=size(64, 144, 56, 56, 144, 3, 3, pad=(1, 1), groups=144),
     cases=(
         Case(

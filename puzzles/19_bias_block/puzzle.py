@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from backwarp.reference import conv
 
-from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Mistake, Out, Puzzle
-from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes
+from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle
+from backwarp.course.convolutions import backward_bias
+from backwarp.course.sizes import drawn, gradient_check, integers, own_sizes
 
 BIAS = "conv2d_backward_bias"
-
-
-def gradient(grad_output):
-    """The right answer for a grad_output."""
-    return conv.backward_bias(grad_output)
 
 
 LOOP = "for (int i = tid; i < batch * plane; i += blockDim.x) {"
@@ -125,15 +120,8 @@ PUZZLE = Puzzle(
     ),
     lines=15,
     kernels=(
-        Kernel(
-            BIAS,
-            params=(
-                In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
-                Out("grad_bias", k="C_out"),
-                *Ints("batch C_out H_out W_out"),
-            ),
-            launch=lambda d, t: Launch(grid=d["C_out"], block=d["threads"], shared_mem=4 * d["threads"]),
-            reference=lambda a, d: gradient(a["grad_output"]),
+        backward_bias(
+            BIAS, lambda d, t: Launch(grid=d["C_out"], block=d["threads"], shared_mem=4 * d["threads"])
         ),
     ),
     dims=lambda d: {"threads": 256, **d},

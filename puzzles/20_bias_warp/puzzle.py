@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from backwarp.reference import conv
 
-from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Mistake, Out, Puzzle
-from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes
+from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle
+from backwarp.course.convolutions import backward_bias
+from backwarp.course.sizes import drawn, gradient_check, integers, own_sizes
 
 BIAS = "conv2d_backward_bias"
 
@@ -150,18 +150,7 @@ PUZZLE = Puzzle(
         "shuffles as well."
     ),
     lines=20,
-    kernels=(
-        Kernel(
-            BIAS,
-            params=(
-                In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
-                Out("grad_bias", k="C_out"),
-                *Ints("batch C_out H_out W_out"),
-            ),
-            launch=lambda d, t: Launch(grid=d["C_out"], block=d["threads"]),
-            reference=lambda a, d: conv.backward_bias(a["grad_output"]),
-        ),
-    ),
+    kernels=(backward_bias(BIAS, lambda d, t: Launch(grid=d["C_out"], block=d["threads"])),),
     dims=lambda d: {"threads": 256, **d},
     gradient_of={BIAS: Gradient(loss)},
     bench=dict(batch=64, C_out=256, H_out=56, W_out=56),

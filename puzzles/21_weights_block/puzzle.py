@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-from backwarp.reference import conv
-
-from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Mistake, Out, Puzzle
+from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle
+from backwarp.course.convolutions import backward_weights, loss_of_weights
 from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
 
 WEIGHTS = "conv2d_backward_weights"
@@ -75,11 +73,6 @@ MISTAKES = (
 )
 
 
-def loss(w, a, d):
-    """A loss whose gradient at the convolution's output is grad_output, as a function of the weights."""
-    return np.sum(a["grad_output"] * conv.forward(a["input"], w))
-
-
 def loads(d):
     """Requests that bring both elements of every product, a float for each lane."""
     return 2 * d["weights"] * d["batch"] * d["H_out"] * d["W_out"] / 32
@@ -92,18 +85,10 @@ PUZZLE = Puzzle(
     practice="PyTorch's kernel for the weights of a depthwise convolution also has a block for each weight.",
     lines=30,
     kernels=(
-        Kernel(
+        backward_weights(
             WEIGHTS,
-            params=(
-                In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
-                In("input", b="batch", c="C_in", h="H", w="W"),
-                Out("grad_weights", k="C_out", c="C_in", r="F", s="F"),
-                *Ints("batch C_in H W C_out F"),
-            ),
-            launch=lambda d, t: Launch(grid=d["C_out"] * d["C_in"] * d["F"] ** 2, block=d["threads"]),
-            reference=lambda a, d: conv.backward_weights(
-                a["grad_output"], a["input"], (d["C_out"], d["C_in"], d["F"], d["F"])
-            ),
+            lambda d, t: Launch(grid=d["C_out"] * d["C_in"] * d["F"] ** 2, block=d["threads"]),
+            Ints("batch C_in H W C_out F"),
         ),
     ),
     dims=lambda d: {
@@ -113,7 +98,7 @@ PUZZLE = Puzzle(
         "weights": d["C_out"] * d["C_in"] * d["F"] ** 2,
         **d,
     },
-    gradient_of={WEIGHTS: Gradient(loss)},
+    gradient_of={WEIGHTS: Gradient(loss_of_weights)},
     bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3),
     cases=(
         Case(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from backwarp.reference import conv
-
-from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from backwarp.course.conv_cases import column_sizes, ints, options, own_sizes, size
+from backwarp.course import Case, Gate, Launch, Mistake, Puzzle, ceil_div
+from backwarp.course.conv_cases import column_sizes, ints, own_sizes, size
+from backwarp.course.convolutions import forward
 from backwarp.course.sizes import integers
 from backwarp.course.tile_limits import in_tiles, tile_limits
 
@@ -86,6 +85,10 @@ def product(d):
     return [(d["C_out"], d["width"], d["rows"])]
 
 
+def tiled(d, t):
+    return Launch((ceil_div(d["width"], t["TILE"]), ceil_div(d["C_out"], t["TILE"])), (t["TILE"], t["TILE"]))
+
+
 PUZZLE = Puzzle(
     title="Implicit GEMM, forward",
     part=4,
@@ -95,23 +98,7 @@ PUZZLE = Puzzle(
         "this; CUTLASS calls it implicit GEMM, too."
     ),
     lines=24,
-    kernels=(
-        Kernel(
-            KERNEL,
-            params=(
-                In("input", b="batch", c="C_in", h="H", w="W"),
-                In("weights", k="C_out", c="C_in", r="R", s="S"),
-                In("bias", k="C_out"),
-                Out("output", b="batch", k="C_out", p="H_out", q="W_out"),
-                *ints(),
-            ),
-            launch=lambda d, t: Launch(
-                grid=(ceil_div(d["width"], t["TILE"]), ceil_div(d["C_out"], t["TILE"])),
-                block=(t["TILE"], t["TILE"]),
-            ),
-            reference=lambda a, d: conv.forward(a["input"], a["weights"], a["bias"], **options(d)),
-        ),
-    ),
+    kernels=(forward(KERNEL, tiled, ints()),),
     dims=lambda d: {**column_sizes(d), **d},
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(

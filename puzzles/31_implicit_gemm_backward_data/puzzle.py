@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-from backwarp.reference import conv
-
-from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from backwarp.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
+from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle, ceil_div
+from backwarp.course.conv_cases import ints, output_sizes, own_sizes, size
+from backwarp.course.convolutions import backward_input, loss_of_input
 from backwarp.course.sizes import gradient_check, integers
 from backwarp.course.tile_limits import in_tiles, tile_limits
 
 KERNEL = "conv2d_backward_input"
-
-
-def right(a, d):
-    image = shape(d, "batch", "C_in", "H", "W")
-    return conv.backward_input(a["grad_output"], a["weights"], image, **options(d))
 
 
 def classes(d):
@@ -122,10 +115,6 @@ def launch(d, t):
     return Launch(grid=grid, block=(side, side))
 
 
-def loss(x, a, d):
-    return np.sum(a["grad_output"] * conv.forward(x, a["weights"], **options(d)))
-
-
 def dense(d):
     """Rows, columns and depth of the product of every class."""
     for h, w, r, s in classes(d):
@@ -142,21 +131,9 @@ PUZZLE = Puzzle(
         "makes."
     ),
     lines=36,
-    kernels=(
-        Kernel(
-            KERNEL,
-            params=(
-                In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
-                In("weights", k="C_out", c="C_in", r="R", s="S"),
-                Out("grad_input", b="batch", c="C_in", h="H", w="W"),
-                *(p for p in ints() if not p.name.startswith("dilation")),
-            ),
-            launch=launch,
-            reference=right,
-        ),
-    ),
+    kernels=(backward_input(KERNEL, launch, [p for p in ints() if not p.name.startswith("dilation")]),),
     dims=lambda d: {**output_sizes(d), **d},
-    gradient_of={KERNEL: Gradient(loss)},
+    gradient_of={KERNEL: Gradient(loss_of_input)},
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
         Case(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
+from backwarp.course.convolutions import loss_of_weights
 from backwarp.course.mistakes import Mistake, mistakes_in
 from backwarp.course.sizes import gradient_check
 from backwarp.course.tile_limits import tile_limits
@@ -183,11 +183,6 @@ def depthwise_launch(d, t):
     return Launch(grid=d["C_in"], block=threads, shared_mem=4 * (keep * d["W"] + weights * threads))
 
 
-def loss(w, a, d):
-    """A loss whose gradient at the convolution's output is grad_output, as a function of the weights."""
-    return np.sum(a["grad_output"] * conv.forward(a["input"], w, **options(d)))
-
-
 ARRAYS = (
     In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
     In("input", b="batch", c="C_in", h="H", w="W"),
@@ -224,7 +219,7 @@ PUZZLE = Puzzle(
     ),
     dims=lambda d: {**output_sizes(d), "C_group": d["C_in"] // d["groups"], **d},
     bench=size(64, 144, 56, 56, 144, 3, 3, pad=(1, 1), groups=144),
-    gradient_of={GROUPED: Gradient(loss), DEPTHWISE: Gradient(loss)},
+    gradient_of={GROUPED: Gradient(loss_of_weights), DEPTHWISE: Gradient(loss_of_weights)},
     cases=(
         Case(
             "implicit_grouped_tiny",

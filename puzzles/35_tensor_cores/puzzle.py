@@ -6,6 +6,7 @@ import numpy as np
 from backwarp.reference import conv, dense
 
 from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course.convolutions import loss_of_weights
 from backwarp.course.mistakes import Mistake, mistakes_in
 from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes
 
@@ -22,11 +23,6 @@ def gradient(a, d):
     """The weight gradient of the rounded inputs."""
     filters = d["C_out"], d["C_in"], d["F"], d["F"]
     return conv.backward_weights(tf32(a["grad_output"]), tf32(a["input"]), filters)
-
-
-def loss(w, a, d):
-    """A loss whose gradient is grad_output, as a function of the weights."""
-    return np.sum(a["grad_output"] * conv.forward(a["input"], w))
 
 
 def representable(rng, a, d):
@@ -261,7 +257,7 @@ PUZZLE = Puzzle(
         if "F" in d
         else {}
     ),
-    gradient_of={TF32: Gradient(loss)},
+    gradient_of={TF32: Gradient(loss_of_weights)},
     bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3, M=4096, N=4096, K=4096),
     cases=(
         Case(

@@ -9,6 +9,7 @@ from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
 from backwarp.course.conv_cases import column_sizes, ints, options, own_sizes, size
+from backwarp.course.convolutions import forward
 from backwarp.course.sizes import integers
 
 FLOAT, TF32 = "conv2d_forward_float", "conv2d_forward_tf32"
@@ -220,18 +221,7 @@ PUZZLE = Puzzle(
     practice="CUTLASS calls these kernels SIMT and tensor-op implicit GEMM; cuDNN chooses among dozens of tile sizes.",
     lines=145,
     kernels=(
-        Kernel(
-            FLOAT,
-            params=(
-                In("input", b="batch", c="C_in", h="H", w="W"),
-                In("weights", k="C_out", c="C_in", r="R", s="S"),
-                In("bias", k="C_out"),
-                Out("output", b="batch", k="C_out", p="H_out", q="W_out"),
-                *ints(),
-            ),
-            launch=lambda d, t: Launch(grid(d, t), t["BM"] // 8 * (t["BN"] // 8)),
-            reference=lambda a, d: conv.forward(a["input"], a["weights"], a["bias"], **options(d)),
-        ),
+        forward(FLOAT, lambda d, t: Launch(grid(d, t), t["BM"] // 8 * (t["BN"] // 8)), ints()),
         Kernel(
             TF32,
             params=(

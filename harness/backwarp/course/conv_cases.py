@@ -55,9 +55,9 @@ def transposed_output_sizes(d: Mapping[str, int]) -> dict[str, int]:
 def options(d: Mapping[str, int]) -> dict:
     """Stride, padding, dilation and groups, as the reference expects them."""
     return {
-        "stride": (d["stride_h"], d["stride_w"]),
-        "padding": (d["pad_h"], d["pad_w"]),
-        "dilation": (d["dilation_h"], d["dilation_w"]),
+        "stride": (d.get("stride_h", 1), d.get("stride_w", 1)),
+        "padding": (d.get("pad_h", 0), d.get("pad_w", 0)),
+        "dilation": (d.get("dilation_h", 1), d.get("dilation_w", 1)),
         "groups": d.get("groups", 1),
     }
 
