@@ -123,7 +123,7 @@ def of_results(asked: Asked) -> tuple[Finding | None, list[Finding]]:
     if shown.kind == "unwritten":
         findings += of_unwritten(asked, seen, bool(findings))
     named = bool(claim and naming.name_of(claim))
-    findings = without_consequences([*findings, *asked.of_text(explained=bool(findings), named=named)])
+    findings = without_consequences([*findings, *asked.of_text(named=named)])
     if shown.kind == "unwritten" and not findings:
         findings = only_store(shown.mismatches[0].array, asked.kernel, asked.source)
     return claim, findings

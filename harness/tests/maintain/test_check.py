@@ -175,6 +175,13 @@ def test_cases_that_let_wrong_kernels_pass_are_a_problem():
     ]
 
 
+def test_a_sentence_of_the_stub_may_go_on_in_the_next_line(tmp_path):
+    text, path = check.solution_text(ADD), tmp_path / "solutions" / ADD.id / "kernel.cu"
+    path.parent.mkdir(parents=True)
+    path.write_text(text.replace("You will write about", "You will\n// write about"))
+    assert [*check.tasks(replace(ADD, root=tmp_path))] == []
+
+
 def test_references_that_give_no_tolerance_are_a_problem():
     def problem(reference):
         kernel = replace(ADD.kernels[0], reference=reference)

@@ -30,14 +30,12 @@ def of_values(kind: str) -> bool:
 
 @dataclass(frozen=True)
 class Kind:
-    """asks: the sentence is a question. read: found in the text of the kernel, not in what it did. sure: if not, it is told only
-    where nothing else explains the kernel. leads: whether all else follows from it, given the kind of the fault or verdict.
-    hides: kinds of what follows from it. explains: whether it says why, not only what."""
+    """asks: the sentence is a question. read: found in the text of the kernel, not in what it did. leads: whether all else
+    follows from it, given the kind of the fault or verdict. hides: kinds of what follows from it. explains: whether it says why, not only what."""
 
     sentence: str | Callable[..., str]
     asks: bool = False
     read: bool = False
-    sure: bool = True
     leads: Leads = never
     hides: tuple[str, ...] = ()
     explains: bool = True

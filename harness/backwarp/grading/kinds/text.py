@@ -79,11 +79,6 @@ TEXT = {
     ),
     "never_used": Kind(_never_used),
     "no_remainder": Kind(_no_remainder),
-    "no_division": Kind(
-        "Nothing that you wrote in {kernel} divides by {name}: from here, what lies a step of {name} apart is found by a "
-        "division that leaves no remainder.",
-        sure=False,
-    ),
     "no_negative": Kind(
         "Line {0}: nothing asks whether {name} is negative. In C, -2 / 2 is -1, -1 / 2 is 0 and -2 % 2 is 0, so there seems to "
         "be a position."

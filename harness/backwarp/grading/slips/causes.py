@@ -20,16 +20,15 @@ def causes(
     kernel: Kernel,
     source: str,
     failed: Sequence[Mapping[str, int]] = (),
-    explained: bool = False,
     named: bool = False,
 ) -> list[Finding]:
-    """Slips first, then misuses. failed: see misuses; explained: whether what it computes already shows the cause; named:
-    whether that is the whole explanation. No question is asked about a line that a fact is stated about."""
+    """Slips first, then misuses. failed: see misuses; named: whether what it computes is the whole explanation. No question is asked about a
+    line that a fact is stated about."""
     known = [*slips(source, kernel.name), *misuses(puzzle, kernel, source, failed)]
     if not known and not named and puzzle.has_solution and not puzzle.repair:
         solution = puzzle.solution_path.read_text(encoding="utf-8")
         if not is_of_ones_own(source, solution, kernel.name):
             known = list(only_change(read(source), read(solution), kernel.name))
-    known = without_consequences(f for f in known if f.row.sure or not explained)
+    known = without_consequences(known)
     stated = {line for f in known if not f.asks for line in f.lines[:1]}
     return distinct(f for f in known if not (f.asks and stated.issuperset(f.lines[:1])))[:MOST]

@@ -218,15 +218,9 @@ def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterato
         if mine.passed(name, "%"):
             continue
         divisions = mine.by("/", name)
-        if len(divisions) > len(stub.by("/", name)) and not asks:
-            last = divisions[-1]
-            if mine.masked_with(name) or not from_a_step_back(mine.function, last):
-                continue
-            yield Finding.of("no_remainder", last.line, name=name, left="")
-        elif not all(map(stub.file.function, mine.passed(name, "/"))):
-            continue
-        elif len(divisions) <= len(stub.by("/", name)) and not asks and mine.of(name) > stub.of(name):
-            yield Finding.of("no_division", kernel=kernel.name, name=name)
+        if len(divisions) > len(stub.by("/", name)) and not asks and not mine.masked_with(name):
+            if from_a_step_back(mine.function, last := divisions[-1]):
+                yield Finding.of("no_remainder", last.line, name=name, left="")
 
 
 def from_a_step_back(function: Function, division: Piece) -> bool:
