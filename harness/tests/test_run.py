@@ -68,6 +68,24 @@ def test_a_fault_names_element_and_line(file):
     assert done.arrays == {} and done.counters == {}
 
 
+@pytest.mark.parametrize(
+    ("row", "index", "too_large"),
+    [
+        ("int", "row * stride", ("row * stride", 2_147_520_000)),
+        ("int", "(row + 1) * (2 * stride) - 8", ("(row + 1) * (2 * stride)", 4_295_120_000)),
+        ("unsigned", "row * stride", None),  # wraps as C++ says
+        ("int", "(long long)row * stride", None),
+    ],
+)
+def test_an_index_that_an_int_does_not_hold(tmp_path, row, index, too_large):
+    text = f"__global__ void k(float* y, int stride) {{\n    {row} row = 53688;\n    y[(long long)({index})] = 1;\n}}\n"
+    (tmp_path / "k.cu").write_text(text)
+    done = run_file(Asked(tmp_path / "k.cu", "k", arguments=("y=zeros:100", "stride=40000")), "cpu")
+    assert done.fault.kind == "out-of-bounds"
+    found = [(f.lines, f.facts["code"], f.facts["number"]) for f in done.values if f.kind == "too_large"]
+    assert found == ([((3,), *too_large)] if too_large else [])
+
+
 def test_structs_booleans_and_templates(file, tmp_path):
     np.save(tmp_path / "pair.npy", np.array([(5, 2.5)], [("a", "i4"), ("b", "f4")]))
     done = run_file(

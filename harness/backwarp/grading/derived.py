@@ -7,7 +7,7 @@ file's code, see `narrow`, has something that only such lengths show.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import combinations, islice, product
@@ -36,6 +36,7 @@ MORE = 4  # times the work that a case may have for the sake of what it shows
 TRIED = 9  # an axis this long shows whether a case is possible
 FACTOR, OF_HALVES = 20, 5  # values are 2 to this power larger, or smaller; where there are arrays of float16
 SMALL = 4096  # elements
+MOST_SHAPES, BLOCK = 32, 20  # of blocks; the threads that take as long as a block that has none
 DEGREES = 1, 2, 0  # in which an input is scaled; 2: a bias, which is added to products of two
 
 
@@ -61,10 +62,11 @@ def long_cases(puzzle: Puzzle, t: Mapping[str, int], longest: bool = True) -> It
         yield Case(name, dict(dims), note, kernels=tuple(kernels), stress=True, once=build)
 
 
-def narrow_cases(puzzle: Puzzle, t: Mapping[str, int], lines: Mapping[str, list[int]]) -> Iterator[Case]:
-    """For a file with lines that keep whole numbers in something narrow, see `narrow.lines`: all axes and other numbers are
-    as long as can be tried, and most of the inputs is zero."""
-    for kernel, kind in product(puzzle.kernels, [kind for kind in REACHES if kind in lines]):
+def narrow_cases(puzzle: Puzzle, t: Mapping[str, int], lines: Callable[[str], Mapping]) -> Iterator[Case]:
+    """For a file whose kernels keep whole numbers in something narrow: all axes and other numbers are as long as can be tried,
+    and most of the inputs is zero. lines: those of a kernel, see `narrow.lines`."""
+    found = {kernel: lines(kernel.name) for kernel in puzzle.kernels}
+    for kernel, kind in ((kernel, kind) for kernel in found for kind in REACHES if kind in found[kernel]):
         axes = Axes(puzzle, kernel, t, REACHES[kind])
         for axis, dims in (*axes.long(set()), *(axes.large() if kind == "short" else ())):
             dims = axes.several(axis, dims) if kind == "24 bits" else dims
@@ -79,7 +81,7 @@ def narrow_cases(puzzle: Puzzle, t: Mapping[str, int], lines: Mapping[str, list[
                 hidden=True,
                 once="memory",
                 rounding=min(axes.terms(full), Sparse().most) * 2.0**-24,
-                narrow=(kind, *lines[kind]),
+                narrow=(kind, *found[kernel][kind]),
             )
 
 
@@ -122,12 +124,13 @@ def scaled_cases(puzzle: Puzzle) -> Iterator[Case]:
 class Reach:
     """How far derived cases go. lengths: the first that is possible is enough. elements: the most in a case's arrays.
     threads: the most of a launch, for more than the shorter of LONG. steps: the most of all threads, each through all
-    that is added up for an output."""
+    that is added up for an output. few_blocks: large blocks first, as there are not so many blocks."""
 
     lengths: tuple[int, ...] = LONG + BYTES
     elements: int = 1 << 20
     threads: int = 3 << 20
     steps: float = inf
+    few_blocks: bool = False
 
 
 #: so many tiles of 32 or 16 that 16 bits cannot count them; more elements than 24 bits, or a float, can
@@ -135,8 +138,8 @@ TILES, MOST_24 = tuple(tile * n for tile in (32, 16) for n in LONG), ((1 << 24) 
 #: for files that keep a whole number in what is narrow
 REACHES = {
     "short": Reach(TILES + LONG, 1 << 23, 1 << 26, 1 << 28),
-    "24 bits": Reach(MOST_24 + TILES, 1 << 26, 1 << 24, 1 << 28),
-    "float": Reach(MOST_24, 1 << 26, 1 << 28, 1 << 28),
+    "24 bits": Reach(MOST_24 + TILES, 1 << 26, 1 << 24, 1 << 28, few_blocks=True),
+    "float": Reach(MOST_24, 1 << 26, 1 << 28, 1 << 28, few_blocks=True),
 }
 
 
@@ -180,6 +183,23 @@ class Axes:
         """The smallest blocks of threads, with which there are the most, and the largest, with which the grid is least."""
         shapes = {n: v for n, v in self.values.items() if n not in self.numbers and isinstance(v[0], int)}
         return {n: gcd(*v) for n, v in shapes.items()}, {n: max(v) for n, v in shapes.items()}
+
+    def shapes_of_blocks(self, axis: str, extent: int) -> Sequence[Dims]:
+        """Those to try for a length of an axis: the smallest, and the largest; or, of both of each axis, the quickest first."""
+        if not self.reach.few_blocks:
+            return self.blocks
+        sizes = {n: dict.fromkeys(b[n] for b in self.blocks) for n in self.blocks[0]}
+        every = [
+            dict(zip(sizes, some, strict=True)) for some in islice(product(*sizes.values()), MOST_SHAPES)
+        ]
+        return sorted(every, key=lambda block: self.time(self.base | {axis: extent} | block))
+
+    def time(self, dims: Dims) -> float:
+        """Of a launch, in that of a thread."""
+        launch = launch_of(self.kernel, self.puzzle.full_dims(Case("timed", dims)), self.t)
+        if launch is None:
+            return inf
+        return prod(triple(launch.grid, "grid")) * (prod(triple(launch.block, "block")) + BLOCK)
 
     @cached_property
     def shared(self) -> int:
@@ -290,9 +310,8 @@ class Axes:
         most = (
             max((d.get(axis, 0) for d in self.declared), default=0) if axis in self.axes else self.enough - 1
         )
-        for extent, block in product(
-            (n for n in self.reach.lengths if n > most or n >= self.enough), self.blocks
-        ):
+        lengths = (n for n in self.reach.lengths if n > most or n >= self.enough)
+        for extent, block in ((n, block) for n in lengths for block in self.shapes_of_blocks(axis, n)):
             for counts in ((0, 1), (2,)):
                 tried = [dims | block for dims in self.increased(axis, extent, counts)]
                 works = [self.work(dims, axis, extent) for dims in tried]

@@ -6,17 +6,17 @@ count so far, takes little time up to a length, and all time from there on. Leng
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from math import sqrt
 
 from ..course.declare import Puzzle
 from ..cuda.values import Tunables
+from ..devices.child import Child
 from ..errors import BackwarpError
 from .derived import shortened
 from .runs import Outcome, Pace, Setup, Trial
 
-LIMIT = 1.5  # seconds of a launch
+LIMIT = 1.5  # seconds of processor time of a launch
 COUNTED = 1 << 24, 1 << 16, 1 << 15, 1 << 8, 1 << 7
 NEXT = 64  # lengths that differ by twice this take a slow kernel much the same time
 CLOSE = 1.25  # lengths of which one is at most so many times the other
@@ -29,13 +29,13 @@ def is_slow(trial: Trial, puzzle: Puzzle, setup: Setup, t: Tunables, seed: int, 
     """trial: that ran out of time. False if the kernel never ends, or is wrong with shorter axes already."""
 
     def run(part: float, limit: float) -> tuple[Outcome, float]:
-        """With axes of this part of their length: (what happens, seconds)."""
+        """With axes of this part of their length: (what happens, seconds of processor time), which no other work changes."""
         case, kernel = shortened(trial.outcome.case, part), trial.outcome.kernel
         shorter = Trial(Outcome(case, kernel), Pace(longest=limit))
         shorter.begin(puzzle, t, seed, given)
-        started = time.perf_counter()
+        spent = Child.spent_by_all()
         shorter.run(setup)
-        return shorter.outcome, time.perf_counter() - started
+        return shorter.outcome, Child.spent_by_all() - spent
 
     budget = getattr(setup.device, "step_budget", 0)
     setup.device.step_budget = 1 << 60  # only time counts

@@ -29,7 +29,7 @@ from ..devices.child import Child
 from ..devices.confine import supported
 from ..errors import CompileError, CourseError, DeviceError, LaunchError, Unsupported
 from . import endless, narrow, sentences
-from .derived import narrow_cases, whole
+from .derived import whole
 from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
 from .verdict import ERROR, FAILED, PASSED, RUNNABLE, SKIPPED, CaseResult, Verdict
 
@@ -221,7 +221,7 @@ def with_derived(puzzle: Puzzle, setup: Setup, source: str, name: str, options: 
     ptx, t = getattr(getattr(setup.module, "compiled", None), "text", ""), tunables(source)
     found = narrow.lines(ptx, name) if ptx else {}
     full = whole(puzzle, options.seed, t, longest=bool(found) or setup.device.kind == "gpu")
-    return replace(full, cases=(*full.cases, *narrow_cases(puzzle, t, found)))
+    return replace(full, cases=(*full.cases, *(narrow.cases(puzzle, t, setup, ptx, name) if found else ())))
 
 
 def run_all(

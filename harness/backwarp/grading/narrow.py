@@ -11,15 +11,29 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from .derived import ENOUGH, LONG
+import numpy as np
+
+from ..course.declare import Case, Kernel, Puzzle
+from ..cuda.values import Tunables
+from ..devices.virtual.instrument import notes, reached
+from ..errors import BackwarpError, CompileError
+from .derived import ENOUGH, LONG, narrow_cases, shortened
+from .runs import Outcome, Pace, Setup, Trial, place, start
+
+#: lengths of an axis of which a number that counts along it, or its tiles, is not the same
+LENGTHS = 2112, 4224
 
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"(?:[^"]*/)?([^"/]*)"', re.M)
 _CODE = re.compile(r"\s*(?:@!?%\w+\s+)?([a-z][\w.]*)\s+([^;]*);")
 _CALLED = re.compile(r"\s*(\w+),\s*")
+_FUNCTION = re.compile(r"^(?=\.(?:visible |weak )?\.?(?:entry|func)\b)", re.M)
+_NAME = re.compile(r"[^(]*?\.(?:entry|func)\s*(?:\([^)]*\)\s*)?([\w$]+)")
+_CALLS = re.compile(r"^\s*([\w$]+),?\s*$", re.M)
 _SHORT = re.compile(
     r"cvt(?:\.\w+)*\.[us](?:8|16)\.[us](?:32|64)|cvt\.[us](?:32|64)\.s16|(?:add|sub|mul\.lo|mad\.lo|shl)\.[usb]16"
 )
+_OF_BYTES, _WIDENS = re.compile(r"cvt\.[us]\d+\.[us]8"), re.compile(r"cvt\.[us](?:32|64)\.[us](?:8|16)")
 _MULTIPLIED = re.compile(r"(?:mul|mad)24\..*")  # numbers of 24 bits
 _FIELD = re.compile(r"bf[ei]\.|prmt\.|call (?:__byte_perm|__funnelshift)")
 _TO_FLOAT, _TO_WHOLE = (
@@ -31,18 +45,60 @@ _ARRAY = re.compile(r"^\s*(?:\.\w+ )?\.(?:shared|local|global|const)\b.*\.[bus]8
 _NUMBER = re.compile(r"(?<![\w.%$\[+])\d+(?![\w\]])")
 
 
-def lines(ptx: str, file: str) -> dict[str, list[int]]:
+def cases(puzzle: Puzzle, t: Tunables, setup: Setup, ptx: str, file: str) -> Iterator[Case]:
+    """The derived cases in which a line may keep a number that is too large. setup: of the file, with all checks."""
+    derived = list(narrow_cases(puzzle, t, lambda kernel: lines(ptx, file, kernel)))
+    if not derived:
+        return
+    with type(setup.device)(notes.BUILD) as device:
+        try:
+            told = dict(name=file, include_dirs=puzzle.include_dirs)
+            module = device.compile(setup.module.source + reached.DECLARATION, **told)
+        except CompileError:  # it uses the name itself
+            module = None
+        for case in derived:
+            if module is None or grows(puzzle, puzzle.kernel(case.kernels[0]), case, t, module):
+                yield case
+
+
+def grows(puzzle: Puzzle, kernel: Kernel, case: Case, t: Tunables, module) -> bool:
+    """Whether the numbers in the case's lines may become larger with the axis that is long in it: not if they are the same for two
+    lengths of it. module: with `reached`."""
+    longest, found = max(n for n in case.dims.values() if isinstance(n, int)), []
+    setup = Setup(module.device, (1,), module=module)
+    try:
+        setup.kernels[kernel.name] = module.get_function(kernel.name)
+        for length in LENGTHS:
+            trial = Trial(Outcome(shortened(case, length / longest), kernel), Pace())
+            trial.begin(puzzle, t, 0)
+            numbers = module.get_global(reached.NAME, np.int64)
+            numbers.set(-1)
+            start(trial, setup, 1, {p.name: place(setup.device, p, trial) for p in kernel.passed})
+            found.append(numbers.get()[[min(line, reached.LINES - 1) for line in case.narrow[1:]]])
+    except (
+        BackwarpError,
+        ArithmeticError,
+        ValueError,
+        LookupError,
+    ):  # there is no such case, or it ends in a fault
+        return True
+    return (found[0] != found[1]).any() or (found[0] < 0).any()
+
+
+def lines(ptx: str, file: str, kernel: str = "") -> dict[str, list[int]]:
     """Lines of the file by kind: those of `derived.REACHES`, and "number" if one has a number that long axes reach, and those
-    that are long enough for other files do not; of an array of so many floats, 0. ptx: as compiled for debugging."""
+    that are long enough for other files do not; of an array of so many floats, 0. ptx: as compiled for debugging. kernel: only
+    lines of what it runs."""
     found: dict[str, set[int]] = defaultdict(set)
     if any(int(nbytes) >= 4 * ENOUGH for nbytes in _ARRAY.findall(ptx)):
         found["number"].add(0)
     own = {n for n, name in _FILE.findall(ptx) if name == file}
-    for function in re.split(r"^(?=\.(?:visible |weak )?\.?(?:entry|func)\b)", ptx, flags=re.M):
+    for function in _run_by(kernel, _FUNCTION.split(ptx)):
         code = list(_instructions(function, own))
         shifts = {operands.rpartition(", ")[2] for _, op, operands in code if op == "shl.b32"}
+        widened = {operands.partition(", ")[0] for _, op, operands in code if _WIDENS.fullmatch(op)}
         for line, op, operands in code:
-            if kind := _kept(op, operands.rpartition(", ")[2], shifts):
+            if kind := _kept(op, operands.rpartition(", ")[2], shifts, widened):
                 found[kind].add(line)
             if not op.endswith("64") and any(ENOUGH < int(n) < LONG[0] for n in _NUMBER.findall(operands)):
                 found["number"].add(line)
@@ -51,14 +107,29 @@ def lines(ptx: str, file: str) -> dict[str, list[int]]:
     return {kind: sorted(numbers) for kind, numbers in found.items()}
 
 
-def _kept(op: str, last: str, shifts: set[str]) -> str:
+def _run_by(kernel: str, functions: list[str]) -> list[str]:
+    """The kernel and what it calls, of the texts of functions; all where that is not known."""
+    if not kernel:
+        return functions
+    named = {m[1]: text for text in functions if (m := _NAME.match(text))}
+    reached = [n for n in named if n == kernel or f"{len(kernel)}{kernel}" in n and ".entry" in named[n][:40]]
+    for name in reached:
+        if ".callprototype" in named[name]:
+            return functions
+        reached += [n for n in _CALLS.findall(named[name]) if n in named and n not in reached]
+    return [named[n] for n in reached] or functions
+
+
+def _kept(op: str, last: str, shifts: set[str], widened: set[str]) -> str:
     """In what an instruction keeps a whole number, if that is narrow. last: its last operand; shifts: by how many bits its
-    function shifts to the left."""
+    function shifts to the left; widened: registers of 32 bits or more that hold what has no more than 16."""
     bits = 0
     if op in ("and.b32", "and.b64") and last.isdigit():
         bits = int(last).bit_length() if int(last) & (int(last) + 1) == 0 else 0
     elif op in ("shr.s32", "shr.u32") and last in shifts and last.isdigit():
         bits = 32 - int(last)
+    if _OF_BYTES.fullmatch(op) and re.match(r"%rd?\d", last) and last not in widened:
+        bits = 8
     if _SHORT.fullmatch(op) or _FIELD.match(op) or 7 <= bits <= 16:
         return "short"
     return "24 bits" if _MULTIPLIED.fullmatch(op) or 16 < bits <= 24 else ""

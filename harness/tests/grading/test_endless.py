@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from backwarp.course.checkout import Course
 from backwarp.course.declare import Case
 from backwarp.devices import confined_device
+from backwarp.devices.child import Child
+from backwarp.errors import KernelFault
 from backwarp.grading import endless
 from backwarp.grading.grade import prepare
 from backwarp.grading.runs import Outcome, Pace, Setup, Trial, given
@@ -45,3 +49,31 @@ def test_what_is_only_slow_is_told_from_what_never_ends(monkeypatch, loop, slow)
         trial.run(setup)
         assert trial.outcome.timed_out
         assert endless.is_slow(trial, puzzle, setup, {}, 1, given) == slow
+
+
+class Counted:
+    """In place of a trial: its launch takes a tenth of a millisecond of processor time for each step along its axis, and no time by the
+    clock."""
+
+    spent = 0.0
+
+    def __init__(self, outcome: Outcome, pace: Pace):
+        self.outcome, self.limit = outcome, pace.longest
+
+    def begin(self, *given: object) -> None:
+        pass
+
+    def run(self, setup: object) -> None:
+        takes = self.outcome.case.dims["K"] * 1e-4
+        Counted.spent += min(takes, self.limit)
+        if takes > self.limit:
+            self.outcome.kind, self.outcome.error = "fault", KernelFault("timeout", "", "")
+
+
+def test_time_is_the_processors_whatever_else_runs(monkeypatch):
+    monkeypatch.setattr(endless, "Trial", Counted)
+    monkeypatch.setattr(Child, "spent_by_all", lambda: Counted.spent)
+    trial = Counted(Outcome(Case("great_K", dict(K=65_600), once="memory"), None), Pace(longest=2.0))
+    trial.run(None)
+    assert trial.outcome.timed_out
+    assert endless.is_slow(trial, None, SimpleNamespace(device=SimpleNamespace(step_budget=1)), {}, 1, given)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from backwarp.course.checkout import Course
+from backwarp.devices import confined_device
 from backwarp.devices.nvrtc.compiler import compile_ptx
-from backwarp.grading.grade import Options, grade_file
-from backwarp.grading.narrow import lines
+from backwarp.grading.grade import Options, grade_file, prepare
+from backwarp.grading.narrow import cases, lines
+from backwarp.grading.runs import Setup
 from tests import ROOT
 
 COURSE = Course(ROOT)
@@ -15,6 +17,7 @@ COURSE = Course(ROOT)
 #: (a statement of a kernel with ints i and n, the kinds of it)
 STATEMENTS = [
     ("short t = n / 16; y[t] = 1;", {"short"}),
+    ("char t = n / 16; if (t == 3) y[i] = 1;", {"short"}),
     ("for (short r = 0; r < n; r++) y[r] = 1;", {"short"}),
     ("for (unsigned char r = 0; r < n; r += 2) y[r] = 1;", {"short"}),
     ("__shared__ short s[32]; s[threadIdx.x] = i; y[s[0]] = 1;", {"short"}),
@@ -70,6 +73,22 @@ def test_no_solution_has_such_a_line():
             assert not lines(ptx, "kernel.cu"), id
 
 
+def test_lines_of_a_kernel_are_those_of_what_it_calls():
+    text = """
+__device__ int leaf(int n) { short s = n; return s; }
+__device__ int mid(int n) { return leaf(n) + 1; }
+extern "C" __global__ void a(float* y, int n) { y[mid(n)] = 1; }
+__global__ void b(float* y, int n) { y[n] = 1; }
+__device__ void store(float* y, int n) { char q = n; y[q] = 1; }
+__global__ void c(float* y, int n) { store(y, n); }
+__device__ int (*f)(int) = mid;
+__global__ void d(float* y, int n) { y[f(n)] = 1; }
+"""
+    ptx = compile_ptx(text, "kernel.cu").text
+    found = {kernel: lines(ptx, "kernel.cu", kernel).get("short", []) for kernel in "abcd"}
+    assert found == {"a": [2], "b": [], "c": [6], "d": [2, 6]}
+
+
 SUM = "sum += A[row * K + k] * B[k * N + col];"
 #: (puzzle, text, its replacement, how the case is called that shows it)
 WRONG = [
@@ -104,6 +123,27 @@ def test_what_only_the_greatest_sizes_show_is_wrong(tmp_path, number, old, new, 
     line = text[: text.index(old)].count("\n") + 1
     assert not verdict.passed and verdict.case.startswith(case)
     assert any("Every smaller case is right" in says and f"line {line}" in says for says in verdict.lines)
+
+
+#: (statement at the start of puzzle 02's kernel, the axes along which what it keeps grows)
+HARMLESS = [
+    ("char c = threadIdx.x % 8; float f = blockDim.x; if (c == 100 || (int)f == 77777) return;", set()),
+    ("short tiles = (K + 31) / 32; if (tiles < 0) return;", {"K"}),
+    ("if ((int)((float)N / 2) < 0) return;", {"N"}),
+]
+
+
+@pytest.mark.parametrize(("statement", "axes"), HARMLESS)
+def test_cases_are_only_those_in_which_what_is_kept_becomes_larger(statement, axes):
+    puzzle = COURSE.load(COURSE.resolve("02"))
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    text = text.replace("    int row", f"    {statement}\n    int row", 1)
+    assert statement in text
+    with confined_device("cpu", checks="full", seed=1) as device:
+        setup = Setup(device, (1,))
+        prepare(setup, puzzle, text, "kernel.cu")
+        found = cases(puzzle, {}, setup, setup.module.compiled.text, "kernel.cu")
+        assert {case.note.partition(" ")[0] for case in found} == axes
 
 
 def test_narrow_variables_that_are_never_too_narrow_pass(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..compare import either
@@ -24,7 +25,15 @@ def _wrong_access(*lines: int, line: int, **facts: Any) -> str:
     if facts["step"] != facts["right_step"]:
         moves = f"a step of {facts['variable']} moves by {facts['step']} elements in {facts['array']}{where}"
         return f"{text}: {moves}; it should move by {facts['right_step']}."
+    if facts["warps"]:
+        return f"{text}: there, all warps read what is right for one of them."
     return f"{text}: look at {facts['variable']}{where}." if where else f"{text}."
 
 
-ACCESSES = {"wrong_access": Kind(_wrong_access)}
+def _overwritten(store: int, own: int, read: int, given: Mapping[str, int]) -> str:
+    values = f", with {either([f'{n} = {v}' for n, v in given.items()], 'and')}," * bool(given)
+    over = f"what line {own} keeps" if own == read else f"what line {own} has stored for line {read}"
+    return f"Line {store} stores in shared memory{values} over {over} there: the place is beyond its own part of the array."
+
+
+ACCESSES = {"wrong_access": Kind(_wrong_access), "overwritten": Kind(_overwritten)}

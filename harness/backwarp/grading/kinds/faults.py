@@ -93,6 +93,11 @@ FAULTS = {
     "elsewhere": Kind("Case {case} runs to its end, but is wrong."),
     "values": Kind(lambda values: f"There {', '.join(values)}.", explains=False),
     "called_from": Kind("{function} was called from line {0}."),
+    "too_large": Kind(
+        lambda line, code, number: (
+            f"Line {line}: {code} is {number:,}, which does not fit into an int: write (long long){code}."
+        )
+    ),
     "negative": Kind(_negative),
     "outside_axis": Kind(_outside_axis),
     "quotient": Kind("Line {0}: {name} = {code} is {numbers} = {value}."),

@@ -38,6 +38,7 @@ class Access:
     line: of the access; array: that of the elements found and right; output: what the thread computes; filled: the line of the
     store into the tile that is read; register: its name. variable, axis: what the index has along an axis where it is wrong, set in
     lines set_in; or else, by how much a step of the variable moves the index, and by how much it should. 0 or "": not known.
+    warps: all warps read the same places there, which are right for one of them.
     """
 
     kind: str
@@ -53,11 +54,26 @@ class Access:
     set_in: tuple[int, ...] = ()
     step: int = 0
     right_step: int = 0
+    warps: bool = False
 
     @property
     def finding(self) -> Finding:
         places = dict.fromkeys((self.line, *self.set_in, self.filled))
         return Finding("wrong_access", tuple(line for line in places if line), asdict(self))
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    """A store over what another thread keeps in shared memory. lines: of the store, and where that thread stores and reads. given:
+    the variables that the index is computed from, as they are there."""
+
+    lines: tuple[int, int, int]
+    given: dict[str, int]
+    kind = "overwritten"
+
+    @property
+    def finding(self) -> Finding:
+        return Finding(self.kind, self.lines, {"given": self.given})
 
 
 def may_tell(verdict: Verdict) -> bool:
@@ -69,7 +85,7 @@ def may_tell(verdict: Verdict) -> bool:
 
 def wrong_accesses(
     puzzle: Puzzle, kernel: Kernel, source: str, cases: Sequence[Case], setup: Setup, raced: bool
-) -> list[Access]:
+) -> list[Access | Overwrite]:
     """The first that is found. cases: that go wrong. setup: of the file as it is. raced: threads race, so that nothing but what they
     store is sure. Errors: DeviceError."""
     if not hasattr(setup.module, "compiled"):  # a device that does not run code
@@ -82,7 +98,7 @@ def wrong_accesses(
 
 def of_module(
     puzzle: Puzzle, kernel: Kernel, cases: Sequence[Case], module, raced: bool = False
-) -> list[Access]:
+) -> list[Access | Overwrite]:
     """module: with notes. raced: see `wrong_accesses`. What is read or stored wrongly in any case tells more than what is never read."""
     sites, others, tried = notes.run(parse.parse(module.compiled.text, module.name)), [], 0
     for case in small(puzzle, kernel, cases, sites)[: 2 * TRIED]:
@@ -90,7 +106,9 @@ def of_module(
         if launch:
             tried += not launch.partial
             stored, sure = misplaced(launch)
-            found = stored if sure else [] if raced else fragments(launch) or strays(launch)
+            found = (
+                stored if sure else [] if raced else overwrites(launch) or fragments(launch) or strays(launch)
+            )
             if found and found[0].kind != "missing":
                 return found
             others = others or ([] if raced else stored or found)
@@ -132,6 +150,19 @@ def misplaced(launch: Launch) -> tuple[list[Access], bool]:
     return [access], bool(told) or lost or len({(s.thread, s.at, s.number) for s in launch.stores}) > len(
         last
     )
+
+
+def overwrites(launch: Launch) -> list[Overwrite]:
+    """The first store over what a thread keeps for itself."""
+    for lost in launch.lost[:1]:
+        names, noted = (
+            launch.site(lost.store).names,
+            launch.rows["names"][lost.store].astype(np.int32).tolist(),
+        )
+        given = {name: value for (name, bits), value in zip(names, noted, strict=False) if bits == 32}
+        lines = launch.lines[lost.store], launch.lines[lost.own], launch.lines[lost.read]
+        return [Overwrite(lines, given)]
+    return []
 
 
 def strays(launch: Launch) -> list[Access]:
@@ -177,6 +208,7 @@ def most_of(launch: Launch, kind: str, found: list, reads: dict, level: int) -> 
     (array, number), _ = Counter((u.array, sites[u.row]) for u, *_ in found).most_common(1)[0]
     mine = [f for f in found if (f[0].array, sites[f[0].row]) == (array, number)]
     use, own, _, missing = next((f for f in mine if f[3].any()), mine[0])
+    astray = {u.thread // WARP for u, *_ in mine}
     w, told = launch.arrays[array], {}
     never = sorted(np.flatnonzero(missing).tolist(), key=lambda m: ((w.at(m) != w.at(use.element)).sum(), m))
     if use.source >= 0:
@@ -191,7 +223,29 @@ def most_of(launch: Launch, kind: str, found: list, reads: dict, level: int) -> 
         told = told or index.along(may)
     filled = launch.lines[use.stored] if use.stored >= 0 else 0
     elements = w.called(use.element), w.called(never[0]) if never else "", launch.called(min(own))
+    told["warps"] = kind == "read" and alike_in_warps(launch, number, astray)
     return Access(kind, launch.lines[use.row], w.array.name, *elements, filled=filled, **told)
+
+
+def alike_in_warps(launch: Launch, number: int, astray: set[int]) -> bool:
+    """Whether all warps of a block access the same places with an instruction, lane by lane. astray: those for which they are wrong."""
+    rows = launch.rows[launch.rows["site"] == number]
+    places: dict[tuple[int, int], list] = defaultdict(list)
+    for block, thread, address in zip(
+        *(rows[name].tolist() for name in ("block", "thread", "address")), strict=True
+    ):
+        places[block, thread // WARP].append((thread % WARP, address))
+    first = min(places)[0]
+    own = {
+        (block * launch.block // WARP + warp): sorted(at)
+        for (block, warp), at in places.items()
+        if block == first
+    }
+    return (
+        len(own) > 1
+        and not own.keys() <= astray
+        and all(at == next(iter(own.values())) for at in own.values())
+    )
 
 
 def fragments(launch: Launch) -> list[Access]:

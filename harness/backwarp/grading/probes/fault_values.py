@@ -35,6 +35,7 @@ from .outside_axis import axes_of, outside_of_axis, quotients, varies
 MOST_VALUES = 8  # shown
 MOST_OF_BOTH = 3  # of two threads
 FEW_VALUES, LONGEST_VALUE = 5, 40  # values shown with their expressions; longest expression in characters
+INT_MAX = 2**31 - 1
 NOTED = {*ENDS, "uninitialised-read", "race"}
 
 
@@ -99,6 +100,7 @@ def behind(
     unblamed = larger or _has_few_for_its_bytes(mine)
     return [
         *_where(file, probe, values, call),
+        *_too_large(file, probe, values),
         *(_differences(file, probe, values, names) if fault.before else ()),
         *outside,
         *quotients(file, probe, values, names),
@@ -256,6 +258,27 @@ def _where(file: CudaText, probe: Probe, values: dict[str, int], call: int) -> l
 def _is_of_loop(file: CudaText, name: str, place: int) -> bool:
     updates = (loop.part("update") for loop in file.around(place, *LOOPS))
     return any(name in {p.code for p in update.all("identifier")} for update in updates if update)
+
+
+def _too_large(file: CudaText, probe: Probe, values: dict[str, int]) -> list[Finding]:
+    """The smallest part of an index, or of what its variables are computed from, that an int does not hold, if all in it are ints."""
+    place, integer = probe.indices[0].start, integer_of(file, values)
+    origins = [v for name in (*probe.own, *probe.behind) if (v := value_of(file, name, place))]
+    parts = [p for piece in (*probe.indices, *origins) for p in piece.all("binary_expression")]
+    found = [(p, n) for p in parts if _is_of_ints(file, p, values) and (n := integer(p)) is not None]
+    beyond = [(p, n) for p, n in found if not -INT_MAX <= n <= INT_MAX]
+    if not beyond:
+        return []
+    part, number = min(beyond, key=lambda found: len(found[0].code))
+    return [Finding.of("too_large", part.line, code=plain(part), number=number)]
+
+
+def _is_of_ints(file: CudaText, part: Piece, values: dict[str, int]) -> bool:
+    """Whether it is made of nothing but known variables of type int, numbers, and + - * ( )."""
+    names = [token.code for token in part.tokens if not token.code.isdecimal() and token.code not in "+-*()"]
+    known = [file.variable_at(name, part.start) for name in names if name in values]
+    plain_ints = (v and v.type in ("int", "int32_t") and not v.pointer and not v.extents for v in known)
+    return len(known) == len(names) > 0 and all(plain_ints)
 
 
 def _differences(file: CudaText, probe: Probe, values: dict[str, int], outside: set[str]) -> list[Finding]:

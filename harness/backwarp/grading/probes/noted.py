@@ -4,6 +4,7 @@ which element it is, in whatever tile or register it is found. What the right ou
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -76,10 +77,20 @@ class Stored:
     number: float
 
 
+@dataclass(frozen=True)
+class Lost:
+    """A read from a tile of what another thread has put there over what the reader had stored. Rows of the notes: of the read, of
+    that store, and of the reader's own."""
+
+    read: int
+    store: int
+    own: int
+
+
 @dataclass
 class Launch:
     """sites, rows: what is noted. block: threads of a block. faulted: it was stopped; partial: or else not all is noted. combined: threads use what others have computed.
-    lines, calls: of the rows, and of the calls that they are in. factors: (how often the lane has executed this, the byte among its registers, the element,
+    lines, calls: of the rows, and of the calls that they are in. lost: of instructions that else read what their thread stored. factors: (how often the lane has executed this, the byte among its registers, the element,
     the line that it was read in) of products of matrices."""
 
     trial: Trial
@@ -93,6 +104,7 @@ class Launch:
     calls: list[int] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
     stores: list[Stored] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
     factors: list[tuple[int, int, Use, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -151,6 +163,13 @@ class _Follow:
             self.known[w.itemsize] |= {bits: (i, e) for e, bits in enumerate(numbers.ravel().tolist())}
         self.tile: dict[int, tuple[int, int, Element]] = {}  # by address: rows of the store and the read
         self.computed: dict[int, int] = {}  # by address: the thread that stored another number
+        self.own: dict[tuple[int, int], int] = {}  # rows of a thread's last store into each place of a tile
+        self.last: dict[int, tuple[int, int]] = {}  # by address: thread and row of the last store into a tile
+        self.lost: list[Lost] = []
+        self.shared: set[int] = (
+            set()
+        )  # instructions that read what others stored where their thread stored nothing
+        self.readers: dict[int, set[int]] = defaultdict(set)  # of what an instruction stored
         self.read: dict[tuple[int, Element], int] = {}  # rows of a thread's reads from arrays
         self.taken: dict[tuple[int, Element], int] = {}  # the lines of its reads from tiles
         self.called: dict[tuple[int, str], int] = {}  # the line of its last call of a function, and of any
@@ -175,6 +194,12 @@ class _Follow:
                 self._of_array(at, site, thread, row, address, words)
             else:
                 self._of_tile(site, thread, row, address, words)
+        sites = rows["site"]
+        launch.lost = [
+            lost
+            for lost in self.lost
+            if sites[lost.read] not in self.shared and self.readers[sites[lost.store]] - {sites[lost.read]}
+        ]
 
     def _array_at(self, address: int) -> int | None:
         arrays = enumerate(self.launch.arrays)
@@ -228,10 +253,13 @@ class _Follow:
         elif site.kind == "store":
             for i in range(0, site.nbytes, 4):
                 self.computed[address + i] = thread if words[i // 4] and not moved else -1
+                self.own[thread, address + i], self.last[address + i] = row, (thread, row)
             for byte, e in moved.items():
                 if (thread, e) in self.read:  # not a sum that happens to be the same
                     self.tile[address + byte] = row, self.read[thread, e], e
         else:
+            for i in range(0, site.nbytes, 4):
+                self._read_back(thread, row, address + i)
             others = (self.computed.get(address + i, -1) for i in range(0, site.nbytes, 4))
             self.launch.combined |= any(other not in (-1, thread) for other in others)
             for byte, e in moved.items():
@@ -239,6 +267,16 @@ class _Follow:
                 if held == e:
                     self.launch.uses.append(Use(thread, *e, row, stored, source))
                     self.taken[thread, e] = self.launch.lines[row]
+
+    def _read_back(self, thread: int, row: int, address: int) -> None:
+        sites, own = self.launch.rows["site"], self.own.get((thread, address), -1)
+        by, store = self.last.get(address, (thread, own))
+        if by != thread and own < 0:
+            self.shared.add(sites[row])
+        elif own < store and sites[own] != sites[store]:
+            self.lost.append(Lost(row, store, own))
+        if store >= 0:
+            self.readers[sites[store]].add(sites[row])
 
 
 def small(puzzle: Puzzle, kernel: Kernel, cases: Sequence[Case], sites: list[notes.Site]) -> list[Case]:

@@ -87,7 +87,7 @@ def as_graded(puzzle: Puzzle, verdict: Verdict, t: Mapping[str, int]) -> Puzzle:
         full = whole(puzzle, verdict.seed, t, longest)
         if any((case.name, case.dims) == (verdict.case, verdict.dims) for case in full.cases):
             return full
-    narrow = narrow_cases(puzzle, t, dict.fromkeys(REACHES, []))
+    narrow = narrow_cases(puzzle, t, lambda kernel: dict.fromkeys(REACHES, []))
     return replace(full, cases=(*full.cases, *(case for case in narrow if case.name == verdict.case)))
 
 

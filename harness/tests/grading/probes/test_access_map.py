@@ -145,7 +145,8 @@ def test_a_fragment_that_is_not_transposed(device):
 
 def test_windows_of_another_warp(device):
     access, line = the_only(device, "35", ("windows[8 * warp + g]", "windows[g]"))
-    assert (access.kind, access.array) == ("read", "input") and "windows[g]" in line
+    assert (access.kind, access.array, access.warps) == ("read", "input", True) and "windows[g]" in line
+    assert str(access.finding).endswith("all warps read what is right for one of them.")
 
 
 def test_copies_that_run_while_the_block_works(device):
@@ -247,6 +248,17 @@ def test_an_element_that_is_read_in_place_of_another(device, name):
     (access,) = found(device, number, text)
     lines = text.split("\n")
     assert access.array == array and any(says in lines[n - 1] for n in access.finding.lines)
+
+
+RING = ("pixels[i % (keep * W)] = input", "pixels[i] = input")
+
+
+def test_a_store_beyond_its_part_of_shared_memory_over_sums_that_threads_keep(device):
+    text = changed("33", RING)
+    (over,) = found(device, "33", text, "conv2d_backward_weights_depthwise")
+    store, own, read = (text.split("\n")[line - 1] for line in over.lines)
+    assert (over.kind, RING[1] in store, "own[" in own, "own[" in read) == ("overwritten", True, True, True)
+    assert over.given
 
 
 def test_the_sentence_says_what_where_and_what_to_do():

@@ -17,6 +17,7 @@ from ..instrument import (
     initialised,
     notes,
     races,
+    reached,
     registers,
     segments,
     turns,
@@ -102,6 +103,7 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     predicates.run(module)
     surfaces.run(module)
     notes.run(module)
+    reached.run(module)
     for step, rewrite in _REWRITES.items():
         if step in recipe:
             rewrite(module)

@@ -47,9 +47,13 @@ class Inserts:
     def after(self, item: Instruction | Label, *new: Instruction | Label) -> None:
         self._after.setdefault(item, []).extend(new)
 
+    @property
+    def changed(self) -> bool:
+        return bool(self.start or self._before or self._after)
+
     def done(self) -> None:
         """Change the body."""
-        if self.start or self._before or self._after:
+        if self.changed:
             body = [
                 each
                 for item in self.function.body
