@@ -183,8 +183,8 @@ class Gate:
     """A limit on what a fast kernel may cost, counted in one case; a right kernel above it is "not yet fast".
 
     quantity: a name of quantities.QUANTITIES or of the counters. most: the bound, a number or f(d), where d are the
-    dims and the file's tunables. kernels: counted together; default all. case: default "counted", else the largest. below:
-    the count of the previous rung's kernel. says: where the cost comes from, and the idea that avoids it;
+    dims and the file's tunables. of: f(d) that computes the quantity from these, where nothing is counted. kernels:
+    counted together; default all. case: default "counted", else the largest. below: the count of the previous rung's kernel. says: where the cost comes from, and the idea that avoids it;
     default: the quantity's general sentence.
     """
 
@@ -195,13 +195,14 @@ class Gate:
     case: str = ""
     below: float | None = None
     hint: int = 1
+    of: Callable[[dict[str, int]], float] | None = None
 
     def limit(self, dims: Mapping[str, int], tunables: Mapping[str, int]) -> float:
-        if not callable(self.most):
-            return self.most
-        known = copy(tunables)  # it looks up more of the file's constants on demand
-        known.update(dims)
-        return self.most(known)
+        return self.most(known(dims, tunables)) if callable(self.most) else self.most
+
+    def computed(self, dims: Mapping[str, int], tunables: Mapping[str, int]) -> float | None:
+        """The quantity, if it is not counted."""
+        return self.of(known(dims, tunables)) if self.of else None
 
     @staticmethod
     def limits(
@@ -210,6 +211,13 @@ class Gate:
         """Gates by quantity, without sentences of their own: they prevent ways around the gates that teach
         the idea."""
         return tuple(Gate(quantity, bound, kernels=kernels, case=case) for quantity, bound in most.items())
+
+
+def known(dims: Mapping[str, int], tunables: Mapping[str, int]) -> dict[str, int]:
+    """A case's sizes and the file's constants."""
+    found = copy(tunables)  # it looks up more of the file's constants on demand
+    found.update(dims)
+    return found
 
 
 @dataclass(frozen=True)

@@ -148,8 +148,12 @@ def noted(m: Measure, puzzle: Puzzle, setup: Setup, t: Tunables, seed: int) -> l
 
 def weigh(gate: Gate, puzzle: Puzzle, case: Case, t: Tunables, counters: dict) -> Measure:
     """A gate applied to the total cost of its kernels in a case."""
-    what = quantity(gate.quantity)
-    value, most = what.value(counters), gate.limit(puzzle.full_dims(case), t)
+    what, dims = quantity(gate.quantity), puzzle.full_dims(case)
+    most, value = gate.limit(dims, t), gate.computed(dims, t)
+    if value is None:
+        value = what.value(counters)
+    else:
+        counters = {"lines": {}}
     # where what is wasted decides, the line that wastes most
     wasteful = what.waste and value > most >= value - what.waste(counters)
     cost, of = (what.waste, what.of_waste) if wasteful else (what.of_line, what.of)

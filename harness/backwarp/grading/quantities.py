@@ -165,6 +165,7 @@ QUANTITIES = {
         lambda n: n.get("warp_instructions", 0),
         of="all instructions",
     ),
+    "idle_warps": Quantity("warps of 64 that a multiprocessor has no room for", lambda n: 0),
     "flops_fp32": _plain("flops_fp32", "FLOP in float"),
     "scalar_share": Quantity("per cent of the FLOP outside the tensor cores", _scalar_share, _scalar_flops),
     "shared_stores_from_registers": Quantity(

@@ -1,5 +1,5 @@
 // Colours the cells of CUDA as C++: JupyterLab itself knows one language for all cells of a notebook. And in a dark theme
-// the lessons' pictures, drawn for a white page, become dark.
+// what is drawn for a white page becomes dark: the lessons' pictures, and plots in the course's own notebooks.
 //
 // A prebuilt extension, written by hand because it is this small: JupyterLab looks in window._JUPYTERLAB for a container
 // (of webpack's module federation) and calls its init with the packages that all extensions share.
@@ -16,14 +16,15 @@
     cell.mimeTypeChanged.connect(see);  // a kernel that starts gives all cells its language
   };
 
-  const DARK = `body[data-jp-theme-light="false"] .jp-RenderedMarkdown img[src*="/puzzles/"]
-    { filter: invert(0.93) hue-rotate(180deg); }`;
+  const DARK = `body[data-jp-theme-light="false"] :is(.jp-RenderedMarkdown img[src*="/puzzles/"],
+    .backwarp-course .jp-RenderedImage img) { filter: invert(0.93) hue-rotate(180deg); }`;
 
   const activate = (app, notebooks) => {
     document.head.appendChild(document.createElement("style")).textContent = DARK;
     const seen = new WeakSet();
     const watch = async panel => {
       await panel.context.ready;
+      panel.toggleClass("backwarp-course", panel.context.model.getMetadata("kernelspec")?.name === "backwarp");
       const cells = panel.context.model.cells;
       const all = () => {
         for (const cell of cells) if (!seen.has(cell)) seen.add(cell), colour(cell);

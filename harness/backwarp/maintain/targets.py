@@ -24,31 +24,38 @@ HEADING, NEXT = "### All targets", "\n## What to look at next"
 
 
 def section(puzzle: Puzzle) -> str:
-    """The heading, what is counted, and a row for each quantity."""
+    """The heading, what is counted, and a row for each quantity: a column for each kernel, or each of its cases."""
     constants = tunables(puzzle.solution_path.read_text(encoding="utf-8"))
-    rows: dict[str, dict[str, str]] = {}
-    cases, needed = {}, set()
+    rows: dict[str, dict[tuple[str, str], str]] = {}
+    places: dict[str, dict[str, None]] = {}  # kernels by case
+    needed = set()
     for gate in gates_of(puzzle):
         for kernel in names(gate, puzzle):
             case = chosen_case(puzzle, puzzle.kernel(kernel), gate.case)
             dims = puzzle.full_dims(case)
-            most, cases[kernel] = gate.limit(dims, constants), case.name
+            most = gate.limit(dims, constants)
+            places.setdefault(case.name, {})[kernel] = None
             for name in set(constants) - set(dims):
                 other = copy(constants)
                 other[name] *= 2
                 needed |= {name} if gate.limit(dims, other) != most else set()
             text = number(floor(most) if most >= 10 else most, 6)
-            rows.setdefault(quantity(gate.quantity).noun, {})[kernel] = text
-    places: dict[str, list[str]] = {}
-    for kernel, case in cases.items():
-        places.setdefault(case, []).append(f"`{kernel}`")
-    where = either([f"{either(kernels, 'and')} in `{case}`" for case, kernels in places.items()], "and")
+            rows.setdefault(quantity(gate.quantity).noun, {})[kernel, case.name] = text
+    columns = [(kernel, case) for case, kernels in places.items() for kernel in kernels]
+    several = len({kernel for kernel, _ in columns}) < len(columns)
+    alike: dict[str, list[str]] = {}
+    for case, kernels in places.items():
+        alike.setdefault(either([f"`{kernel}`" for kernel in kernels], "and"), []).append(f"`{case}`")
+    where = either([f"{kernels} in {either(cases, 'and')}" for kernels, cases in alike.items()], "and")
     sizes = either([f"{name} = {constants[name]}" for name in sorted(needed)] or [""], "and")
     says = f"At most, for {where}{f', with {sizes}' if sizes else ''}:"
     lines = [HEADING, "", *textwrap.wrap(says, 115, break_on_hyphens=False), ""]
-    lines += [f"| | {' | '.join(f'`{kernel}`' for kernel in cases)} |", "| --- " * (len(cases) + 1) + "|"]
+    lines += [
+        f"| | {' | '.join(f'`{at[several]}`' for at in columns)} |",
+        "| --- " * (len(columns) + 1) + "|",
+    ]
     for noun, each in sorted(rows.items(), key=lambda row: set(row[1].values()) == {"0"}):
-        cells = "".join(f" {each[kernel]} |" if kernel in each else " |" for kernel in cases)
+        cells = "".join(f" {each[at]} |" if at in each else " |" for at in columns)
         lines.append(f"| {noun} |{cells}")
     return "\n".join(lines) + "\n"
 

@@ -95,7 +95,7 @@ def row_of(puzzle: Puzzle, file: Path, values: dict[str, int]) -> Row:
     if row.is_within:
         row.verdict = grade_file(puzzle, file)
         others = [Measure(**m) for m in row.verdict.gates]
-        row.measures += [m for m in others if m.elsewhere and not m.passed]
+        row.measures += [m for m in others if not m.passed]
     return row
 
 

@@ -98,7 +98,8 @@ def test_every_quantity_is_a_number(tmp_path):
 def test_a_profile_says_what_would_pass(tmp_path):
     """The gates whose case was counted, with the costliest line of those that fail."""
     case = COURSE.load("01_vector_add").cases[-1].name
-    many, few, elsewhere = Gate("global_requests", 10**9, SAYS), Gate("flops", 0, SAYS), gate("flops", 10**9)
+    many, few = Gate("global_requests", 10**9, SAYS, case=case), Gate("flops", 0, SAYS, case=case)
+    elsewhere = gate("flops", 10**9)
     puzzle, path = puzzle_with(many, few, elsewhere, small=None), tmp_path / "kernel.cu"
     path.write_text(solution())
     found, text = profile_file(puzzle, path, case), io.StringIO()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from backwarp.course.checkout import open_course
+from backwarp.cuda.values import tunables
 from backwarp.errors import CourseError
+from backwarp.grading.gates import weigh
 from backwarp.measure.sweep import combinations, result, sweep, with_values
 from backwarp.report.sweep import limits_of, measure_of, picture, share
 
@@ -33,6 +35,23 @@ def test_every_count_is_shown_as_a_share_of_its_limit(rows):
     assert share(first) > 1 >= share(second)
     # a block of 8 x 8 moves twice the bytes of one of 16 x 16
     assert share(first) / share(second) == pytest.approx(2, rel=0.1)
+
+
+def test_a_limit_that_only_another_shape_is_over_is_shown_too():
+    puzzle = COURSE.load("43")
+    row = sweep(puzzle, puzzle.solution_path, {"BK": [30]})[0]
+    over = [(m.case, m.quantity) for m in row.measures if not m.passed]
+    assert result(row) == "over a limit" and over == [("fc1_weights", "flops")]
+
+
+def test_a_limit_on_what_constants_decide_is_counted_by_nothing():
+    puzzle = COURSE.load("43")
+    gate, case = puzzle.gates[0], puzzle.cases[0]
+    file = tunables(puzzle.solution_path.read_text())
+    for BN, BK, room in ((64, 16, 36), (64, 32, 28), (128, 32, 32), (128, 64, 16)):
+        file.update(BN=BN, BK=BK)
+        found = weigh(gate, puzzle, case, file, {"lines": {}})
+        assert (found.value, found.passed) == (64 - room, room >= 32)
 
 
 def test_what_passes_is_bold_in_the_plot(rows):
