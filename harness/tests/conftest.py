@@ -100,6 +100,28 @@ def one_runtime(cache_directory):
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_beside():
+    """Optimised code is not compiled beside launches, as a test has ended before it is used. Yields what to call for it."""
+    from backwarp.devices.virtual.compile import build
+
+    begin = build._begun
+
+    def quick_only(key, work):
+        quick = work.args[-1][3]  # of what `build` calls `how`
+        return begin(key, work) if quick else None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "_begun", quick_only)
+        yield lambda of_test: of_test.setattr(build, "_begun", begin)
+
+
+@pytest.fixture
+def built_beside(nothing_beside, monkeypatch):
+    """What is compiled beside launches is."""
+    nothing_beside(monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def runtime(one_runtime):
     """The runtime is in the cache: a program that a test starts would not wait for it."""

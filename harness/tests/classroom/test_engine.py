@@ -131,8 +131,15 @@ def test_progress_is_told(results):
 # ---- one real text ---------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def pool():
+    with executor(1) as (pool, ahead):
+        assert ahead >= 1
+        yield pool
+
+
 @pytest.mark.parametrize("kind", ["right", "wrong", "endless", "python"])
-def test_a_text_is_graded_in_processes_of_its_own(kind):
+def test_a_text_is_graded_in_processes_of_its_own(kind, pool):
     solution = (ROOT / "solutions" / ADD / "kernel.cu").read_text()
     text = {
         "right": solution,
@@ -140,9 +147,7 @@ def test_a_text_is_graded_in_processes_of_its_own(kind):
         "endless": solution.replace("if (i >= n) return;", "while (i < n) c[i] += 1;"),
         "python": "import os",
     }[kind]
-    with executor(1) as (pool, ahead):
-        found = pool.submit(run, Task(str(ROOT), ADD, text.encode())).result()
-    assert ahead >= 1
+    found = pool.submit(run, Task(str(ROOT), ADD, text.encode())).result()
     assert found["status"] == ("passed" if kind == "right" else "failed")
     diagnosis = {"right": "", "wrong": "out-of-bounds", "endless": "timeout", "python": "compile"}[kind]
     assert found["diagnosis"] == diagnosis and not any("/tmp" in line for line in found["lines"])

@@ -203,12 +203,9 @@ ctypes.CDLL = CDLL
 
 
 @pytest.fixture
-def says(tmp_path):
+def says(tmp_path, runtime):
     (tmp_path / "sitecustomize.py").write_text(LACKS)
-    variables = os.environ | {
-        "PYTHONPATH": f"{SOURCES}:{tmp_path}",
-        "BACKWARP_CACHE": str(tmp_path / "cache"),
-    }
+    variables = os.environ | {"PYTHONPATH": f"{SOURCES}:{tmp_path}"}
 
     def run(*words: str | Path) -> tuple[int, str]:
         command = [sys.executable, "-m", "backwarp", *map(str, words)]

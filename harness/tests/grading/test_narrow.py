@@ -112,7 +112,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("number", "old", "new", "case"), WRONG)
 def test_what_only_the_greatest_sizes_show_is_wrong(tmp_path, number, old, new, case):
     puzzle = COURSE.load(COURSE.resolve(number))

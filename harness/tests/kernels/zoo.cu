@@ -273,6 +273,19 @@ extern "C" __global__ void local_overflow_in_a_function(const float* a, float* b
   b[0] = smooth(outer, n);
 }
 
+__device__ __noinline__ float near(int n) {
+  int at = n - 7;
+  const int* p = &at;
+  short weights[3] = {1, 2, 1};
+  return weights[*p];  // FAULT local_overflow_beside_what_needs_no_memory
+}
+__device__ __noinline__ float nearer(const int& n) { return near(n); }
+extern "C" __global__ void local_overflow_beside_what_needs_no_memory(const float* a, float* b, int n) {
+  int first = n, outer[2] = {};
+  outer[n & 1] = 1;
+  b[0] = nearer(first) + outer[n >> 3];
+}
+
 extern "C" __global__ void local_overflow_into_the_next(const float* a, float* b, int n) {
   float head[4];
   int tail[4];

@@ -210,7 +210,7 @@ def launched_as_lanes(source: str, *seconds: float) -> list[bool]:
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_lanes_are_compiled_beside_launches_and_used_at_once_when_they_are_known(
-    keeps, tmp_path, monkeypatch
+    keeps, tmp_path, monkeypatch, built_beside
 ):
     monkeypatch.setenv("BACKWARP_CACHE", str(tmp_path) if keeps else "off")
     monkeypatch.setattr(build, "_beside", {})

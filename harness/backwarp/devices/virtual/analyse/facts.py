@@ -13,6 +13,7 @@ from .assigned import maybe_undefined, sets_bits, without_value
 from .barriers import Barriers
 from .cas_loops import guesses
 from .cooperative_groups import grid_waits
+from .dataflow import reached
 from .intervals import Intervals
 from .lanes import Lanes, lanes, refusal
 from .leaving import Ways
@@ -67,6 +68,13 @@ class ModuleFacts:
         plain = (f for f in functions if f.name in wanted)
         return [f for f in plain if f.entry or f.name in waits.called_plainly or not waits.may_wait(f.name)]
 
+    def drop_unreached(self) -> None:
+        """Those that nothing calls any more are not emitted."""
+        functions = self.module.functions
+        roots = [f.name for f in self.emitted if f.entry]
+        wanted = reached(roots, lambda name: self.graph.callees_of(functions[name]))
+        self.emitted = [f for f in self.emitted if f.name in wanted]
+
     @cached_property
     def copies(self) -> bool:
         """Whether asynchronous copies may be in flight while a thread goes on."""
@@ -84,9 +92,8 @@ class Facts:
 
     def __init__(self, function: Function, known: ModuleFacts):
         self.function, self.known = function, known
-        self.held: frozenset[str] = (
-            frozenset()
-        )  # local variables that nothing else can access, which LLVM may keep in registers
+        # local variables that nothing else can access, which LLVM may keep in registers; see `private`
+        self.held: dict[str, int] = {}
         self.unrolled: frozenset[Instruction] = frozenset()  # back edges of loops over them that LLVM unrolls
         self.coarsening: Coarsening | None = None  # of neighbouring threads, if they do not run as lanes
         self.lanes = False  # whether they run as vector lanes
@@ -102,8 +109,8 @@ class Facts:
         as vector lanes or coarsened.
         """
         if held:
-            self.held = frozenset(private(self.function, self._origins))
-            self.unrolled = self._at(short_loops(self.function, self.roots, self.held))
+            self.held = private(self.function, self._origins)
+            self.unrolled = self._at(short_loops(self.function, self.roots, self.held.keys()))
         if accesses:
             _ = self.spins, self.grid_waits, self.final, self.unused, self.sets_bits, self.guesses
         waits, name = self.known.waits, self.function.name

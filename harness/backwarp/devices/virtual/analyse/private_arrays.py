@@ -15,6 +15,7 @@ from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Address, Function, Immediate, Instruction, Label, Operand, Symbol
 from .pointers import Origins, root_of, rooted
 
+_GRANULE = 4  # bytes
 _MOST_BYTES = 2048  # bytes of a function's arrays, which a coroutine may have to keep in its frame
 _LONGEST = 64  # iterations of a loop that is unrolled
 # instructions after unrolling a loop, including its inner loops; the same for a whole function
@@ -34,22 +35,25 @@ class Counted:
     step: int
 
 
-def private(function: Function, found: dict[str, Origins]) -> set[str]:
-    """Names of the local variables that only plain, granule-sized accesses of this function can touch.
+def private(function: Function, found: dict[str, Origins]) -> dict[str, int]:
+    """The local variables that only plain accesses of this function can touch -> the least bytes, up to a granule's, of
+    which it has to be known apart from others whether they have been written.
 
     found: its `pointers.Values.found`.
     """
     own = {name: v for name, v in function.variables.items() if v.space == "local"}
     if not own:
-        return set()
+        return {}
     roots = rooted(found)
     held = {name: {o.name for o in origins if o.is_variable} for name, origins in found.items()}
-    seen = {name for key, names in held.items() if key not in roots for name in names}
+    seen, least = {name for key, names in held.items() if key not in roots for name in names}, {}
     for ins in function.body:
         if isinstance(ins, Instruction):
             seen |= _given_away(ins, held, roots, own)
-    left = [name for name, v in own.items() if name not in seen and not v.padding]
-    return set(left) if sum(own[name].size for name in left) <= _MOST_BYTES else set()
+            if ins.op.memory in ("load", "store") and (root := root_of(ins.address, roots, own)):
+                least[root.name] = min(ins.op.width, least.get(root.name, _GRANULE))
+    left = {name: least.get(name, _GRANULE) for name, v in own.items() if name not in seen and not v.padding}
+    return left if sum(own[name].size for name in left) <= _MOST_BYTES else {}
 
 
 def _given_away(ins: Instruction, held: dict[str, set[str]], roots, own) -> set[str]:
@@ -64,7 +68,7 @@ def _given_away(ins: Instruction, held: dict[str, set[str]], roots, own) -> set[
         return used(o for i, o in enumerate(ins.operands) if i and i not in op.bases)
     if not names:
         return names
-    if op.memory not in ("load", "store") or op.of_parameters or op.ordering or op.nbytes < 4:
+    if op.memory not in ("load", "store") or op.of_parameters or op.ordering:
         return names
     root = root_of(ins.address, roots, own)
     others = used(o for i, o in enumerate(ins.operands) if i != op.address)

@@ -33,6 +33,7 @@ from ..rewrite import (
     fragments,
     inline,
     predicates,
+    promote,
     scouts,
     specialise,
     split_depots,
@@ -124,6 +125,10 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     inline.run(facts.waits)
     if Check.RACES in recipe and width > 1:
         scouts.run(facts)
+    elif Check.RACES in recipe and Check.UNSET not in recipe:
+        inline.run_short(facts)
+        for function in facts.emitted:
+            promote.in_place(function)
     for function in facts.emitted:
         held = Check.BOUNDS in recipe and Check.UNSET not in recipe
         facts.of(function).settle(Check.BOUNDS in recipe, held, recipe.coarsen)

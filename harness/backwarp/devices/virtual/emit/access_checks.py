@@ -7,8 +7,9 @@ The common cases of a correct program are decided here in a few instructions; th
 from __future__ import annotations
 
 from ..ptx.ir import Sink, Variable
-from ..ptx.types import llvm_type
+from ..ptx.types import BITS, llvm_type
 from ..runtime.abi import (
+    GRANULE,
     INFO_ATOMIC,
     INFO_FINAL,
     INFO_SEEN,
@@ -61,18 +62,20 @@ def _access(e, ins, mods, array, info, unread, address, given):
         e.label(done)
 
 
-@statement("hold")
-def _hold(e, ins, mods, *arrays):
-    """The values of an array, and for each granule whether it has been written. Its space in local memory
+@statement("hold.<data>")
+def _hold(e, ins, mods, name):
+    """The values of an array, and for each so many of its bits whether they have been written. Its space in local memory
     stays unused."""
     e.module.declare("llvm.memset.p0.i64", "void", "ptr to, i8 value, i64 bytes, i1 volatile")
-    for name in arrays:
-        granules = -(-e.variables.find(name).size // 4)
-        e.arrays.held[name] = f'"{name}.'
-        for part, nbytes, value in (("values", 4 * granules, -1), ("written", granules, 0)):
-            place = f'%{e.arrays.held[name]}{part}"'
-            e.text.first(f"{place} = alloca [{nbytes} x i8], align 16")
-            e.line(f"call void @llvm.memset.p0.i64(ptr align 16 {place}, i8 {value}, i64 {nbytes}, i1 false)")
+    unit, granules = BITS[mods[0]] // 8, -(-e.variables.find(name).size // GRANULE)
+    e.arrays.held[name] = f'"{name}.', unit
+    for part, nbytes, value in (
+        ("values", GRANULE * granules, -1),
+        ("written", GRANULE // unit * granules, 0),
+    ):
+        place = f'%"{name}.{part}"'
+        e.text.first(f"{place} = alloca [{nbytes} x i8], align 16")
+        e.line(f"call void @llvm.memset.p0.i64(ptr align 16 {place}, i8 {value}, i64 {nbytes}, i1 false)")
 
 
 @statement("check.held.(<space>|generic)")
@@ -91,16 +94,17 @@ def _held(e, ins, mods, array, info, used, address):
     e.branch(e.op("icmp ne i64", e.op("and i64", offset, nbytes - 1), 0), crooked, straight, unlikely=True)
     slow_check(e, crooked, DEAD, [(address, 0, site)], info)
     e.label(straight)
-    granules, index = nbytes // 4, e.op("lshr i64", offset, 2)
-    t, every = f"i{8 * granules}", int.from_bytes(bytes([INIT]) * granules, "little")
-    where = e.emit(f'getelementptr i8, ptr %{e.arrays.held[array]}written", i64 {index}')
+    place, unit = e.arrays.held[array]
+    count, index = nbytes // unit, e.op("udiv i64", offset, unit)
+    t, every = f"i{8 * count}", _each(INIT, count)
+    where = e.emit(f'getelementptr i8, ptr %{place}written", i64 {index}')
     if info & INFO_WRITE:
         e.line(f"store {t} {every}, ptr {where}, align 1")
         return
     unset, good = e.fresh_label("unset"), e.fresh_label("good")
     state = e.emit(f"load {t}, ptr {where}, align 1")
     if used >= 0:
-        every = sum(INIT << 8 * i for i in range(granules) if used >> 4 * i & 15)
+        every = sum(INIT << 8 * i for i in range(count) if used >> unit * i & (1 << unit) - 1)
         state = e.op(f"and {t}", state, every)
     e.branch(e.op(f"icmp ne {t}", state, every), unset, good, unlikely=True)
     suspect_at(e, unset)

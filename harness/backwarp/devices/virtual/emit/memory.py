@@ -21,12 +21,13 @@ _RMW = {"exch": "xchg", "inc": "uinc_wrap", "dec": "udec_wrap"}
 class Arrays:
     """What is known about a function's memory.
 
-    held: .local symbol that LLVM keeps -> how its memory is called. written: addresses, as LLVM's values, that hold
+    held: .local symbol that LLVM keeps -> how its memory is called, and of how many bytes it is known whether they are
+    written. written: addresses, as LLVM's values, that hold
     something, and how much.
     """
 
     def __init__(self):
-        self.held: dict[str, str] = {}
+        self.held: dict[str, tuple[str, int]] = {}
         self.written: set[tuple[str, int]] = set()
         self.tags: dict[tuple[str, str], str] = {}  # see `apart`
 
@@ -47,7 +48,7 @@ def place(e, ins) -> str:
         return e.cast("inttoptr", "i64", address, "ptr")
     if ins.array in e.arrays.held:
         return e.emit(
-            f'getelementptr i8, ptr %{e.arrays.held[ins.array]}values", i64 {place_in(e, ins.array, address)}'
+            f'getelementptr i8, ptr %{e.arrays.held[ins.array][0]}values", i64 {place_in(e, ins.array, address)}'
         )
     base = "%shared" if op.space == "shared" else "%arena"
     return e.emit(f"getelementptr i8, ptr {base}, i64 {address}")

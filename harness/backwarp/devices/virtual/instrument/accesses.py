@@ -12,9 +12,9 @@ writes, or what a compare-and-swap (`.cas`) compares with, for racecheck. `.set`
 written.
 
 `apart` names arrays that are only touched by accesses checked against them. Local arrays whose address never
-escapes the function are kept in LLVM values:
+escapes the function are kept in LLVM values, with a record of what has been written for each so many bits:
 
-    hold depot;
+    hold.b32 depot;
     check.held.local depot, 4, -1, [%rd3];
     ld.local.f32 %f3, [%rd3];
 """
@@ -68,8 +68,8 @@ class _Accesses:
         return [*self._hold(first, own), mark("apart", *apart, at=first)]
 
     def _hold(self, at: Instruction, variables) -> list[Instruction]:
-        held = [name for name in variables if name in self.facts.held]
-        return [mark("hold", *held, at=at)] if held else []
+        held = self.facts.held
+        return [mark(f"hold.b{8 * held[name]}", name, at=at) for name in variables if name in held]
 
     def _root(self, ins: Instruction) -> Variable | None:
         """The array that an access is meant for, if known."""

@@ -89,11 +89,11 @@ class CallGraph:
         self.module, self.functions = module, module.functions
         self.pointed = pointed_functions(module)  # whose address is taken
         self._closures: dict[str, set[str]] = {}
-        self.callees = {f.name: self._callees(f) for f in defined(module)}
+        self.callees = {f.name: self.callees_of(f) for f in defined(module)}
 
-    def _callees(self, function: Function) -> set[str]:
-        """The functions that a function may call; through a pointer, any whose address is taken."""
-        names = {c for c in map(called, function.body) if c}
+    def callees_of(self, function: Function) -> set[str]:
+        """The functions that a function may call, as it is now; through a pointer, any whose address is taken."""
+        names = {c for c in map(called, function.body or ()) if c}
         found = {n for n in names if n in self.functions}
         return found | {f.name for f in self.pointed} if any(n[0] == "%" for n in names) else found
 

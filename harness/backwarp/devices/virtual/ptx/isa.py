@@ -364,7 +364,8 @@ TABLE = """
 
 Not PTX: marks, which passes insert (instrument/insert.py)
   bra.(skip|likely)                                        label                        branch mark
-  (note|bump|runtime|turn|suspend|hold|apart)              ...                          mark
+  (note|bump|runtime|turn|suspend|apart)                   ...                          mark
+  hold.<data>                                              ...                          mark
   pause{.(<space>|generic)}                                ...                          mark
   (enter|leave)                                            ...                          own mark
   runtime.if                                               ...                          mark

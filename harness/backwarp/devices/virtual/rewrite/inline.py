@@ -11,33 +11,65 @@
 Names in the body get a suffix, so that each copy has its own; parameters become the call's. At `enter` the
 copy's registers become unset and its local variables are allocated; `leave` frees them. Only kernels are
 rewritten: any caller of such a function is itself inlined.
+
+Short functions are expanded as well where single threads check every access: an operator costs less than its call, and what is
+passed by reference needs no address (see `promote.in_place`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 from ....errors import Unsupported
+from ..analyse.facts import ModuleFacts
 from ..analyse.waits import Waits
 from ..ptx.callgraph import called
 from ..ptx.ir import Expansion, Function, Instruction, Label, operand, renamed
 
 _LONGEST = 3000  # instructions of a kernel with all that it calls
+_SHORT = 60  # those of a function that is expanded wherever it is called, with all that it calls
 _SUFFIX = ".."  # no PTX identifier has a dot, and the parser appends only a single dot with a number
 
 
 def run(waits: Waits) -> None:
     """In place, for all kernels of the module. Errors: Unsupported for a recursive function that waits."""
     for function in waits.graph.functions.values():
-        if function.entry and any(_expanded(item, waits) for item in function.body or ()):
-            _Expander(function, waits).run()
+        if function.entry:
+            _expand(function, waits, waits.may_wait)
+
+
+def run_short(known: ModuleFacts) -> None:
+    """Expand the calls of short functions, in place, in all that would be emitted."""
+    waits, graph = known.waits, known.graph
+
+    def is_short(name: str) -> bool:
+        rest = graph.closure(name)
+        pointers = any(called(i)[0] == "%" for f in rest for i in graph.functions[f].body or () if called(i))
+        return (
+            not pointers
+            and sum(len(graph.functions[f].body or ()) for f in rest) <= _SHORT
+            and not graph.is_recursive(name)
+        )
+
+    # callers first: what is copied has no copies in it
+    for function in sorted(known.emitted, key=lambda f: -len(graph.closure(f.name))):
+        if len(function.body) <= _LONGEST:
+            _expand(function, waits, cache(is_short))
+    known.drop_unreached()
+
+
+def _expand(function: Function, waits: Waits, wanted: Callable[[str], bool]) -> None:
+    if any(_expanded(item, waits, wanted) for item in function.body or ()):
+        _Expander(function, waits, wanted).run()
 
 
 def run_all(function: Function, waits: Waits) -> bool:
     """Expand all calls of a kernel, in place. Returns whether that could be done."""
     if any(map(waits.graph.is_recursive, waits.graph.closure(function.name))):
         return False
-    _Expander(function, waits, everything=True).run()
+    _expand(function, waits, lambda name: True)
     return len(function.body) <= _LONGEST
 
 
@@ -56,18 +88,18 @@ def _number(name: str) -> int:
     return int(serial) if serial.isdigit() and _SUFFIX in name else 0
 
 
-def _expanded(item, waits: Waits, everything: bool = False) -> Function | None:
+def _expanded(item, waits: Waits, wanted: Callable[[str], bool]) -> Function | None:
     """The function whose body replaces a call, if it does."""
     name = called(item)
     function = waits.graph.functions.get(name)
-    if function is None or function.body is None or not (everything or waits.may_wait(name)):
+    if function is None or function.body is None or not wanted(name):
         return None
     return function
 
 
 class _Expander:
-    def __init__(self, kernel: Function, waits: Waits, everything: bool = False):
-        self.everything = everything
+    def __init__(self, kernel: Function, waits: Waits, wanted: Callable[[str], bool]):
+        self.wanted = wanted
         self.kernel, self.waits, self.graph = kernel, waits, waits.graph
         self.body: list[Instruction | Label] = []
         self.serial = max(map(_number, (*kernel.regs, *kernel.variables, *_labels(kernel))), default=0)
@@ -82,7 +114,7 @@ class _Expander:
             if isinstance(item, Label):
                 self.body.append(Label(names[item.name]) if into else item)
                 continue
-            callee = _expanded(item, self.waits, self.everything)
+            callee = _expanded(item, self.waits, self.wanted)
             copy = self._renamed(item, names, into, end) if into else item
             if callee is None:
                 self.body.append(copy)

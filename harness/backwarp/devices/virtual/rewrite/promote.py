@@ -25,10 +25,42 @@ Place = tuple[str, int]  # a variable, and how far behind its start
 
 
 def run(function: Function) -> None:
-    """In place. The function calls no other; what it has expanded are copies of its own."""
+    """In place. What the function has expanded are copies of its own."""
     for _ in range(_MOST_ROUNDS):
         if not _Round(function).run():
             break
+
+
+def in_place(function: Function) -> None:
+    """The same, where all other variables keep their places in local memory: those of a copy are only given up where neither
+    it nor the copies in it need memory any more."""
+    variables, before = dict(function.variables), _marks(function)
+    run(function)
+    after, around, needed = _marks(function), [], set()
+    matching: dict[int, int] = {}
+    for i, mark in enumerate(after):
+        if mark.base == "leave":
+            matching[around.pop()] = i
+            continue
+        around.append(i)
+        if mark.expansion.variables:
+            needed.update(around)
+    left = {name for i in matching.keys() - needed for name in before[i].expansion.variables}
+    function.variables = {
+        name: v
+        for name, v in variables.items()
+        if name in function.variables or v.space == "local" and name not in left
+    }
+    kept = {}
+    for i in (*needed, *(matching[i] for i in needed)):
+        into = replace(after[i].expansion, variables=before[i].expansion.variables)
+        kept[after[i]] = replace(after[i], expansion=into)
+    function.body = [kept.get(item, item) for item in function.body]
+
+
+def _marks(function: Function) -> list[Instruction]:
+    """Where copies of functions begin and end."""
+    return [i for i in function.body if isinstance(i, Instruction) and i.base in ("enter", "leave")]
 
 
 class _Round:

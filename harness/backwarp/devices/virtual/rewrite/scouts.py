@@ -16,12 +16,7 @@ from . import inline, promote, straighten, unroll
 def run(known: ModuleFacts) -> None:
     """In place."""
     known.refused = {f.name: why for f in known.emitted if f.entry and (why := _try(f, known))}
-    done = {f.name for f in known.emitted if f.entry} - known.refused.keys()
-    if not done:
-        return
-    others = [f.name for f in known.emitted if f.entry and f.name not in done]
-    wanted = {name for root in others for name in known.graph.closure(root)} | done
-    known.emitted = [f for f in known.emitted if f.name in wanted]
+    known.drop_unreached()
 
 
 def _try(function: Function, known: ModuleFacts) -> str:

@@ -234,7 +234,23 @@ def test_an_array_is_private_while_its_address_is_only_computed_with(use, arrays
         }}"""
     module = ptx.parse(text, "k.cu")
     function = module.functions["k"]
-    assert private(function, Values(Pointers(module), function).found) == set(arrays.split())
+    assert private(function, Values(Pointers(module), function).found).keys() == set(arrays.split())
+
+
+@pytest.mark.parametrize(
+    ("accesses", "unit"),
+    [
+        ("st.u32 [%rd1], %r1; st.v2.u64 [%rd1+16], {%rd1, %rd1};", None),
+        ("st.u32 [%rd1], %r1; ld.v2.u32 {%r1, %r2}, [%rd1+8];", 4),
+        ("st.u32 [%rd1], %r1; ld.v2.u8 {%r1, %r2}, [%rd1+8];", 2),
+        ("st.u16 [%rd1], %r1; ld.u8 %r1, [%rd1+1];", 1),
+    ],
+)
+def test_it_is_known_of_the_least_that_is_accessed_whether_it_is_written(accesses, unit):
+    text = f".visible .entry k() {{ .local .align 8 .b8 a[32]; .reg .b64 %rd<4>; .reg .b32 %r<3>; mov.u64 %rd1, a; {accesses} ret; }}"
+    module = ptx.parse(text, "k.cu")
+    function = module.functions["k"]
+    assert private(function, Values(Pointers(module), function).found) == ({"a": unit} if unit else {})
 
 
 def looked_at(source: str) -> tuple[set[str], int]:
@@ -247,7 +263,7 @@ def looked_at(source: str) -> tuple[set[str], int]:
     came_from = Values(Pointers(module), function).found
     found = private(function, came_from)
     return {names[n].name if n in names else "p" for n in found}, len(
-        short_loops(function, rooted(came_from), found)
+        short_loops(function, rooted(came_from), found.keys())
     )
 
 

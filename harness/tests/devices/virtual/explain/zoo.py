@@ -236,6 +236,10 @@ ZOO = {
         "This reads taps[3], just past its end; taps has 3 elements.",
         array="taps", index="3", shape="3", block=1,
     ),
+    "local_overflow_beside_what_needs_no_memory": Case(
+        "This reads weights[3], just past its end; weights has 3 elements.",
+        array="weights", index="3", shape="3", block=1, flavours=FULL,
+    ),
     "local_overflow_into_the_next": Case(
         "This writes head[4], just past its end; head has 4 elements.",
         thread=(1, 0, 0), array="head", index="4", shape="4", block=2, flavours=FULL,

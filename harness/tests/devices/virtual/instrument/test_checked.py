@@ -138,7 +138,7 @@ ACCESSES = """
 
 def test_full_checks_know_the_array_and_what_is_stored():
     assert printed(compiled(ACCESSES, full=True)) == lines(f"""
-        hold own;
+        hold.b32 own;
         apart tile, own;
         mov.u64 %rd1, own;
         mov.u64 %rd2, tile;

@@ -112,3 +112,28 @@ def test_no_program_has_the_names_of_copies(declared):
     """A parameter of that name would be taken for the copy's, whose size is another."""
     with pytest.raises(Unsupported):
         expanded(WAITS, f"{declared}; call.uni (retval0), waits, (param0);")
+
+
+SHORT = """
+.func (.param .b32 result) sum(.param .b32 given)
+{
+    .reg .b32 %r<3>;
+    ld.param.u32 %r1, [given];
+    MORE
+    st.param.b32 [result+0], %r1;
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize(("more", "left"), [(0, "k"), (54, "twice k"), (60, "sum twice k")])
+def test_short_functions_are_expanded_wherever_they_are_called(more, left):
+    functions = SHORT.replace("MORE", "add.u32 %r1, %r1, 1;" * more)
+    calls = SHORT.replace("sum", "twice").replace(
+        "MORE", ".param .b32 p, q; st.param.b32 [p], %r1; call.uni (q), sum, (p);"
+    )
+    body = "st.param.b32 [param0], %r1; call.uni (retval0), twice, (param0);"
+    parsed = module(functions + calls + KERNEL.replace("BODY", body))
+    facts = ModuleFacts(parsed, interleaved=True, threads=True)
+    inline.run_short(facts)
+    assert [f.name for f in facts.emitted] == left.split()

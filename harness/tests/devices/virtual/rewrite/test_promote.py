@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from backwarp.devices.virtual.rewrite import promote
+from backwarp.devices.virtual.analyse.facts import ModuleFacts
+from backwarp.devices.virtual.ptx.ir import Instruction
+from backwarp.devices.virtual.rewrite import inline, promote
 from tests.devices.virtual.ptx_text import lines, module, printed
 
 HEAD = """
@@ -92,3 +94,47 @@ def test_all_elements_that_hold_addresses_are_looked_at_together(monkeypatch):
     few = len(looks)
     promoted(f"{ITSELF} mov.u64 %rd3, param0; st.local.u64 [closure], %rd1;")
     assert len(looks) == 2 * few
+
+
+COPIES = """
+.func one(.param .b64 to) {
+    .local .align 4 .b8 own[4]; .local .align 4 .b8 kept[4]; .reg .b64 %rd<3>; .reg .b32 %r<3>;
+    st.local.u32 [own], 1; ld.local.u32 %r1, [own]; ld.param.u64 %rd1, [to]; USE
+    ret;
+}
+.func two(.param .b64 to) {
+    .local .align 4 .b8 outer[4]; .reg .b64 %rd<3>; .reg .b32 %r<3>; .param .b64 p;
+    st.local.u32 [outer], 2; ld.local.u32 %r1, [outer]; ld.param.u64 %rd1, [to]; st.param.b64 [p], %rd1; call.uni one, (p);
+    ret;
+}
+.visible .entry k(.param .u64 out) {
+    .local .align 4 .b8 mine[4]; .reg .b64 %rd<3>; .reg .b32 %r<3>; .param .b64 p;
+    st.local.u32 [mine], 3; ld.local.u32 %r1, [mine]; ld.param.u64 %rd1, [out]; st.param.b64 [p], %rd1; call.uni two, (p);
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "kept"),
+    [
+        ("st.local.u32 [kept], %r1;", {"mine"}),
+        ("st.u64 [%rd1], %rd2; mov.u64 %rd2, kept;", {"mine", "outer..1", "own..2", "kept..2"}),
+    ],
+)
+def test_variables_keep_their_places_where_some_of_a_copy_need_memory(use, kept):
+    parsed = module(COPIES.replace("USE", use))
+    facts = ModuleFacts(parsed, interleaved=True, threads=True)
+    inline.run_short(facts)
+    function = parsed.functions["k"]
+    promote.in_place(function)
+    assert {name for name, v in function.variables.items() if v.space == "local"} == kept
+    declared = [
+        v
+        for i in function.body
+        if isinstance(i, Instruction) and i.base == "enter"
+        for v in i.expansion.variables
+    ]
+    assert (
+        {"mine", *declared} == kept and "[own" not in printed(function) and "[mine" not in printed(function)
+    )

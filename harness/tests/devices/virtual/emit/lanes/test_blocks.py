@@ -183,7 +183,7 @@ def test_blocks_that_cannot_run_as_one_and_those_of_another_shape_run_as_before(
         assert (out.get()[:threads] == np.arange(threads) ^ 1).all()
 
 
-def test_a_kernel_is_compiled_for_the_blocks_that_its_launches_have_long_had():
+def test_a_kernel_is_compiled_for_the_blocks_that_its_launches_have_long_had(built_beside):
     dev = opened(4)
     source = (
         "__constant__ int add; "
