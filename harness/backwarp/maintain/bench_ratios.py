@@ -220,10 +220,16 @@ def on_cores(blocks: int, seconds: float, count: int) -> float:
     return end
 
 
+class Refused(Exception):
+    """Why something is not measured."""
+
+
 def cores(on: Runner, library: ctypes.CDLL | None) -> Found:
-    """Two cores, of the time of one; not on a machine that does something else."""
-    if available_cores() < 2 or os.getloadavg()[0] > IDLE:
-        return
+    """Two cores, of the time of one. Errors: Refused on a machine that has one, or does something else."""
+    if available_cores() < 2:
+        raise Refused("there is one core")
+    if (load := os.getloadavg()[0]) > IDLE:
+        raise Refused(f"the machine is busy: a load of {load:.1f}, and {IDLE} is the most")
     for n in (96, 160, 256, 512):
         work = product("tiled", TILED, n - n % 16, 16, (16, 16))
         best = {1: float("inf"), 2: float("inf")}

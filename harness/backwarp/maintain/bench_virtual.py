@@ -35,7 +35,7 @@ from ..devices.virtual.compile.targets import target as processor
 from ..devices.virtual.device import VirtualGPU
 from ..devices.virtual.run.workers import available_cores
 from . import course_workloads, workloads
-from .bench_ratios import PARTS, reasons, worse
+from .bench_ratios import PARTS, Refused, reasons, worse
 from .workloads import REGISTERS, SAMPLES, TILED, Workload, product, sample, weight_gradient
 
 REPEAT = 7
@@ -265,9 +265,12 @@ def compare(parts: Iterable[str], target: str, kept: Path, keep: bool) -> None:
     library, found, before = compile_c(target), {}, json.loads(kept.read_text())
     on = partial(OnVirtualGPU, target=target, readonly=False)
     for part in parts:
-        for name, ratio in PARTS[part](on, library):
-            found[name] = round(ratio, 3)
-            print(f"{ratio:8.2f}  {name}", flush=True)
+        try:
+            for name, ratio in PARTS[part](on, library):
+                found[name] = round(ratio, 3)
+                print(f"{ratio:8.2f}  {name}", flush=True)
+        except Refused as why:
+            print(f"{part}: not measured, as {why}")
     if "puzzles" in parts:
         print("\nnot as lanes with full checks:", *reasons(), sep="\n  ")
     if keep:

@@ -55,6 +55,16 @@ def test_ratios_of_one_round(monkeypatch, tmp_path):
     assert done.exit_code == 1 and "worse than before" in done.output
 
 
+@pytest.mark.parametrize(
+    ("count", "load", "why"), [(1, 0.0, "there is one core"), (2, 7.25, "busy: a load of 7.2,")]
+)
+def test_two_cores_are_not_measured_where_that_would_say_nothing(count, load, why, monkeypatch):
+    monkeypatch.setattr(bench_ratios, "available_cores", lambda: count)
+    monkeypatch.setattr(bench_ratios.os, "getloadavg", lambda: (load, 0.0, 0.0))
+    done = CliRunner().invoke(bench_virtual.main, ["--ratios", "cores"])
+    assert done.exit_code == 0 and done.output.startswith("cores: not measured, as ") and why in done.output
+
+
 def test_a_launch_on_many_cores():
     assert bench_ratios.on_cores(1, 1.0, 16) == 1
     assert bench_ratios.on_cores(4, 4.0, 2) == pytest.approx(2 + bench_ratios.WAKING)
