@@ -9,15 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import re
-import select
 import signal
 import subprocess
 import sys
-import termios
 import threading
 import time
-import tty
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -32,6 +28,7 @@ from .course.progress import Progress, following
 from .errors import BackwarpError
 from .grading.verdict import Verdict
 from .grading.worker import SECONDS, GradingProcess
+from .keys import keyboard
 from .report.overview import debrief
 from .report.terminal import show, show_text, terminal_width
 from .report.text import repair_lines, show_verdict
@@ -51,7 +48,6 @@ KEYS = {
 }
 COMMANDS = {"h": "hint", "p": "picture", "c": "profile"}  # keys that run a command
 BAR = 20  # columns
-ESCAPES = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z])?")  # arrow keys and the like
 
 
 def is_remote(path: Path, mounts: Path = Path("/proc/mounts")) -> bool:
@@ -164,7 +160,7 @@ class Watcher:
     def handle(self, kind: str, *what) -> bool:
         """Handles one event. Returns whether to go on."""
         if kind == "key":
-            return self.press(what[0])
+            return self.press(what[0].lower())
         if kind == "file" and what[0] == self.puzzle.id:
             self.look()
         elif kind == "verdict":
@@ -366,35 +362,3 @@ def when_resized(watcher: Watcher) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGWINCH, before)
-
-
-@contextmanager
-def keyboard(events: queue.Queue, stop: threading.Event) -> Iterator[bool]:
-    """Turns keys into events, one by one and without echo, if the input is a terminal. Yields whether it
-    is."""
-    try:
-        descriptor = sys.stdin.fileno()
-        before = termios.tcgetattr(descriptor)
-    except (OSError, ValueError, AttributeError, termios.error):
-        yield False
-        return
-
-    def read() -> None:
-        while not stop.is_set():
-            if select.select([descriptor], [], [], 0.1)[0]:
-                data = os.read(descriptor, 64)
-                if not data:
-                    events.put(("key", "q"))
-                    return
-                for key in ESCAPES.sub("", data.decode("utf-8", "ignore")).lower():
-                    events.put(("key", key))
-
-    tty.setcbreak(descriptor)
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    try:
-        yield True
-    finally:
-        stop.set()
-        reader.join(1)
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

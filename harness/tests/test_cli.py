@@ -127,6 +127,19 @@ def test_a_file_that_does_not_compile_has_no_profile_and_no_picture(course, back
     assert status == 2 and "there is no folder" in err and not (tmp_path / "no").exists()
 
 
+def test_a_failing_run_is_stepped_through_as_text(course, backwarp, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.chdir(course)
+    status, out, _ = backwarp("step", "1", "--solution")  # its launch has threads beyond the array
+    assert (
+        status == 0 and "thread 3,0,0 of block 0,0,0" in out and "y[threadIdx.x] = 2 * x[threadIdx.x]" in out
+    )
+    assert "reads x[3]" in out and "Invalid __global__ read of size 4 bytes" in out
+    assert "thread 1,0,0" in backwarp("step", "1", "--solution", "--thread", "1", "--print", "2")[1]
+    status, _, err = backwarp("step", "1", "--solution", "--to", "z[0]")
+    assert status == 2 and "there is no z in twice" in err
+
+
 def test_the_untouched_stub_fails_and_says_what_to_do(backwarp):
     status, out, _ = backwarp("grade", "01_twice")
     assert status == 1 and "not started yet" in out and "TODO(1): double it" in out

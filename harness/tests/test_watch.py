@@ -41,13 +41,13 @@ BROKEN = SOLUTION.replace(";", "", 1)
 class Terminal:
     """A child in a pseudo-terminal of 80 columns, and what it has written."""
 
-    def __init__(self, root: Path, *arguments: str):
+    def __init__(self, root: Path, *arguments: str, verb: str = "watch"):
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         environment = os.environ | {"PYTHONPATH": str(SOURCES), "TERM": "xterm"}
         environment.pop("NO_COLOR", None)
         self.child = subprocess.Popen(
-            [sys.executable, "-m", "backwarp", "watch", *arguments],
+            [sys.executable, "-m", "backwarp", verb, *arguments],
             stdin=slave,
             stdout=slave,
             stderr=slave,

@@ -177,6 +177,57 @@ def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
     show_profile(found, metrics=metrics)
 
 
+@cli.command()
+@click.argument("puzzle_id", metavar="ID", shell_complete=puzzle_ids)
+@solution_instead("Step through")
+@file_instead("Step through")
+@click.option(
+    "--case", metavar="NAME", default="", help="Default: the smallest that fails, else the smallest."
+)
+@click.option("--kernel", metavar="NAME", default="", help="Default: the first that fails, else the first.")
+@click.option(
+    "--to",
+    metavar="fault|LINE|ELEMENT",
+    default="",
+    help="Begin there; of an element such as 'out[1,2]', its last write.  [default: the fault, or what is wrong]",
+)
+@click.option("--thread", type=Sizes(), default=None, help="Begin with this thread.")
+@click.option("--block", type=Sizes(), default=None, help="Record this block alone, and begin in it.")
+@click.option(
+    "--watch", metavar="ELEMENT", default="", help="Follow what happens to an element, as 'tile[1,2]'."
+)
+@click.option(
+    "--print",
+    "count",
+    metavar="[N]",
+    type=click.IntRange(min=1),
+    is_flag=False,
+    flag_value=8,
+    default=None,
+    help="As text: N lines of the thread, and as many accesses of the element.  [default: 8, if the output is no terminal]",
+)
+def step(puzzle_id, solution, path, case, kernel, to, thread, block, watch, count) -> None:
+    """Go through a run of your kernel line by line, forth and back: a failing one, if there is one."""
+    import sys
+
+    course, _ = the_course()
+    puzzle = course.load(puzzle_id)
+    from ..grading.recorded import record_file
+    from ..report.step import text
+    from ..report.terminal import show
+    from ..report.ticker import Ticker
+    from ..step import begin, interact
+
+    with Ticker() as tell:
+        tell("the kernel runs and is recorded")
+        recorded = record_file(puzzle, the_file(puzzle, path, solution), case, kernel, block or ())
+    session = begin(recorded, to, thread or (), block or (), watch)
+    if count or not (sys.stdout.isatty() and sys.stdin.isatty()):
+        show(text(recorded, session, count or 8))
+    else:
+        interact(recorded, session)
+
+
 class Values(click.ParamType):
     """`BK=4,8,16`: a constant and the values to give it."""
 

@@ -33,6 +33,7 @@ class Launch:
     requests: list = field(default_factory=list)
     steps: object = None
     hazards: object = None
+    record: dict | None = None
     turns: tuple[int, ...] = ()
 
 

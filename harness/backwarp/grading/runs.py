@@ -113,6 +113,9 @@ class Outcome:
     )  # several threads wrote one value to one element
     counters: dict = field(default_factory=dict)
     requests: list = field(default_factory=list)  # metrics.Request, where the device keeps them
+    record: dict | None = (
+        None  # of the last launch, where the device keeps one: see devices/virtual/run/record
+    )
 
     @property
     def timed_out(self) -> bool:
@@ -219,7 +222,7 @@ def run_once(trial: Trial, setup: Setup, schedule: int) -> LaunchResult | None:
     """One launch on fresh memory; None if it failed, and the outcome says how."""
     outcome, kernel = trial.outcome, trial.outcome.kernel
     handles = {p.name: place(setup.device, p, trial) for p in kernel.passed}
-    quick = getattr(setup.module, "quick", False)
+    quick = is_brief(setup)
     before = {p.name: untouched(p, trial) for p in kernel.outputs}
     try:
         done = start(trial, setup, schedule, handles)
@@ -263,7 +266,7 @@ def start(trial: Trial, setup: Setup, schedule: int, handles: Mapping):
     setup.device.time_limit = trial.pace.limit(sum(h.nbytes for h in handles.values()))
     if trial.outcome.case.narrow and not trial.pace.longest:
         setup.device.time_limit = min(setup.device.time_limit, NARROW)
-    if getattr(setup.module, "quick", False):
+    if is_brief(setup):
         setup.device.time_limit = min(setup.device.time_limit, QUICK)
     for p in kernel.constants:
         setup.module.set_constant(p.name, trial.arrays[p.name])
@@ -271,6 +274,11 @@ def start(trial: Trial, setup: Setup, schedule: int, handles: Mapping):
     return setup.kernels[kernel.name](
         trial.launch.grid, trial.launch.block, tuple(arguments), shared_mem=trial.launch.shared_mem
     )
+
+
+def is_brief(setup: Setup) -> bool:
+    """Whether launches have the short limit of quickly compiled code; recording them takes time."""
+    return getattr(setup.module, "quick", False) and not getattr(setup.device, "keep_rows", 0)
 
 
 def start_text(text: str, puzzle: Puzzle, trial: Trial, setup: Setup):
@@ -295,7 +303,8 @@ def scalar(p: Scalar, dims: dict[str, int]) -> np.generic:
 
 
 def keep_output(outcome: Outcome, done: object) -> None:
-    """The printf output of the first launch that printed."""
+    """The printf output of the first launch that printed; the record of the last."""
+    outcome.record = getattr(done, "record", None)
     if not outcome.stdout:
         outcome.stdout = getattr(done, "stdout", "") or ""
         outcome.stdout_dropped = getattr(done, "stdout_dropped", 0) or 0

@@ -19,6 +19,7 @@ from backwarp.devices.virtual import confined_process
 from backwarp.devices.virtual.answers import CODEC, is_sound
 from backwarp.devices.virtual.explain.metrics import Request
 from backwarp.devices.virtual.run import workers
+from backwarp.devices.virtual.runtime.abi import DTYPES
 from backwarp.errors import DeviceError, KernelFault, LaunchError, Place
 from tests.devices.virtual.launches import K
 
@@ -135,6 +136,15 @@ def with_(value, **fields):
     return changed
 
 
+RECORD = {
+    **{
+        "rows": np.zeros(1, DTYPES["Row"]),
+        "points": [("enter", 1, "f", -1, "f")],
+        "arrays": [],
+        "shared": [],
+    },
+    **{"grid": [1, 1, 1], "block": [1, 1, 1], "full": False, "slots": 0, "text": ""},
+}
 FORGED = {
     "nothing": None,
     "a number": 5,
@@ -157,6 +167,8 @@ FORGED = {
         None,
         Launch(requests=[Request(1, "load", "global", 4, 0, 0, np.zeros(3, np.int64))]),
     ),
+    "a record of text": (True, None, Launch(record={"rows": "all"})),
+    "a record of unknown points": (True, None, Launch(record=RECORD | {"rows": np.ones(1, DTYPES["Row"])})),
     "turns of text": (True, None, Launch(turns=("a",))),
     "steps without lines": (1, "lines", Launch()),
     "an error without a text": (True, None, LaunchError(5)),
@@ -197,10 +209,10 @@ def test_what_a_process_may_say():
     parts = [
         found[2] for found in FORGED.values() if isinstance(found, tuple) and len(found) > 2 and not found[1]
     ]
-    assert len(parts) == 15
+    assert len(parts) == 17
     assert not any(is_sound(CODEC.loads(CODEC.dumps(part))) for part in parts)
     assert is_sound(FAULT) and is_sound(Launch(notes=[FAULT])) and is_sound(LaunchError("no", "code"))
-    assert is_sound(with_(FAULT, more=[FAULT], launch=Launch()))
+    assert is_sound(with_(FAULT, more=[FAULT], launch=Launch())) and is_sound(Launch(record=RECORD))
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------

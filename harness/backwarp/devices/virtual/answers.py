@@ -13,6 +13,7 @@ from .analyse.padding import Padding, Pointed
 from .compile.modules import Built, CountedAccess, CountedSegment, KernelInfo, Lowered, Parameter
 from .explain.metrics import Request
 from .ptx.declared import Location, Variable
+from .runtime.abi import DTYPES
 
 #: attributes of a device that are sent with each launch
 DEVICE_SETTINGS = (
@@ -25,6 +26,9 @@ DEVICE_SETTINGS = (
     "agree",
     "keep_requests",
     "keep_steps",
+    "keep_rows",
+    "rows_first",
+    "rows_blocks",
 )
 
 
@@ -62,7 +66,8 @@ def is_sound(found: object) -> bool:
     if isinstance(found, Launch):
         plain = _are(str, (found.stdout,)) and _are(int, (found.stdout_dropped, *found.turns))
         lists = isinstance(found.requests, list) and all(map(_is_request, found.requests))
-        return plain and lists and isinstance(found.counters, dict) and _all_sound(found.notes)
+        recorded = found.record is None or _is_record(found.record)
+        return plain and lists and recorded and isinstance(found.counters, dict) and _all_sound(found.notes)
     if not isinstance(found, errors.KernelFault):
         return False
     texts = (
@@ -119,6 +124,32 @@ def _is_request(found) -> bool:
         and _are(int, (found.line, found.size))
         and found.size > 0
     )
+
+
+def _is_record(found) -> bool:
+    """See run/record."""
+    match found:
+        case {
+            "rows": np.ndarray() as rows,
+            "points": list() as points,
+            "arrays": list() as arrays,
+            "shared": list() as shared,
+            "grid": [int(), int(), int()],
+            "block": [int(), int(), int()],
+            "full": bool(),
+            "slots": int(),
+            "text": str(),
+        } if rows.dtype == DTYPES["Row"] and (not len(rows) or rows["point"].max() < len(points)):
+            return (
+                all(_are_of(p[:4], str, int, str, int) for p in points)
+                and all(_are_of(a, str, int, int, list, str, str, np.ndarray) for a in arrays)
+                and all(_are_of(s, str, int, int, list, int, str) for s in shared)
+            )
+    return False
+
+
+def _are_of(values, *kinds: type) -> bool:
+    return len(values) == len(kinds) and all(map(isinstance, values, kinds))
 
 
 def _is_place(at) -> bool:

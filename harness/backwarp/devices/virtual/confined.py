@@ -25,6 +25,7 @@ from .compile.recipes import LANES
 from .confined_process import GRACE, PROCESS, START
 from .plan import LIMITS, check_launch
 from .run.arena import arena_sizes, slots_start
+from .run.record import MOST_BLOCKS
 from .run.trace import Steps
 from .run.workers import STEP_BUDGET, available_cores
 
@@ -38,6 +39,7 @@ class ConfinedGPU:
         self.checks, self.schedule, self.quick = checks, seed, False
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
         self.sample_blocks = self.keep_requests = self.keep_steps = 0
+        self.keep_rows, self.rows_first, self.rows_blocks = 0, 0, MOST_BLOCKS
         self.turns = self.several_orders = self.agree = True
         cores = available_cores()
         self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
@@ -245,8 +247,9 @@ class ConfinedModule(CompiledFile):
         self, quick: bool, tracking: bool, lanes: int, when: str = "now", fixed: tuple | None = None
     ) -> Built | None:
         fixed = self._fixed if fixed is None else fixed
-        how = self.device.checks, self.device.memory, fixed, quick, tracking
-        return build(*self.request, *how, lanes=lanes, when=when)
+        device = self.device
+        how = device.checks, device.memory, fixed, quick, tracking
+        return build(*self.request, *how, lanes=lanes, when=when, stepping=device.keep_rows > 0)
 
     def better(self, *how: object) -> Built | None:
         """Another build of the same file, requested by the process during a launch. how: quick, tracking,

@@ -45,7 +45,7 @@ class Handles:
     def open(self, number: int, checks: str) -> None:
         self.devices[number] = device = VirtualGPU(checks)
         # the parent builds: the compilers run in another process, and this one cannot reach the cache
-        device.build = lambda *given, quick, tracking, lanes, target, when: self.channel.ask(
+        device.build = lambda *given, quick, tracking, lanes, target, when, stepping: self.channel.ask(
             "build", (quick, tracking, lanes, when == "cached", when == "beside", given[-1])
         )
 

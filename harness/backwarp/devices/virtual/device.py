@@ -33,6 +33,7 @@ from .ptx.types import BYTES
 from .run.arena import Arena, Owner
 from .run.heap import Heap
 from .run.printf import Output
+from .run.record import MOST_BLOCKS
 from .run.tally import Tally
 from .run.textures import Textures
 from .run.workers import (
@@ -86,6 +87,8 @@ class VirtualGPU:
         self.agree = True
         self.keep_requests = 0  # for a counted launch: how many requests are listed in launch.requests
         self.keep_steps = 0  # for a launch with full checks: how many steps are listed in launch.steps
+        # for modules compiled and launched with full checks: how many rows are listed in launch.record; of which blocks
+        self.keep_rows, self.rows_first, self.rows_blocks = 0, 0, MOST_BLOCKS
         self.events = 0  # the number of synchronisations so far: racecheck's time
         self.recording: Graph | None = None
         self.launching = threading.Lock()  # one launch at a time, whichever thread asks
@@ -219,6 +222,7 @@ class VirtualGPU:
                 quick,
                 lanes=self.first_lanes,
                 target=self.target,
+                stepping=self.keep_rows > 0,
             )
         except CompileError as error:
             raise with_source(error, source, name) from None
@@ -228,7 +232,9 @@ class VirtualGPU:
         """PTX text -> Module, for tests of single instructions."""
         compiled = Ptx(text, {n: n for n in re.findall(r"\.entry\s+([\w$]+)", text)})
         try:
-            how = dict(quick=self.quick, lanes=self.first_lanes, target=self.target)
+            how = dict(
+                quick=self.quick, lanes=self.first_lanes, target=self.target, stepping=self.keep_rows > 0
+            )
             built = build_ptx(compiled, name, self.checks, self.arena.size, **how)
         except CompileError as error:
             raise with_source(error, text, name) from None
@@ -406,7 +412,7 @@ class Module(CompiledFile):
         """when: see `build`."""
         device = self.device
         how = dict(quick=self.quick or self.tracking, tracking=self.tracking)
-        how |= dict(lanes=lanes, target=device.target)
+        how |= dict(lanes=lanes, target=device.target, stepping=device.keep_rows > 0)
         if self.request:
             return device.build(*self.request, device.checks, device.arena.size, self.fixed, when=when, **how)
         if when == "cached":

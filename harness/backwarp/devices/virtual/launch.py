@@ -11,7 +11,7 @@ import numpy as np
 
 from ..launching import Launch
 from .array import Array
-from .run import orders
+from .run import orders, record
 from .run.orders import Order
 from .run.printf import Output
 from .run.trace import Steps
@@ -52,6 +52,7 @@ class Execution:
         self.grid, self.block, self.args, self.shared_mem = grid, block, args, shared_mem
         self.plan = kernel.own_plan(grid, block, shared_mem)
         self.guarded = False  # see run/guard
+        self.recording: record.Recording | None = None
         packed = kernel.pack(args)
         self.device.parameters[: len(packed)] = packed
 
@@ -224,6 +225,8 @@ class Execution:
             self._start_racecheck(launch)
         if device.tally:
             device.tally.start(self.module.lowered.segments, plan.slots, device.keep_requests)
+        if device.keep_rows:
+            self.recording = record.Recording(self, launch)
         if self.module.tracking or self.arena.following:
             self._follow()
         self._set_padding(after=False)
@@ -279,6 +282,8 @@ class Execution:
             result.turns = self.kernel.info.turns
         if self.arena.pool:
             self.arena.pool.end(launch)
+        if self.recording:
+            result.record = self.recording.taken(launch)
         if self.device.keep_steps:
             rows = self._steps[: (launch.steps - self._steps.ctypes.data) // self._steps.itemsize]
             lines = np.array([at.line for at, _ in self.module.lowered.sites], np.int64)

@@ -5,11 +5,28 @@ Names, types and extents are exact there, including templates and structs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .dwarf import LINE, LINKAGE, LOCATION, NAME, PARAMETER, SUBPROGRAM, TYPE, VARIABLE, sections
-from .padding import Layouts, Padding, Pointed
+from .dwarf import (
+    BLOCK,
+    HIGH,
+    LINE,
+    LINKAGE,
+    LOCATION,
+    LOW,
+    NAME,
+    PARAMETER,
+    SUBPROGRAM,
+    TYPE,
+    VARIABLE,
+    Bytes,
+    Entry,
+    sections,
+)
+from .padding import Padding, Pointed
+from .scopes import Block, Described, Scoped, Scopes
 
 _ADDRESS_OP, _PLUS_OP, _REGISTER_OP = 3, 35, 144
 
@@ -41,6 +58,13 @@ def in_registers(text: str) -> dict[tuple[str, str], str]:
     for function, register, name in _read(text, _Reader.in_registers):
         found.setdefault((function, register), set()).add(name)
     return {key: names.pop() for key, names in found.items() if len(names) == 1}
+
+
+@lru_cache(maxsize=4)
+def scopes(text: str) -> Scopes:
+    """Lexical blocks, and the variables of functions, each in its block."""
+    found = _read(text, _Reader.scopes)
+    return found[0] if found else Scopes()
 
 
 def pointed(text: str, kernel: str) -> tuple[Pointed, ...]:
@@ -78,7 +102,7 @@ def _reader(text: str) -> _Reader | None:
     return _Reader(found) if "debug_info" in found and "debug_abbrev" in found else None
 
 
-class _Reader(Layouts):
+class _Reader(Described):
     def variables(self):
         work = [self.root]
         while work:
@@ -110,26 +134,58 @@ class _Reader(Layouts):
             work += [(child, function) for child in entry.children]
             place = entry.values.get(LOCATION)
             if entry.tag in (VARIABLE, PARAMETER) and place:
-                for section, start in self._expressions(place):
-                    section.at = start
-                    if section.take(1) == _REGISTER_OP:
-                        number = section.uleb()  # its name, as a number
-                        register = number.to_bytes(-(-number.bit_length() // 8), "big").decode(
-                            "ascii", "replace"
-                        )
-                        yield function, register, str(entry.values.get(NAME, ""))
+                for _, _, register in self._registers(place):
+                    yield function, register, str(entry.values.get(NAME, ""))
 
-    def _expressions(self, place):
-        """(section, start) of the data that locates a variable: a single location, or a list of them."""
+    def scopes(self):
+        """One Scopes."""
+        blocks: list[Block] = []
+        found: list[Scoped] = []
+        work = [(self.root, "", -1)]
+        while work:
+            entry, function, block = work.pop()
+            for child in entry.children:
+                v = child.values
+                if child.tag == SUBPROGRAM and LOW in v or child.tag == BLOCK:
+                    own = str(v.get(LINKAGE, v.get(NAME, ""))) if child.tag == SUBPROGRAM else function
+                    blocks.append(Block(own, str(v.get(LOW, "")), str(v.get(HIGH, "")), block))
+                    work.append((child, own, len(blocks) - 1))
+                elif child.tag in (VARIABLE, PARAMETER):
+                    found.append(
+                        self._scoped(child, function, block, blocks[block].high if block >= 0 else "")
+                    )
+        yield Scopes(tuple(blocks), tuple(found))
+
+    def _scoped(self, entry: Entry, function: str, block: int, end: str) -> Scoped:
+        v = entry.values
+        place = v.get(LOCATION)
+        in_memory = self._place(*place) if isinstance(place, tuple) else ("", 0)
+        places = tuple(self._registers(place, end))
+        return Scoped(
+            function, str(v.get(NAME, "")), block, self.described(v.get(TYPE, 0)), places, *in_memory
+        )
+
+    def _registers(self, place, end: str = ""):
+        """(label, label, register): where a variable is in a register, from label to label. end: of one that is always in the same,
+        whose first label is ""."""
+        for section, start, *within in self._expressions(place, end):
+            section.at = start
+            if section.take(1) == _REGISTER_OP:
+                number = section.uleb()  # its name, as a number
+                name = number.to_bytes(-(-number.bit_length() // 8), "big").decode("ascii", "replace")
+                yield *within, name
+
+    def _expressions(self, place, end: str) -> Iterator[tuple[Bytes, int, str, str]]:
+        """(section, start, label, label) of the data that locates a variable: a single location, or a list of them."""
         if isinstance(place, tuple):
-            yield self.section, place[0]
+            yield self.section, place[0], "", end
         elif isinstance(place, str):
             at, places = int(place.partition("+")[2] or 0), self.places
             while at + 18 <= len(places.data) and (
                 places.data[at : at + 16] != bytes(16) or at in places.symbols
             ):
                 length = int.from_bytes(places.data[at + 16 : at + 18], "little")
-                yield places, at + 18
+                yield places, at + 18, places.symbols.get(at, ""), places.symbols.get(at + 8, "")
                 at += 18 + length
 
     def _place(self, start: int, end: int) -> tuple[str, int]:

@@ -16,6 +16,8 @@ UNION = 23
 STRUCTS = {2, 19, UNION}  # with class and structure
 NAME, BYTES, TYPE, LOCATION, COUNT, UPPER, LINE, LINKAGE = 3, 11, 73, 2, 55, 47, 59, 0x2007
 MEMBER_PLACE, BIT_SIZE, BIT_OFFSET, DECLARATION = 56, 13, 12, 60
+BLOCK, LOW, HIGH = 11, 17, 18  # a lexical block; where it begins and ends
+BASE, ENUM, ENCODING = 36, 4, 62
 _SECTION = re.compile(r"\.section\s+\.(debug_\w+)\s*\{(.*?)\}", re.S)
 _DATUM = re.compile(r"\.b(8|16|32|64)\s+([^\n]+)")
 
@@ -114,6 +116,8 @@ class Entries:
 
     def _value(self, form: int):
         s = self.section
+        if form == 1 and s.at in s.symbols:
+            return s.symbols[(s.at, s.take(8))[0]]
         if form == 6 and s.symbols.get(s.at, "").startswith(".debug_loc"):
             return s.symbols[(s.at, s.take(4))[0]]
         if form in (1, 5, 6, 7, 11, 12, 17, 18, 19, 20):  # addresses, data, flags, references

@@ -192,4 +192,4 @@ class Ways:
 
 def _is_idle(ins: Instruction) -> bool:
     """Whether it only passes on values or control."""
-    return ins.op.is_move or ins.op.of_parameters or ins.op.flow == "branch" or ins.base == "leave"
+    return ins.op.is_move or ins.op.of_parameters or ins.op.flow == "branch" or ins.base in ("leave", "step")

@@ -62,14 +62,15 @@ def build(
     lanes=0,
     target="",
     when="now",
+    stepping=False,
 ) -> Built | None:
     """Compile a kernel file for the virtual GPU. fixed: see `Kernel.fixed`. quick: for
-    short runs, compiled in a sixth of the time. tracking: code that tracks unset values. lanes, target: see
-    `Recipe`. when: "cached": only if that has been done; "beside": if not, it is, while the caller goes on. None: not yet.
+    short runs, compiled in a sixth of the time. tracking: code that tracks unset values. lanes, target,
+    stepping: see `recipe`. when: "cached": only if that has been done; "beside": if not, it is, while the caller goes on. None: not yet.
 
     Errors: CompileError; Unsupported; DeviceError when the compilers cannot be started.
     """
-    how = checks, arena_size, fixed, quick, tracking, lanes, target
+    how = checks, arena_size, fixed, quick, tracking, lanes, target, stepping
     job, flavour = gather(source, name, include_dirs, name_expressions, options), RECIPES[checks].ptx
     key = digest(job.key(), *map(str, how), runtime_code.own_text(), runtime_code.machine())
     if data := _store.get(key):
@@ -152,11 +153,12 @@ def build_ptx(
     tracking=False,
     lanes=0,
     target="",
+    stepping=False,
     longest=0,
 ) -> Built:
     from . import pipeline
 
-    how = recipe(checks, quick, tracking, lanes, target), arena_size, fixed, longest
+    how = recipe(checks, quick, tracking, lanes, target, stepping), arena_size, fixed, longest
     return Built(compiled, *pipeline.compile_ptx(compiled.text, name, *how))
 
 

@@ -120,6 +120,7 @@ class Lowered:
     segments: list[CountedSegment] = field(default_factory=list)  # counted code
     paddings: list[Padding] = field(default_factory=list)  # of local variables
     structs: dict[str, tuple[Padding, ...]] = field(default_factory=dict)  # those with padding, by name
+    points: list[tuple] = field(default_factory=list)  # what the rows of a record say, see instrument/steps
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from ..instrument import (
     reached,
     registers,
     segments,
+    steps,
     turns,
     watchdog,
 )
@@ -48,6 +49,7 @@ from .targets import target
 _REWRITES = {
     Rewrite.IDENTITIES: drop_identities.run,
     Rewrite.DEPOTS: split_depots.run,
+    Rewrite.STEPS: steps.note,
     Rewrite.LABELS: drop_labels.run,
 }
 #: the instrumentation passes, in order
@@ -147,6 +149,7 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     if not recipe.runtime:
         for function in facts.emitted:
             watchdog.run(function, facts.of(function), recipe.checks)
+    points = steps.run(facts.emitted, module) if Check.STEPS in recipe else []
     for function in facts.emitted:
         found = facts.of(function)
         if Check.BOUNDS in recipe:
@@ -155,4 +158,4 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
             bounds.run(function, found)
         if recipe.checks:
             checked.verify(function, found.coarsening)
-    return emit.run(facts, name, arena_size)
+    return replace(emit.run(facts, name, arena_size), points=points)

@@ -21,6 +21,7 @@ class Check(Enum):
     RACES = auto()  # racecheck; and threads intervene between each other's accesses wherever CUDA allows it
     BARRIERS = auto()  # which threads do not reach a barrier where others wait, and why
     SEGMENTS = auto()  # exact counters
+    STEPS = auto()  # not a check: everything that threads do is recorded
 
 
 class Rewrite(Enum):
@@ -28,6 +29,7 @@ class Rewrite(Enum):
 
     IDENTITIES = auto()
     DEPOTS = auto()
+    STEPS = auto()
     LABELS = auto()
 
 
@@ -58,10 +60,11 @@ class Recipe:
 
 
 _FULL = {Check.BOUNDS, Check.INITIALISED, Check.REGISTERS, Check.RACES, Check.BARRIERS}
+_REWRITES = {Rewrite.IDENTITIES, Rewrite.DEPOTS, Rewrite.LABELS}
 _COUNT = {Check.GROUPED_BOUNDS, Check.SEGMENTS}
 
 RECIPES = {
-    "full": Recipe("debug", 3, frozenset(_FULL), frozenset(Rewrite), coarsen=True, own_frames=True),
+    "full": Recipe("debug", 3, frozenset(_FULL), frozenset(_REWRITES), coarsen=True, own_frames=True),
     "memory": Recipe("fast", 3, frozenset({Check.GROUPED_BOUNDS}), coarsen=True),
     "count": Recipe("fast", 2, frozenset(_COUNT)),
     "draft": Recipe("draft", 0, frozenset({Check.GROUPED_BOUNDS})),
@@ -78,13 +81,21 @@ LANES = WIDE, 0, 1, 4, 8, 16, 32  # what may be asked for; 0: as suits the targe
 
 
 def recipe(
-    checks: str, quick: bool = False, tracking: bool = False, lanes: int = 0, target: str = ""
+    checks: str,
+    quick: bool = False,
+    tracking: bool = False,
+    lanes: int = 0,
+    target: str = "",
+    stepping: bool = False,
 ) -> Recipe:
     """The recipe of a build. quick: for short runs, compiled in a sixth of the time, with lanes only if their
     number is given, or WIDE. tracking: code that tracks unset values, which takes long to optimise. lanes, target: see
-    `Recipe`.
+    `Recipe`. stepping: code whose launches can be recorded.
     """
     found = replace(RECIPES[checks], lanes=max(lanes, 0), target=target)
+    if stepping:
+        marked = found.rewrites | {Rewrite.STEPS}
+        found = replace(found, checks=found.checks | {Check.STEPS}, rewrites=marked, coarsen=False)
     if tracking:
         followed = found.checks - {Check.REGISTERS, Check.INITIALISED} | {Check.UNSET}
         return replace(found, checks=followed, llvm=0, coarsen=False)

@@ -129,6 +129,26 @@ def _slice(e, ins, mods, target: str, size: str, called: str = "0"):
     e.set(target, granted, "u32")
 
 
+@statement("record{.(b8|b16|b32|b64|pred)}")
+def _record(e, ins, mods, point: str, value: str = ""):
+    """A row of the run's record."""
+    wide = e.resize(e.value(value, mods[0]), llvm_type(mods[0]), "i64") if value else "0"
+    e.state.call("rt_record", wide, site=point)
+
+
+@statement("record.base")
+def _record_base(e, ins, mods, point: str, name: str):
+    e.state.call("rt_record", e.variables.symbol(name, False), site=point)
+
+
+@statement("record.at.(<space>|generic)")
+def _record_at(e, ins, mods, point: str, address):
+    found = e.variables.address(address, ins.op.space)
+    if ins.op.space == "shared":
+        found = e.op("add i64", found, "%sharedbase")
+    e.state.call("rt_record", found, site=point)
+
+
 @statement("enter")
 def _enter(e, ins, mods, function: str):
     """A copy of a function begins: its registers have no values yet, its local variables no memory."""

@@ -19,7 +19,7 @@ from ..ptx.statements import of_kernel
 from ..rewrite import split_depots
 from ..run.arena import LOCAL_BYTES, Owner
 from ..runtime import abi
-from .declarations import declared_shape, local_arrays
+from .declarations import declared_shape, declared_type, local_arrays
 
 
 class Text:
@@ -131,6 +131,14 @@ class Owners:
         line = self.module.lowered.sites[block["site"]][0].line if block["launch"] == self.run.tag else 0
         name = f"the memory from malloc(){f' in line {line}' * bool(line)}"
         return Owner(name, int(block["address"]), int(block["bytes"]), "heap", itemsize=self._access or 1)
+
+    def shared(self) -> list[tuple[Owner, str]]:
+        """The shared arrays of a block, as if its window began at 0, and their declared types; "" where that is not clear."""
+        self._window = 0
+        symbols = [name for name, *_ in self.run.kernel.info.shared] + self._dynamic_names()
+        return [
+            (o, declared_type(self.module.source, s)) for o, s in zip(self._shared(), symbols, strict=True)
+        ]
 
     def _shared(self) -> list[Owner]:
         """The shared arrays of the block."""

@@ -17,6 +17,7 @@ slice %r1, 1000;            the watchdog grants at most this many steps, or ends
 @%p1 bra.skip $skip.1;      a branch that the program does not have; bra.likely: one that is nearly always taken
 count.enter, word, lane     see segments
 enter f; leave f;           of a function that was expanded
+step.line, step.var, record see steps
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ class Variable:
 
     size: bytes of the whole variable, 0 for an `extern` array without a size.
     init: values in the order of elements, each an int or ("symbol", name, addend, is_generic).
-    padding: of the structs in it, where that is known: see `analyse.padding.Padding`.
+    padding: of the structs in it, where that is known: see `analyse.padding.Padding`. depot, start: of a piece of a depot, whose
+    it is, and where its first byte was there.
     """
 
     space: str
@@ -39,3 +40,5 @@ class Variable:
     init: tuple = ()
     extern: bool = False
     padding: tuple = ()
+    depot: str = ""
+    start: int = 0

@@ -382,3 +382,5 @@ class Module:
     variables: dict[str, Variable]  # .global, .const and module-level .shared
     functions: dict[str, Function]
     debug: str = ""  # the debugging sections: see analyse/debuginfo
+    #: (function, line, number of the lexical block in debuginfo.scopes or -1), where a line begins: see instrument/steps
+    lines: list[tuple[str, int, int]] = field(default_factory=list)

@@ -381,4 +381,7 @@ Not PTX: marks, which passes insert (instrument/insert.py)
   count.enter                                              d:u64, n:imm, a:u64          mark
   count.word{.(<space>|generic)}                           ...                          mark
   count.lane                                               ...                          mark
+  step.(line|var)                                          ...                          mark
+  record{.(base|b8|b16|b32|b64|pred)}                                            ...                          mark
+  record.at.(<space>|generic)                              ...                          mark
 """

@@ -139,4 +139,5 @@ def _rewrite(function: Function, depot: Variable, pieces: list[Piece], accesses:
     for p in pieces:
         padding = p.declared.padding if p.declared else ()
         size = p.end - p.start + p.pad
-        function.variables[p.name] = Variable("local", "b8", p.name, size, p.align, True, padding=padding)
+        of = dict(padding=padding, depot=depot.name, start=p.start - p.pad)
+        function.variables[p.name] = Variable("local", "b8", p.name, size, p.align, True, **of)

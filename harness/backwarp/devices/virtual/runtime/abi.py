@@ -276,6 +276,7 @@ FUNCTIONS = {
         ("rt_pause", "i32", f"{_CHECK} i64"),
         ("rt_printf", "i32", f"{_CHECK} i64 i64"),
         ("rt_race", "i32", f"{_CHECK} i64 i64 i64"),
+        ("rt_record", "i32", f"{_CHECK} i64"),
         ("rt_slice", "i32", f"{_CHECK} i64 i64"),
         ("rt_suspect", "i32", _CHECK),
         ("rt_surface", "i64", f"{_CHECK} i64 i64 i64 i64"),

@@ -90,6 +90,20 @@ static __device__ __noinline__ void race(Env* env, Thread* thread, Visit* v, u32
     r->count += __popc(fresh_bytes);
 }
 
+// Append a row to the launch's record. When it is full, the launch ends.
+EXPORT int rt_record(Env* env, Thread* thread, u32 point, u64 value) {
+    Launch* launch = launch_of(env);
+    if (launch->rows == launch->rows_end) {
+        if (launch->rows) launch->stop = GIVEN_UP, env->slice = 1;
+        return 1;
+    }
+    if (env->block - launch->rows_first >= launch->rows_blocks) return 1;
+    Row* row = (Row*)launch->rows;
+    row->point = point; row->who = thread->linear | (u32)env->block << 10; row->value = value;
+    launch->rows += sizeof(Row);
+    return 1;
+}
+
 // Append a step to the launch's trace, while there is room.
 static __device__ void note_step(Env* env, u32 what, u32 site, u32 thread, u64 address, u32 info, u64 value, u32 serial) {
     Launch* launch = launch_of(env);

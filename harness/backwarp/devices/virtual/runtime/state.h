@@ -224,6 +224,8 @@ struct Launch {
     u32 shown;           // writes of what others may read without a race, so far
     u32 idles, passed;   // rounds in a row in which threads only waited for memory to change; how many did in this one, so far
     u64 steps, steps_end;  // host addresses: where the next Step goes, if there is room
+    u64 rows, rows_end;  // host addresses: where the next Row of the record goes, if there is room; 0: nothing is recorded
+    u64 rows_first, rows_blocks;  // the first block that is recorded, and how many
     u64 batch;           // host address of the Batch of which it is one
     u64 block_function, start_function;  // host addresses, as in Env
     u64 globals_base;    // device address of the module's variables
@@ -232,6 +234,13 @@ struct Launch {
     u32 extent_count;
     u32 layout;          // a number for these Extents; 0: blocks change what is marked
     u64 paddings;        // host address of Padding[]
+};
+
+// One thing that a thread does, see instrument/steps.py.
+struct Row {
+    u32 point;   // number of the place in the code
+    u32 who;     // thread in the block, and the block << 10
+    u64 value;   // bits of a value; an address
 };
 
 // A shared array.

@@ -1,0 +1,220 @@
+"""Forth and back through a record: to the next line, barrier, access, or the fault; and what there is at a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from ....errors import KernelFault
+from . import memory
+from .expressions import Expression
+from .moments import Moments, Step
+from .record import ATOMIC, HOW, WRITING, Record
+from .variables import Frame
+
+_SAID = dict(
+    zip(
+        HOW,
+        "reads|writes|updates|begins to copy to|copies from|copy lands in|reads rows of".split("|"),
+        strict=True,
+    )
+)
+
+
+class Replay(Moments):
+    """fault: of the run. Times are moments; -1 for "there is none"."""
+
+    def __init__(self, record: Record, fault: KernelFault | None = None, lockstep: bool | None = None):
+        super().__init__(record, lockstep)
+        self.fault = fault
+        self.variables = lru_cache(maxsize=1024)(self._variables)
+
+    # -- moving ---------------------------------------------------------------------------------------
+
+    def find(self, t: int, by: int, wanted: Callable[[int], bool]) -> int:
+        """The next time (by = 1) or the one before (-1) of which `wanted` holds."""
+        t += by
+        while 0 <= t < len(self.moments):
+            if wanted(t):
+                return t
+            t += by
+        return -1
+
+    def has(self, who: int, t: int) -> bool:
+        """Whether a thread takes part in a moment."""
+        return who in self.moments[t].steps
+
+    def line(self, t: int, who: int, by: int = 1, deepest: int = 99) -> int:
+        """The thread's next line, or the one before; in functions at most that deep."""
+        return self.find(t, by, lambda u: self.has(who, u) and len(self.moments[u].frames) <= deepest)
+
+    def depth(self, t: int, who: int) -> int:
+        step = self.step_at(who, t)
+        return len(step.frames) if step else 0
+
+    def barrier(self, t: int, who: int, by: int = 1) -> int:
+        """The thread's first line after the next barrier of its block, or its last one before the barrier before."""
+        here = self.moments[t].interval
+        return self.find(t, by, lambda u: self.has(who, u) and self.moments[u].interval != here)
+
+    def where(self, t: int, who: int, by: int, condition: Expression) -> int:
+        """The next time, or the one before, at which the thread finds a condition true."""
+
+        def holds(u: int) -> bool:
+            try:
+                return self.has(who, u) and bool(self.evaluate(condition, who, u))
+            except (LookupError, ArithmeticError, TypeError):
+                return False
+
+        return self.find(t, by, holds)
+
+    def touching(self, array: str, element: int, block: int) -> np.ndarray:
+        """ACCESS[]: the accesses of an element (a flat index), in the order of time; if it is shared, those of a block."""
+        a, number = self.record.accesses, self.record.number(array)
+        about = self.record.arrays[number]
+        size = about.dtype.itemsize
+        mine = (a["array"] == number) & (self.time[a["row"]] >= 0)
+        mine &= (a["offset"] < (element + 1) * size) & (element * size < a["offset"] + a["nbytes"])
+        if about.space == "shared":
+            mine &= a["who"] >> 10 == block
+        found = a[mine]
+        return found[np.lexsort((found["row"], self.time[found["row"]]))]
+
+    def writer(self, array: str, element: int) -> int:
+        """The thread that writes an element last; -1 if none does."""
+        number = self.record.number(array)
+        blocks = (
+            range(int(np.prod(self.record.grid))) if self.record.arrays[number].space == "shared" else [0]
+        )
+        for block in blocks:
+            found = self.touching(array, element, block)
+            found = found[np.isin(found["how"], WRITING)]
+            if len(found):
+                return int(found["who"][-1])
+        return -1
+
+    def start(self, who: int) -> int:
+        return self.steps[who][0].at
+
+    def end(self, who: int) -> int:
+        return self.steps[who][-1].at
+
+    def to_fault(self) -> tuple[int, int]:
+        """(who, when) of the fault: at the access of a race or of a read of what is unset, else at the fault's line the last time,
+        else at the thread's end. Without a fault, (-1, -1)."""
+        fault = self.fault
+        if not fault or fault.thread is None or fault.block is None:
+            return -1, -1
+        who = self.record.who_of(fault.thread, fault.block)
+        if not (steps := self.steps.get(who)):
+            return -1, -1
+        at = [s.at for s in steps if s.line == fault.line] or [steps[-1].at]
+        if fault.kind not in ("race", "uninitialised-read"):  # after which the thread goes on
+            return who, at[-1]
+        a = self.record.accesses
+        name = f"{fault.array}[{fault.index}]"
+        mine = a[(a["who"] == who) & (a["line"] == fault.line) & (a["array"] >= 0)]
+        times = [self.time[each["row"]] for each in mine if self.record.element(each) == name]
+        return who, int(times[0]) if times else at[0]
+
+    # -- looking --------------------------------------------------------------------------------------
+
+    def step_at(self, who: int, t: int) -> Step | None:
+        """The thread's last step that has begun at a time."""
+        steps, low, high = self.steps[who], 0, len(self.steps[who])
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if steps[middle].at <= t else (low, middle)
+        return steps[low - 1] if low else None
+
+    def _variables(self, who: int, t: int) -> dict[str, object]:
+        """See Frame.variables: after the thread's line at a time, or its last one before."""
+        step = self.step_at(who, t)
+        return Frame(self, who, step).variables() if step and step.frames else {}
+
+    def memory(self, array: str, t: int, block: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """See memory.held."""
+        return memory.held(self, array, t, block)
+
+    def evaluate(self, expression: Expression, who: int, t: int) -> object:
+        """Errors: as Expression's."""
+        thread, block = self.record.thread_of(who)
+        dims = {
+            "threadIdx": thread,
+            "blockIdx": block,
+            "blockDim": self.record.block,
+            "gridDim": self.record.grid,
+        }
+        names = {name: dict(zip("xyz", values, strict=True)) for name, values in dims.items()}
+
+        def element(array: str, index: list[int]) -> object:
+            values, known = self.memory(array, t, who >> 10)
+            at = tuple(index) if len(index) > 1 else np.unravel_index(index[0], values.shape)
+            if not known[at]:
+                raise LookupError(f"{array}{index}")
+            return values[at].item()
+
+        return expression.value(names | self.variables(who, t), element)
+
+    def flat(self, text: str, who: int, t: int) -> tuple[str, int]:
+        """`tile[1,2]`, `tile[37]`, `tile[ty][tx + 1]`, `input[b=0,c=1,h=0,w=2]` -> (array, flat index). Errors: LookupError;
+        ValueError; others as Expression's."""
+        name, bracket, inside = text.strip().replace("][", ",").partition("[")
+        if not bracket or not inside.endswith("]"):
+            raise ValueError(f"{text.strip()} is not an element, such as tile[1,2]")
+        shape = self.record.arrays[self.record.number(name.strip())].shape
+        parts = [part.rpartition("=")[2] for part in inside[:-1].split(",")]
+        index = [int(self.evaluate(Expression(part), who, t)) for part in parts]
+        if len(index) not in (1, len(shape)):
+            raise ValueError(f"{name.strip()} has {len(shape)} axes")
+        return name.strip(), int(np.ravel_multi_index(index, shape)) if len(index) > 1 else index[0]
+
+    def accesses_at(self, t: int, who: int) -> np.ndarray:
+        """ACCESS[]: of a thread at a moment."""
+        a = self.record.accesses
+        return a[(a["who"] == who) & (self.time[a["row"]] == t)]
+
+    def named(self, access: np.void) -> str:
+        """The name of what an access is to; "" for what the compiler keeps in local memory for itself."""
+        if access["array"] >= 0:
+            return self.record.element(access)
+        who, row = int(access["who"]), int(access["row"])
+        step = self.step_at(who, int(self.time[row]))
+        return Frame(self, who, step).local_name(int(self.record.rows["value"][row])) if step else ""
+
+    def said(self, access: np.void) -> str:
+        """`reads tile[1,2]: 3.5`"""
+        name, values = self.named(access), self.record.values(access)
+        how = _SAID[HOW[access["how"]]]
+        if access["how"] == ATOMIC and self.record.of(int(access["row"]))[4] == "add":
+            how = "adds to"
+        numbers = " ".join(short(v.item()) for v in values[:8])
+        return f"{how} {name}" + (f": {numbers}" if numbers else "")
+
+
+def short(value: object) -> str:
+    """A value in few characters."""
+    if value is None:
+        return "unset"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list):
+        return "{" + ", ".join(map(short, value)) + "}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k} = {short(v)}" for k, v in value.items()) + "}"
+    return str(value)
+
+
+def ranges(numbers: list[int]) -> str:
+    """`0-3,7`"""
+    runs: list[list[int]] = []
+    for n in sorted(numbers):
+        if runs and runs[-1][1] == n - 1:
+            runs[-1][1] = n
+        else:
+            runs.append([n, n])
+    return ",".join(f"{a}-{b}" if b > a else str(a) for a, b in runs)

@@ -1,0 +1,62 @@
+"""The record of a launch: what every thread does, in order. See instrument/steps.py for how it is made, and replay/ for what
+is read from it.
+
+It crosses processes as plain data, in `Launch.record`: "rows": abi's Row[]; "points": what they say, by number; "full": whether
+there was no room for more; "grid", "block", "kernel", "text" (the PTX); "slots": the device address where the memory of blocks
+begins; "arrays": (name, start, bytes, shape, dtype, axes, bytes that it held before) of each argument, and of each variable of
+the module, with its PTX type in place of a dtype; "shared": (name, start in the window, bytes, shape, bytes of an element, type).
+"""
+
+from __future__ import annotations
+
+from ..runtime import abi
+
+MOST_BLOCKS = 1 << 22
+
+
+class Recording:
+    """Of one launch (`execution`), into a buffer of its own."""
+
+    def __init__(self, execution, launch: abi.Launch):
+        self.execution, device = execution, execution.device
+        self.rows = abi.array("Row", device.keep_rows)
+        launch.rows = self.rows.ctypes.data
+        launch.rows_end = launch.rows + self.rows.nbytes
+        launch.rows_first, launch.rows_blocks = device.rows_first, device.rows_blocks
+        owners = [(a._owner, list(a.shape), a.dtype.str) for a in execution.args if hasattr(a, "_owner")]
+        variables = execution.module.lowered.variables.values()
+        owners += [(o, [], v.type) for o, (_, v) in zip(execution.module.owners, variables, strict=True)]
+        self.arrays = [
+            (
+                o.name,
+                o.start,
+                o.nbytes,
+                shape,
+                dtype,
+                o.axes,
+                device.arena.bytes[o.start :][: o.nbytes].copy(),
+            )
+            for o, shape, dtype in owners
+        ]
+
+    def taken(self, launch: abi.Launch) -> dict:
+        """What has been recorded."""
+        from ..explain.owners import Owners  # takes a while to load
+
+        run = self.execution
+        done = (launch.rows - self.rows.ctypes.data) // self.rows.itemsize
+        return {
+            "rows": self.rows[:done].copy(),
+            "full": done == len(self.rows),
+            "points": run.module.lowered.points,
+            "arrays": self.arrays,
+            "shared": [
+                (o.name, o.start, o.nbytes, list(o.shape), o.itemsize, type_)
+                for o, type_ in Owners(run).shared()
+            ],
+            "slots": run.arena.slots_start,
+            "grid": list(run.grid),
+            "block": list(run.block),
+            "kernel": run.kernel.info.name,
+            "text": run.module.compiled.text,
+        }

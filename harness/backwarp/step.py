@@ -1,0 +1,102 @@
+"""`backwarp step`: forth and back through a recorded run, key by key, or a part of it as text."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import sys
+import threading
+
+from .devices.virtual.replay.record import Record
+from .devices.virtual.replay.replay import Replay
+from .devices.virtual.replay.session import KEYS, WRONG, Session
+from .errors import CourseError
+from .grading.recorded import Recorded
+from .keys import keyboard
+from .report.step import screen
+from .report.terminal import show
+
+_CLEAR = "\x1b[2J\x1b[3J\x1b[H"
+
+
+def begin(
+    recorded: Recorded,
+    to: str = "",
+    thread: tuple[int, ...] = (),
+    block: tuple[int, ...] = (),
+    watch: str = "",
+) -> Session:
+    """A session at its first place: the fault, else the write of what is wrong, else the start; or `to` "fault", a line or the last
+    write of an element; of a thread. Errors: CourseError if there is no such place."""
+    try:
+        session = Session(Replay(Record(recorded.record), recorded.fault))
+        if thread:
+            session.thread(" ".join(",".join(map(str, each)) for each in (thread, block) if each))
+            session.go(session.replay.start(session.who))
+        if to == "fault":
+            session.fault()
+        elif to.isdecimal():
+            _to_line(session, to, any_thread=not thread)
+        elif to:
+            session.watch(to)
+            session.to_write()
+        elif recorded.wrong and not thread:
+            session.press("t", recorded.wrong)  # where nobody writes it, that is said
+        if watch:
+            session.watch(watch)
+            session.said = ""
+    except WRONG as error:
+        what = (
+            f"there is no {error.args[0]} in {recorded.kernel.name}"
+            if type(error) is KeyError
+            else str(error)
+        )
+        raise CourseError(what) from None
+    if to == "fault" and session.said:
+        raise CourseError(session.said)
+    return session
+
+
+def _to_line(session: Session, line: str, any_thread: bool) -> None:
+    """The first time that the thread, or any, is at a line. Errors: LookupError."""
+    whose = [session.who, *session.replay.steps] if any_thread else [session.who]
+    for who in whose:
+        for step in session.replay.steps[who]:
+            if step.line == int(line):
+                return session.go(step.at, who)
+    raise LookupError(f"line {line} is never reached{'' if any_thread else ' by this thread'}")
+
+
+def interact(recorded: Recorded, session: Session) -> None:
+    """Until q, on a terminal."""
+    events: queue.Queue = queue.Queue()
+    with keyboard(events, threading.Event()):
+        key, asked, typed = "", "", ""
+        while True:
+            size = shutil.get_terminal_size((80, 24))
+            sys.stdout.write(_CLEAR)
+            show(screen(recorded, session, size.columns, size.lines, f"{asked}: {typed}_" if key else ""))
+            sys.stdout.flush()
+            try:
+                pressed = events.get()[1]
+            except KeyboardInterrupt:
+                return
+            if key:
+                key, typed = _typed(session, key, typed, pressed)
+            elif pressed in ("q", "\x04"):
+                return
+            elif pressed in KEYS and KEYS[pressed].asks:
+                key, asked, typed = pressed, KEYS[pressed].asks, ""
+            elif pressed in KEYS:
+                session.press(pressed)
+
+
+def _typed(session: Session, key: str, typed: str, pressed: str) -> tuple[str, str]:
+    """What is asked for, character by character: (the key, what has been typed so far); the key is "" once that is done."""
+    if pressed in "\r\n":
+        if typed.strip():
+            session.press(key, typed)
+        return "", ""
+    if pressed in "\x7f\b":
+        return key if typed else "", typed[:-1]
+    return key, typed + pressed if pressed.isprintable() else typed

@@ -1,0 +1,92 @@
+"""`backwarp step`: the screen, the text, and a session at a terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from backwarp.course.checkout import open_course
+from backwarp.devices.virtual.replay.session import KEYS
+from backwarp.errors import CourseError
+from backwarp.grading.recorded import record_file
+from backwarp.report.step import screen, text
+from backwarp.step import begin
+from tests import ROOT
+from tests.test_watch import Terminal, course  # noqa: F401 (a fixture)
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    puzzle = open_course(ROOT).load("24")
+    return record_file(puzzle, puzzle.solution_path)
+
+
+def shown(lines) -> str:
+    return "\n".join("".join(part for part, _ in line) for line in lines)
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (40, 12)])
+def test_a_screen_fits(recorded, width, height):
+    session = begin(recorded)
+    for key in ("", *KEYS):
+        if key:
+            session.press(key, "tile[33]")
+        lines = shown(screen(recorded, session, width, height)).splitlines()
+        assert len(lines) < height and max(map(len, lines)) <= width
+        assert any(line[4:5] == ">" for line in lines)
+
+
+def test_a_screen_shows_lanes_variables_and_memory(recorded):
+    session = begin(recorded, to="tile[35]")
+    said = shown(screen(recorded, session, 80, 24))
+    line = next(
+        i for i, each in enumerate(recorded.source.split("\n"), 1) if "tile[i * across + j] =" in each
+    )
+    assert f"  3 >{line:>4} |" in said and "lanes ###" in said
+    assert "writes tile[35]: 6" in said and "[6]" in said and "i = 1" in said
+
+
+def test_the_text_has_the_lines_up_to_a_place(recorded):
+    session = begin(recorded, to="tile[35]", watch="tile[35]")
+    said = shown(text(recorded, session, 3))
+    assert said.count(" | ") == 3 and "3 of the warp's 32 lanes are here" in said
+    assert "tile[35], accessed" in said and "reads tile[35]: 6" in said
+    assert session.t == begin(recorded, to="tile[35]").t
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        (dict(to="fault"), "no thread has a fault"),
+        (dict(to="999"), "line 999 is never reached"),
+        (dict(to="nothing[1]"), "there is no nothing"),
+        (dict(to="bias[0]"), "no thread writes bias"),
+        (dict(to="here"), "here is not an element"),
+        (dict(thread=(99,)), "no such thread"),
+        (dict(watch="tile[1,2,3]"), "tile has 1 axes"),
+    ],
+)
+def test_a_place_that_is_none_is_said(recorded, how, says):
+    with pytest.raises(CourseError, match=says):
+        begin(recorded, **how)
+
+
+def test_a_session_at_a_terminal(course, runtime):  # noqa: F811
+    path = course / "puzzles" / "01_twice" / "kernel.cu"
+    path.write_text(
+        path.read_text().replace("}", "    int i = threadIdx.x;\n    if (i < N) y[i] = 3 * x[i];\n}")
+    )
+    terminal = Terminal(course, "1", verb="step")
+    try:
+        first = terminal.expect("writes y[0]", "next line", "q quit")
+        assert "twice, case tiny" in first and "lanes ###" in first
+        terminal.press("p")
+        assert "*i = 0" in terminal.expect("q quit")
+        terminal.press("t")
+        terminal.expect("who writes it:")
+        terminal.press("y[2]x\x7f\n")
+        assert "thread 2,0,0" in terminal.expect("y[0..2]", "q quit")
+        terminal.press("q")
+        terminal.child.wait(60)
+        assert terminal.child.returncode == 0
+    finally:
+        terminal.close()
