@@ -127,7 +127,7 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     inline.run(facts.waits)
     if Check.RACES in recipe and width > 1:
         scouts.run(facts)
-    elif Check.RACES in recipe and Check.UNSET not in recipe:
+    elif Check.RACES in recipe and recipe.checks.isdisjoint({Check.UNSET, Check.STEPS}):
         inline.run_short(facts)
         for function in facts.emitted:
             promote.in_place(function)
