@@ -113,21 +113,19 @@ EXPORT u64 rt_mbarrier(Env* env, Thread* thread, u32 site, u64 what, u64* barrie
         *barrier = argument | argument << 20;
     } else if (what == MBARRIER_TEST) {
         if (phase == argument >> 40) return 0;
-        if (env->cells) learn(env, thread->linear, find_phase(env, (u64)barrier)->complete);
+        if (env->cells) wait_for_phase(env, thread, find_phase(env, (u64)barrier));
         return 1;
     } else if (what == MBARRIER_PARITY) {
         if ((phase & 1) == argument) return 0;
-        if (env->cells) learn(env, thread->linear, find_phase(env, (u64)barrier)->complete);
+        if (env->cells) wait_for_phase(env, thread, find_phase(env, (u64)barrier));
         return 1;
     } else if (what == MBARRIER_ARRIVE || what == MBARRIER_ARRIVE_DROP) {
         if (what == MBARRIER_ARRIVE_DROP) expected -= argument;
         pending = pending - argument & 0xfffff;
-        Phase* p = env->cells ? find_phase(env, (u64)barrier) : 0;
-        if (p) p->arrived = merge(env, p->arrived, give(env, thread), 0);
+        if (Phase* p = env->cells ? find_phase(env, (u64)barrier) : 0) arrive_at_phase(env, thread, p, pending == 0);
         if (pending == 0) {
             pending = expected;
             phase++;
-            if (p) p->complete = merge(env, p->complete, p->arrived, 0), p->arrived = 0;
         }
         *barrier = expected | pending << 20 | phase << 40;
     }

@@ -216,6 +216,18 @@ static __device__ u32 faulted_lanes(Thread* warp, u32 lanes) {
 
 static __device__ void note_step(Env* env, u32 what, u32 site, u32 thread, u64 address, u32 info, u64 value, u32 serial);
 
+// What fences of kind sc hand on from threads that arrive at a barrier to those that wait there: `near` of any scope, `far` of the
+// GPU's at least; and a list of what the former have read, which fences of the latter acquire.
+struct Passed { u64 near, far; u32 observed, unused; };
+
+static __device__ __forceinline__ Passed* arrived_fences(Env* env, u32 number) {
+    return (Passed*)env->arrived_fences + (number & 15);
+}
+
+static __device__ __forceinline__ void clear(Passed* p) { p->near = p->far = p->observed = p->unused = 0; }
+static __device__ void pass_fences(Env* env, u32 thread, Passed* on);
+static __device__ void take_fences(Env* env, Thread* thread, const Passed* from);
+
 // A block starts: its threads know of no other.
 static __device__ void start_block(Env* env) {
     Launch* launch = launch_of(env);
@@ -232,7 +244,7 @@ static __device__ void start_block(Env* env) {
     env->bar = env->began = env->shared_tag = tick(env);
     env->fresh_shared = launch->epochs ? env->bar : 0;
     env->span = launch->slots > 1 ? 0 : FULL >> 1;  // the times of blocks that take turns overlap
-    for (u32 i = 0; i < 16; i++) env->arrived_clock[i] = 0;
+    for (u32 i = 0; i < 16; i++) env->arrived_clock[i] = 0, clear(arrived_fences(env, i));
     note_step(env, STEP_START, 0, NO_THREAD, 0, 0, 0, env->bar);
 }
 
@@ -317,6 +329,7 @@ static __device__ void meet(Env* env, u32* lanes, u64 given, u32 what, u32 site,
 static __device__ void arrive_at(Env* env, Thread* thread, u32 site, u32 number) {
     note_step(env, STEP_ARRIVE, site, thread->linear, 0, 0, 0, number);
     env->arrived_clock[number] = merge(env, env->arrived_clock[number], give(env, thread), 0);
+    if (launch_of(env)->ordered) pass_fences(env, thread->linear, arrived_fences(env, number));
 }
 
 // The threads at a barrier meet, and are not all threads of the block. warp: only those of this one, or NOBODY.
@@ -330,6 +343,9 @@ static __device__ void meet_waiting(Env* env, u32 number, u32 site, u32 warp) {
             sets[i / 32] |= 1u << (i & 31);
     meet(env, sets, env->arrived_clock[number & 15], STEP_BARRIER, site, number);
     env->arrived_clock[number & 15] = 0;
+    for (u32 i = 0; i < launch_of(env)->threads && launch_of(env)->ordered; i++)
+        if (sets[i / 32] >> (i & 31) & 1) take_fences(env, threads + i, arrived_fences(env, number));
+    clear(arrived_fences(env, number));
 }
 
 // Lanes of one warp meet in a collective.

@@ -238,6 +238,36 @@ static __device__ __noinline__ void share_fences(Env* env, u32* lanes, u32 now) 
     soil(env);
 }
 
+// A thread arrives at a barrier where others wait: they get what its fences of kind sc hand on, as threads do that meet.
+static __device__ void pass_fences(Env* env, u32 thread, Passed* on) {
+    Extra* e = extra_of(env, thread);
+    for (u32 k = 2; k < 4; k++) {
+        Fence* f = (Fence*)e->fences + k;
+        u64* clock = k == 2 ? &on->near : &on->far;
+        if (!f->tick) continue;
+        if (!f->clock) f->clock = snapshot(env, thread, f->known, f->bar, f->full, f->tick);
+        *clock = merge(env, *clock, f->clock, 0);
+    }
+    on->observed = and_all_observed(env, and_all_observed(env, on->observed, e->observed), e->pending);
+}
+
+// A thread that waited, and knows all that those knew who arrived.
+static __device__ void take_fences(Env* env, Thread* thread, const Passed* from) {
+    if (!(from->near | from->far | from->observed)) return;
+    Extra* e = extra_of(env, thread->linear);
+    u32 now = tick(env);
+    Passed both = *from;
+    pass_fences(env, thread->linear, &both);
+    e->observed = both.observed;
+    for (u32 k = 2; k < 4; k++) {
+        Fence* f = (Fence*)e->fences + k;
+        f->clock = k == 2 ? both.near : both.far;
+        f->known = 0; f->bar = f->full = 0; f->tick = f->clock ? now : 0;
+    }
+    thread->clock = now;
+    soil(env);
+}
+
 // what: the scope, and FENCE_SC.
 EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 what) {
     Launch* launch = launch_of(env);
@@ -269,7 +299,7 @@ EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 what) {
 }
 
 // What the arrivals at an mbarrier hand on to the threads that wait for its phase.
-struct Phase { u64 barrier, owner, arrived, complete; u32 next, unused; };
+struct Phase { u64 barrier, owner, arrived, complete; Passed arriving, passed; u32 next, unused; };
 
 static __device__ Phase* find_phase(Env* env, u64 barrier) {
     Launch* launch = launch_of(env);
@@ -283,6 +313,23 @@ static __device__ Phase* find_phase(Env* env, u64 barrier) {
     if (!at) return 0;
     Phase* p = (Phase*)pool_at(launch, at);
     p->barrier = barrier; p->owner = env->block; p->arrived = p->complete = 0; p->next = *head;
+    clear(&p->arriving); clear(&p->passed);
     *head = at;
     return p;
+}
+
+static __device__ void arrive_at_phase(Env* env, Thread* thread, Phase* p, int completes) {
+    p->arrived = merge(env, p->arrived, give(env, thread), 0);
+    if (launch_of(env)->ordered) pass_fences(env, thread->linear, &p->arriving);
+    if (!completes) return;
+    p->complete = merge(env, p->complete, p->arrived, 0);
+    p->passed.near = merge(env, p->passed.near, p->arriving.near, 0);
+    p->passed.far = merge(env, p->passed.far, p->arriving.far, 0);
+    p->passed.observed = and_all_observed(env, p->passed.observed, p->arriving.observed);
+    p->arrived = 0; clear(&p->arriving);
+}
+
+static __device__ void wait_for_phase(Env* env, Thread* thread, const Phase* p) {
+    learn(env, thread->linear, p->complete);
+    if (launch_of(env)->ordered) take_fences(env, thread, &p->passed);
 }

@@ -50,6 +50,7 @@ struct Env {
     u32 full[32];        // per warp: time of the last collective of all its lanes
     u64 started;         // processor time of the worker's thread when it was first asked for in the launch, in nanoseconds; or 0
     u64 arrived_clock[16];  // per barrier number: what bar.arrive has handed over
+    u64 arrived_fences[48];  // and what fences of kind sc have: a Passed for each
     u32 arrived[16];     // per barrier number: arrivals by bar.arrive
     u32 arrival[16], arrival_site[16], arrival_thread[16];  // the first of them: as in schedule.cu, barrier_of
     u32 running;         // the block has threads that have not ended

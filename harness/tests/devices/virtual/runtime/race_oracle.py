@@ -124,6 +124,9 @@ class Clocks:
         self.number = {name: i for i, name in enumerate(sorted(names))}
         self.clocks = np.zeros((len(names), len(names)), np.int32)
         self.arrived: dict[tuple, np.ndarray] = {}  # (block, barrier) -> clock
+        self.arriving: dict[tuple, list] = defaultdict(
+            list
+        )  # (block, barrier) -> fences, observed of those that arrived
         self.fences = defaultdict(dict)  # thread -> scope -> Release, of the last fence of the scope
         self.observed = defaultdict(dict)  # thread -> the writes that its strong reads have observed so far
         # the same for fences of kind sc alone, with those of threads that it has met (section "Fence-SC Order"): such a
@@ -147,16 +150,20 @@ class Clocks:
         )
         self.clocks[rows] = joined if arrived is None else np.maximum(joined, arrived)
         fences: dict[int, Release] = {}
-        for release in [r for name in step.threads for r in self.sc_fences[name].values()]:
+        held = [(self.sc_fences[name], self.sc_observed[name]) for name in step.threads]
+        held += self.arriving.pop((step.threads[0][0], step.barrier), ())
+        for release in [r for own, _ in held for r in own.values()]:
             before = fences.get(release.scope, release)
             fences[release.scope] = release._replace(clock=np.maximum(release.clock, before.clock))
-        observed = {write: None for name in step.threads for write in self.sc_observed[name]}
+        observed = {write: None for _, seen in held for write in seen}
         for name in step.threads if fences or observed else ():
             self.sc_fences[name], self.sc_observed[name] = dict(fences), dict(observed)
 
     def arrive(self, step: Arrive) -> None:
         key, clock = (step.block, step.barrier), self.clock(step).copy()
         self.arrived[key] = np.maximum(self.arrived.get(key, clock), clock)
+        name = step[:2]
+        self.arriving[key].append((dict(self.sc_fences[name]), dict(self.sc_observed[name])))
 
     def fence(self, step: Fence) -> None:
         """An acquire of all that the thread has observed, and a release of all that it knows then."""

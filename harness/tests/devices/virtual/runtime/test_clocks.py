@@ -303,3 +303,57 @@ def test_a_barrier_of_some_warps_orders_no_others_that_have_ended():
     fault = found(source, zeros(1), block=96)
     assert fault.kind == "race"
     assert {fault.line, fault.other.line} == {line_of(source), line_of(source, "OTHER")}
+
+
+_ARRIVE = {
+    "bar.arrive": (
+        "",
+        'if (t < 32) asm volatile("bar.sync 1, 64;" ::: "memory"); else asm volatile("bar.arrive 1, 64;" ::: "memory");',
+    ),
+    "mbarrier": (
+        "__shared__ unsigned long long bar; unsigned at = (unsigned)__cvta_generic_to_shared(&bar);\n"
+        'if (t == 0) asm volatile("mbarrier.init.shared.b64 [%0], 64;" :: "r"(at) : "memory"); __syncthreads();',
+        'unsigned long long state; asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(state) : "r"(at) : "memory");\n'
+        'for (int done = 0; t < 32 && !done;) asm volatile("{ .reg .pred p; mbarrier.test_wait.shared.b64 p, [%1], %2;'
+        ' selp.s32 %0, 1, 0, p; }" : "=r"(done) : "r"(at), "l"(state) : "memory");',
+    ),
+}
+_TURNED = f"""__device__ void other(int) {{ asm volatile("fence.acq_rel.gpu;" ::: "memory"); }}
+{K}k(float* data, int* flag, float* out) {{
+    int t = threadIdx.x;
+    SETUP
+    if (blockIdx.x == 0) {{
+        data[t] = t;
+        WRITERS
+        MEET
+        if (t == 0) {{ SIGNALLER atomicExch(flag, 1); }}
+    }} else {{
+        if (t == 40) {{ while (*(volatile int*)flag == 0) {{}} LOOKER }}
+        MEET
+        READERS
+        if (t < 32) out[t] = data[63 - t];  // FAULT
+    }}
+}}"""
+
+
+@pytest.mark.parametrize("how", _ARRIVE)
+@pytest.mark.parametrize(
+    "fences, ordered",
+    [
+        pytest.param(dict(WRITERS=_ALL, LOOKER=_ALL), True, id="all writers, before they arrive"),
+        pytest.param(dict(SIGNALLER=_ALL, READERS=_ALL), True, id="all readers, after they have waited"),
+        pytest.param(dict(WRITERS=_ALL, READERS=_ALL), True, id="all of both"),
+        pytest.param(dict(WRITERS=_OTHER, LOOKER=_ALL), False, id="writers', not sc"),
+        pytest.param(dict(SIGNALLER=_ALL, READERS=_OTHER), False, id="readers', not sc"),
+        pytest.param(dict(WRITERS="if (t < 32) " + _ALL, LOOKER=_ALL), False, id="not those who arrive"),
+        pytest.param(dict(WRITERS=_BLOCK, LOOKER=_ALL), False, id="writers', for their block"),
+        pytest.param(dict(SIGNALLER=_ALL, READERS=""), False, id="no reader's"),
+    ],
+)
+def test_fences_of_threads_that_arrive_without_waiting(how, fences, ordered):
+    """As of threads that meet: see test_a_fence_of_many_and_the_signal_of_one."""
+    source = _TURNED.replace("SETUP", _ARRIVE[how][0]).replace("MEET", _ARRIVE[how][1])
+    for part in ("WRITERS", "SIGNALLER", "LOOKER", "READERS"):
+        source = source.replace(part, fences.get(part, ""))
+    fault = found(source, zeros(64), zeros(1, np.int32, name="flag"), zeros(64), block=64, grid=2)
+    assert fault is None if ordered else fault.kind == "race" and fault.line == line_of(source)
