@@ -12,6 +12,7 @@ from .devices.virtual.replay.replay import Replay
 from .devices.virtual.replay.session import KEYS, WRONG, Session
 from .errors import CourseError
 from .grading.recorded import Recorded
+from .grading.trace import Trace, trace
 from .keys import keyboard
 from .report.step import screen
 from .report.terminal import show
@@ -55,6 +56,22 @@ def begin(
     if to == "fault" and session.said:
         raise CourseError(session.said)
     return session
+
+
+def traced(recorded: Recorded, element: str = "") -> tuple[Replay, Trace]:
+    """The terms of an element: `h=1,w=0` of the only output, `out[1,0]`; without one, of the first that is wrong. Errors:
+    CourseError if there is none."""
+    replay, outputs = Replay(Record(recorded.record), recorded.fault), recorded.kernel.outputs
+    if element and "[" not in element and len(outputs) == 1:
+        element = f"{outputs[0].name}[{element}]"
+    element = element or recorded.wrong or f"{outputs[0].name}[0]"
+    try:
+        array, flat = replay.flat(element, min(replay.steps), 0)
+    except WRONG as error:
+        raise CourseError(f"{element} is no element of {recorded.kernel.name}'s output: {error}") from None
+    if array not in (a.name for a in outputs):
+        raise CourseError(f"{array} is no output of {recorded.kernel.name}")
+    return replay, trace(recorded, replay, array, flat)
 
 
 def _to_line(session: Session, line: str, any_thread: bool) -> None:

@@ -136,6 +136,8 @@ def test_a_failing_run_is_stepped_through_as_text(course, backwarp, monkeypatch)
     )
     assert "reads x[3]" in out and "Invalid __global__ read of size 4 bytes" in out
     assert "thread 1,0,0" in backwarp("step", "1", "--solution", "--thread", "1", "--print", "2")[1]
+    status, out, _ = backwarp("trace", "1", "--solution", "--element", "n=1")
+    assert status == 0 and "y[1]: thread 1,0,0 of block 0,0,0" in out and "x[1]" in out
     status, _, err = backwarp("step", "1", "--solution", "--to", "z[0]")
     assert status == 2 and "there is no z in twice" in err
 

@@ -80,11 +80,11 @@ def test_a_session_at_a_terminal(course, runtime):  # noqa: F811
         first = terminal.expect("writes y[0]", "next line", "q quit")
         assert "twice, case tiny" in first and "lanes ###" in first
         terminal.press("p")
-        assert "*i = 0" in terminal.expect("q quit")
+        terminal.expect("*i = 0", "q quit")
         terminal.press("t")
         terminal.expect("who writes it:")
         terminal.press("y[2]x\x7f\n")
-        assert "thread 2,0,0" in terminal.expect("y[0..2]", "q quit")
+        terminal.expect("thread 2,0,0", "y[0..2]", "q quit")
         terminal.press("q")
         terminal.child.wait(60)
         assert terminal.child.returncode == 0

@@ -228,6 +228,38 @@ def step(puzzle_id, solution, path, case, kernel, to, thread, block, watch, coun
         interact(recorded, session)
 
 
+@cli.command()
+@click.argument("puzzle_id", metavar="ID", shell_complete=puzzle_ids)
+@solution_instead("Trace")
+@file_instead("Trace")
+@click.option(
+    "--case", metavar="NAME", default="", help="Default: the smallest that fails, else the smallest."
+)
+@click.option("--kernel", metavar="NAME", default="", help="Default: the first that fails, else the first.")
+@click.option(
+    "--element",
+    metavar="INDEX",
+    default="",
+    help="As h=1,w=0, or 'grad_weights[0,0,1,2]' where a kernel has several outputs.  [default: the first that is wrong]",
+)
+def trace(puzzle_id, solution, path, case, kernel, element) -> None:
+    """List what an element of the output is the sum of, beside what belongs in it."""
+    course, _ = the_course()
+    puzzle = course.load(puzzle_id)
+    from ..grading.recorded import record_file
+    from ..report.terminal import show
+    from ..report.ticker import Ticker
+    from ..report.trace import lines_of
+    from ..step import traced
+
+    with Ticker() as tell:
+        tell("the kernel runs and is recorded")
+        recorded = record_file(puzzle, the_file(puzzle, path, solution), case, kernel)
+        tell("the terms are followed back")
+        found = traced(recorded, element)
+    show(lines_of(recorded, *found))
+
+
 class Values(click.ParamType):
     """`BK=4,8,16`: a constant and the values to give it."""
 

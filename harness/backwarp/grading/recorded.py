@@ -3,8 +3,11 @@ threads."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from ..course.checkout import seed_of
 from ..course.declare import Case, Kernel, Puzzle
@@ -21,7 +24,7 @@ LIMIT = 3.0  # seconds of a launch whose record was full
 
 @dataclass(frozen=True)
 class Recorded:
-    """record: see devices/virtual/run/record. error: what ended the run. wrong: the first element that is wrong, as
+    """record: see devices/virtual/run/record. arrays: the inputs. error: what ended the run. wrong: the first element that is wrong, as
     `out[h=1,w=0]`, or "". one_block: whether only one block is recorded."""
 
     puzzle: Puzzle
@@ -29,6 +32,7 @@ class Recorded:
     case: Case
     source: str
     record: dict
+    arrays: Mapping[str, np.ndarray]
     error: BackwarpError | None = None
     wrong: str = ""
     one_block: bool = False
@@ -73,7 +77,9 @@ def record_file(
                     f"there is no block {','.join(map(str, block))}" if block else "no thread ran"
                 )
             pair = found.pair[1], found.pair[0]
-            return Recorded(puzzle, *pair, source, record, found.error, found.wrong, bool(block))
+            return Recorded(
+                puzzle, *pair, source, record, found.trial.arrays, found.error, found.wrong, bool(block)
+            )
     except Stop as stop:
         raise CourseError("\n".join(stop.lines)) from None
 

@@ -7,6 +7,7 @@ from textwrap import dedent
 
 import numpy as np
 
+from ..devices.virtual.replay.record import Record
 from ..devices.virtual.replay.replay import short
 from ..devices.virtual.replay.session import KEYS, Session, times
 from ..grading.recorded import Recorded
@@ -22,7 +23,10 @@ def triple(values: Iterable[int]) -> str:
 
 
 def heading(recorded: Recorded, session: Session) -> list[Line]:
-    record = session.replay.record
+    return heading_of(recorded, session.replay.record)
+
+
+def heading_of(recorded: Recorded, record: Record) -> list[Line]:
     only = " (this block alone is recorded)" if recorded.one_block else ""
     full = " (as far as the record goes)" if record.full else ""
     about = f"{recorded.kernel.name}, case {recorded.case.name}"

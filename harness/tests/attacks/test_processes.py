@@ -137,13 +137,16 @@ def with_(value, **fields):
 
 
 RECORD = {
+    **{"rows": np.zeros(1, DTYPES["Row"]), "points": [("enter", 1, "f", -1, "f")], "sources": [(0, ())]},
     **{
-        "rows": np.zeros(1, DTYPES["Row"]),
-        "points": [("enter", 1, "f", -1, "f")],
         "arrays": [],
         "shared": [],
+        "grid": [1, 1, 1],
+        "block": [1, 1, 1],
+        "full": False,
+        "slots": 0,
+        "text": "",
     },
-    **{"grid": [1, 1, 1], "block": [1, 1, 1], "full": False, "slots": 0, "text": ""},
 }
 FORGED = {
     "nothing": None,

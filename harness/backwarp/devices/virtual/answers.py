@@ -132,6 +132,7 @@ def _is_record(found) -> bool:
         case {
             "rows": np.ndarray() as rows,
             "points": list() as points,
+            "sources": list() as sources,
             "arrays": list() as arrays,
             "shared": list() as shared,
             "grid": [int(), int(), int()],
@@ -142,6 +143,7 @@ def _is_record(found) -> bool:
         } if rows.dtype == DTYPES["Row"] and (not len(rows) or rows["point"].max() < len(points)):
             return (
                 all(_are_of(p[:4], str, int, str, int) for p in points)
+                and all(_are_of(s, int, tuple) for s in sources)
                 and all(_are_of(a, str, int, int, list, str, str, np.ndarray) for a in arrays)
                 and all(_are_of(s, str, int, int, list, int, str) for s in shared)
             )

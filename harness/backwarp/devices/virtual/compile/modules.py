@@ -120,7 +120,9 @@ class Lowered:
     segments: list[CountedSegment] = field(default_factory=list)  # counted code
     paddings: list[Padding] = field(default_factory=list)  # of local variables
     structs: dict[str, tuple[Padding, ...]] = field(default_factory=dict)  # those with padding, by name
-    points: list[tuple] = field(default_factory=list)  # what the rows of a record say, see instrument/steps
+    # what the rows of a record say, and what their values are computed from: see instrument/steps
+    points: list[tuple] = field(default_factory=list)
+    sources: list[tuple[int, tuple]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     if not recipe.runtime:
         for function in facts.emitted:
             watchdog.run(function, facts.of(function), recipe.checks)
-    points = steps.run(facts.emitted, module) if Check.STEPS in recipe else []
+    points, sources = steps.run(facts.emitted, module) if Check.STEPS in recipe else ([], [])
     for function in facts.emitted:
         found = facts.of(function)
         if Check.BOUNDS in recipe:
@@ -158,4 +158,4 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
             bounds.run(function, found)
         if recipe.checks:
             checked.verify(function, found.coarsening)
-    return replace(emit.run(facts, name, arena_size), points=points)
+    return replace(emit.run(facts, name, arena_size), points=points, sources=sources)

@@ -19,23 +19,30 @@ and calls. The number of a row's point is also its place in the code:
 A point is a tuple: (kind, line, function, lexical block, ...). What follows depends on the kind: enter: function; line, leave,
 back: nothing; var: its number in debuginfo.scopes, PTX type; at: what, space, PTX type, elements; given, got (after their at, or
 collective): PTX type; base: symbol, bytes, depot, start there; call: name; arrive, pass: "block" | "warp" | "matrix", opcode,
-number; async: opcode, operands.
+number; async: opcode, operands; argument: symbol, offset, PTX type. A var whose number is -1 is a register without a name whose
+history a sum needs.
+
+What a recorded value is computed from is in `sources`, a list of pairs: (point, products), each product a tuple of the sources of
+analyse/sums; of a call, (point, for each argument (offset, point, offset, point ...)); and (-1, (points, ...)), those that record
+the same register.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from ..analyse import debuginfo
 from ..analyse.scopes import Scopes
+from ..analyse.sums import Sums, before
 from ..ptx.callgraph import defined
-from ..ptx.ir import Address, Function, Immediate, Instruction, Label, Module, operand
+from ..ptx.ir import Address, Function, Immediate, Instruction, Label, Module, Symbol, operand
 from ..ptx.types import BITS
 from .bounds import is_checked
 from .insert import mark
 
 _LINE, _VAR = "step.line", "step.var"
+_FLOATS = ("f32", "f64", "f16", "f16x2")
 
 
 def note(module: Module) -> None:
@@ -124,12 +131,15 @@ def _following(body: list) -> list[Instruction | None]:
     return found[::-1]
 
 
-def run(functions: Iterable[Function], module: Module) -> list[tuple]:
-    """In place, the last pass but that of the checks. The points."""
+def run(functions: Iterable[Function], module: Module) -> tuple[list[tuple], list[tuple[int, tuple]]]:
+    """In place, the last pass but that of the checks. (points, sources)"""
     points: list[tuple] = []
+    sources: list[tuple[int, tuple]] = []
     for function in functions:
-        _Rows(function, module, points).run()
-    return points
+        rows = _Rows(function, module, points)
+        rows.run()
+        sources += rows.sources()
+    return points, sources
 
 
 class _Rows:
@@ -138,13 +148,46 @@ class _Rows:
         self.place = (function.name, 0, -1)
         self.callers: list[tuple[str, int, int]] = []
         self.body: list[Instruction | Label] = []
+        self.own, self.here = function.body, 0
+        self.followed = self._followed()
+        self.got: dict[
+            tuple[Instruction, str], int
+        ] = {}  # what a register got in an instruction -> its point
+        self.kept: dict[str, list[int]] = defaultdict(list)  # register -> the points that record it
+        self.arguments: dict[
+            tuple[str, int], int
+        ] = {}  # (symbol, offset) -> the point of what was stored there last
+        self.back: dict[str, int] = {}  # symbol of a result -> the point after its call
+        self.given: list[tuple[int, tuple]] = []  # of calls
+        self.computed: list[
+            tuple[int, object, int]
+        ] = []  # (point, operand, place in the body) of what is recorded
+
+    def _followed(self) -> set[str]:
+        """Floating-point registers that have a name, or several definitions: recorded at every write."""
+        instructions = [i for i in self.own if isinstance(i, Instruction)]
+        written = Counter(name for i in instructions for name in i.writes)
+        named = {i.operands[1][1:-1] for i in instructions if i.opcode == _VAR}
+        floats = {name for name, type_ in self.function.regs.items() if type_ in _FLOATS}
+        return floats & (named | {name for name, n in written.items() if n > 1})
+
+    def sources(self) -> list[tuple[int, tuple]]:
+        """See above; after `run`."""
+        sums = Sums(self.function, self.own, self.got, self.kept, self.arguments, self.back)
+        found = [*self.given]
+        for point, of, at in self.computed:
+            definition = before(self.own, at + 1, of) if point in self.kept.get(of, ()) else None
+            products = sums.written(definition, of) if definition else sums.of(of)
+            found.append((point, tuple(t for t in products if t and t != (point,))))
+        groups = tuple(tuple(points) for points in self.kept.values() if len(points) > 1)
+        return [*found, (-1, groups)]
 
     def run(self) -> None:
         first = next(i for i in self.function.body if isinstance(i, Instruction))
         entered = (i for i in self.function.body if isinstance(i, Instruction) and i.base == "enter")
         copies = {name for i in entered for name in i.expansion.variables}
         self._enter(first, self.function.name, [n for n in self.function.variables if n not in copies])
-        for item in self.function.body:
+        for self.here, item in enumerate(self.own):
             if isinstance(item, Label):
                 self.body.append(item)
             elif item.op.mark:
@@ -163,12 +206,20 @@ class _Rows:
     def _event(self, ins: Instruction, kind: str, *more) -> None:
         self.body.append(mark("record", self._point(kind, *more), at=ins))
 
-    def _value(self, ins: Instruction, kind: str, of: object, type_: str, *more) -> None:
-        if BITS[type_] <= 64:
-            bits = "pred" if type_ == "pred" else f"b{BITS[type_]}"
-            self.body.append(
-                mark(f"record.{bits}", self._point(kind, *more, type_), operand(str(of)), at=ins)
-            )
+    def _value(self, ins: Instruction, kind: str, of: object, type_: str, *more) -> int:
+        """The point; -1 for what does not fit in a row."""
+        if BITS[type_] > 64:
+            return -1
+        number, of = self._point(kind, *more, type_), operand(str(of))
+        if kind == "got":
+            self.got[ins, of] = number
+        else:
+            self.computed.append((number, of, self.here))
+        if kind == "var":
+            self.kept[of].append(number)
+        bits = "pred" if type_ == "pred" else f"b{BITS[type_]}"
+        self.body.append(mark(f"record.{bits}", number, of, at=ins))
+        return number
 
     def _at(self, ins: Instruction, what: str, space: str, type_: str, count: int, address: Address) -> None:
         number = self._point("at", what, space, type_, count)
@@ -206,9 +257,13 @@ class _Rows:
     def _instruction(self, ins: Instruction) -> None:
         op = ins.op
         if op.flow == "call":
-            self._event(ins, "call", str(ins.called[1]))
+            self._call(ins)
+        elif op.of_parameters and op.memory == "store" and type(ins.address.base) is Symbol:
             self.body.append(ins)
-            self._event(ins, "back")
+            name = str(ins.address.base)
+            for n, part in enumerate(ins.operands[1].parts):
+                at = ins.address.offset + n * op.nbytes
+                self.arguments[name, at] = self._value(ins, "argument", part, op.type, name, at)
         elif is_checked(ins) and not op.moved_rows and op.memory:
             self._access(ins)
         elif op.memory == "copy":
@@ -222,6 +277,22 @@ class _Rows:
             if op.leaves:
                 self._event(ins, "leave")
             self.body.append(ins)
+            after = self.own[self.here + 1] if self.here + 1 < len(self.own) else None
+            marked = after.operands[1][1:-1] if getattr(after, "opcode", "") == _VAR else ""
+            for name in sorted(ins.writes & self.followed - {marked}):
+                self._value(ins, "var", name, self.function.regs[name], -1)
+
+    def _call(self, ins: Instruction) -> None:
+        returns, name, given = ins.called
+        self._event(ins, "call", str(name))
+        stored = self.arguments.items()
+        each = (
+            tuple(n for (symbol, at), p in stored if symbol == g for n in (at, p)) for g in map(str, given)
+        )
+        self.given.append((len(self.points) - 1, tuple(each)))
+        self.body.append(ins)
+        self._event(ins, "back")
+        self.back |= dict.fromkeys(map(str, returns), len(self.points) - 1)
 
     def _access(self, ins: Instruction) -> None:
         op = ins.op

@@ -14,7 +14,7 @@ from ..analyse.scopes import Scopes, Type
 from ..ptx.types import BYTES
 from ..runtime import abi
 
-KINDS = "enter leave call back line var base at given got arrive pass async".split()
+KINDS = "enter leave call back line var base at given got arrive pass async argument".split()
 KIND = {name: n for n, name in enumerate(KINDS)}
 #: an access: the row of its `at`; whose; line; one of HOW; array: its number in `arrays`, -1: in local memory; offset: bytes from
 #: its start; nbytes: of all its elements; first, many: of its values, as places in the thread's rows

@@ -45,6 +45,7 @@ class Frame:
         return {
             self.record.of(row)[4]: value
             for row, value in zip(rows.tolist(), self.record.rows["value"][rows].tolist(), strict=True)
+            if self.record.of(row)[4] >= 0
         }
 
     def bases(self) -> Iterator[tuple[str, int, int, int]]:

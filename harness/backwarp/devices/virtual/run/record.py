@@ -1,7 +1,7 @@
 """The record of a launch: what every thread does, in order. See instrument/steps.py for how it is made, and replay/ for what
 is read from it.
 
-It crosses processes as plain data, in `Launch.record`: "rows": abi's Row[]; "points": what they say, by number; "full": whether
+It crosses processes as plain data, in `Launch.record`: "rows": abi's Row[]; "points": what they say, by number; "sources": what of; "full": whether
 there was no room for more; "grid", "block", "kernel", "text" (the PTX); "slots": the device address where the memory of blocks
 begins; "arrays": (name, start, bytes, shape, dtype, axes, bytes that it held before) of each argument, and of each variable of
 the module, with its PTX type in place of a dtype; "shared": (name, start in the window, bytes, shape, bytes of an element, type).
@@ -49,6 +49,7 @@ class Recording:
             "rows": self.rows[:done].copy(),
             "full": done == len(self.rows),
             "points": run.module.lowered.points,
+            "sources": run.module.lowered.sources,
             "arrays": self.arrays,
             "shared": [
                 (o.name, o.start, o.nbytes, list(o.shape), o.itemsize, type_)

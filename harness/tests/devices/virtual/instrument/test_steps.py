@@ -54,7 +54,7 @@ def rows(body: str) -> tuple[str, list[tuple]]:
     place."""
     parsed = module(KERNEL.replace("BODY", body))
     steps.note(parsed)
-    points = steps.run([parsed.functions["k"]], parsed)
+    points, _ = steps.run([parsed.functions["k"]], parsed)
     entered, _, text = printed(parsed.functions["k"]).partition("\n")
     assert entered == "record 0;" and points[0][0] == "enter"
     return text, [(p[0], *p[4:]) for p in points[1:]]
@@ -89,7 +89,7 @@ def test_no_analysis_sees_the_register_of_a_mark(named):
 
 
 def test_marks_become_rows_that_know_their_place(named):
-    points = steps.run([named.functions["k"]], named)
+    points, _ = steps.run([named.functions["k"]], named)
     assert [p[:4] for p in points if p[0] == "var"] == [
         ("var", 3, "k", 0),
         ("var", 3, "k", 1),
@@ -134,3 +134,40 @@ def test_what_an_instruction_does_becomes_rows(instruction, out, points):
     body, _, leaving = text.rpartition("\nrecord ")
     assert leaving.endswith("ret;") and body.replace("\n", " ") == out.replace("INS", instruction)
     assert points is None or found[:-1] == points
+
+
+SUMS = """
+    ld.global.f32 %f1, [%rd1];
+    ld.global.f32 %f2, [%rd1+4];
+    mul.f32 %f3, %f1, %f2;
+    fma.rn.f32 %f4, %f3, 0f40000000, %f1;
+    st.global.f32 [%rd2], %f4;
+    ret;
+"""
+LOOP = """
+    mov.f32 %f1, 0f00000000;
+    $top:
+    ld.global.f32 %f2, [%rd1];
+    fma.rn.f32 %f1, %f2, %f2, %f1;
+    @%p1 bra $top;
+    st.global.f32 [%rd2], %f1;
+    ret;
+"""
+
+
+def products(body: str) -> dict[str, tuple]:
+    """What the value that is stored is the sum of, and the others that have a history: each point as its instruction's place."""
+    parsed = module(KERNEL.replace("BODY", body))
+    points, found = steps.run([parsed.functions["k"]], parsed)
+    kinds = [p[0] for p in points]
+    return {(kinds[point], point): terms for point, terms in found if point >= 0}
+
+
+def test_a_stored_value_is_a_sum_of_products_of_what_is_recorded():
+    # 0 enter; 1, 2 the first load; 3, 4 the second; 5 where it is stored, 6 what
+    assert products(SUMS) == {("given", 6): ((2, 4), (2,))}
+
+
+def test_what_is_summed_in_a_loop_is_what_it_was_and_a_product():
+    # 1 the first value of the sum; 2, 3 the load; 4 the sum
+    assert products(LOOP) == {("var", 1): (), ("var", 4): ((3, 3), (1,)), ("given", 6): ((1,),)}
