@@ -6,6 +6,7 @@ from backwarp.reference import conv, half
 
 from backwarp.course import Case, Float, Gate, Gradient, In, InOut, Int, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
 
 SCALE, BACKWARD = "scale_to_half", "conv2d_backward_weights_half2"
 COUNTED = "half_lenet_conv1"
@@ -37,8 +38,9 @@ MISTAKES = (
         ),
         Mistake(
             "a whole sum in half",
-            ("++steps == RUN || i + THREADS >= last", "i + THREADS >= last"),
-            expect="wrong",
+            ("++steps == RUN || i", "++steps < 0 || i"),
+            says="A thread adds up all its products in half: after RUN steps its sums have to go on in float.",
+            hint=3,
         ),
         Mistake(
             "products in float",
@@ -140,7 +142,7 @@ PUZZLE = Puzzle(
                 In("input", dtype="float16", b="batch", c="C_in", h="H", w="W"),
                 Out("grad_weights", k="C_out", c="C_in", r=F, s=F),
                 Float("scale"),
-                *map(Int, ("batch", "C_in", "H", "W", "C_out")),
+                *Ints("batch C_in H W C_out"),
             ),
             launch=lambda d, t: Launch(grid=d["C_out"] * d["C_in"], block=t["THREADS"]),
             reference=lambda a, d: half.backward_weights(a["grad_output"], a["input"], d["scale"], F),
@@ -189,20 +191,12 @@ PUZZLE = Puzzle(
             dict(scale=16, n=301, batch=2, C_in=3, H=7, W=11, C_out=2),
             note="every second row begins at an odd place",
         ),
-        Case(
+        gradient_check(
             "half_bw_numerical_gradient_check",
             dict(scale=32, batch=2, C_in=2, H=8, W=9, C_out=2),
             kernels=(BACKWARD,),
-            note="each weight moved by epsilon",
-            check="gradient",
         ),
-        Case(
-            "integers",
-            dict(scale=2, n=700, batch=3, C_in=2, H=11, W=10, C_out=4),
-            note="exact sums",
-            values="integers",
-            inputs={"grad": "integers"},
-        ),
+        integers(dict(scale=2, n=700, batch=3, C_in=2, H=11, W=10, C_out=4), inputs={"grad": "integers"}),
         Case(
             "sums_beyond_half",
             dict(scale=1, batch=4, C_in=1, H=260, W=260, C_out=1),
@@ -235,10 +229,8 @@ PUZZLE = Puzzle(
             inputs={"grad": [1] * 256 + [-32_760]},
             special=True,
         ),
-        Case(
-            "own_sizes",
-            note="sizes drawn from your file's text",
-            draw=lambda pick: dict(
+        own_sizes(
+            lambda pick: dict(
                 scale=2 ** pick(3, 9),
                 n=pick(1000, 9000),
                 batch=pick(2, 4),
@@ -246,7 +238,7 @@ PUZZLE = Puzzle(
                 H=pick(8, 24),
                 W=pick(8, 24),
                 C_out=pick(2, 5),
-            ),
+            )
         ),
         Case(
             COUNTED,

@@ -1,5 +1,6 @@
 // Colours the cells of CUDA as C++: JupyterLab itself knows one language for all cells of a notebook. And in a dark theme
-// what is drawn for a white page becomes dark: the lessons' pictures, and plots in the course's own notebooks.
+// what is drawn for a white page becomes dark: the lessons' pictures, and plots in the course's own notebooks. Their
+// formulas can be moved sideways where a page is narrow.
 //
 // A prebuilt extension, written by hand because it is this small: JupyterLab looks in window._JUPYTERLAB for a container
 // (of webpack's module federation) and calls its init with the packages that all extensions share.
@@ -16,11 +17,12 @@
     cell.mimeTypeChanged.connect(see);  // a kernel that starts gives all cells its language
   };
 
-  const DARK = `body[data-jp-theme-light="false"] :is(.jp-RenderedMarkdown img[src*="/puzzles/"],
+  const STYLE = `.backwarp-course mjx-container[display="true"] { display: block; max-width: 100%; overflow-x: auto; }
+    body[data-jp-theme-light="false"] :is(.jp-RenderedMarkdown img[src*="/puzzles/"],
     .backwarp-course .jp-RenderedImage img) { filter: invert(0.93) hue-rotate(180deg); }`;
 
   const activate = (app, notebooks) => {
-    document.head.appendChild(document.createElement("style")).textContent = DARK;
+    document.head.appendChild(document.createElement("style")).textContent = STYLE;
     const seen = new WeakSet();
     const watch = async panel => {
       await panel.context.ready;
