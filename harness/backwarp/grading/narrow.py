@@ -15,7 +15,6 @@ import numpy as np
 
 from ..course.declare import Case, Kernel, Puzzle
 from ..cuda.values import Tunables
-from ..devices.virtual.instrument import notes, reached
 from ..errors import BackwarpError, CompileError
 from .derived import ENOUGH, LONG, narrow_cases, shortened
 from .runs import Outcome, Pace, Setup, Trial, place, start
@@ -50,6 +49,8 @@ def cases(puzzle: Puzzle, t: Tunables, setup: Setup, ptx: str, file: str) -> Ite
     derived = list(narrow_cases(puzzle, t, lambda kernel: lines(ptx, file, kernel)))
     if not derived:
         return
+    from ..devices.virtual.instrument import notes, reached  # few files need them
+
     with type(setup.device)(notes.BUILD) as device:
         try:
             told = dict(name=file, include_dirs=puzzle.include_dirs)
@@ -64,6 +65,8 @@ def cases(puzzle: Puzzle, t: Tunables, setup: Setup, ptx: str, file: str) -> Ite
 def grows(puzzle: Puzzle, kernel: Kernel, case: Case, t: Tunables, module) -> bool:
     """Whether the numbers in the case's lines may become larger with the axis that is long in it: not if they are the same for two
     lengths of it. module: with `reached`."""
+    from ..devices.virtual.instrument import reached
+
     longest, found = max(n for n in case.dims.values() if isinstance(n, int)), []
     setup = Setup(module.device, (1,), module=module)
     try:
