@@ -116,7 +116,9 @@ def autolab(tests: list[dict[str, Any]], left: str) -> str:
 def junit(tests: list[dict[str, Any]], left: str) -> str:
     """As Artemis, CodeGrade and most servers read it."""
     failures = str(sum(not t["passed"] for t in tests))
-    suite = ElementTree.Element("testsuite", name="backwarp", tests=str(len(tests)), failures=failures)
+    suite = ElementTree.Element(
+        "testsuite", name="backwarp", tests=str(len(tests)), failures=failures, errors="0"
+    )
     for t in tests:
         case = ElementTree.SubElement(suite, "testcase", classname="backwarp", name=t["name"])
         if not t["passed"]:

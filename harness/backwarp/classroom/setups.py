@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from string import Template
+from uuid import uuid4
 
 from .. import __version__
 from ..errors import CourseError
@@ -17,14 +23,14 @@ RUN {INSTALL}
 _GRADE = 'backwarp class "$1" --trusted --rules {rules} --format {format}'
 
 _GRADESCOPE = {
-    "setup.sh": f"""\
+    "autograder.zip/setup.sh": f"""\
 #!/bin/bash
 set -e
 apt-get update && apt-get install -y python3 python3-venv
 python3 -m venv /opt/backwarp
 /opt/backwarp/bin/{INSTALL}
 """,
-    "run_autograder": """\
+    "autograder.zip/run_autograder": """\
 #!/bin/bash
 /opt/backwarp/bin/backwarp class /autograder/submission --trusted --rules /autograder/source/rules.toml \\
     --format gradescope > /autograder/results/results.json
@@ -34,17 +40,28 @@ _PRAIRIELEARN = {
     "Dockerfile": _IMAGE,
     "info.json": json.dumps(
         {
+            "uuid": "$UUID",
+            "type": "v3",
+            "title": "CUDA kernels",
+            "topic": "CUDA",
             "gradingMethod": "External",
             "externalGradingOptions": {
-                "enabled": True,
                 "image": "YOUR/IMAGE:built-from-this-Dockerfile",
                 "entrypoint": "/grade/tests/run.sh",
-                "timeout": 300,
+                "timeout": 600,
             },
         },
         indent=2,
     )
     + "\n",
+    "question.html": """\
+<pl-question-panel><p>Hand in: $NAMES</p></pl-question-panel>
+<pl-file-upload file-names="$NAMES"></pl-file-upload>
+<pl-submission-panel>
+  <pl-external-grader-results></pl-external-grader-results>
+  <pl-file-preview></pl-file-preview>
+</pl-submission-panel>
+""",
     "tests/run.sh": """\
 #!/bin/bash
 mkdir -p /grade/results
@@ -88,9 +105,9 @@ jobs:
 }
 _AUTOLAB = {
     "autograde-Makefile": "all:\n\ttar xf autograde.tar\n\tbash grade.sh\n",
-    "grade.sh": f"""\
+    "autograde.tar/grade.sh": f"""\
 #!/bin/bash
-# in autograde.tar, with rules.toml; what is handed in lies beside it as handin.zip
+# with rules.toml; what is handed in lies beside them as handin.zip
 python3 -m venv venv && venv/bin/{INSTALL}
 venv/bin/backwarp class handin.zip --trusted --rules rules.toml --format autolab
 """,
@@ -108,21 +125,33 @@ SETUPS = {
     "autolab": _AUTOLAB,
     "container": _CONTAINER,
 }
-_RULES_AT = {"prairielearn": "tests/rules.toml"}
+_RULES_AT = {
+    "gradescope": "autograder.zip/rules.toml",
+    "prairielearn": "tests/rules.toml",
+    "autolab": "autograde.tar/rules.toml",
+}
+_PACKED = re.compile(r"(\w+)\.(zip|tar)/")
 
 
-def make(name: str, rules: Path, target: Path) -> list[Path]:
-    """Writes the files of a set-up; returns them. Errors: CourseError."""
+def make(name: str, rules: Path, target: Path, names: Sequence[str] = ()) -> list[Path]:
+    """Writes the files of a set-up, what belongs in an archive packed; returns them. names: of the files that are to be
+    handed in; () for one archive. Errors: CourseError."""
     try:
         files = SETUPS[name] | {_RULES_AT.get(name, "rules.toml"): rules.read_text(encoding="utf-8")}
-        written = []
-        for file, text in files.items():
-            path = target / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            put(path, text)
-            if text.startswith("#!"):
-                path.chmod(0o755)
-            written.append(path)
+        fields = {"UUID": str(uuid4()), "NAMES": ", ".join(names or ["hand-in.zip"])}
+        with tempfile.TemporaryDirectory(prefix="backwarp-class-") as scratch:
+            for file, text in files.items():
+                path = Path(scratch, file) if _PACKED.match(file) else target / file
+                path.parent.mkdir(parents=True, exist_ok=True)
+                put(path, Template(text).safe_substitute(fields))
+                if text.startswith("#!"):
+                    path.chmod(0o755)
+            archives = {m[0]: (target / m[1], m[2]) for m in map(_PACKED.match, files) if m}
+            target.mkdir(parents=True, exist_ok=True)
+            for inside, (stem, kind) in archives.items():
+                shutil.make_archive(str(stem), kind, Path(scratch, inside))
     except OSError as error:
         raise CourseError(f"{error.filename or target}: {error.strerror or error}") from None
-    return written
+    return sorted(
+        {target / file.partition("/")[0] if _PACKED.match(file) else target / file for file in files}
+    )

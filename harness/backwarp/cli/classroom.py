@@ -60,8 +60,9 @@ def classroom(source, rules, target, workers, scheduler, slurm, alike, trusted, 
     with ExitStack() as stack:
         course = whole_course(stack)
         if make:
-            read_rules(source, course)
-            for path in setups.make(make, source, target):
+            counted = map(course.load, read_rules(source, course).puzzles)
+            names = [p.id + Path(p.file).suffix for p in counted]
+            for path in setups.make(make, source, target, names):
                 say(str(path))
             return
         worth = read_rules(rules, course)

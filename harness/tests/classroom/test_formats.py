@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from datetime import datetime
 from xml.etree import ElementTree
 
@@ -74,7 +75,7 @@ def test_autolab_reads_the_last_line(book):
 def test_junit_is_well_formed_whatever_a_file_says():
     evil = WRONG | {"shown": ["]]>\x00<\ud800&"]}
     suite = ElementTree.fromstring(formats.results(made(RULES, ("hand-in", NINE, evil)), RULES, "junit"))
-    assert (suite.get("tests"), suite.get("failures")) == ("3", "3") and len(
+    assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["3", "3", "0"] and len(
         suite.findall("testcase/failure")
     ) == 3
 
@@ -109,8 +110,18 @@ def test_one_persons_folder_is_graded_and_printed(tmp_path):
 def test_a_set_up_is_written_with_its_rules(tmp_path, name):
     rules = tmp_path / "mine.toml"
     rules.write_text("seed = 7\n")
-    written = setups.make(name, rules, tmp_path / "out")
-    texts = {path.relative_to(tmp_path / "out").as_posix(): path.read_text() for path in written}
+    written = setups.make(name, rules, tmp_path / "out", ["09.cu"])
+    for path in written:
+        if path.suffix in (".zip", ".tar"):
+            subprocess.run(
+                [sys.executable, "-m", f"{path.suffix[1:]}file", "-e", path, tmp_path / "packed"], check=True
+            )
+    texts = {
+        path.relative_to(root).as_posix(): path.read_text()
+        for root in (tmp_path / "out", tmp_path / "packed")
+        for path in root.rglob("*")
+        if path.is_file() and path.suffix not in (".zip", ".tar")
+    }
     assert "seed = 7\n" in texts.values()
     for file, text in texts.items():
         if file.endswith(".json"):
@@ -119,10 +130,30 @@ def test_a_set_up_is_written_with_its_rules(tmp_path, name):
             compile(text, file, "exec")
         if text.startswith("#!"):
             assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0
-            assert (tmp_path / "out" / file).stat().st_mode & 0o111
     known = {option for command in (cli.commands["class"],) for p in command.params for option in p.opts}
     words = {word for text in texts.values() for word in text.replace('"', " ").replace(",", " ").split()}
     assert {w for w in words if w.startswith("--")} - {"--quiet"} <= known
+
+
+def test_gradescope_takes_a_zip_with_its_files_at_the_top(tmp_path):
+    (tmp_path / "rules.toml").write_text("seed = 7\n")
+    (made,) = setups.make("gradescope", tmp_path / "rules.toml", tmp_path / "out")
+    with zipfile.ZipFile(made) as held:
+        modes = {entry.filename: entry.external_attr >> 16 & 0o111 for entry in held.infolist()}
+    assert made.name == "autograder.zip" and modes == {
+        "run_autograder": 0o111,
+        "rules.toml": 0,
+        "setup.sh": 0o111,
+    }
+
+
+def test_prairielearn_gets_a_whole_question(tmp_path):
+    (tmp_path / "rules.toml").write_text('puzzles = ["9", "38"]\n')
+    command = ["class", str(tmp_path / "rules.toml"), "--make", "prairielearn", "-o", str(tmp_path / "o")]
+    CliRunner().invoke(cli, command, catch_exceptions=False)
+    info = json.loads((tmp_path / "o" / "info.json").read_text())
+    assert info.keys() >= {"uuid", "type", "title", "topic"} and len(info["uuid"]) == 36
+    assert f'file-names="{NINE}.cu, 38_lenet_training.py"' in (tmp_path / "o" / "question.html").read_text()
 
 
 def test_rules_that_are_wrong_are_refused_before_anything_is_written(tmp_path):
