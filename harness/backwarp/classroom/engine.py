@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from queue import SimpleQueue
@@ -16,13 +16,16 @@ from .tasks import Outcome, Task, nothing, own_core, run
 
 TRIES = 3  # of a task whose worker is lost
 AHEAD = 4  # tasks per worker of this machine that wait at the executor: the rest waits here, where it costs nothing
-AT_CLUSTER = 2_000  # tasks that wait at a scheduler, whose workers come and go
+AT_CLUSTER, TOGETHER = (
+    2_000,
+    16,
+)  # batches that wait at a scheduler, whose workers come and go; tasks in a batch
 NUMBERS = ("cores", "jobs", "processes")  # of --slurm
 
 
 @contextmanager
-def executor(workers: int = 0, scheduler: str = "", slurm: str = "") -> Iterator[tuple[Executor, int]]:
-    """(an executor, how many tasks may wait at it). By default threads of this process, each of which waits for a process
+def executor(workers: int = 0, scheduler: str = "", slurm: str = "") -> Iterator[tuple[Executor, int, int]]:
+    """(an executor, how many batches of tasks may wait at it, how many tasks are in a batch at most). By default threads of this process, each of which waits for a process
     of its own; else the workers of a Dask scheduler at an address, or those that it starts through Slurm. Errors:
     CourseError."""
     with ExitStack() as stack:
@@ -36,14 +39,14 @@ def executor(workers: int = 0, scheduler: str = "", slurm: str = "") -> Iterator
                 client = stack.enter_context(Client(at, timeout=30))
             except (OSError, TimeoutError, ValueError) as error:
                 raise CourseError(f"there is no scheduler at {scheduler}: {error}") from None
-            yield client.get_executor(pure=False), AT_CLUSTER
+            yield client.get_executor(pure=False), AT_CLUSTER, TOGETHER
         else:
             here = sorted(os.sched_getaffinity(0))
             workers, cores = workers or len(here), SimpleQueue()
             for number in range(workers):
                 cores.put(here[number % len(here)])
             pool = ThreadPoolExecutor(workers, initializer=own_core, initargs=(cores,))
-            yield stack.enter_context(pool), AHEAD * workers
+            yield stack.enter_context(pool), AHEAD * workers, 1
 
 
 @contextmanager
@@ -84,45 +87,52 @@ def graded(
     results: Results,
     pool: Executor,
     ahead: int,
+    together: int = 1,
     tell: Callable[[int, int], None] = lambda done, of: None,
     known: dict[str, Outcome] | None = None,
 ) -> dict[str, Outcome]:
-    """Every task's outcome, by its key: `known`, to which it adds. What is known is not run again. ahead: tasks that may wait at
-    the executor. tell: called with how many are done, of how many."""
+    """Every task's outcome, by its key: `known`, to which it adds. What is known is not run again. ahead, together: how many
+    may wait at the executor, and in how large batches if there are many. tell: called with how many are done, of how many."""
     wanted = {task.key: task for task in tasks}
     known = results.known(wanted) if known is None else known
-    waiting = [(task, 1) for key, task in wanted.items() if key not in known]
-    running: dict[Future, tuple[Task, int]] = {}
+    left = [task for key, task in wanted.items() if key not in known]
+    size = min(together, 1 + len(left) // (5 * ahead))
+    waiting = [(left[at : at + size], 1) for at in range(0, len(left), size)]
+    running: dict[Future, tuple[list[Task], int]] = {}
     finished: SimpleQueue[Future] = SimpleQueue()
-    total, done = len(waiting), 0
+    done = 0
     waiting.reverse()
-    tell(done, total)
+    tell(done, len(left))
     try:
         while waiting or running:
             while waiting and len(running) < ahead:
-                task, tries = waiting.pop()
-                future = pool.submit(run, task)
-                running[future] = task, tries
+                batch, tries = waiting.pop()
+                future = pool.submit(run_all, batch)
+                running[future] = batch, tries
                 future.add_done_callback(finished.put)
             future = finished.get()
-            task, tries = running.pop(future)
-            outcome = outcome_of(future)
-            if outcome["kind"] == "lost" and tries < TRIES:
-                waiting.append((task, tries + 1))
-                continue
-            known[task.key] = outcome
-            results.keep(task.key, outcome)
-            done += 1
-            tell(done, total)
+            batch, tries = running.pop(future)
+            for task, outcome in zip(batch, outcomes_of(future, len(batch)), strict=True):
+                if outcome["kind"] == "lost" and tries < TRIES:
+                    waiting.append(([task], tries + 1))
+                    continue
+                known[task.key] = outcome
+                results.keep(task.key, outcome)
+                done += 1
+                tell(done, len(left))
     finally:
         for future in running:
             future.cancel()
     return known
 
 
-def outcome_of(future: Future) -> Outcome:
-    """A worker that is gone took no result with it: the task is run again."""
+def run_all(batch: Sequence[Task]) -> list[Outcome]:
+    return [run(task) for task in batch]
+
+
+def outcomes_of(future: Future, count: int) -> list[Outcome]:
+    """A worker that is gone took no results with it: its tasks are run again."""
     try:
         return future.result()
     except Exception as error:  # whatever the executor raises for a lost worker
-        return nothing(f"Its worker was lost: {error}"[:400], "lost")
+        return [nothing(f"Its worker was lost: {error}"[:400], "lost")] * count

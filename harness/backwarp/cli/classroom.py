@@ -94,8 +94,8 @@ def print_results(course, found, worth, tasks, form, how, scratch) -> None:
     from ..classroom.engine import executor, graded
     from ..classroom.results import Results
 
-    with executor(**how) as (pool, ahead):
-        known = graded(tasks, Results(scratch / "results.sqlite"), pool, ahead)
+    with executor(**how) as pool:
+        known = graded(tasks, Results(scratch / "results.sqlite"), *pool)
     book = gradebook.gradebook(found, worth, str(course.root), known)
     print(formats.results(book, worth, form), end="")
 
@@ -112,8 +112,8 @@ def grade_class(course, found, worth, tasks, target, how, alike) -> None:
     def look(done: int, of: int) -> None:
         write.overview(gradebook.gradebook(found, worth, root, known), course, target, done, of)
 
-    with executor(**how) as (pool, ahead), progress(look) as tell:
-        known = graded(tasks, results, pool, ahead, tell, known)
+    with executor(**how) as pool, progress(look) as tell:
+        known = graded(tasks, results, *pool, tell, known)
     results.close()
     book = gradebook.gradebook(found, worth, root, known)
     write.everything(book, course, target, compared(course, found) if alike else ())

@@ -41,13 +41,13 @@ class Scripted(Executor):
     def __init__(self, lost: int = 0):
         self.lost, self.ran = lost, []
 
-    def submit(self, function, task):
+    def submit(self, function, batch):
         future = Future()
-        self.ran.append(task.data.decode())
+        self.ran += [task.data.decode() for task in batch]
         if len(self.ran) <= self.lost:
             future.set_exception(RuntimeError("the worker is gone"))
         else:
-            future.set_result(RIGHT)
+            future.set_result([RIGHT] * len(batch))
         return future
 
 
@@ -80,6 +80,14 @@ def test_a_lost_worker_loses_nothing(results):
     assert found == RIGHT and pool.ran == ["a"] * 3
 
 
+def test_many_tasks_go_in_batches_and_of_a_lost_one_each_is_run_again(results):
+    pool = Scripted(lost=4)
+    found = graded(tasks_for(*map(str, range(20))), results, pool, 1, 4)
+    assert (
+        len(found) == 20 and pool.ran[:8] == ["0", "1", "2", "3", "3", "2", "1", "0"] and len(pool.ran) == 24
+    )
+
+
 def test_what_loses_its_worker_each_time_is_told_and_tried_again_the_next_time(results):
     (found,) = graded(tasks_for("a"), results, Scripted(lost=9), 1).values()
     assert found["kind"] == "lost" and "the worker is gone" in found["lines"][0]
@@ -89,10 +97,10 @@ def test_what_loses_its_worker_each_time_is_told_and_tried_again_the_next_time(r
 
 def test_an_interrupted_run_keeps_what_it_has(results, tmp_path):
     class Interrupted(Scripted):
-        def submit(self, function, task):
+        def submit(self, function, batch):
             if self.ran:
                 raise KeyboardInterrupt
-            return super().submit(function, task)
+            return super().submit(function, batch)
 
     with pytest.raises(KeyboardInterrupt):
         graded(tasks_for("a", "b"), results, Interrupted(), 1)
@@ -124,7 +132,7 @@ def test_a_file_that_is_no_database_is_one_sentence(tmp_path):
 
 def test_progress_is_told(results):
     told = []
-    graded(tasks_for("a", "b"), results, Scripted(), 1, lambda done, of: told.append((done, of)))
+    graded(tasks_for("a", "b"), results, Scripted(), 1, 1, lambda done, of: told.append((done, of)))
     assert told == [(0, 2), (1, 2), (2, 2)]
 
 
@@ -133,7 +141,7 @@ def test_progress_is_told(results):
 
 @pytest.fixture(scope="module")
 def pool():
-    with executor(1) as (pool, ahead):
+    with executor(1) as (pool, ahead, _):
         assert ahead >= 1
         yield pool
 

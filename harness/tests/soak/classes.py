@@ -14,6 +14,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import sqlite3
@@ -21,11 +22,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from unittest.mock import patch
 
 import click
 
+from backwarp.classroom import engine
+from backwarp.classroom import tasks as tasks_module
+from backwarp.classroom.results import Results
+from backwarp.classroom.tasks import Task
 from backwarp.course.checkout import Course
 from backwarp.course.declare import Puzzle
 from backwarp.course.stubs import stub_text
@@ -137,10 +144,11 @@ def memory_of(pid: int) -> int:
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen]]]:
+def cluster(folder: Path, threads: int = 1) -> Iterator[tuple[str, list[subprocess.Popen]]]:
     """(address, its workers): a scheduler and two workers in processes of their own."""
     at = folder / "scheduler.json"
     at.unlink(missing_ok=True)
+    os.environ["DASK_LOGGING__DISTRIBUTED"] = "error"
     common = ["--scheduler-file", str(at), "--no-dashboard"]
     begun = [
         subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", *common])
@@ -152,7 +160,7 @@ def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen]]]:
                 "-m",
                 "distributed.cli.dask_worker",
                 "--nthreads",
-                "1",
+                str(threads),
                 "--no-nanny",
                 *common,
             ]
@@ -203,6 +211,48 @@ def gradebook(target: Path) -> tuple[bytes, object]:
     return (target / "gradebook.csv").read_bytes(), whole
 
 
+# ---- the engine and the scheduler alone ------------------------------------------------------------------
+
+
+def simulated(how: str, tasks: int, seconds: float, threads: int, folder: Path) -> None:
+    """So many gradings that only sleep, on threads and on a Dask cluster in processes of its own with as many threads."""
+    from distributed import Client
+
+    outcome = tasks_module.nothing("x" * 4000, "simulated") | {"status": "failed"}
+
+    def sleep(_: object) -> tasks_module.Outcome:
+        time.sleep(seconds)
+        return outcome
+
+    wanted = [Task(str(ROOT), "01_vector_add", b"%d" % number) for number in range(tasks)]
+    for name, together in (re.fullmatch(r"(\w+?)(\d+)", name).groups() for name in how.split(",")):
+        together = int(together)
+        base = folder / f"{name}{together}.sqlite"
+        base.unlink(missing_ok=True)
+        with ExitStack() as stack:
+            if name == "dask":
+                address, _ = stack.enter_context(cluster(folder, threads))
+                client = stack.enter_context(Client(address))
+                pool, ahead = client.get_executor(pure=False), engine.AT_CLUSTER
+            else:
+                pool, ahead = stack.enter_context(ThreadPoolExecutor(threads)), engine.AHEAD * threads
+            stack.enter_context(patch.object(engine, "run", sleep))
+            stack.enter_context(
+                patch.object(engine, "run_all", lambda batch: [sleep(task) for task in batch])
+            )
+            start, spent = time.monotonic(), time.process_time()
+            engine.graded(wanted, Results(base), pool, ahead, together)
+            took, spent = time.monotonic() - start, time.process_time() - spent
+            memory = max((memory_of(pid) for pid in descendants(os.getpid())), default=0)
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        print(
+            f"{name}, {together} together: {tasks} in {took:.0f} s, {1e3 * took / tasks:.2f} ms each, {1e3 * spent / tasks:.2f} of"
+            f" it here; {base.stat().st_size / tasks / 1e3:.1f} KB each kept; {own / 2**20:.0f} MB here, {memory / 2**20:.0f} MB"
+            " in the largest other process",
+            flush=True,
+        )
+
+
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--people", default=200)
@@ -210,8 +260,31 @@ def gradebook(target: Path) -> tuple[bytes, object]:
 @click.option("--texts", default=24, help="Different ones that go round for each puzzle.")
 @click.option("--seed", default=0)
 @click.option("--workers", default=os.cpu_count(), help="Of the runs that say nothing of it.")
+@click.option(
+    "--simulated",
+    "only",
+    default=0,
+    help="Only this many gradings that sleep, --how dask16,threads1 for example.",
+)
+@click.option("--sleep", default=1.0, help="Seconds that each sleeps.")
+@click.option("--threads", default=400, help="How many sleep at once.")
 @click.option("--how", default="workers=1,workers=2,killed,cluster,renamed", help="The runs, in order.")
-def main(folder: Path, people: int, puzzles: int, texts: int, seed: int, workers: int, how: str) -> None:
+def main(
+    folder: Path,
+    people: int,
+    puzzles: int,
+    texts: int,
+    seed: int,
+    workers: int,
+    how: str,
+    only: int,
+    sleep: float,
+    threads: int,
+) -> None:
+    if only:
+        folder.mkdir(parents=True, exist_ok=True)
+        simulated(how, only, sleep, threads, folder)
+        return
     inside, flat = folder / "in", folder / "flat"
     for old in (inside, flat):
         shutil.rmtree(old, ignore_errors=True)
