@@ -82,7 +82,7 @@ def find(course: Course, source: Path, scratch: Path, one_person: bool = False) 
         files = list(files_of(source, ONE, scratch, source.name) if one_person else walked(source, scratch))
     known = Known(course)
     found, by = Found(), defaultdict(list)
-    for file in files:
+    for file in (replace(f, person=readable(f.person), name=readable(f.name)) for f in files):
         if file.why == PROGRESS:
             with suppress(ValueError):
                 found.progress[file.person] = entries_in(file.data.decode("utf-8"))
@@ -91,8 +91,13 @@ def find(course: Course, source: Path, scratch: Path, one_person: bool = False) 
         by[file.person, file.puzzle].append(file) if not file.why else found.left.append(file)
     for key in sorted(by):
         found.graded[key] = sorted(by[key], key=lambda f: (f.attempt, f.when, f.name))
-    found.people = sorted({f.person for f in files if f.person})
+    found.people = sorted({readable(f.person) for f in files if f.person})
     return found
+
+
+def readable(name: str) -> str:
+    """A name that can be written, whatever its bytes are."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 # ---- files and people ------------------------------------------------------------------------------------
@@ -119,10 +124,7 @@ def walked(root: Path, scratch: Path) -> Iterator[File]:
 
 def flat_files(path: Path, scratch: Path, name: str) -> Iterator[File]:
     """A file whose name says whose it is, as Canvas exports it (ada_123_456_09.cu) or as NAME_09.cu."""
-    if path.is_symlink():
-        yield File("", name, why="a link: hand in the file itself")
-        return
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         for found in files_of(path, "", scratch, name):
             yield replace(found, why=found.why or "nobody's name is in its path")
         return
@@ -204,7 +206,8 @@ def unpacked(archive: Path, scratch: Path, most: int = MOST_FILES, most_bytes: i
             for entry in entries:
                 extract(held, entry, target)
     except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
-        raise CourseError(f"{archive.name} cannot be unpacked: {error}") from None
+        says = getattr(error, "strerror", None) or str(error)
+        raise CourseError(f"{readable(archive.name)} cannot be unpacked: {says[:200]}") from None
     return target
 
 

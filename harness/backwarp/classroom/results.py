@@ -12,7 +12,11 @@ from .tasks import Outcome
 
 WAIT = 60.0  # seconds for another run's writing
 _TABLE = "CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, outcome TEXT NOT NULL) WITHOUT ROWID"
-_TEMPORARY = ("lost", "error")  # kinds of outcomes that say something of the machine, not of the file
+_TEMPORARY = (
+    "lost",
+    "error",
+    "device",
+)  # kinds of outcomes that say something of the machine, not of the file
 
 
 def is_temporary(outcome: Outcome) -> bool:

@@ -16,7 +16,10 @@ from ..course.declare import Puzzle
 from .gradebook import Entry, Gradebook
 from .tasks import as_row
 
-LEAST = 2.0  # what a sentence and a finding must have in common, as information in the lesson's words
+LEAST, RARE = (
+    3,
+    1.0,
+)  # words that a sentence and a finding must have in common at least, and how much each must say
 
 
 def statistics(book: Gradebook, course: Course) -> dict[str, dict[str, Any]]:
@@ -85,9 +88,9 @@ def nearest(lesson: str, text: str) -> str:
     enough."""
     sentences, weights = words_of(lesson)
     asked = words(text)
-    scores = {s: sum(weights[w] for w in own & asked) for s, own in sentences.items()}
-    best = max(scores, key=lambda s: scores[s] / math.sqrt(4 + len(sentences[s])), default="")
-    return best if scores.get(best, 0) >= LEAST else ""
+    both = {s: [weights[w] for w in own & asked if weights[w] >= RARE] for s, own in sentences.items()}
+    scores = {s: sum(own) / math.sqrt(4 + len(sentences[s])) for s, own in both.items() if len(own) >= LEAST}
+    return max(scores, key=lambda s: scores[s], default="")
 
 
 @cache

@@ -12,6 +12,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -26,7 +27,7 @@ from ..devices.child import Child, Damaged, attach, serve
 from ..errors import BackwarpError
 from ..grading.verdict import Verdict
 
-SECONDS = 180.0  # for one grading; each launch is stopped far sooner
+SECONDS = 180.0  # of processor time for one grading; each launch is stopped far sooner
 MOST = 8 << 20  # bytes of a result
 TEXT = 4000  # characters of what is shown
 
@@ -77,6 +78,25 @@ def own_core(cores: SimpleQueue) -> None:
     _mine.core = cores.get()
 
 
+class Grader(Child):
+    """Its limit is one of all processes that it starts: on a busy machine a grading takes longer by the clock, and fails no
+    sooner."""
+
+    def spent(self) -> float:
+        return spent_below(self.pid)
+
+
+def spent_below(pid: int) -> float:
+    """Seconds of processor time of a process and of all that it started."""
+    spent = 0.0
+    with suppress(OSError, ValueError):  # it has ended
+        times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]
+        spent = sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            spent += sum(map(spent_below, map(int, (thread / "children").read_text().split())))
+    return spent
+
+
 def run(task: Task) -> Outcome:
     """Grades a text. It never raises: what cannot be graded is an outcome too."""
     if task.version != __version__:
@@ -84,12 +104,15 @@ def run(task: Task) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="backwarp-class-") as folder:
         child = None
         try:
-            child = Child("backwarp.classroom.tasks")
+            child = Grader("backwarp.classroom.tasks")
             child.most = MOST
             here = replace(task, root=course_at(task.root))
             return child.ask("grade", (here, folder, getattr(_mine, "core", None)), SECONDS)
         except TimeoutError:
-            return nothing(f"Grading did not finish within {SECONDS:.0f} seconds and was stopped.", "timeout")
+            return nothing(
+                f"Grading did not finish within {SECONDS:.0f} seconds of processor time and was stopped.",
+                "timeout",
+            )
         except BackwarpError as error:
             return nothing(str(error), "error")
         except (EOFError, OSError, Damaged) as error:

@@ -167,6 +167,18 @@ def test_the_same_text_has_the_same_outcome_wherever_it_runs():
     assert first | {"seconds": 0} == second | {"seconds": 0}
 
 
+def test_what_a_grading_spends_is_that_of_all_its_processes():
+    burn = "import time\nwhile time.process_time() < 0.3: pass"
+    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}]); print(flush=True); input()"
+    with subprocess.Popen(
+        (sys.executable, "-c", outer), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        process.stdout.readline()
+        assert 0.25 < tasks.spent_below(process.pid)
+        process.communicate(b"\n")
+    assert tasks.spent_below(process.pid) == 0
+
+
 def test_a_worker_without_the_course_takes_its_own_and_with_another_version_grades_nothing(tmp_path):
     text = (ROOT / "solutions" / ADD / "kernel.cu").read_bytes()
     task = Task(str(tmp_path / "nowhere"), ADD, text)
@@ -188,7 +200,7 @@ def test_a_process_that_ends_is_an_outcome(monkeypatch):
         def end(self):
             return ""
 
-    monkeypatch.setattr(tasks, "Child", Gone)
+    monkeypatch.setattr(tasks, "Grader", Gone)
     assert run(tasks_for("a")[0])["kind"] == "lost"
 
 
