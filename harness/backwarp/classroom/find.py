@@ -31,6 +31,7 @@ from ..errors import CourseError
 ONE = "hand-in"  # who it is from, if it is one person's
 MOST_FILES, MOST_BYTES = 100_000, 2 << 30  # of an archive of a whole class
 OF_A_PERSON = 2_000, 64 << 20  # the same of one person's
+MOST_TOLD = 100_000  # attempts that are believed
 STATE, PROGRESS = ".backwarp", "progress.json"
 SOURCES = (".cu", ".cuh", ".cpp", ".cc", ".c", ".txt", ".py", "")
 IGNORED = re.compile(
@@ -73,7 +74,7 @@ def find(course: Course, source: Path, scratch: Path, one_person: bool = False) 
     """What was handed in. source: a folder, a zip or a CSV; scratch: an empty folder for what is unpacked. one_person: it is all
     from the same one. Errors: CourseError."""
     if source.suffix.lower() == ".csv":
-        files = list(listed(source))
+        files = list(listed(source, course))
     else:
         if source.is_file() and zipfile.is_zipfile(source):
             source = unpacked(source, scratch)
@@ -85,7 +86,12 @@ def find(course: Course, source: Path, scratch: Path, one_person: bool = False) 
     for file in (replace(f, person=readable(f.person), name=readable(f.name)) for f in files):
         if file.why == PROGRESS:
             with suppress(ValueError):
-                found.progress[file.person] = entries_in(file.data.decode("utf-8"))
+                told = entries_in(file.data.decode("utf-8"))
+                found.progress[file.person] = {
+                    id: e
+                    for id, e in told.items()
+                    if 0 <= min(e.attempts, e.hints) <= max(e.attempts, e.hints) < MOST_TOLD
+                }
             continue
         file = file if file.why or file.puzzle else known.assigned(file)
         by[file.person, file.puzzle].append(file) if not file.why else found.left.append(file)
@@ -229,7 +235,7 @@ def extract(held: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> None
         pass
 
 
-def listed(table: Path) -> Iterator[File]:
+def listed(table: Path, course: Course) -> Iterator[File]:
     """The files that a CSV names, relative to its folder."""
     try:
         rows = list(csv.DictReader(table.read_text(encoding="utf-8-sig").splitlines()))
@@ -241,9 +247,12 @@ def listed(table: Path) -> Iterator[File]:
         file = one(table.parent / row["path"], row["person"], row["path"], row["path"])
         try:
             when = datetime.fromisoformat(row["when"]).timestamp() if row.get("when") else file.when
-        except ValueError:
+            puzzle = course.resolve(row["puzzle"]) if row.get("puzzle") else ""
+        except (ValueError, OverflowError):
             raise CourseError(f"{table}, line {number}: when={row['when']!r} is not a date") from None
-        yield replace(file, puzzle=row.get("puzzle") or "", when=when)
+        except CourseError as error:
+            raise CourseError(f"{table}, line {number}: {error}") from None
+        yield replace(file, puzzle=puzzle, when=when)
 
 
 # ---- puzzles ---------------------------------------------------------------------------------------------

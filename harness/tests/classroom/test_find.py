@@ -137,7 +137,15 @@ def test_a_persons_archive_has_its_limits(tmp_path, monkeypatch):
     ]
 
 
-@pytest.mark.parametrize("text", [f'{{"puzzles": {{"{NINE}": {{"attempts": 7}}}}}}', "{", '{"puzzles": 3}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"puzzles": {{"{NINE}": {{"attempts": 7}}}}}}',
+        "{",
+        '{"puzzles": 3}',
+        f'{{"puzzles": {{"{NINE}": {{"hints": {"9" * 400}}}}}}}',
+    ],
+)
 def test_attempts_are_read_where_a_whole_course_is_handed_in(tmp_path, text):
     put(tmp_path / "in", f"ada/puzzles/{NINE}/kernel.cu")
     put(tmp_path / "in", "ada/.backwarp/progress.json", text)
@@ -186,10 +194,13 @@ def test_of_several_files_for_a_puzzle_the_latest_comes_last(tmp_path):
 def test_a_table_names_the_files(tmp_path):
     put(tmp_path, "x/one.cu")
     table = tmp_path / "class.csv"
-    table.write_text("person,path,puzzle,when\nada,x/one.cu,,2026-01-02T03:04:05+00:00\nbob,x/none.cu,,\n")
+    table.write_text("person,path,puzzle,when\nada,x/one.cu,9,2026-01-02T03:04:05+00:00\nbob,x/none.cu,,\n")
     found = found_in(table, tmp_path)
     assert [f.when for f in found.graded["ada", NINE]] == [1767323045.0]
     assert [(f.person, "does not exist" in f.why) for f in found.left] == [("bob", True)]
+    table.write_text("person,path,puzzle\nada,x/one.cu,nonsense\n")
+    with pytest.raises(CourseError, match="line 2: .*nonsense"):
+        found_in(table, tmp_path)
     table.write_text("name,path\nada,x/one.cu\n")
     with pytest.raises(CourseError, match="line 2: it needs the columns person and path"):
         found_in(table, tmp_path)
