@@ -65,7 +65,7 @@ class Pairs:
         found = self._computed(kind, pairs, t)
         if found is None or ins not in self.lanes.anchors or ins.operands[0] in self.lanes.merged:
             return None if ins in self.lanes.anchors else found
-        marks = [e.op("icmp eq i64", values.anchor_of(first), 0) for first, rest in pairs if rest]
+        marks = [values.is_whole(first) for first, rest in pairs if rest]
         good = marks[0] if len(marks) == 1 else e.op("and i1", *marks)
 
         def exact() -> str:
@@ -129,12 +129,10 @@ class Pairs:
             return None
         low, high = (self._extreme(how, rest, given[0]) for how in ("smin", "smax"))
         wide, ends = e.text.extended(extend, first)
-        bounds = (-(1 << 31), (1 << 31) - 1) if signed else (0, (1 << 32) - 1)
-        inside = [
-            e.op(f"icmp {order} i64", e.op("add i64", end, more), bound)
-            for end in ends
-            for order, more, bound in (("sge", low, bounds[0]), ("sle", high, bounds[1]))
-        ]
+        # how far the lowest may be above the least number
+        begin = e.op("add i64", low, 1 << 31) if signed else low
+        room = e.op("sub i64", (1 << 32) - 1, e.op("sub i64", high, low))
+        inside = [e.op("icmp ule i64", e.op("add i64", end, begin), room) for end in ends]
         good = reduce(lambda a, b: e.op("and i1", a, b), inside)
         found = wide, self._cast("sext", rest, "i32", "i64")
         if by:
@@ -148,7 +146,7 @@ class Pairs:
         if plus:
             found = self._computed("add", [found, plus], "i64")
             if self.lanes.anchored.get(given[2]):
-                good = e.op("and i1", good, e.op("icmp eq i64", values.anchor_of(plus[0]), 0))
+                good = e.op("and i1", good, values.is_whole(plus[0]))
 
         def exact() -> str:
             whole = e.cast(extend, "i32", e.value(given[0], type_), "i64")

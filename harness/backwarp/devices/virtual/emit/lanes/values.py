@@ -38,6 +38,7 @@ class LaneValues(Values):
         self._widened: set[str] = set()  # where vectors of 32-bit numbers as 64 bits are kept
         self.writes: Counter[str] = Counter()  # how many instructions write a register
         self.anchors = ""  # the table of what anchors keep, see `exact`
+        self._whole: dict[str, str] = {}  # scalars that anchors have made -> whether they name none
         rows = _Rows()
         self.of_rows = SpecialRegisters(text, State(text, rows), rows)
 
@@ -353,7 +354,9 @@ class LaneValues(Values):
                 text.line(f"store {vector} {rest}, ptr {self._kept(str(number), several)}, align 8")
             text.line(f"br label %{fine}")
         text.label(fine)
-        return text.emit(f"select i1 {good}, i64 {pair[0]}, i64 {mark}"), pair[1]
+        first = text.emit(f"select i1 {good}, i64 {pair[0]}, i64 {mark}")
+        self._whole[first] = good
+        return first, pair[1]
 
     def _kept(self, number: str, several: bool) -> str:
         """several: of each row; what is the same for all of them is kept there, too."""
@@ -370,6 +373,10 @@ class LaneValues(Values):
                 )
         table = "%anchors.rows" if several else "%anchors"
         return self.text.emit(f"getelementptr {vector}, ptr {table}, i64 {number}")
+
+    def is_whole(self, first: str) -> str:
+        """Whether a scalar names no anchor, an i1."""
+        return self._whole.get(first) or self.text.op("icmp eq i64", self.anchor_of(first), 0)
 
     def anchor_of(self, first: str) -> str:
         """The number of the anchor that a scalar names; 0: none."""

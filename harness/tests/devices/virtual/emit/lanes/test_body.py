@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from backwarp.devices.nvrtc.compiler import compile_ptx
 from backwarp.devices.virtual.compile.pipeline import lower
 from backwarp.devices.virtual.compile.recipes import recipe
 from backwarp.devices.virtual.compile.targets import target
@@ -60,6 +61,8 @@ BODIES = {
     "below zero": f"{I} unsigned k = i - 1; if (k < n) out[i] = x[k]; unsigned m = (unsigned)i * 3000000000u; if (m < 256) out[64] = x[m];",
     "64 bits": f"""{I} size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x; long long far = (long long)(i - 40) * j[i];
         out[at] = x[at * 2] + x[at * (n / 30)]; out[64 + at] = far * far + (far >> 3) + (far < 0); out[128 + at] = (unsigned)i * 3u;""",
+    "sums that wrap before they are widened": f"""{I} unsigned u = 4294967290u + i; out[i] = (u > 63 ? x - 4294967290ull : x)[u];
+        int k = (int)(2147483642u + i); out[64 + i] = (k > 0 ? x - 2147483642ll : x + 2147483648ll)[k];""",
     "a way to 64 bits": f"{I} size_t k = (unsigned)(i - 3); if (i >= 3) for (int r = 0; r < 3; r++) {{ out[3 * k + r] += x[k]; k += r & 1; }}",
     "bytes": f"""{I} const unsigned char* b = (const unsigned char*)j; const short* h = (const short*)x;
         out[i] = b[i] + b[4 * i + 1] * h[i]; ((unsigned char*)out)[512 + i] = b[i]; ((short*)out)[300 + i] = h[2 * i];""",
@@ -313,3 +316,11 @@ def test_what_a_correct_program_may_do_beyond_its_first_array():
     out = dev.array(np.zeros(64, np.float32))
     kernel(2, 32, (x, j, out, np.int32(N)))
     assert kernel.info.lanes == 8 and (out.get() == 1).all()
+
+
+def test_an_index_that_has_just_been_widened_is_not_asked_again_whether_it_was_exact():
+    source = f"{K}k(const float* x, float* out, int n) {{ {I} out[i] = x[n + i]; }}"
+    made = recipe("full", lanes=16)
+    text = lower(compile_ptx(source, "k.cu", made.ptx).text, "k.cu", made, 1 << 34).text
+    asked, read = re.findall(r"lshr i64 %\S+, 56", text), re.findall(r"ptr %anchors, i64 %", text)
+    assert len(asked) == len(read) == 4
