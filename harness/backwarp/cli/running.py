@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +22,9 @@ from .group import (
     the_course,
     the_file,
 )
+
+if TYPE_CHECKING:
+    from ..grading.recorded import Recorded
 
 
 @cli.command()
@@ -177,14 +184,34 @@ def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
     show_profile(found, metrics=metrics)
 
 
+def of_a_run(verb: str):
+    """The argument and options that say which run is recorded."""
+    options = (
+        click.argument("puzzle_id", metavar="ID", shell_complete=puzzle_ids),
+        solution_instead(verb),
+        file_instead(verb),
+        click.option(
+            "--case", metavar="NAME", default="", help="Default: the smallest that fails, else the smallest."
+        ),
+        click.option(
+            "--kernel", metavar="NAME", default="", help="Default: the first that fails, else the first."
+        ),
+    )
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+
+
+def recorded_run(puzzle_id: str, solution: bool, path: Path | None, tell: Callable, **how) -> Recorded:
+    """The run that `of_a_run` asks for; how: as record_file."""
+    from ..grading.recorded import record_file
+
+    course, _ = the_course()
+    puzzle = course.load(puzzle_id)
+    tell("the kernel runs and is recorded")
+    return record_file(puzzle, the_file(puzzle, path, solution), **how)
+
+
 @cli.command()
-@click.argument("puzzle_id", metavar="ID", shell_complete=puzzle_ids)
-@solution_instead("Step through")
-@file_instead("Step through")
-@click.option(
-    "--case", metavar="NAME", default="", help="Default: the smallest that fails, else the smallest."
-)
-@click.option("--kernel", metavar="NAME", default="", help="Default: the first that fails, else the first.")
+@of_a_run("Step through")
 @click.option(
     "--to",
     metavar="fault|LINE|ELEMENT",
@@ -208,19 +235,13 @@ def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
 )
 def step(puzzle_id, solution, path, case, kernel, to, thread, block, watch, count) -> None:
     """Go through a run of your kernel line by line, forth and back: a failing one, if there is one."""
-    import sys
-
-    course, _ = the_course()
-    puzzle = course.load(puzzle_id)
-    from ..grading.recorded import record_file
     from ..report.step import text
     from ..report.terminal import show
     from ..report.ticker import Ticker
     from ..step import begin, interact
 
     with Ticker() as tell:
-        tell("the kernel runs and is recorded")
-        recorded = record_file(puzzle, the_file(puzzle, path, solution), case, kernel, block or ())
+        recorded = recorded_run(puzzle_id, solution, path, tell, case=case, kernel=kernel, block=block or ())
     session = begin(recorded, to, thread or (), block or (), watch)
     if count or not (sys.stdout.isatty() and sys.stdin.isatty()):
         show(text(recorded, session, count or 8))
@@ -229,13 +250,7 @@ def step(puzzle_id, solution, path, case, kernel, to, thread, block, watch, coun
 
 
 @cli.command()
-@click.argument("puzzle_id", metavar="ID", shell_complete=puzzle_ids)
-@solution_instead("Trace")
-@file_instead("Trace")
-@click.option(
-    "--case", metavar="NAME", default="", help="Default: the smallest that fails, else the smallest."
-)
-@click.option("--kernel", metavar="NAME", default="", help="Default: the first that fails, else the first.")
+@of_a_run("Trace")
 @click.option(
     "--element",
     metavar="INDEX",
@@ -244,17 +259,13 @@ def step(puzzle_id, solution, path, case, kernel, to, thread, block, watch, coun
 )
 def trace(puzzle_id, solution, path, case, kernel, element) -> None:
     """List what an element of the output is the sum of, beside what belongs in it."""
-    course, _ = the_course()
-    puzzle = course.load(puzzle_id)
-    from ..grading.recorded import record_file
     from ..report.terminal import show
     from ..report.ticker import Ticker
     from ..report.trace import lines_of
     from ..step import traced
 
     with Ticker() as tell:
-        tell("the kernel runs and is recorded")
-        recorded = record_file(puzzle, the_file(puzzle, path, solution), case, kernel)
+        recorded = recorded_run(puzzle_id, solution, path, tell, case=case, kernel=kernel)
         tell("the terms are followed back")
         found = traced(recorded, element)
     show(lines_of(recorded, *found))
