@@ -140,7 +140,13 @@ def test_a_cell_edited_in_jupyterlab_is_graded(lab, browser):
     assert "Step 1: the warp reads " in browser.execute_script(f"return {output}.textContent", run_of_01)
     handle.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     wait(f"{output}.textContent.includes('Step 3: the warp writes c: 4 threads')", run_of_01)
-    browser.execute_script("jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+    run(run_of_01, "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()")
+    plot = f"{CELL}.querySelector('.jp-RenderedImage img')"
+    wait(f"!!{plot}", run_of_01)
+    for theme, filter in (("Light", "none"), ("Dark", "invert")):
+        change = "jupyterapp.commands.execute('apputils:change-theme', {theme: `JupyterLab ${arguments[0]}`})"
+        browser.execute_script(change, theme)
+        wait(f"getComputedStyle({plot}).filter.startsWith(arguments[1])", run_of_01, filter)
     drawn = f"getComputedStyle({CELL}.querySelector('.backwarp-drawn')).filter"
     wait(f"{drawn}.startsWith('invert')", own)
     browser.execute_async_script(f"({PANEL}).sessionContext.restartKernel().then(arguments[0])")
