@@ -22,7 +22,7 @@ _STYLE = (
     + """
 .pair { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem } summary { cursor: pointer; padding: .2rem 0 }
 @media (max-width: 700px) { .pair { grid-template-columns: 1fr } }
-td.text, th.text { text-align: left }
+td.text, th.text { text-align: left; min-width: 14rem }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .3rem 0 } .wide { overflow-x: auto }
 td.passed { color: #1a7f37 } td.slow { color: #8a6a00 } td.none { color: #777 }
 @media (prefers-color-scheme: dark) {

@@ -23,7 +23,7 @@ LEAST, RARE = (
 
 
 def statistics(book: Gradebook, course: Course) -> dict[str, dict[str, Any]]:
-    """By puzzle. findings: each kind with how many people's files have it, in which line most often, and the sentence of the
+    """By puzzle. seconds: of the different texts. findings: each kind with how many people's files have it, in which line most often, and the sentence of the
     lesson that most of them are nearest to. hints: to how many each was named by their verdict, and how many had looked
     at it. attempts: the median. The last two are of those who handed in their `.backwarp/progress.json`."""
     per: dict[str, list[Entry]] = defaultdict(list)
@@ -39,7 +39,7 @@ def of_puzzle(puzzle: Puzzle, found: list[Entry], book: Gradebook) -> dict[str, 
         "passed": sum(e.outcome["status"] == "passed" for e in found),
         "files": sum(e.files for e in found),
         "attempts": median(p.attempts for p in told) if told else None,
-        "seconds": round(sum(e.outcome["seconds"] for e in found), 1),
+        "seconds": round(sum({e.file.data: e.outcome["seconds"] for e in found}.values()), 1),
         "results": dict(ordered(as_row(e.outcome) for e in found)),
         "findings": findings_of(puzzle, found),
         "hints": [
@@ -96,6 +96,7 @@ def nearest(lesson: str, text: str) -> str:
 @cache
 def words_of(lesson: str) -> tuple[dict[str, set[str]], dict[str, float]]:
     """(the words of each sentence, what each word says: less, the more sentences have it)."""
+    lesson = re.sub(r"<!--.*?-->", "", lesson, flags=re.S)
     prose = re.sub(r"^```.*?^```|^#.*?$|^\|.*?$|^!\[.*?$", "", lesson, flags=re.M | re.S)
     sentences = [" ".join(s.split()) for s in re.split(r"(?<=[.:?!])\s+(?=[A-Z`*])|\n\n+", prose)]
     own = {s: found for s in sentences if len(found := words(s)) > 2}

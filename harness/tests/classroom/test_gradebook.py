@@ -158,7 +158,7 @@ def test_statistics_count_hints_and_attempts_of_those_who_handed_them_in():
 
 
 def test_a_finding_is_near_the_sentence_of_the_lesson_that_speaks_of_it():
-    lesson = "# Sums\n\nEach thread owns one weight. The loop over the batch comes first. A filter slides over rows. Each output is one sum.\n\n```\nbatch\n```\n"
+    lesson = "# Sums\n\nEach thread owns one weight. The loop over the batch comes first. A filter slides over rows. Each output is one sum.\n\n```\nbatch\n```\n<!-- ```\nThe first loop, over the batch, ends early.\n``` -->\n"
     assert (
         nearest(lesson, "The first loop, over the batch, ends early.")
         == "The loop over the batch comes first."
