@@ -129,7 +129,7 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
         scouts.run(facts)
     elif Check.RACES in recipe and recipe.checks.isdisjoint({Check.UNSET, Check.STEPS}):
         inline.run_short(facts)
-        for function in facts.emitted:
+        for function in (f for f in facts.emitted if not facts.waits.may_wait(f.name)):
             promote.in_place(function)
     for function in facts.emitted:
         held = Check.BOUNDS in recipe and Check.UNSET not in recipe

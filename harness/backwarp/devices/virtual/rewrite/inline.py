@@ -41,7 +41,8 @@ def run(waits: Waits) -> None:
 
 
 def run_short(known: ModuleFacts) -> None:
-    """Expand the calls of short functions, in place, in all that would be emitted."""
+    """Expand the calls of short functions, in place, in all that would be emitted, but for kernels that wait: how their threads
+    leave is told by what has been expanded there."""
     waits, graph = known.waits, known.graph
 
     def is_short(name: str) -> bool:
@@ -55,7 +56,7 @@ def run_short(known: ModuleFacts) -> None:
 
     # callers first: what is copied has no copies in it
     for function in sorted(known.emitted, key=lambda f: -len(graph.closure(f.name))):
-        if len(function.body) <= _LONGEST:
+        if len(function.body) <= _LONGEST and not waits.may_wait(function.name):
             _expand(function, waits, cache(is_short))
     known.drop_unreached()
 
