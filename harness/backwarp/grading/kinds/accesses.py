@@ -20,14 +20,14 @@ def _wrong_access(*lines: int, line: int, **facts: Any) -> str:
     }[facts["kind"] if facts["right"] else "read in vain"]
     through = f" from what line {facts['filled']} stores" if facts["filled"] not in (0, line) else ""
     text = text.format(**facts, line=line, through=through)
-    places = [str(n) for n in facts["set_in"] if n != line]
+    places = list(dict.fromkeys(str(n) for n in facts["set_in"] if n != line))
     where = f" (line{'s' * (len(places) > 1)} {either(places, 'and')})" if places else ""
     if facts["step"] != facts["right_step"]:
         moves = f"a step of {facts['variable']} moves by {facts['step']} elements in {facts['array']}{where}"
         return f"{text}: {moves}; it should move by {facts['right_step']}."
     if facts["warps"]:
         return f"{text}: there, all warps read what is right for one of them."
-    return f"{text}: look at {facts['variable']}{where}." if where else f"{text}."
+    return f"{text}: its {facts['axis']} comes from {facts['variable']}{where}." if where else f"{text}."
 
 
 def _overwritten(store: int, own: int, read: int, given: Mapping[str, int]) -> str:

@@ -46,9 +46,14 @@ def _no_remainder(line: int, name: str, left: str) -> str:
     )
 
 
-def _only_missing(first: int, last: int = 0) -> str:
+def _only_change(line: int, code: str, kernel: str) -> str:
+    where = f"In {kernel}, only line {line}" if kernel else f"Only line {line}"
+    return f"{where} has to change{f'; it says: {code}' if code else '.'}"
+
+
+def _only_missing(first: int, last: int = 0, kernel: str = "") -> str:
     where = f"Between lines {first} and {last}" if last else f"In line {first}"
-    return f"{where}, something is missing; nothing else has to change."
+    return f"{where}, something is missing; nothing else{f' in {kernel}' if kernel else ''} has to change."
 
 
 TEXT = {
@@ -83,9 +88,7 @@ TEXT = {
         "Line {0}: nothing asks whether {name} is negative. In C, -2 / 2 is -1, -1 / 2 is 0 and -2 % 2 is 0, so there seems to "
         "be a position."
     ),
-    "only_change": Kind(
-        lambda line, code: f"Only line {line} has to change{f'; it says: {code}' if code else '.'}"
-    ),
+    "only_change": Kind(_only_change),
     "only_missing": Kind(_only_missing),
     "changed_line": Kind("The stub has {stub}, line {0} has {mine}: was it meant to change?", asks=True),
 }

@@ -29,12 +29,13 @@ def only_change(mine: CudaText, solution: CudaText, kernel: str) -> Iterator[Fin
     changed = [t for t in after if t.start < end]
     if max(len(changed), sum(len(d.right.split()) for d in places)) > MOST or not before or not after:
         return
+    of = kernel if len(mine.kernels) > 1 else ""  # others may be wrong as well
     if start == end and ";" in places[0].right:
         first, last = before[-1].line, after[0].line
-        yield Finding.of("only_missing", *sorted({first, last}))
+        yield Finding.of("only_missing", *sorted({first, last}), kernel=of)
     elif statement := around(after[0], changed[-1] if changed else after[0]):
         line, text = after[0].line, shown(statement)
-        yield Finding.of("only_change", line, code=text if len(text) <= LONGEST else "")
+        yield Finding.of("only_change", line, code=text if len(text) <= LONGEST else "", kernel=of)
 
 
 def names(file: CudaText, kernel: str) -> tuple[set, ...]:

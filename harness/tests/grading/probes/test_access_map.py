@@ -287,8 +287,8 @@ def test_the_sentence_says_what_where_and_what_to_do():
         "For C[m=0], line 3 reads A[k=1] from what line 2 stores, which it does not depend on: a step of k moves by 3 elements "
         "in A (line 1); it should move by 4."
     )
-    assert str(Access("read", **place, variable="p", set_in=(2, 1)).finding).endswith(
-        ": look at p (lines 2 and 1)."
+    assert str(Access("read", **place, axis="k", variable="p", set_in=(2, 1, 2)).finding).endswith(
+        ": its k comes from p (lines 2 and 1)."
     )
 
 

@@ -36,6 +36,15 @@ def test_the_place_is_named(edits, says):
     assert told(*edits)[0].startswith(says)
 
 
+def test_of_a_file_with_other_kernels_one_is_named():
+    both = RIGHT + "\n__global__ void other(float* c) { c[0] = 1.0f; }"
+    wrong = both.replace("sum += a[i]", "sum += a[0]")
+    (said,) = map(str, only_change(read(wrong), read(both), "k"))
+    assert said == "In k, only line 6 has to change; it says: sum += a[0];"
+    (said,) = map(str, only_change(read(both.replace("    c[i] = sum;\n", "")), read(both), "k"))
+    assert said.endswith("something is missing; nothing else in k has to change.")
+
+
 @pytest.mark.parametrize(
     "edits",
     [
