@@ -56,7 +56,8 @@ class _Watchdog:
     def run(self) -> None:
         self.function.regs |= _REGISTERS
         first = next(i for i in self.function.body if isinstance(i, Instruction))
-        if not self.function.entry:
+        calls = any(isinstance(item, Instruction) and item.op.flow == "call" for item in self.function.body)
+        if calls and not self.function.entry:  # only those can call one another for ever
             self._count_call(first)
         if self.loops:
             begin = mark("mov.u32", _STEPS, abi.COUNT_SLICE, at=first) if self.counted else _take(first)

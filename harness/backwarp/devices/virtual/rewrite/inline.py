@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from math import inf
 
 from ....errors import Unsupported
 from ..analyse.facts import ModuleFacts
@@ -45,19 +46,22 @@ def run_short(known: ModuleFacts) -> None:
     leave is told by what has been expanded there."""
     waits, graph = known.waits, known.graph
 
+    @cache
+    def size(name: str) -> float:
+        """Instructions of a function in which all calls are expanded; infinite if not all can be."""
+        if name not in graph.functions or graph.is_recursive(name):
+            return inf if name[0] == "%" or name in graph.functions else 0
+        body = graph.functions[name].body or ()
+        return len(body) + sum(size(callee) for item in body if (callee := called(item)))
+
     def is_short(name: str) -> bool:
-        rest = graph.closure(name)
-        pointers = any(called(i)[0] == "%" for f in rest for i in graph.functions[f].body or () if called(i))
-        return (
-            not pointers
-            and sum(len(graph.functions[f].body or ()) for f in rest) <= _SHORT
-            and not graph.is_recursive(name)
-        )
+        return size(name) <= _SHORT
 
     # callers first: what is copied has no copies in it
     for function in sorted(known.emitted, key=lambda f: -len(graph.closure(f.name))):
-        if len(function.body) <= _LONGEST and not waits.may_wait(function.name):
-            _expand(function, waits, cache(is_short))
+        more = sum(size(name) for item in function.body if (name := called(item)) and is_short(name))
+        if len(function.body) + more <= _LONGEST and not waits.may_wait(function.name):
+            _expand(function, waits, is_short)
     known.drop_unreached()
 
 

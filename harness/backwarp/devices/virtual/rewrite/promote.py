@@ -176,6 +176,8 @@ class _Round:
         address = ins.address
         if not isinstance(address, Address) or not (place := self._place(address.base)):
             return None
+        if self.function.variables[place[0]].space == "local" and op.space not in ("local", "generic"):
+            return None  # that is another place
         return place[0], place[1] + address.offset
 
     def _look(self, ins: Instruction) -> None:

@@ -76,7 +76,8 @@ def test_lanes_that_are_counted_have_a_slice_each_and_wait_for_each_other():
 
 
 def test_a_call_is_a_step_of_its_own_and_draws_on_the_same_slice():
-    parsed = watched("$L_top: call.uni f, (); bra $L_top;", before=".func f()\n{\nret;\n}\n")
+    others = ".func g()\n{\nret;\n}\n.func f()\n{\ncall.uni g, ();\nret;\n}\n"
+    parsed = watched("$L_top: call.uni f, (); bra $L_top;", before=others)
     called = "note Env.slice, %watch.steps;\ncall.uni f, ();\nfetch %watch.steps, Env.slice;"
     assert called in printed(parsed.functions["k"])
     function = parsed.functions["f"]
@@ -88,8 +89,10 @@ def test_a_call_is_a_step_of_its_own_and_draws_on_the_same_slice():
         @%watch.go bra.likely $counted.0;
         slice _, {abi.SLICE}, 1;
         $counted.0:
+        call.uni g, ();
         ret;
     """)
+    assert printed(parsed.functions["g"]) == "ret;"  # what calls nothing does not go on for ever
     assert not function.body[5].at.line  # the place is that of the call
 
 

@@ -137,3 +137,18 @@ def test_short_functions_are_expanded_wherever_they_are_called(more, left):
     facts = ModuleFacts(parsed, interleaved=True, threads=True)
     inline.run_short(facts)
     assert [f.name for f in facts.emitted] == left.split()
+
+
+def test_what_doubles_at_every_level_is_not_short():
+    """Copies count: 1, 6, 16, 36, 76 instructions."""
+    twice = (
+        ".func f{n}()\n{{\nadd.u32 %r1, %r1, 1;\ncall.uni f{before}, ();\ncall.uni f{before}, ();\nret;\n}}\n"
+    )
+    chain = "".join(
+        twice.format(n=n, before=n - 1).replace("{\nadd", "{\n.reg .b32 %r<2>;\nadd") for n in range(1, 8)
+    )
+    parsed = module(".func f0()\n{\nret;\n}\n" + chain + KERNEL.replace("BODY", "call.uni f7, ();"))
+    facts = ModuleFacts(parsed, interleaved=True, threads=True)
+    inline.run_short(facts)
+    assert [f.name for f in facts.emitted] == ["f4", "f5", "f6", "f7", "k"]
+    assert len(parsed.functions["f4"].body) < 200

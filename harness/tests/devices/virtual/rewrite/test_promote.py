@@ -71,6 +71,8 @@ def test_promoted(before, after):
         "st.local.u32 [depot+2], 7;",  # misaligned
         "st.local.u32 [depot+16], 7;",  # outside
         "st.volatile.local.u32 [depot], 7;",
+        "st.shared.u32 [depot], 7;",  # another place of the same number
+        "mov.u64 %rd1, depot; ld.global.u32 %r1, [%rd1];",
         "mov.u64 %rd1, depot; @%p1 mov.u64 %rd1, closure; st.u32 [%rd1], 7;",  # one of two
         "@%p1 bra $L_1; mov.u64 %rd1, depot; $L_1: st.u32 [%rd1], 7;",  # an address that may not be set
         f"@%p1 bra $L_1; {ITSELF} $L_1: ld.u64 %rd4, [depot+8]; st.u32 [%rd4], 7;",  # likewise
