@@ -85,7 +85,7 @@ def test_code_of_single_threads_is_made_when_it_is_needed():
     build = device.build
 
     def built(*request, **how):
-        if how.get("when") != "cached":
+        if how.get("when", "now") == "now":  # others depend on how long launches take
             builds.append(how["lanes"])
         return build(*request, **how)
 
