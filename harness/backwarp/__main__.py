@@ -12,9 +12,11 @@ def main() -> None:
         sys.exit(2)
     # while modules are still loading, Ctrl-C ends the process at once and silently
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from . import resident
+    again = sys.argv[1:2] == ["grade"]
+    if again:
+        from . import resident  # no other verb needs sockets
 
-    again = resident.wanted(sys.argv[1:])
+        again = resident.wanted(sys.argv[1:])
     if again and (status := resident.run(sys.argv[1:])) is not None:
         sys.exit(status)
     from .cli import main
