@@ -5,14 +5,16 @@ What was written is remembered by hash, so a file that its owner has changed is 
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from . import CHECKOUT, COURSE, __version__
@@ -116,6 +118,14 @@ def packaged() -> Iterator[Course]:
         except (OSError, zipfile.BadZipFile) as error:
             raise CourseError(f"{COURSE} cannot be read: {error}; install backwarp again") from None
         yield Course(Path(folder))
+
+
+@cache
+def installed() -> Course:
+    """As `packaged`, until this process ends."""
+    open_until_then = ExitStack()
+    atexit.register(open_until_then.close)
+    return open_until_then.enter_context(packaged())
 
 
 def without_solutions(course: Course) -> dict[str, bytes]:

@@ -18,6 +18,10 @@ class CourseError(BackwarpError):
     """The course itself cannot be read: no checkout, an unknown puzzle, a missing or unreadable file."""
 
 
+class NoCourse(CourseError):
+    """There is no course around a folder."""
+
+
 class NoSolution(CourseError):
     """The request needs a solution, but this course was exported without solutions."""
 

@@ -2,7 +2,7 @@
 
 %%kernel ID [--save [--force]]          grades the cell's code; --save also writes it into your file, unless that one
                                         passes and the cell does not (--force: even then)
-%check ID                               an error unless the last graded cell, or your file, passes
+%check ID                               an error unless the last cell that this notebook graded passes
 %kernel_from ID [--solution | --stub]   puts your file (or a solved puzzle's solution, or the stub) into the next cell
 %predict ID [NUMBER]                    compares my_guess with what a run of the course's kernel shows; the second
                                         wrong guess is told the answer
@@ -32,13 +32,14 @@ from .system import elsewhere
 if says := elsewhere():
     raise UsageError(says)  # which IPython shows as one line
 
+from .begin import installed
 from .course import walkthrough
 from .course.cells import in_cell, in_file, is_stub
 from .course.checkout import Course, open_course, read_source, seed_of, source_hash
 from .course.declare import Puzzle
 from .course.progress import Progress
 from .course.stubs import stub_text
-from .errors import BackwarpError, CompileError, KernelFault, LaunchError
+from .errors import BackwarpError, CompileError, KernelFault, LaunchError, NoCourse
 from .grading.verdict import Verdict
 from .grading.worker import GradingProcess
 from .report import predictions
@@ -107,11 +108,12 @@ class Graded:
 class CourseMagics(Magics):
     """See the module docstring."""
 
-    def __init__(self, shell, course: Course | None = None):
+    def __init__(self, shell, course: Course):
         super().__init__(shell)
-        self.course = course or open_course()
+        self.course = course
         self.progress = Progress(self.course.root)
         self.process = GradingProcess()
+        self.verdicts: dict[str, Verdict] = {}  # of the last cell for each puzzle
         self.guesses: dict[tuple[str, int], set[float]] = {}  # the wrong ones
         self.unstarted = ("", 0)  # of which puzzle that was said last, and in which cell
         atexit.register(self.process.end)
@@ -154,11 +156,12 @@ class CourseMagics(Magics):
         chosen = options(line, "save", "force")
         puzzle = self.load(chosen.id)
         cell = in_file(puzzle, cell)
+        self.verdicts.pop(puzzle.id, None)
         if is_stub(puzzle, cell):
             return self.not_begun(puzzle, line)
         path = self.cell_path(puzzle)
         before = text_of(path)[1:]
-        verdict = self.graded(puzzle, cell, "this cell")
+        verdict = self.verdicts[puzzle.id] = self.graded(puzzle, cell, "this cell")
         more = []
         if chosen.save and (said := self.save(puzzle, cell, before, verdict, chosen.force)):
             more.append(said)
@@ -225,14 +228,15 @@ class CourseMagics(Magics):
         return self.process.grade(puzzle, puzzle.stub_path).passed
 
     @line_magic
-    def check(self, line: str) -> Shown:
-        """%check ID: an error unless the last graded cell, or your file, passes; for graders of notebooks."""
+    def check(self, line: str) -> None:
+        """%check ID: an error unless the last cell that this notebook graded passes. For graders of notebooks: files of whoever
+        runs them do not count, nor cells of other notebooks. It prints and returns nothing, as they compare both."""
         puzzle = self.load(options(line).id)
-        verdict = self.process.grade(puzzle, self.newest(puzzle))
-        shown = report(verdict, [])
+        verdict = self.verdicts.get(puzzle.id)
+        if verdict is None:
+            raise AssertionError(f"{puzzle.id}: no cell of this notebook was graded that is not the stub")
         if not verdict.passed:
-            raise AssertionError(repr(shown))
-        return shown
+            raise AssertionError(repr(report(verdict, [])))
 
     @line_magic
     def kernel_from(self, line: str) -> None:
@@ -408,7 +412,12 @@ class CourseMagics(Magics):
 def load_ipython_extension(shell) -> None:
     """What `%load_ext backwarp.notebook` calls."""
     try:
-        shell.register_magics(CourseMagics(shell))
+        try:
+            course = open_course()
+        except NoCourse as error:
+            course = installed()
+            print(f"Note: {error}. Cells are graded with the installed one; no progress is kept.")
+        shell.register_magics(CourseMagics(shell, course))
     except BackwarpError as error:
         raise UsageError(str(error)) from None
 

@@ -17,10 +17,12 @@ from IPython.testing.globalipapp import start_ipython
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
+from backwarp import notebook
 from backwarp.course import walkthrough
 from backwarp.course.cells import in_cell
 from backwarp.course.checkout import Course, source_hash
 from backwarp.course.stubs import solution_lines, stub_text
+from backwarp.errors import NoCourse
 from backwarp.jupyterlab import install
 from backwarp.maintain.notebooks import address, copy_course, executed, made
 from backwarp.notebook import CourseMagics, load_ipython_extension
@@ -255,13 +257,18 @@ def test_a_cell_that_is_still_the_stub_takes_what_the_file_has(magics):
     assert magics.progress.entry("01_twice").solved
 
 
-def test_a_grader_of_notebooks_asks_whether_a_puzzle_passes(magics):
+def test_a_grader_of_notebooks_asks_whether_a_puzzle_passes(magics, capsys):
     wrong = magics.kernel("01", SOLUTION.replace("2 *", "3 *"))
     assert not wrong.verdict.passed
     with pytest.raises(AssertionError, match="x 01_twice"):
         magics.check("01")
     magics.kernel("01", SOLUTION)
-    assert magics.check("01").verdict.passed
+    capsys.readouterr()
+    assert magics.check("1") is None and capsys.readouterr().out == ""
+    own_file(magics).write_text(SOLUTION)  # of whoever grades
+    magics.kernel("01", STUB)
+    with pytest.raises(AssertionError, match="01_twice: no cell"):
+        magics.check("01")
 
 
 def test_any_kernel_runs_in_a_cell(magics):
@@ -405,6 +412,16 @@ def test_the_extension_loads(shell, monkeypatch, tmp_path):
     assert {"kernel"} <= set(shell.magics_manager.magics["cell"]) and {"hint", "explore"} <= set(
         shell.magics_manager.magics["line"]
     )
+
+
+def test_where_no_course_is_the_installed_one_grades(shell, monkeypatch, capsys):
+    def none():
+        raise NoCourse("there is no course here")
+
+    monkeypatch.setattr(notebook, "open_course", none)
+    load_ipython_extension(shell)
+    assert "installed" in capsys.readouterr().out
+    assert shell.find_line_magic("check").__self__.course.has_solutions
 
 
 def test_an_error_of_the_course_is_a_line_and_no_traceback(shell, capsys):

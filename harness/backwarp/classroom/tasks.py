@@ -6,7 +6,6 @@ same text has the same result everywhere.
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import os
 import tempfile
@@ -20,7 +19,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from .. import __version__
-from ..begin import packaged
+from ..begin import installed
 from ..course.checkout import Course
 from ..course.declare import Puzzle
 from ..devices.child import Child, Damaged, attach, serve
@@ -59,14 +58,9 @@ def declared(root: str, puzzle: str) -> str:
     return hashlib.sha256(Path(root, "puzzles", puzzle, "puzzle.py").read_bytes()).hexdigest()[:12]
 
 
-@cache
 def course_at(root: str) -> str:
-    """The course's folder on this machine, unpacked until this process ends if need be."""
-    if Path(root).is_dir():
-        return root
-    unpacked = packaged()
-    atexit.register(unpacked.__exit__, None, None, None)
-    return str(unpacked.__enter__().root)
+    """The course's folder on this machine."""
+    return root if Path(root).is_dir() else str(installed().root)
 
 
 _mine = threading.local()

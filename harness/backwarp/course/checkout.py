@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .. import CHECKOUT
 from ..cuda.tree import MAX_SOURCE
-from ..errors import BackwarpError, CourseError
+from ..errors import BackwarpError, CourseError, NoCourse
 from .declare import PRISTINE, Puzzle
 
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)  # do not block on a pipe
@@ -144,7 +144,7 @@ def open_course(start: Path | None = None) -> Course:
             raise CourseError(
                 f"{folder} has no {missing[0]}/ folder: restore it, as with `git checkout {missing[0]}`"
             )
-    raise CourseError("there is no course here or above: `backwarp init mycourse` makes one in a new folder")
+    raise NoCourse("there is no course here or above: `backwarp init mycourse` makes one in a new folder")
 
 
 @lru_cache(maxsize=64)
