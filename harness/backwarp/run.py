@@ -6,6 +6,8 @@ as text, by the kernel's parameter names.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import tempfile
 import time
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import arrays, run_arguments, run_headers, run_results, run_textures
+from . import arrays, run_arguments, run_headers, run_overflow, run_results, run_textures
 from .course.checkout import read_source, require_no_link_out
 from .cuda.text import read
 from .devices.launching import Launch, triple
@@ -135,6 +137,12 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
             with opener("cpu", checks="count", seed=asked.seed) as device:
                 device.quick = True
                 done.counters = _count(asked, device, device.compile(source, **compiled), made, done)
+        threads = math.prod((*done.grid, *done.block))
+        told = any(finding.kind == "too_large" for finding in done.values)
+        told = told or (done.fault and done.fault.kind == "timeout")
+        if cpu and asked.count and not told and run_overflow.may_pass(source, threads, made.arguments):
+            with opener("cpu", checks="memory", seed=asked.seed) as device:
+                done.notes += _overflows(asked, device, source, compiled, made, done)
     return done
 
 
@@ -160,8 +168,6 @@ def _launch(
     except KernelFault as fault:
         done.fault, done.launch = fault, fault.launch
     done.seconds = time.monotonic() - began
-    if note := run_results.overflowing(done.source, done.kernel, made.arguments):
-        done.notes.append(note)
     if done.fault:
         return
     done.arrays = {n: h.get() for n, h in handles.items()}
@@ -179,6 +185,21 @@ def _launch(
 
 def _count(asked: Asked, device, module, made: Given, done: Run) -> dict:
     return _start(asked, module, made, _placed(asked, device, module, made), done).counters
+
+
+def _overflows(asked: Asked, device, source: str, compiled: dict, made: Given, done: Run) -> list[str]:
+    noted = run_overflow.noting(source)
+    if noted is None:
+        return []
+    device.quick = True
+    try:
+        module = device.compile(noted.text, **compiled)
+    except CompileError:  # what it does cannot be written as calls
+        return []
+    kept = module.get_global(run_overflow.NAME, np.int64)
+    with contextlib.suppress(KernelFault):
+        _start(asked, module, made, _placed(asked, device, module, made), done)
+    return list(run_overflow.notes(noted, kept.get()))
 
 
 def _expectations(asked: Asked, module, made: Given) -> list[Expectation]:

@@ -4,15 +4,12 @@ expected, `--expect out=FILE.npy` or an expression of the arguments, such as `--
 from __future__ import annotations
 
 import ast
-import math
-import re
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 
 import numpy as np
 
 from . import arrays
-from .cuda.text import read
 from .errors import CourseError
 from .grading import sentences
 from .grading.compare import ATOL, HALF, RTOL, Expected, compare
@@ -40,7 +37,6 @@ _NODES = (
     *(ast.Load, ast.Constant, ast.Subscript, ast.Slice, ast.Tuple, ast.List),
     *(ast.operator, ast.unaryop, ast.boolop, ast.cmpop),
 )
-_INT_MAX = 2**31 - 1
 _LETTERS = "ijklmnopqrstuvwxyz"
 
 
@@ -123,23 +119,3 @@ def _loaded(text: str, path: str) -> np.ndarray:
         return arrays.read(path)
     except (OSError, ValueError) as error:
         raise CourseError(f"--expect {text}: {path} cannot be read: {error}") from None
-
-
-_PRODUCT = re.compile(r"(?<![\w.)\]>])(?<!->)(\w+(?:\s*\*\s*\w+)+)(?!\s*[\w.(\[])")
-
-
-def overflowing(source: str, kernel: str, given: Mapping[str, object]) -> str:
-    """A note on the first product of int parameters in a kernel that passes 2^31 - 1 at the values given; "" for none."""
-    function = read(source).function(re.sub(r"<.*", "", kernel).split("::")[-1])
-    whole = {n: v for n, v in given.items() if isinstance(v, np.int32)}
-    body = source[function.body.start : function.body.end] if function else ""
-    for match in _PRODUCT.finditer(body):
-        factors = [f.strip() for f in match[1].split("*")]
-        if not all(f in whole or f.isdecimal() for f in factors) or not any(f in whole for f in factors):
-            continue
-        value = math.prod(int(whole.get(f, f)) for f in factors)
-        if value > _INT_MAX:
-            line = function.body.line + body.count("\n", 0, match.start())
-            product = " * ".join(factors)
-            return f"line {line}: {product} = {value:,} does not fit into an int; write (long long){product}."
-    return ""

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from backwarp import run_overflow
 from backwarp.cli import run_verb
 from backwarp.errors import CourseError
 from backwarp.process import guarded
@@ -266,3 +267,41 @@ def test_a_result_that_depends_on_the_order_of_threads(tmp_path):
     fault = run_file(asked, "cpu").fault
     assert (fault.kind, fault.line, fault.array, fault.index) == ("order-dependent", 2, "y", "0")
     assert run_file(replace(asked, once=True), "cpu").fault is None
+
+
+TOO_LARGE = """#include <cuda_fp16.h>
+#define SUM(a, b) a + b
+template <class T> __device__ T flat(T r, T w, T c) { return r * w + c; }  // !
+struct Size { int h, w; };
+__device__ float4 operator+(float4 a, float4 b) { return make_float4(a.x + b.x, a.y, a.z, a.w); }
+__global__ void k(float* y, int n, int m) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, sum = 0, at;
+    unsigned g = blockIdx.x * blockDim.x + threadIdx.x, h = i * 2654435761u, s = (i * 1103515245 + 12345) & 0x7fffffff;
+    constexpr int W = 16 * 16; __half p = __float2half(n); Size d = {n, m}; size_t w = n;
+    y[i] = flat(n, m, i) + flat((long long)n, 1ll * m, 0ll) + __half2float(p * p) + (make_float4(n, 1, 1, 1) + make_float4(m, 1, 1, 1)).x;
+    h ^= h << 13; h = h * 31 + g; s = s * 1664525u + 1013904223u; y[i] += h % n + s % n + ((long long)i * n * m) % W + 2 * SUM(n, m);
+    at = i * n * m;                                                 // !
+    int mixed = threadIdx.x * n * m;                                // !
+    y[i] += (g * n * m & 63) + ((threadIdx.x - 1 + n) % n) + at;    // of its bits only some, and a difference that wraps back
+    int counted = g * n * m;                                        // !
+    for (int j = 0; j < 2 * n; j++) sum += n;                       // !
+    at = d.h * d.w;                                                 // !
+    int narrow = w * m;                                             // !
+    unsigned kept = 50000u * 60000u + (blockIdx.x + 1) * n * 30000, wrapped = (blockIdx.x + 1) * n * m;  // !
+    int bit = 1 << 31, shifted = n << 16;                           // !
+    y[i] += (n * m > i) + mixed + counted + sum + narrow + kept + wrapped + bit + shifted;  // !
+}
+"""
+
+
+def test_numbers_that_an_int_does_not_hold_though_nothing_faults(tmp_path, monkeypatch):
+    """In lines with a "!", and no others: where numbers are unsigned, may wrap, are of other types, or only some bits are used."""
+    (tmp_path / "k.cu").write_text(TOO_LARGE)
+    monkeypatch.setattr(run_overflow, "MOST_NOTES", 99)
+    done = run_file(Asked(tmp_path / "k.cu", "k", (2,), (2,), ("y=zeros:4", "n=70000", "m=70000")), "cpu")
+    found = [note.split(":")[0] for note in done.notes if "fit into an int" in note]
+    assert found == [f"line {i}" for i, line in enumerate(TOO_LARGE.splitlines(), 1) if "// !" in line]
+    assert any(
+        "line 3: r * w is 4,900,000,000, which" in note and "as (long long)r * w," in note
+        for note in done.notes
+    )

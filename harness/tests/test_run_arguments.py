@@ -12,7 +12,7 @@ from backwarp.errors import CourseError
 from backwarp.report.run import print_run
 from backwarp.run import Asked, run_file
 from backwarp.run_arguments import declared_type, struct_layout
-from backwarp.run_results import Expectation, overflowing
+from backwarp.run_results import Expectation
 
 KERNEL = """struct Dims { int n, m; };
 struct Inner { float a[2]; };
@@ -135,11 +135,3 @@ def test_expressions(text, right):
 def test_what_is_no_expectation(text, says):
     with pytest.raises(CourseError, match=says):
         Expectation(text, ["x", "y"]).difference({"x": np.ones(5)}, np.ones(5), None)
-
-
-def test_a_product_of_ints_that_does_not_fit():
-    source = "__global__ void k(int* y, int n, int m, long long q) {\n    y[0] = (long long)n * m;\n    y[1] = q + n * m;\n}\n"
-    given = {"n": np.int32(50_000), "m": np.int32(50_000), "q": np.int64(1)}
-    said = overflowing(source, "k", given)
-    assert said == "line 3: n * m = 2,500,000,000 does not fit into an int; write (long long)n * m."
-    assert overflowing(source, "k", given | {"m": np.int32(40_000)}) == ""

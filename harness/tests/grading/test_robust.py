@@ -248,6 +248,7 @@ TEXTS = {
 def report(tmp_path, monkeypatch, capsys):
     """Grades a file with the command, with little time for what never ends; gives its output."""
     monkeypatch.setattr(runs.Pace, "limit", lambda self, nbytes: 0.2)
+    monkeypatch.setattr(build, "BUSY", 1)
 
     def graded(source: str, bomb: bool) -> str:
         monkeypatch.setattr(build, "SECONDS", SECONDS if bomb else 60)

@@ -22,7 +22,7 @@ from ..findings import Finding
 from ..runs import Setup
 from ..verdict import Verdict
 from .indices import Index
-from .noted import FACTOR, WARP, Launch, Use, launched, small
+from .noted import FACTOR, WARP, Launch, Use, Where, launched, small
 
 TRIED = 6  # cases
 KINDS = {"wrong", "unwritten", "out-of-bounds", "race"}  # of verdicts that it looks into
@@ -223,8 +223,16 @@ def most_of(launch: Launch, kind: str, found: list, reads: dict, level: int) -> 
         told = told or index.along(may)
     filled = launch.lines[use.stored] if use.stored >= 0 else 0
     elements = w.called(use.element), w.called(never[0]) if never else "", launch.called(min(own))
-    told["warps"] = kind == "read" and alike_in_warps(launch, number, astray)
+    lacking = bool(never) and use.source >= 0 and is_loaded(launch, use, w, never[0])
+    told["warps"] = kind == "read" and lacking and alike_in_warps(launch, number, astray)
     return Access(kind, launch.lines[use.row], w.array.name, *elements, filled=filled, **told)
+
+
+def is_loaded(launch: Launch, use: Use, where: Where, element: int) -> bool:
+    """Whether the use's block reads this element with the same instruction as the use's own."""
+    rows, block = launch.rows, launch.rows["block"][use.row]
+    mine = (rows["site"] == rows["site"][use.source]) & (rows["block"] == block)
+    return bool((rows["address"][mine] == where.start + element * where.itemsize).any())
 
 
 def alike_in_warps(launch: Launch, number: int, astray: set[int]) -> bool:

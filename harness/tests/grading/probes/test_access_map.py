@@ -143,6 +143,12 @@ def test_a_fragment_that_is_not_transposed(device):
     assert "ldmatrix_x4(y" in line
 
 
+def test_an_element_that_nobody_loads_is_no_matter_of_warps(device):
+    """All warps read the same row of the tile, as they should: the row that is loaded is another."""
+    access, _ = the_only(device, "31", ("row + (class_h + pad_h) / stride_h - i", "row - i"))
+    assert (access.array, access.axis, access.warps) == ("grad_output", "p", False)
+
+
 def test_windows_of_another_warp(device):
     access, line = the_only(device, "35", ("windows[8 * warp + g]", "windows[g]"))
     assert (access.kind, access.array, access.warps) == ("read", "input", True) and "windows[g]" in line

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
+import os
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -24,8 +26,8 @@ from . import runtime_code
 from .modules import Built
 from .recipes import RECIPES, recipe
 
-SECONDS = 10  # processor time of one build; on a busy machine it may take PATIENCE times as long
-PATIENCE = 10
+SECONDS = 10  # processor time of one build; on a busy machine, where such a second is worth less, up to BUSY times as much
+PATIENCE, BUSY = 10, 4  # PATIENCE: times as long by the clock
 MEMORY = (
     900 << 20
 )  # bytes that the compilers may use; after a build that took more than IDLE they are restarted
@@ -190,24 +192,24 @@ def _in_child(request: tuple, beside: bool = False) -> Built:
             _working.add(child)
             done.callback(_working.discard, child)
         try:
-            seconds = SECONDS * patience()
+            seconds = seconds_of_a_build()
             built = child.ask("build", (seconds, *request), seconds * PATIENCE)
         except BackwarpError:
             _keep(child)
             raise
         except TimeoutError:
             child.end()
-            raise _too_long() from None
+            raise _too_long(seconds) from None
         except MemoryError:
             child.end()
             raise too_large() from None
         except (EOFError, OSError, Damaged):
-            raise _crash(child) from None
+            raise _crash(child, seconds) from None
         except BaseException:  # Ctrl-C leaves an answer unread
             child.end()
             raise
         if not isinstance(built, Built):
-            raise _crash(child)
+            raise _crash(child, seconds)
         _keep(child)
         return built
 
@@ -225,20 +227,29 @@ def too_large() -> CompileError:
     )
 
 
-def _too_long() -> CompileError:
+def seconds_of_a_build() -> int:
+    """Of processor time. Processes that share caches and cores slow one another down: more than one for each core, the more so."""
+    try:
+        busy = os.getloadavg()[0] / (os.cpu_count() or 1)
+    except OSError:  # the system does not tell
+        busy = 1.0
+    return math.ceil(SECONDS * patience() * min(max(busy, 1.0), BUSY))
+
+
+def _too_long(seconds: int) -> CompileError:
     return CompileError(
-        f"the compiler did not finish within {SECONDS * patience()} seconds and was stopped: do templates or macros expand into"
+        f"the compiler did not finish within {seconds} seconds and was stopped: do templates or macros expand into"
         " very much, or is a loop unrolled very often?"
     )
 
 
-def _crash(child: Child) -> CompileError | DeviceError:
+def _crash(child: Child, seconds: int) -> CompileError | DeviceError:
     """What to report when the child has ended unexpectedly."""
     how = child.end()
     if not child.ready:  # it has not seen the file
         return DeviceError(f"the compilers cannot be started ({how})")
     if "SIGPROF" in how:
-        return _too_long()
+        return _too_long(seconds)
     if any(sign in how for sign in ("MemoryError", "bad_alloc", "out of memory")):
         return too_large()
     if "Error" in how and "SIG" not in how:

@@ -276,6 +276,13 @@ def test_the_compilers_are_confined():
     assert ("Seccomp:\t2" in status) == supported().calls
 
 
+@pytest.mark.parametrize(("load", "times"), [(0.0, 1), (1.0, 1), (2.5, 2.5), (100.0, build.BUSY)])
+def test_a_build_has_more_time_where_a_second_is_worth_less(load, times, monkeypatch):
+    """load: of each core. What never ends, as templates that instantiate themselves, is stopped on any machine."""
+    monkeypatch.setattr(build.os, "getloadavg", lambda: (load * build.os.cpu_count(), 0.0, 0.0))
+    assert build.seconds_of_a_build() == build.SECONDS * build.patience() * times
+
+
 def test_a_defect_of_the_compiler_is_said_to_be_one():
     job = gather("__global__ void f() {}")
     with pytest.raises(
