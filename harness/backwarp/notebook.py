@@ -191,6 +191,9 @@ class CourseMagics(Magics):
         for verb, magic in (("hint", "%hint"), ("profile", "%profile")):
             verdict.next = verdict.next.replace(f"backwarp {verb}", magic)
         verdict.next = re.sub(r"`?backwarp grade \d+`?", "run the cell again", verdict.next)
+        verdict.look = verdict.look.replace(f" {shlex.join(['--file', str(path)])}", "").replace(
+            "backwarp ", "%"
+        )
         self.progress.record(replace(verdict, source_hash=source_hash(text)))
         return verdict
 

@@ -6,6 +6,7 @@ import queue
 import shutil
 import sys
 import threading
+from collections.abc import Collection
 
 from .devices.virtual.replay.record import Record
 from .devices.virtual.replay.replay import Replay
@@ -26,9 +27,10 @@ def begin(
     thread: tuple[int, ...] = (),
     block: tuple[int, ...] = (),
     watch: str = "",
+    stops: Collection[str] = (),
 ) -> Session:
     """A session at its first place: the fault, else the write of what is wrong, else the start; or `to` "fault", a line or the last
-    write of an element; of a thread. Errors: CourseError if there is no such place."""
+    write of an element; of a thread. stops: as `38:i == 3`, of any thread unless one is named: at the first of them. Errors: CourseError if there is no such place."""
     try:
         session = Session(Replay(Record(recorded.record), recorded.fault))
         if thread:
@@ -43,6 +45,13 @@ def begin(
             session.to_write()
         elif recorded.wrong and not thread:
             session.press("t", recorded.wrong)  # where nobody writes it, that is said
+        for each in stops:
+            session.stop_at(each)
+        if session.stops and not to:
+            session.t = -1
+            session.stop(1, {session.who} if thread else ())
+            if session.t < 0:
+                raise LookupError(f"no thread comes to {' or to '.join(stops)}")
         if watch:
             session.watch(watch)
             session.said = ""

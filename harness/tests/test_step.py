@@ -63,11 +63,50 @@ def test_the_text_has_the_lines_up_to_a_place(recorded):
         (dict(to="here"), "here is not an element"),
         (dict(thread=(99,)), "no such thread"),
         (dict(watch="tile[1,2,3]"), "tile has 1 axes"),
+        (dict(stops=["x"]), "x is not a line"),
+        (dict(stops=["41: )"]), "not an expression"),
+        (dict(stops=["41:i == 77", "1"]), "no thread comes to 41:i == 77 or to 1"),
     ],
 )
 def test_a_place_that_is_none_is_said(recorded, how, says):
     with pytest.raises(CourseError, match=says):
         begin(recorded, **how)
+
+
+def test_a_stop_is_where_a_thread_comes_to_a_line(recorded):
+    line = next(
+        i for i, each in enumerate(recorded.source.split("\n"), 1) if "tile[i * across + j] =" in each
+    )
+    first = begin(recorded, stops=[str(line)])
+    session = begin(recorded, stops=[f"{line}:i == 1 && j == 2"])
+    assert first.replay.moments[first.t].line == line and first.t < session.t
+    assert session.replay.variables(session.who, session.t) | {"i": 1, "j": 2} == session.replay.variables(
+        session.who, session.t
+    )
+    session.press("G")
+    assert session.said and session.t > first.t
+    session.press("k", str(line))
+    session.press("G")
+    assert not session.said and session.replay.moments[session.t].line == line
+    (x, y, _), _ = session.replay.record.thread_of(session.who)
+    mine = begin(recorded, thread=(x, y), stops=[str(line)])
+    assert mine.who == session.who
+
+
+def test_what_is_printed_stands_at_its_moment(tmp_path):
+    puzzle = open_course(ROOT).load("01")
+    text = puzzle.solution_path.read_text().replace("c[i] = ", 'printf("%d\\nof it\\n", i); c[i] = ')
+    assert "printf" in text
+    (tmp_path / "kernel.cu").write_text(text)
+    recorded = record_file(puzzle, tmp_path / "kernel.cu")
+    session = begin(recorded, to="c[3]")
+    printed = session.replay.printed
+    assert printed(session.t, session.who) == ["3\nof it\n"]
+    assert "3\nof it\n" not in printed(session.t - 1) and "3\nof it\n" in printed(session.t)
+    said = shown(screen(recorded, session, 80, 24))
+    assert f"the last of {2 * len(printed(session.t))} lines" in said
+    session.go(len(session.replay.moments) - 1)
+    assert sorted(printed(session.t)) == sorted(f"{i}\nof it\n" for i in range(10))
 
 
 def test_a_session_at_a_terminal(course, runtime):  # noqa: F811

@@ -44,6 +44,12 @@ if TYPE_CHECKING:
     is_flag=True,
     help="With --file: if it passes, it becomes your file; the one before is kept beside it.",
 )
+@click.option(
+    "--case",
+    metavar="NAME",
+    default="",
+    help="Only this case; its numbers are printed if they are few. It solves nothing.",
+)
 @DEVICE
 @SEED
 @click.option(
@@ -65,10 +71,11 @@ if TYPE_CHECKING:
 )
 @click.pass_context
 def grade(
-    context, ids, everything, solution, path, keep, device, seed, json_path, html_path, repair, within
+    context, ids, everything, solution, path, keep, case, device, seed, json_path, html_path, repair, within
 ) -> None:
     """Grade your kernels: puzzle ID (09, 9 or a part of the name), several, or --all."""
     check_options(ids, everything, solution, path, keep, within)
+    check_case(ids, keep, case)
     if device != "gpu":
         from ..devices.virtual.confined_process import PROCESS
 
@@ -76,24 +83,30 @@ def grade(
     course, progress = the_course()
     chosen = chosen_ids(course, progress, ids, everything)
     from ..grading.grade import Options, grade_file
+    from ..report.case import case_lines
     from ..report.overview import debrief
-    from ..report.terminal import show_text
+    from ..report.terminal import show, show_text
     from ..report.text import show_verdict_around
     from ..report.ticker import Ticker
 
-    for target in (json_path, html_path):
-        if target and target != "-" and not Path(target).absolute().parent.is_dir():
-            raise CourseError(f"{target} cannot be written: there is no folder {Path(target).parent}")
+    check_targets(json_path, html_path)
     verdicts = []
     for puzzle in map(course.load, chosen):
         source = path if within else the_file(puzzle, path, solution)
         with Ticker() as tell:
-            verdict = grade_file(puzzle, source, Options(device, seed, tell, within=within))
+            verdict = grade_file(puzzle, source, Options(device, seed, tell, case=case, within=within))
         before = progress.entry(puzzle.id).solved
-        own = recorded(course, progress, puzzle, source, verdict, keep)
+        own = not case and recorded(course, progress, puzzle, source, verdict, keep)
         verdicts.append(verdict)
         context.meta[STATUS] = max(v.exit_status for v in verdicts)
-        searched = repair and not within and len(chosen) == 1 and verdict.is_repairable and not puzzle.program
+        searched = (
+            repair
+            and not within
+            and not case
+            and len(chosen) == 1
+            and verdict.is_repairable
+            and not puzzle.program
+        )
         look = partial(look_for_repair, puzzle, source, verdict, progress)
         if json_path == "-":
             if searched:
@@ -102,6 +115,7 @@ def grade(
             show_verdict_around(verdict, look)
         else:
             present(verdict, len(chosen) > 1)
+            show(case_lines(verdict))
             if own and verdict.passed and not before and len(chosen) == 1:
                 show_text(debrief(puzzle))
     if json_path != "-" and len(verdicts) > 1:
@@ -129,6 +143,19 @@ def check_options(ids, everything, solution, path, keep, within) -> None:
         raise click.UsageError("--within goes with --file, and names a folder above that file")
     if everything and ids:
         raise click.UsageError("--all grades every puzzle; leave the IDs out")
+
+
+def check_targets(*paths) -> None:
+    """Errors: CourseError for a file that cannot be written."""
+    for target in paths:
+        if target and target != "-" and not Path(target).absolute().parent.is_dir():
+            raise CourseError(f"{target} cannot be written: there is no folder {Path(target).parent}")
+
+
+def check_case(ids, keep, case) -> None:
+    """As check_options."""
+    if case and (keep or len(ids) != 1):
+        raise click.UsageError("--case goes with exactly one ID, and not with --keep")
 
 
 def recorded(

@@ -221,6 +221,13 @@ def recorded_run(puzzle_id: str, solution: bool, path: Path | None, tell: Callab
 @click.option("--thread", type=Sizes(), default=None, help="Begin with this thread.")
 @click.option("--block", type=Sizes(), default=None, help="Record this block alone, and begin in it.")
 @click.option(
+    "--break",
+    "stops",
+    metavar="LINE[:CONDITION]",
+    multiple=True,
+    help="Stop where a thread comes to a line, as 38 or '38:q == 1'; begin at the first such place.",
+)
+@click.option(
     "--watch", metavar="ELEMENT", default="", help="Follow what happens to an element, as 'tile[1,2]'."
 )
 @click.option(
@@ -233,7 +240,7 @@ def recorded_run(puzzle_id: str, solution: bool, path: Path | None, tell: Callab
     default=None,
     help="As text: N lines of the thread, and as many accesses of the element.  [default: 8, if the output is no terminal]",
 )
-def step(puzzle_id, solution, path, case, kernel, to, thread, block, watch, count) -> None:
+def step(puzzle_id, solution, path, case, kernel, to, thread, block, stops, watch, count) -> None:
     """Go through a run of your kernel line by line, forth and back: a failing one, if there is one."""
     from ..report.step import text
     from ..report.terminal import show
@@ -242,7 +249,7 @@ def step(puzzle_id, solution, path, case, kernel, to, thread, block, watch, coun
 
     with Ticker() as tell:
         recorded = recorded_run(puzzle_id, solution, path, tell, case=case, kernel=kernel, block=block or ())
-    session = begin(recorded, to, thread or (), block or (), watch)
+    session = begin(recorded, to, thread or (), block or (), watch, stops)
     if count or not (sys.stdout.isatty() and sys.stdin.isatty()):
         show(text(recorded, session, count or 8))
     else:

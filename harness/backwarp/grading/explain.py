@@ -30,7 +30,7 @@ from .verdict import RUNNABLE, Verdict
 @dataclass(frozen=True)
 class Asked:
     """What is to be explained. added: see `added_up`; noted: what to say of a fault when it is run again; unnamed: see
-    `naming.explain`."""
+    `naming.explain`; named: whether to say what the results look like."""
 
     puzzle: Puzzle
     source: str
@@ -40,6 +40,7 @@ class Asked:
     added: Callable[[bool], Finding | None] = lambda examples: None
     noted: Callable[[], list[Finding]] = list
     unnamed: bool = True
+    named: bool = True
 
     @property
     def kernel(self) -> Kernel:
@@ -87,7 +88,7 @@ def explain(asked: Asked, verdict: Verdict) -> list[str]:
         return list(asked.shown.lines)
     verdict.mismatches = [asdict(m) for m in asked.shown.mismatches]
     verdict.error_map = wrong_elements(asked.shown)
-    claim, findings = of_results(asked)
+    claim, findings = of_results(asked) if asked.named else (None, [])
     if claim:
         verdict.mistake, verdict.hint = naming.name_of(claim), claim.facts.get("hint", 0)
         if verdict.hint > 1:

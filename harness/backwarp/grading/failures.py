@@ -40,7 +40,8 @@ def explained(
     known = nullcontext(foresee) if foresee else WrongKernels(puzzle, shown.kernel, source, verdict.seed)
     again = setup and setup.device.kind == "cpu" and options.again
     with known as foresee:
-        asked = Asked(puzzle, source, shown, outcomes, foresee, unnamed=options.unnamed)
+        named = not options.case  # a single case looks like many things
+        asked = Asked(puzzle, source, shown, outcomes, foresee, unnamed=options.unnamed, named=named)
         if again:
             added = partial(added_up, puzzle, source, shown, outcomes, setup=setup, seed=verdict.seed)
             noted = partial(values_behind, puzzle, source, shown, setup, verdict.seed)

@@ -48,9 +48,9 @@ class Options:
     this file. again: repeat a faulting run to find the values behind the fault, or the steps of a race. unnamed:
     also look for unnamed causes. optimised: what is right in the build with all checks also runs in the
     optimised build. most: a kernel is tested in only this many cases, the smallest; gates count in theirs all
-    the same. within: the folder with other people's files that contains this one. It is graded only where
-    kernels can be confined, unless `trusted`; no link in the folder is followed; and the processes that
-    compiled and ran it are ended afterwards, so that no file can affect the verdict on another.
+    the same. case: the only one, without gates. within: the folder with other people's files that contains this
+    one. It is graded only where kernels can be confined, unless `trusted`; no link in the folder is followed; and
+    the processes that compiled and ran it are ended afterwards, so that no file can affect the verdict on another.
     """
 
     device: str = "auto"
@@ -63,6 +63,7 @@ class Options:
     unnamed: bool = True
     optimised: bool = True
     most: int | None = None
+    case: str = ""
     within: Path | None = None
     trusted: bool = False
 
@@ -100,8 +101,12 @@ def grade_file(
             if opener is None:
                 from ..devices import confined_device as opener
             verdict = judge(puzzle, source, path.name, options, opener, verdict)
-            if verdict.passed and puzzle.gates:
+            if verdict.passed and puzzle.gates and not options.case:
                 verdict = through_gates(puzzle, source, path.name, options, opener, verdict)
+            if verdict.look:
+                from .look import of_file
+
+                verdict.look = of_file(puzzle, path, verdict.look)
     except Stop as stop:
         verdict = end(verdict, stop)
     finally:
@@ -188,6 +193,7 @@ def on_device(
             verdict.device, verdict.device_kind, verdict.device_reason = first.name, first.kind, first.reason
             prepare(setups[0], puzzle, source, name)
             puzzle = with_derived(puzzle, setups[0], source, name, options)
+            puzzle = only(puzzle, options.case) if options.case else puzzle
             trials, done = run_all(puzzle, setups, source, name, options, options.most)
         except DeviceError as e:
             verdict.next = "backwarp doctor"
@@ -207,9 +213,19 @@ def on_device(
         verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict, options, setups[0])
         warnings = getattr(setups[0].module, "warnings", ())
         verdict.notes += [w.message for w in warnings if w.severity == "note"]
+        if options.case or verdict.status == FAILED:
+            from . import look
+        if options.case:
+            verdict.numbers = look.numbers(trials)
+            verdict.notes.append(f"Only this case was run: `backwarp grade {puzzle.number}` runs all.")
         if verdict.status == FAILED:
             from .compile_errors import with_warnings
 
+            in_full = all(
+                s.module is None for s in setups[1:]
+            )  # what is right there runs in the next build too
+            if first.kind == "cpu" and in_full and options.seed == seed_of(source):
+                verdict.look = look.command(puzzle, source, outcomes[:done], verdict)
             verdict.lines = with_warnings(verdict.lines, warnings, source, bool(verdict.fault))
         return verdict
 
@@ -222,6 +238,15 @@ def with_derived(puzzle: Puzzle, setup: Setup, source: str, name: str, options: 
     found = narrow.lines(ptx, name) if ptx else {}
     full = whole(puzzle, options.seed, t, longest=bool(found) or setup.device.kind == "gpu")
     return replace(full, cases=(*full.cases, *(narrow.cases(puzzle, t, setup, ptx, name) if found else ())))
+
+
+def only(puzzle: Puzzle, case: str) -> Puzzle:
+    """The puzzle with a single case. Errors: CourseError if there is none of that name."""
+    if not any(c.name == case for c in puzzle.cases):
+        raise CourseError(
+            f"{puzzle.id} has no case {case}; it has {', '.join(c.name for c in in_order(puzzle))}"
+        )
+    return replace(puzzle, cases=tuple(c for c in puzzle.cases if c.name == case))
 
 
 def run_all(

@@ -66,6 +66,10 @@ class Verdict:
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     next: str = ""
+    look: str = ""  # the command that shows the run line by line, or what an element is the sum of
+    numbers: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # of a tiny case that was asked for: look.numbers
     diagnostics: list[dict[str, Any]] = field(default_factory=list)
     fault: dict[str, Any] | None = None
     mismatches: list[dict[str, Any]] = field(default_factory=list)

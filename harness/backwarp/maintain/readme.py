@@ -34,6 +34,7 @@ def verdicts(course: Course) -> Console:
             path = Path(folder, "kernel.cu")
             path.write_text(mistake.apply(puzzle.solution_path.read_text(encoding="utf-8")), encoding="utf-8")
             verdict = grade_file(puzzle, path, Options(device="cpu"))
+            verdict.look = verdict.look.replace(f" --file {path}", "")  # as of the student's own file
         console.print(Text.assemble(("$ ", "bold green"), ("backwarp grade 09", "bold")))
         for line in verdict_lines(verdict, WIDTH):
             console.print(Text.assemble(*line))

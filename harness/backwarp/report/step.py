@@ -54,9 +54,11 @@ def variables(session: Session) -> list[tuple[str, bool]]:
 
 
 def accesses(session: Session) -> list[str]:
-    """What the thread does at this line to arrays and its own."""
+    """What the thread does at this line to arrays and its own, and what it prints."""
     found = session.replay.accesses_at(session.t, session.who)
-    return [session.replay.said(a) for a in found if session.replay.named(a)]
+    said = [session.replay.said(a) for a in found if session.replay.named(a)]
+    printed = "".join(session.replay.printed(session.t, session.who)).splitlines()
+    return said + [f"prints {text}" for text in printed]
 
 
 def memory(session: Session) -> list[str]:
@@ -84,6 +86,14 @@ def memory(session: Session) -> list[str]:
         text = " ".join(f"[{cell}]" if here else f" {cell} " for cell, here in cells)
         said.append(f"{array}[{triple([*row, f'{columns[0]}..{columns[-1]}'])}] {text}")
     return said
+
+
+def output(session: Session) -> list[Line]:
+    """What has been printed so far: the end of it."""
+    lines = "".join(session.replay.printed(session.t)).splitlines()
+    more = f" (the last of {len(lines)} lines)" if len(lines) > MOST - 1 else ""
+    head = [[(f"printed so far{more}:", "dim")]] if lines else []
+    return head + [[("  " + printable(text), "")] for text in lines[1 - MOST :]]
 
 
 def source(recorded: Recorded, session: Session, rows: int) -> list[Line]:
@@ -122,6 +132,7 @@ def screen(recorded: Recorded, session: Session, width: int, height: int, asked:
     about += _laid_out(named, width)
     about += [[("  " + printable(text), "")] for text in accesses(session)[:MOST]]
     about += [[("  " + printable(text), "")] for text in memory(session)[:MOST]]
+    about += output(session)
     said = asked or session.said or fault_here(session)
     below = [[(printable(part), "bold")] for part in wrap(said, width, hang="")[:2]] + footer(width)
     above = [*heading(recorded, session), place(session)]

@@ -65,7 +65,7 @@ class Parts:
 def parts(verdict: Verdict, width: int) -> Parts:
     """The report without the repair, in at most a dozen lines, or more where they are narrow."""
     head = wrapped_spans(headline(verdict), width)
-    tail = [[("  Next: ", ""), (verdict.next, "bold cyan")]] if verdict.next else []
+    tail = onward(verdict, width)
     room = most_lines(width) - len(head) - len(tail)
     asked = [str(f) for f in verdict.findings if f.is_suspicion and f.asks]
     body = shortened(replace(verdict, lines=[t for t in verdict.lines if t not in asked]), width, room)
@@ -80,6 +80,15 @@ def parts(verdict: Verdict, width: int) -> Parts:
     suspected = {text: lines for text, lines in body if text in verdict.suspicions}
     suspected |= {text: body_lines(text, width) for text in asked}
     return Parts(head + facts, suspected, output + below + tail)
+
+
+def onward(verdict: Verdict, width: int) -> list[Line]:
+    """What to do next, and the command that shows more, in one line if there is room."""
+    both = (("  Next: ", verdict.next), ("  Look: ", verdict.look))
+    found: list[Line] = [[(says, ""), (what, "bold cyan")] for says, what in both if what]
+    if len(found) == 2 and sum(len(text) for line in found for text, _ in line) < width:
+        return [[part for line in found for part in line]]
+    return found
 
 
 def most_lines(width: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import numpy as np
 
 from ..devices.virtual.replay.replay import Replay, short
@@ -9,7 +11,7 @@ from ..devices.virtual.replay.slices import Leaf
 from ..grading.recorded import Recorded
 from ..grading.trace import FOREIGN, RIGHT, ZERO, Added, Trace
 from .step import heading_of, triple
-from .terminal import Line, printable
+from .terminal import WIDTH, Line, printable, wrap
 
 MOST, WRITERS, MISSING = 24, 6, 6  # rows that are shown
 _MARK = {RIGHT: "", FOREIGN: "bold"}
@@ -30,8 +32,18 @@ def lines_of(recorded: Recorded, replay: Replay, found: Trace) -> list[Line]:
         lines.append([(where, "bold")])
     if more := len(found.writes) - WRITERS:
         lines += [[(f"and {more} more threads", "dim")]] if more > 0 else []
+    if not found.is_sum:
+        return lines + _no_sum(recorded, name)
     lines += [[("", "")], *_rows(recorded, replay, found.added), *_summary(found), *_missing(replay, found)]
     return lines
+
+
+def _no_sum(recorded: Recorded, name: str) -> list[Line]:
+    step = shlex.join(
+        ["backwarp", "step", recorded.puzzle.number, "--case", recorded.case.name, "--to", name]
+    )
+    said = "The right answer is no sum of products of inputs, so there are no terms to compare. How it comes about: "
+    return [[("", "")], *([(part, "")] for part in wrap(said + f"`{step}`.", WIDTH, hang=""))]
 
 
 def _rows(recorded: Recorded, replay: Replay, added: list[Added]) -> list[Line]:
@@ -74,7 +86,7 @@ def _product(replay: Replay, leaves: tuple[Leaf, ...]) -> str:
 
 def _summary(found: Trace) -> list[Line]:
     if found.expected is None:
-        return [[("The right answer is no sum of products of inputs: nothing stands beside it.", "dim")]]
+        return [[("What belongs here takes too long to find out: nothing stands beside it.", "dim")]]
     right = sum(a.verdict == RIGHT for a in found.added)
     wrong = sum(a.verdict not in (RIGHT, ZERO) for a in found.added)
     missing = len(found.missing)

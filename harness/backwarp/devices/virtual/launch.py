@@ -283,7 +283,7 @@ class Execution:
         if self.arena.pool:
             self.arena.pool.end(launch)
         if self.recording:
-            result.record = self.recording.taken(launch)
+            result.record = self.recording.taken(launch, output)
         if self.device.keep_steps:
             rows = self._steps[: (launch.steps - self._steps.ctypes.data) // self._steps.itemsize]
             lines = np.array([at.line for at, _ in self.module.lowered.sites], np.int64)

@@ -24,6 +24,7 @@ from .budget import ACCESSES, FAILED, LAUNCH, RIGHT, Budget
 MOST = 240  # launches
 MOST_TERMS = 40000
 MOST_STEPS = 1 << 18  # of a launch with recorded accesses
+OF_ELEMENT = 20_000  # work, as of Budget, for the terms of an element
 LEAST = 1 << 20  # the numbers of the other array: integers from here to twice this
 SHORT = 1 << 10  # the same for numbers of 11 bits, as in half and TF32
 OFTEN = (1, 2, -1, 3, 4, 5, 6, 7, 8, 16, 32)  # these multiples of such a number are exact
@@ -291,6 +292,32 @@ def right_results(kernel: Kernel, dims: Mapping[str, int], budget: Budget) -> Ru
             return right_outputs(kernel, arrays, dims)
 
     return run
+
+
+def of_element(
+    kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, array: str, flat: int
+) -> list[frozenset[tuple[str, int]]] | None:
+    """The products that the right answer is the sum of, in an element of an output: the elements of inputs that are multiplied. None
+    if it is no such sum. Errors: Spent."""
+    output = next((a for a in kernel.outputs if a.name == array), None)
+    floats = [a for a in kernel.arrays if a.is_input and a.dtype in FLOATS]
+    right = right_results(kernel, dims, Budget(OF_ELEMENT))
+    zeros = {**arrays, **{a.name: np.zeros_like(arrays[a.name]) for a in floats}}
+    rng = np.random.default_rng(1)
+    numbers = {a.name: numbered(rng, arrays[a.name], LEAST) for a in floats}
+    parts = parts_of(right, zeros, numbers, floats, array) if output else []
+    found: list[frozenset[tuple[str, int]]] = []
+    for part in parts:
+        chosen = sorted(part, key=lambda a: arrays[a.name].size)
+        inputs = {**zeros, **{a.name: numbers[a.name] for a in chosen[1:]}}
+        got = terms(output, chosen, inputs, right)
+        if got is None or not is_sum(got, inputs, right):
+            return None
+        names = [a.name for a in got.arrays[1:]]
+        indices = [got.flat(n + 1) for n in range(len(names))]
+        for i in np.flatnonzero(got.flat(0) == flat).tolist():
+            found.append(frozenset((n, int(index[i])) for n, index in zip(names, indices, strict=True)))
+    return found if parts else None
 
 
 def launches(trial: Trial, setup: Setup, budget: Budget) -> Run:

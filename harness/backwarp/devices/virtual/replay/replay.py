@@ -62,13 +62,14 @@ class Replay(Moments):
     def where(self, t: int, who: int, by: int, condition: Expression) -> int:
         """The next time, or the one before, at which the thread finds a condition true."""
 
-        def holds(u: int) -> bool:
-            try:
-                return self.has(who, u) and bool(self.evaluate(condition, who, u))
-            except (LookupError, ArithmeticError, TypeError):
-                return False
+        return self.find(t, by, lambda u: self.has(who, u) and self.holds(condition, who, u))
 
-        return self.find(t, by, holds)
+    def holds(self, condition: Expression, who: int, t: int) -> bool:
+        """Whether a thread finds a condition true, not where it has no value."""
+        try:
+            return bool(self.evaluate(condition, who, t))
+        except (LookupError, ArithmeticError, TypeError):
+            return False
 
     def touching(self, array: str, element: int, block: int) -> np.ndarray:
         """ACCESS[]: the accesses of an element (a flat index), in the order of time; if it is shared, those of a block."""
@@ -175,6 +176,13 @@ class Replay(Moments):
         """ACCESS[]: of a thread at a moment."""
         a = self.record.accesses
         return a[(a["who"] == who) & (self.time[a["row"]] == t)]
+
+    def printed(self, t: int, who: int | None = None) -> list[str]:
+        """What has been printed up to a time, in its order; by a thread: at that moment."""
+        found = [(int(self.time[row]), row, text) for row, text in self.record.taken["printed"]]
+        if who is None:
+            return [text for at, _, text in sorted(found) if at <= t]
+        return [text for at, row, text in found if at == t and self.record.rows["who"][row] == who]
 
     def named(self, access: np.void) -> str:
         """The name of what an access is to; "" for what the compiler keeps in local memory for itself."""

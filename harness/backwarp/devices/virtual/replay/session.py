@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,8 @@ WRONG = (LookupError, ValueError, ArithmeticError, TypeError)
 
 
 class Session:
-    """t, who: the moment, and the thread whose variables are shown. watched: (array, flat index), or None. said: about the last
+    """t, who: the moment, and the thread whose variables are shown. watched: (array, flat index), or None. stops: lines
+    at which to stop, each with a condition or None. said: about the last
     move, "" if there is nothing to say."""
 
     def __init__(self, replay: Replay):
@@ -26,6 +27,7 @@ class Session:
         if not ran:
             raise ValueError("no thread came to a line of the file")
         self.who, self.watched, self.said = min(ran), None, ""
+        self.stops: list[tuple[int, Expression | None]] = []
         self.t = replay.start(self.who)
         if replay.to_fault()[0] >= 0:
             self.who, self.t = replay.to_fault()
@@ -79,6 +81,32 @@ class Session:
     def condition(self, text: str, by: int) -> None:
         """To where an expression holds for the thread. Errors: ValueError."""
         self.go(self.replay.where(self.t, self.who, by, Expression(text)))
+
+    def stop_at(self, text: str) -> None:
+        """`38`, `38:q == 1`. Errors: ValueError."""
+        line, _, condition = text.partition(":")
+        if not line.strip().isdecimal():
+            raise ValueError(
+                f"{text.strip()} is not a line, such as 38, nor one with a condition, as 38:i == 3"
+            )
+        self.stops.append((int(line), Expression(condition) if condition.strip() else None))
+
+    def stop(self, by: int, whose: Collection[int] = ()) -> None:
+        """To the next stop, or the one before, of any thread, or of these."""
+        if not self.stops:
+            self.said = "k names a line at which to stop"
+            return
+        meets: list[int] = []
+
+        def found(t: int) -> bool:
+            moment = self.replay.moments[t]
+            here = [condition for line, condition in self.stops if line == moment.line]
+            lanes = [who for who in moment.steps if who in whose or not whose] if here else []
+            meets[:] = [who for who in lanes if any(c is None or self.replay.holds(c, who, t) for c in here)]
+            return bool(meets)
+
+        t = self.replay.find(self.t, by, found)
+        self.go(t, self.who if self.who in meets or t < 0 else meets[0])
 
     def fault(self) -> None:
         who, t = self.replay.to_fault()
@@ -209,6 +237,9 @@ KEYS = {
     "L": Key("", lambda s, text: s.to_line(text, -1), "back to line"),
     "c": Key("condition", lambda s, text: s.condition(text, 1), "to where, as i == 3"),
     "C": Key("", lambda s, text: s.condition(text, -1), "back to where, as i == 3"),
+    "k": Key("stop at ...", lambda s, text: s.stop_at(text), "line, or line:condition"),
+    "g": Key("go to stop", lambda s, _: s.stop(1)),
+    "G": Key("", lambda s, _: s.stop(-1)),
     "w": Key("watch", lambda s, text: s.watch(text), "element, as tile[1,2]"),
     "a": Key("access", lambda s, _: s.access(1)),
     "A": Key("", lambda s, _: s.access(-1)),

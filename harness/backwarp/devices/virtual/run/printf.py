@@ -34,6 +34,7 @@ class Output:
 
     def _clear(self) -> None:
         self.parts: list[str] = []
+        self.places: list[int] = []  # of each part, how far the launch's record was: see record
         self.characters = self.lines = 0
         self.interruption: BaseException | None = None
 
@@ -53,6 +54,7 @@ class Output:
         return "".join(self.parts)
 
     def write(self, format_address: int, arguments: int) -> int:
+        self.places.append(self.launch.rows)
         taken = Arguments(self.arena, arguments)
         formatted, count = format_c(c_bytes(self.arena, format_address), taken)
         self.launch.unset_argument = taken.unset

@@ -4,12 +4,19 @@ is read from it.
 It crosses processes as plain data, in `Launch.record`: "rows": abi's Row[]; "points": what they say, by number; "sources": what of; "full": whether
 there was no room for more; "grid", "block", "kernel", "text" (the PTX); "slots": the device address where the memory of blocks
 begins; "arrays": (name, start, bytes, shape, dtype, axes, bytes that it held before) of each argument, and of each variable of
-the module, with its PTX type in place of a dtype; "shared": (name, start in the window, bytes, shape, bytes of an element, type).
+the module, with its PTX type in place of a dtype; "shared": (name, start in the window, bytes, shape, bytes of an element, type);
+"printed": (row, text) of each printf of a thread that is recorded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from ..runtime import abi
+
+if TYPE_CHECKING:
+    from .printf import Output
 
 MOST_BLOCKS = 1 << 22
 
@@ -39,8 +46,8 @@ class Recording:
             for o, shape, dtype in owners
         ]
 
-    def taken(self, launch: abi.Launch) -> dict:
-        """What has been recorded."""
+    def taken(self, launch: abi.Launch, output: Output) -> dict:
+        """What has been recorded. output: of the launch."""
         from ..explain.owners import Owners  # takes a while to load
 
         run = self.execution
@@ -48,16 +55,28 @@ class Recording:
         return {
             "rows": self.rows[:done].copy(),
             "full": done == len(self.rows),
-            "points": run.module.lowered.points,
+            "points": (points := run.module.lowered.points),
             "sources": run.module.lowered.sources,
             "arrays": self.arrays,
             "shared": [
                 (o.name, o.start, o.nbytes, list(o.shape), o.itemsize, type_)
                 for o, type_ in Owners(run).shared()
             ],
+            "printed": list(self._printed(output, points)),
             "slots": run.arena.slots_start,
             "grid": list(run.grid),
             "block": list(run.block),
             "kernel": run.kernel.info.name,
             "text": run.module.compiled.text,
         }
+
+    def _printed(self, output: Output, points: list[tuple]) -> Iterator[tuple[int, str]]:
+        """A thread that is recorded says that it calls printf just before it does."""
+        for at, text in zip(output.places, output.parts, strict=False):
+            row = (at - self.rows.ctypes.data) // self.rows.itemsize - 1
+            if (
+                row >= 0
+                and points[self.rows["point"][row]][0] == "call"
+                and points[self.rows["point"][row]][4] == "vprintf"
+            ):
+                yield row, text
