@@ -10,7 +10,8 @@ from pathlib import Path
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 RELEASED = "harness/released"  # made by backwarp.maintain.release
-HELD = ("puzzles", "solutions", "notebooks", ".devcontainer", ".github", ".gitignore", "LICENSE", "README.md")
+HELD = ("puzzles", "solutions", "notebooks", ".devcontainer", ".github", ".vscode", ".gitignore", "LICENSE")
+HELD += ("README.md",)
 LEFT_OUT = {"cases.toml", "__pycache__", ".ipynb_checkpoints", "workflows", "CONTRIBUTING.md"}
 DATE = (1980, 1, 1, 0, 0, 0)  # the same files give the same archive
 

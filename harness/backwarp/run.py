@@ -11,7 +11,8 @@ import math
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from .errors import CompileError, CourseError, KernelFault
 from .grading import compile_errors
 from .grading.findings import Finding
 from .grading.probes import fault_values
+from .grading.recorded import ROWS
 from .run_results import Expectation
 
 MOST_SHOWN = 1 << 20  # bytes of a __device__ variable
@@ -143,6 +145,31 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
         if cpu and asked.count and not told and run_overflow.may_pass(source, threads, made.arguments):
             with opener("cpu", checks="memory", seed=asked.seed) as device:
                 done.notes += _overflows(asked, device, source, compiled, made, done)
+    return done
+
+
+def record_run(asked: Asked) -> Run:
+    """As run_file on the virtual GPU, with the record of the launch, or of the block that fails if that is too long. Errors: as
+    run_file's."""
+    from .devices import confined_device
+
+    blocks: list[int] = []
+
+    @contextmanager
+    def opener(kind: str, **how):
+        with confined_device("cpu", **how) as device:
+            device.keep_rows = ROWS
+            if blocks:
+                device.rows_first, device.rows_blocks = blocks[0], 1
+            yield device
+
+    asked = replace(asked, count=False, once=True)
+    done = run_file(asked, "cpu", opener)
+    record = done.launch.record if done.launch else None
+    if record and record["full"] and not (done.fault and done.fault.kind == "timeout"):
+        (gx, gy, _), (x, y, z) = done.grid, done.fault and done.fault.block or (0, 0, 0)
+        blocks.append(x + gx * (y + gy * z))
+        done = run_file(asked, "cpu", opener)
     return done
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 
 from ..process import as_process, silence_output
-from . import classroom, course, grading, running  # noqa: F401 (they add their verbs to the group)
+from . import classroom, course, editors, grading, running  # noqa: F401 (they add their verbs to the group)
 from .group import STATUS, cli
 
 COMPLETION = "_BACKWARP_COMPLETE"  # set by the script of `_BACKWARP_COMPLETE=bash_source backwarp`

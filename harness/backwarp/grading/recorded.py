@@ -25,7 +25,7 @@ LIMIT = 3.0  # seconds of a launch whose record was full
 @dataclass(frozen=True)
 class Recorded:
     """record: see devices/virtual/run/record. arrays: the inputs. error: what ended the run. wrong: the first element that is wrong, as
-    `out[h=1,w=0]`, or "". one_block: whether only one block is recorded."""
+    `out[h=1,w=0]`, or "", and what it is and should be. one_block: whether only one block is recorded."""
 
     puzzle: Puzzle
     kernel: Kernel
@@ -35,6 +35,7 @@ class Recorded:
     arrays: Mapping[str, np.ndarray]
     error: BackwarpError | None = None
     wrong: str = ""
+    values: tuple[float, float] | None = None
     one_block: bool = False
 
     @property
@@ -76,9 +77,9 @@ def record_file(
                 raise CourseError(
                     f"there is no block {','.join(map(str, block))}" if block else "no thread ran"
                 )
-            pair = found.pair[1], found.pair[0]
             return Recorded(
-                puzzle, *pair, source, record, found.trial.arrays, found.error, found.wrong, bool(block)
+                *(puzzle, *reversed(found.pair), source, record, found.trial.arrays, found.error),
+                *(found.wrong, found.values, bool(block)),
             )
     except Stop as stop:
         raise CourseError("\n".join(stop.lines)) from None
@@ -98,12 +99,13 @@ def _pairs(puzzle: Puzzle, case: str, kernel: str) -> list[tuple[Case, Kernel]]:
 
 @dataclass(frozen=True)
 class _Run:
-    """One launch. error, wrong: see Recorded."""
+    """One launch. error, wrong, values: see Recorded."""
 
     pair: tuple[Case, Kernel]
     trial: Trial
     error: BackwarpError | None
-    wrong: str
+    wrong: str = ""
+    values: tuple[float, float] | None = None
 
     @property
     def is_endless(self) -> bool:
@@ -127,8 +129,11 @@ class _Runs:
         if not outcome.record:
             raise CourseError(f"{kernel.name} cannot be launched: {outcome.error or ' '.join(outcome.lines)}")
         raced = [f for f in outcome.same_writes if f.severity != "note"]
-        wrong = next((f"{m.array}[{m.first.index}]" for m in result.mismatches), "") if result else ""
-        return _Run((case, kernel), trial, outcome.error or next(iter(raced), None), wrong)
+        about = [
+            (f"{m.array}[{m.first.index}]", (m.first.got, m.first.expected))
+            for m in (result.mismatches if result else ())
+        ]
+        return _Run((case, kernel), trial, outcome.error or next(iter(raced), None), *about[:1] and about[0])
 
     def first_to_fail(self, pairs: list[tuple[Case, Kernel]]) -> _Run:
         """Else the first. Of several, only small cases are tried."""
@@ -138,7 +143,7 @@ class _Runs:
             if found.trial.outcome.record["full"]:  # which has ended it
                 self.setup.device.rows_blocks = 0
                 judged = self.run(*pair, LIMIT)
-                found = replace(found, error=judged.error, wrong=judged.wrong)
+                found = replace(found, error=judged.error, wrong=judged.wrong, values=judged.values)
                 self.setup.device.rows_blocks = MOST_BLOCKS
             first = first or found
             if found.error or found.wrong:

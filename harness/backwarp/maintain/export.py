@@ -27,7 +27,7 @@ from ..report.predictions import answer
 from .declarations import for_students
 
 GOES_ALONG = ("puzzles", "reference", "harness", "notebooks", ".github", ".devcontainer", ".gitignore")
-GOES_ALONG += ("LICENSE", "README.md", "pyproject.toml")
+GOES_ALONG += (".vscode", "LICENSE", "README.md", "pyproject.toml")
 STAYS = (
     "harness/tests",
     ".github/workflows",

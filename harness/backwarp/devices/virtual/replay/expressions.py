@@ -15,6 +15,12 @@ _COMPARISONS = {
 _UNARY = {ast.Not: operator.not_, ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
 
 
+def _shifted(a, b):
+    if not 0 <= b < 64:
+        raise ArithmeticError(f"a shift by {b} bits has no value")
+    return a << b
+
+
 def _divided(a, b):
     """As C divides: whole numbers toward zero."""
     if isinstance(a, float) or isinstance(b, float):
@@ -26,7 +32,7 @@ _BINARY: dict[type, Callable] = {
     **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: _divided},
     **{
         ast.Mod: lambda a, b: a - b * _divided(a, b),
-        ast.LShift: operator.lshift,
+        ast.LShift: _shifted,
         ast.RShift: operator.rshift,
     },
     **{ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor},
@@ -42,7 +48,7 @@ class Expression:
             text = re.sub(pattern, new, text)
         try:
             self.tree = ast.parse(text.strip(), mode="eval").body
-        except SyntaxError:
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise ValueError(f"{text.strip()} is not an expression") from None
 
     def value(self, names: Mapping[str, object], element: Callable[[str, list[int]], object]) -> object:
@@ -67,9 +73,9 @@ class _Walk:
             case ast.BoolOp(op=op, values=values):
                 return (all if isinstance(op, ast.And) else any)(bool(self.value(v)) for v in values)
             case ast.UnaryOp(op=op, operand=inner):
-                return _UNARY[type(op)](self.value(inner))
+                return _UNARY[type(op)](self.number(inner))
             case ast.BinOp(left=a, op=op, right=b) if type(op) in _BINARY:
-                return _BINARY[type(op)](self.value(a), self.value(b))
+                return _BINARY[type(op)](self.number(a), self.number(b))
             case ast.Compare(left=a, ops=ops, comparators=others) if all(
                 type(op) in _COMPARISONS for op in ops
             ):
@@ -77,6 +83,12 @@ class _Walk:
                 pairs = zip(ops, values[:-1], values[1:], strict=True)
                 return all(_COMPARISONS[type(op)](x, y) for op, x, y in pairs)
         raise ValueError(f"{ast.unparse(node)} is not an expression that can be followed")
+
+    def number(self, node: ast.expr) -> int | float:
+        found = self.value(node)
+        if not isinstance(found, int | float):
+            raise TypeError(f"{ast.unparse(node)} is {'unset' if found is None else 'no number'}")
+        return found
 
     def _indexed(self, node: ast.Subscript) -> object:
         """`a[i]`, `tile[i][j]`, `tile[i, j]`: of a local array, or of one in memory, to which a pointer may point."""

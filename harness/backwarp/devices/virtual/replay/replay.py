@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -139,8 +139,10 @@ class Replay(Moments):
         """See memory.held."""
         return memory.held(self, array, t, block)
 
-    def evaluate(self, expression: Expression, who: int, t: int) -> object:
-        """Errors: as Expression's."""
+    def evaluate(
+        self, expression: Expression, who: int, t: int, variables: Mapping[str, object] | None = None
+    ) -> object:
+        """variables: those of the thread at that moment, if not of the function that it is in. Errors: as Expression's."""
         thread, block = self.record.thread_of(who)
         dims = {
             "threadIdx": thread,
@@ -152,12 +154,15 @@ class Replay(Moments):
 
         def element(array: str, index: list[int]) -> object:
             values, known = self.memory(array, t, who >> 10)
+            shape = values.shape if len(index) > 1 else (values.size,)
+            if len(index) != len(shape) or not all(0 <= i < n for i, n in zip(index, shape)):
+                raise LookupError(f"{array}{index} is not in {array}")
             at = tuple(index) if len(index) > 1 else np.unravel_index(index[0], values.shape)
             if not known[at]:
-                raise LookupError(f"{array}{index}")
+                raise LookupError(f"{array}{index} is unset")
             return values[at].item()
 
-        return expression.value(names | self.variables(who, t), element)
+        return expression.value(names | (self.variables(who, t) if variables is None else variables), element)
 
     def flat(self, text: str, who: int, t: int) -> tuple[str, int]:
         """`tile[1,2]`, `tile[37]`, `tile[ty][tx + 1]`, `input[b=0,c=1,h=0,w=2]` -> (array, flat index). Errors: LookupError;

@@ -165,7 +165,7 @@ class Session:
         try:
             KEYS[key].do(self, text)
         except WRONG as error:
-            self.said = f"there is no {error} here" if type(error) is KeyError else str(error.args[0])
+            self.said = worded(error)
 
     def changed(self) -> dict[str, object]:
         """The thread's variables that its line has changed, or set for the first time."""
@@ -208,6 +208,11 @@ class Session:
             return None
         held = record.arrays[mine["array"][-1]]
         return held.name, int(mine["offset"][-1]) // held.dtype.itemsize
+
+
+def worded(error: Exception) -> str:
+    """One of WRONG as a sentence."""
+    return f"there is no {error} here" if type(error) is KeyError else str(error.args[0])
 
 
 def times(n: int) -> str:
