@@ -209,7 +209,8 @@ def wrong_type(found: KernelFault, kernel: Kernel) -> list[str]:
 
 def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, wrong: Sequence[Mismatch]) -> list[Finding]:
     """Why no element was written: the code is missing, or no thread reaches it."""
-    if any(m.count != m.total for m in wrong):
+    some = any(m.count != m.total for m in wrong)
+    if some and not wrong[0].updated:  # else the others are right as they were
         return []
     text, stub = (read(t).function(kernel.name) for t in (source, stub_text(puzzle)))
     if text and stub and text.code.split() == stub.code.split():
@@ -221,7 +222,7 @@ def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, wrong: Sequence[Misma
     into = next((v for v in text.parameters if v.name == array), None) if text else None
     if into and stores_into(text.file, into) == []:
         return [Finding.of("no_store", array=array)]
-    return [Finding.of("nothing_changed" if wrong[0].updated else "no_thread_stores")]
+    return [] if some else [Finding.of("nothing_changed" if wrong[0].updated else "no_thread_stores")]
 
 
 def is_barrier(name: str) -> bool:

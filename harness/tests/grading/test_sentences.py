@@ -18,6 +18,7 @@ from backwarp.grading.sentences import (
     printing,
     returned_early,
     surplus_thread,
+    unwritten,
 )
 from backwarp.report.ticker import Ticker
 from tests.devices.virtual.launches import K, run, zeros
@@ -58,6 +59,14 @@ def test_an_array_that_came_in_with_values_is_as_it_was(unwritten, updated, says
     first = Element("i=0", 1.0, 2.0)
     m = Mismatch("w", 2, 4, first, first, unwritten, "exactly the elements with i<=1", updated=updated)
     assert mismatch([m]) == says
+
+
+def test_nothing_stores_into_an_array_that_is_right_in_part_as_it_was():
+    puzzle = Course(ROOT).load("04")
+    text = puzzle.solution_path.read_text().replace("data[i] = 0.0f;", "i = n;")
+    first, kernel = Element("i=0", -1.0, 0.0), puzzle.kernel("relu_inplace")
+    (found,) = unwritten(puzzle, kernel, text, [Mismatch("data", 2, 4, first, first, 2, "", updated=True)])
+    assert found.kind == "no_store"
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,16 @@ def _wrong_access(*lines: int, line: int, **facts: Any) -> str:
         "fragment": "In line {line}, {register} holds {found}; it should hold {right}",
         "product": "Line {line}: {register}: {found} by {right}, which no result is made of",
         "store": "Line {line} stores in {found} what belongs in {right}",
+        "twice": "For {output}, lines {filled} and {line} both read {found}, and no line reads {right}",
         "missing": "For {output}, line {line} never reads {right}{through}",
         "read": "For {output}, line {line} reads {found}{through}, and never {right}",
         "read in vain": "For {output}, line {line} reads {found}{through}, which it does not depend on",
     }[facts["kind"] if facts["right"] else "read in vain"]
-    through = f" from what line {facts['filled']} stores" if facts["filled"] not in (0, line) else ""
+    through = (
+        f" from what line {facts['filled']} stores"
+        if facts["kind"] != "twice" and facts["filled"] not in (0, line)
+        else ""
+    )
     text = text.format(**facts, line=line, through=through)
     places = list(dict.fromkeys(str(n) for n in facts["set_in"] if n != line))
     where = f" (line{'s' * (len(places) > 1)} {either(places, 'and')})" if places else ""

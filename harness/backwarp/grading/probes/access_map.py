@@ -8,7 +8,7 @@ holds for a block; where they multiply matrices, for a warp, and each register m
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
@@ -18,11 +18,12 @@ from ...course.declare import Case, Kernel, Puzzle
 from ...devices.virtual.instrument import notes
 from ...devices.virtual.ptx import parse
 from ...errors import CompileError
+from ..compare import Expected
 from ..findings import Finding
 from ..runs import Setup
 from ..verdict import Verdict
 from .indices import Index
-from .noted import FACTOR, WARP, Launch, Use, Where, launched, small
+from .noted import FACTOR, WARP, Launch, Stored, Use, Where, launched, small
 
 TRIED = 6  # cases
 KINDS = {"wrong", "unwritten", "out-of-bounds", "race"}  # of verdicts that it looks into
@@ -33,6 +34,7 @@ Cells = dict[tuple[int, int], tuple[Use, str, int]]
 @dataclass(frozen=True)
 class Access:
     """A wrong access. kind: "store" of what belongs elsewhere; "read" of another element; "missing": an element that is never read;
+    "twice": or one that is read twice (also in line `filled`) in its place;
     "fragment": a register of a product of matrices; "product": of two registers, that the result has none of.
 
     line: of the access; array: that of the elements found and right; output: what the thread computes; filled: the line of the
@@ -109,7 +111,7 @@ def of_module(
             found = (
                 stored if sure else [] if raced else overwrites(launch) or fragments(launch) or strays(launch)
             )
-            if found and found[0].kind != "missing":
+            if found and found[0].kind not in ("missing", "twice"):
                 return found
             others = others or ([] if raced else stored or found)
     return others
@@ -123,16 +125,15 @@ def misplaced(launch: Launch) -> tuple[list[Access], bool]:
     last = {(s.thread, s.at): s for s in launch.stores if not launch.partial}
     belongs: dict = {}
     for key, s in last.items():
-        want = targets[launch.arrays[s.at[0]].array.name]
-        apart = np.abs(np.asarray(want.values, float) - s.number) - want.tolerance
-        places = np.flatnonzero(apart <= 1e-6 * abs(s.number))
+        places = places_of(launch, s, targets)
         if launch.site(s.row).kind != "store" or not len(places) and s.number:
             return [], False
         if len(places):  # else a 0 that is beyond what is computed
             belongs[key] = places
     wrong = [last[key] for key, places in belongs.items() if key[1][1] not in places]
     if not wrong:
-        return [], False
+        over = stored_over(launch, last, targets)
+        return over, bool(over)
     first = min(wrong, key=lambda s: len(belongs[s.thread, s.at]))
     places, w = belongs[first.thread, first.at], launch.arrays[first.at[0]]
     site = launch.rows["site"][first.row]
@@ -150,6 +151,26 @@ def misplaced(launch: Launch) -> tuple[list[Access], bool]:
     return [access], bool(told) or lost or len({(s.thread, s.at, s.number) for s in launch.stores}) > len(
         last
     )
+
+
+def places_of(launch: Launch, s: Stored, targets: Mapping[str, Expected]) -> np.ndarray:
+    """The elements of the output for which a stored number is right."""
+    want = targets[launch.arrays[s.at[0]].array.name]
+    apart = np.abs(np.asarray(want.values, float) - s.number) - want.tolerance
+    return np.flatnonzero(apart <= 1e-6 * abs(s.number))
+
+
+def stored_over(launch: Launch, last: Mapping, targets: Mapping[str, Expected]) -> list[Access]:
+    """The first right number in a place where its thread stores another one afterwards, and which nobody stores where it belongs."""
+    filled = {at for _, at in last}
+    for s in launch.stores:
+        if s.number and last.get((s.thread, s.at), s).row != s.row and launch.site(s.row).kind == "store":
+            places = [int(e) for e in places_of(launch, s, targets)]
+            if len(places) == 1 and (s.at[0], places[0]) not in filled:
+                w = launch.arrays[s.at[0]]
+                elements = launch.called(s.at), w.called(places[0])
+                return [Access("store", launch.lines[s.row], w.array.name, *elements)]
+    return []
 
 
 def overwrites(launch: Launch) -> list[Overwrite]:
@@ -171,10 +192,12 @@ def strays(launch: Launch) -> list[Access]:
     if launch.partial and not launch.faulted:
         return []
     level = launch.block if launch.combined else WARP if launch.factors else 1
-    outputs, writers = defaultdict(set), defaultdict(set)
+    outputs, writers, plain = defaultdict(set), defaultdict(set), set()
     for s in launch.stores:
         outputs[s.thread // level].add(s.at)
         writers[s.at].add(s.thread // level)
+        plain |= {s.at} if launch.site(s.row).kind == "store" else set()
+    met = {at for at in plain if len(writers[at]) > 1}  # one of these stores is in another's place
     tiled = {u.array for u in launch.uses if u.stored >= 0} if level < launch.block else set()
     multiplied = {u.array for u in launch.uses if u.stored == FACTOR} - tiled if level == WARP else set()
     reads: dict[int, dict[int, list[Use]]] = {array: defaultdict(list) for array in launch.needs}
@@ -192,7 +215,7 @@ def strays(launch: Launch) -> list[Access]:
             who for who, m in missing.items() if alone and m.any() and idle.isdisjoint(elements[m].tolist())
         }
         for who, own in outputs.items():
-            wrong = [u for u in by[who] if not wanted[who][u.element]]
+            wrong = [u for u in by[who] if not wanted[who][u.element]] if own.isdisjoint(met) else []
             if wrong and (never or missing[who].any()):
                 found["read"] += [(u, own, wanted[who], missing[who]) for u in wrong]
             elif who in never:
@@ -206,6 +229,8 @@ def most_of(launch: Launch, kind: str, found: list, reads: dict, level: int) -> 
     of, those that are never read)."""
     sites = launch.rows["site"]
     (array, number), _ = Counter((u.array, sites[u.row]) for u, *_ in found).most_common(1)[0]
+    again = read_again(found, array, sites) if kind == "missing" else ()
+    number = again[0] if again else number
     mine = [f for f in found if (f[0].array, sites[f[0].row]) == (array, number)]
     use, own, _, missing = next((f for f in mine if f[3].any()), mine[0])
     astray = {u.thread // WARP for u, *_ in mine}
@@ -222,10 +247,26 @@ def most_of(launch: Launch, kind: str, found: list, reads: dict, level: int) -> 
         told = index.right_step(may, [u.thread // level for u in mine]) if kind == "read" else {}
         told = told or index.along(may)
     filled = launch.lines[use.stored] if use.stored >= 0 else 0
-    elements = w.called(use.element), w.called(never[0]) if never else "", launch.called(min(own))
+    output = next((e for e in sorted(own) if never and launch.needed(array, {e})[never[0]]), min(own))
+    elements = w.called(use.element), w.called(never[0]) if never else "", launch.called(output)
+    if again:
+        other = next(launch.lines[u.row] for u, *_ in found if (u.array, sites[u.row]) == (array, again[1]))
+        return Access("twice", launch.lines[use.row], w.array.name, *elements, filled=other)
     lacking = bool(never) and use.source >= 0 and is_loaded(launch, use, w, never[0])
     told["warps"] = kind == "read" and lacking and alike_in_warps(launch, number, astray)
     return Access(kind, launch.lines[use.row], w.array.name, *elements, filled=filled, **told)
+
+
+def read_again(found: list, array: int, sites: np.ndarray) -> tuple[int, ...]:
+    """Instructions that read nothing but what their threads also read with others: that one, and another that reads the same."""
+    by: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    for u, *_ in found:
+        if u.array == array:
+            by[int(sites[u.row])].add((u.thread, u.element))
+    pairs = (
+        (n, other) for n in sorted(by, reverse=True) for other in by if other != n and by[n] <= by[other]
+    )
+    return next(pairs, ())
 
 
 def is_loaded(launch: Launch, use: Use, where: Where, element: int) -> bool:

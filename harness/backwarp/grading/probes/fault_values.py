@@ -143,7 +143,9 @@ def _strays(
 ) -> list[Finding]:
     """The first of two threads that write the same element which has none of its own: part of its index is
     outside its axis. mine: the fault, with the file's name for the array."""
-    if not fault.other or fault.line != fault.other.line or "read" in (fault.access, fault.other.access):
+    if not fault.other or fault.line != fault.other.line:
+        return []
+    if fault.space == "shared" and "read" in (fault.access, fault.other.access):
         return []
     known: list[dict[str, int]] = []
     for at in (fault.other, fault):

@@ -39,8 +39,8 @@ class Index:
         ):
             x, y, _ = triple(size, name)
             values |= {f"{name}.x": number % x, f"{name}.y": number // x % y, f"{name}.z": number // (x * y)}
-        known = {n for n, _ in self.site.names} | {*self.site.built_in}
-        self.columns = {n: values[n] for n in known - {*self.pointers} if np.ptp(values[n])}
+        known = dict.fromkeys([*(n for n, _ in self.site.names), *self.site.built_in])
+        self.columns = {n: values[n] for n in known if n not in self.pointers and np.ptp(values[n])}
         scalars = (p for p in trial.outcome.kernel.params if isinstance(p, Scalar) and p.dtype == "int32")
         self.times = {*TIMES, *(p.resolve(trial.dims) for p in scalars)} - {0}
 

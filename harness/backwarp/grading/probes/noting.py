@@ -101,7 +101,7 @@ def access_of(file: CudaText, fault: KernelFault) -> Piece | None:
     """The only access on its line that a fault can be about: to the array, or through a pointer into a
     parameter."""
     if found := file.subscripts(fault.array, fault.line):
-        return found[0] if len(found) == 1 else None
+        return found[0] if len({access.code for access in found}) == 1 else None
     function = file.function_at(fault.line)
     if not function or not any(v.name == fault.array and v.pointer for v in function.parameters):
         return None

@@ -1,5 +1,7 @@
 """The map of accesses: what it finds in wrong kernels, and that it accuses no right one."""
 
+import re
+
 import pytest
 
 from backwarp.course.checkout import open_course
@@ -104,6 +106,25 @@ def test_a_variable_along_an_axis_is_told_with_the_line_that_sets_it(device):
     access, line = the_only(device, "07", edit)
     assert (access.array, access.variable) == ("weights", "k") and "weights[" in line
     assert "int k =" in changed("07", edit).split("\n")[access.set_in[0] - 1]
+
+
+def test_a_number_that_is_stored_over(device):
+    edit = "*(float4*)(to + rows) = make", "*(float4*)(to + 2 * rows) = make"
+    access, line = the_only(device, "18", edit, kernel="transpose_float4")
+    assert (access.kind, access.found != access.right) == ("store", True) and edit[1] in line
+
+
+def test_an_element_that_is_read_twice_where_another_is_never_read(device):
+    edit = "(from + 3 * columns)", "(from + 2 * columns)"
+    access, line = the_only(device, "18", edit, kernel="transpose_float4")
+    assert access.kind == "twice" and edit[1] in line and access.filled == access.line - 1
+    row = re.search("i=[0-9]+", access.right)[0]
+    assert row in access.output and row not in access.found
+
+
+def test_what_two_threads_store_says_nothing_of_what_they_read(device):
+    edit = "rows % 4 != 0 || columns % 4 != 0", "columns % 4 != 0"
+    assert found(device, "18", changed("18", edit), "transpose_float4") == []
 
 
 def test_an_element_that_is_never_read(device):

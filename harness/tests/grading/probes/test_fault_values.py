@@ -192,6 +192,14 @@ def test_two_threads_of_different_blocks(said):
     assert any(line.startswith(begin) and line.endswith(end) for line in lines), lines
 
 
+def test_two_threads_that_update_one_element(said):
+    guarded = "if (i < n && data[i] < 0.0f) data[i] = 0.0f;"
+    lines = said(
+        "04", (guarded, "int j = i - blockIdx.x;\n    if (j < n) data[j] = data[j] < 0.0f ? 0.0f : data[j];")
+    )
+    assert any(": j = i - blockIdx.x is " in line for line in lines), lines
+
+
 def test_two_threads_that_come_to_one_element_behind_a_pointer(said):
     lines = said(
         "28",
