@@ -86,7 +86,7 @@ class Index:
                     right.append(changed)
             least = [c for c in right if len(c) == min(map(len, right))]
             if least and all(c == least[0] for c in least):
-                name, new = next(iter(least[0].items()))
+                name, new = min(least[0].items(), key=lambda item: item[1])  # others may be multiples
                 return dict(variable=name, step=self.steps[name], right_step=new, set_in=self._pointed(name))
         return {}
 

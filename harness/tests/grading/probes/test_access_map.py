@@ -89,6 +89,13 @@ def test_rows_that_are_stored_elsewhere(device):
     assert access.step != access.right_step
 
 
+def test_of_steps_that_are_multiples_of_one_another_the_least_is_told(device):
+    """Whatever order sets have, which differs from process to process."""
+    text = changed("09", ("int W_out = W - F + 1;", "int W_out = W - F - 1;"))
+    (access,) = found(device, "09", text)
+    assert access.right_step == access.step + 2
+
+
 def test_a_number_whose_place_nobody_fills_is_misplaced(device):
     """Its thread reads what other elements depend on, too; but with what it reads instead, all places would be filled."""
     edits = (
