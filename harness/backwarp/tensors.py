@@ -155,14 +155,14 @@ def chosen() -> dict[str, Choice]:
 def _on_cuda(kernel: str, tensors: Sequence, numbers: Mapping[str, float]) -> None:
     import torch
 
-    launches, current = _cuda(), torch.cuda.current_stream().cuda_stream
+    launches, current = on_cuda(), torch.cuda.current_stream().cuda_stream
     cupy = launches.device.cuda.cupy
     with cupy.cuda.ExternalStream(current) if current else nullcontext():
         launches(kernel, [cupy.from_dlpack(tensor.detach()) for tensor in tensors], numbers)
 
 
 @cache
-def _cuda() -> Launches:
+def on_cuda() -> Launches:
     return OnCuda(CudaDevice(), chosen())
 
 

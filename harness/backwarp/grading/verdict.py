@@ -27,13 +27,15 @@ class CaseResult:
 
 @dataclass
 class Failure:
-    """What is wrong in one case of a Python file; fields as in Verdict, mismatches are compare.Mismatch."""
+    """What is wrong in one case of a Python file; fields as in Verdict, mismatches are compare.Mismatch. places: lines of the
+    file to be shown, by number."""
 
     kind: str
     lines: list[str]
     mistake: str = ""
     hint: int = 0
     mismatches: list = field(default_factory=list)
+    places: tuple[int, ...] = ()
 
 
 @dataclass

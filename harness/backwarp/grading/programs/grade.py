@@ -8,6 +8,7 @@ from ...course.checkout import GRADED
 from ...course.declare import Puzzle
 from ...devices import open_device
 from ...errors import DeviceError, NoSolution
+from ..sentences import nth_line, source_line
 from ..verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Failure, Verdict
 from .program import Program, ProgramError
 
@@ -60,6 +61,8 @@ def judged(puzzle: Puzzle, program: Program, source: str, name: str, device, see
         verdict.cases.append(CaseResult(case.name, case.dims, "", status, finding.kind if finding else ""))
         if finding:
             verdict.cases += [CaseResult(c.name, c.dims, "", SKIPPED) for c in puzzle.cases[index + 1 :]]
+            for number in finding.places:
+                finding.lines += source_line(number, nth_line(source, number))[:1]
             return explained(puzzle, index, finding, verdict)
     return replace(verdict, status=PASSED, kind="", next="")
 

@@ -83,6 +83,12 @@ KINDS = {
         ),
         Kind("classes", "the classes of elements that a stride makes", "maps:classes_of_a_stride", ("31",)),
         Kind("groups", "which group writes what, and the tiles of a group", "maps:groups_and_rows", ("33",)),
+        Kind(
+            "streams",
+            "when copies and kernels are done, in streams and one after the other",
+            "streams:draw",
+            ("44",),
+        ),
         Kind("pipeline", "when copies are under way, and when they are used", "timeline:draw", ("34",)),
         Kind(
             "fragments",
@@ -144,7 +150,7 @@ def listed() -> str:
 
 
 def kinds_of(puzzle: Puzzle) -> list[Kind]:
-    return [k for k in KINDS.values() if not k.puzzles or puzzle.number in k.puzzles]
+    return [k for k in KINDS.values() if puzzle.number in k.puzzles or not (k.puzzles or puzzle.program)]
 
 
 def chosen_kind(ask: Ask, name: str, moving: bool) -> Kind:
@@ -164,6 +170,8 @@ def chosen_kind(ask: Ask, name: str, moving: bool) -> Kind:
     if name:
         return KINDS[name]
     if moving:
+        return offered[0]
+    if ask.puzzle.program:
         return offered[0]
     if ask.block or ask.thread:
         return KINDS["access"]
@@ -217,7 +225,7 @@ def save_picture(
     require_place(target)
     moving = target.suffix == ".gif"
     ask = Ask(puzzle, path, *what_to_draw(puzzle, path, kernel, case), block, thread)
-    found = chosen_kind(ask, kind or ("access" if kernel or case else ""), moving)
+    found = chosen_kind(ask, kind or ("access" if (kernel or case) and not puzzle.program else ""), moving)
     figures = draw(ask, found, moving)
     try:
         save(figures, target)
@@ -226,18 +234,22 @@ def save_picture(
     return found.name
 
 
-def what_to_draw(puzzle: Puzzle, path: Path, kernel: str, case: str) -> tuple[Kernel, Case]:
-    """The named case, with the sizes derived from the file; the first case if the name is "". Errors:
-    CourseError."""
+def what_to_draw(puzzle: Puzzle, path: Path, kernel: str, case: str) -> tuple[Kernel | None, Case]:
+    """The named case, with the sizes derived from the file; the first case if the name is "". A program has no kernel.
+    Errors: CourseError."""
     from ...course.checkout import read_source, seed_of
 
-    if puzzle.program:
+    if puzzle.program and not kinds_of(puzzle):
         raise CourseError(f"{puzzle.id} has no kernel to draw; `backwarp train` draws the training")
-    chosen = puzzle.kernel(kernel) if kernel else puzzle.kernels[0]
-    cases = [c for c in puzzle.cases if chosen in puzzle.kernels_of(c) and case in ("", c.name)]
+    if puzzle.program and kernel:
+        raise CourseError(f"{puzzle.id} has no kernels of its own")
+    chosen = None if puzzle.program else puzzle.kernel(kernel) if kernel else puzzle.kernels[0]
+    cases = [
+        c for c in puzzle.cases if (puzzle.program or chosen in puzzle.kernels_of(c)) and case in ("", c.name)
+    ]
     if not cases:
-        names = ", ".join(c.name for c in puzzle.cases)
-        raise CourseError(f"{puzzle.id} has no case {case!r} for {chosen.name}; it has {names}")
+        names, of = ", ".join(c.name for c in puzzle.cases), f" for {chosen.name}" if chosen else ""
+        raise CourseError(f"{puzzle.id} has no case {case!r}{of}; it has {names}")
     return chosen, cases[0].drawn(seed_of(read_source(path, path.name)))
 
 
