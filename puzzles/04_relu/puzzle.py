@@ -10,7 +10,25 @@ from backwarp.course.mistakes import Mistake, mistakes_in
 from backwarp.course.sizes import gradient_check, integers, own_sizes
 
 FORWARD, INPLACE, BACKWARD = "relu_forward", "relu_inplace", "relu_backward"
-SPECIAL = [1, np.nan, -2, np.inf, 0.0, -np.inf, 0.5, -0.0, -3, np.nan, 3, -4, np.nan, 1e-30, -1e-30, 1e30, -9]
+SPECIAL = [
+    1,
+    np.nan,
+    -2,
+    np.inf,
+    0.0,
+    -np.inf,
+    0.5,
+    -0.0,
+    -3,
+    -np.nan,
+    3,
+    -4,
+    np.nan,
+    1e-30,
+    -1e-30,
+    1e30,
+    -9,
+]
 
 
 def with_zeros(rng, a, d):
@@ -59,6 +77,12 @@ MISTAKES = (
             "fmaxf",
             (CHOICE, "fmaxf(x, 0.0f)"),
             says="NaN became 0: no comparison with NaN is true, and fmaxf drops it; it must stay NaN.",
+            hint=3,
+        ),
+        Mistake(
+            "sign bit",
+            (CHOICE, "signbit(x) ? 0.0f : x"),
+            says="A NaN became 0 where its sign bit is set, as a processor's own is; it is not below 0, and must stay NaN.",
             hint=3,
         ),
     ),

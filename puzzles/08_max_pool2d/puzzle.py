@@ -163,8 +163,8 @@ PUZZLE = Puzzle(
                 "input": [
                     [-INF, -5, -INF, -INF, 1, INF],
                     [-INF, -INF, -INF, -INF, INF, 2],
-                    [NAN, 1, 2, NAN, 3, 4],
-                    [2, 3, INF, 1, NAN, INF],
+                    [NAN, 1, 2, -NAN, 3, 4],
+                    [2, 3, INF, 1, -NAN, INF],
                     [NAN, 1, -1, -2, -INF, -INF],
                     [NAN, 2, 3, NAN, -INF, -INF],
                     [-0.0, 0.0, NAN, NAN, -INF, -0.0],

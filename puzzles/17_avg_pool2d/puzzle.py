@@ -299,8 +299,8 @@ PUZZLE = Puzzle(
                 "input": [
                     [-INF, -INF, -INF, 1, 2, -INF],
                     [-INF, -INF, -INF, NAN, 3, 4],
-                    [INF, INF, 4, 5, NAN, NAN],
-                    [3, NAN, -INF, -INF, 0.0, -0.0],
+                    [INF, INF, 4, 5, NAN, -NAN],
+                    [3, -NAN, -INF, -INF, 0.0, -0.0],
                     [NAN, 7, -INF, -INF, -0.0, 0.0],
                 ]
             },

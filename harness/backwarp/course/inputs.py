@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import CourseError
 from .declare import Array, Case, Kernel, Puzzle
 
-NAN = np.uint32(0x7FC00BAD).view(np.float32)  # the NaN of inputs, with other bits than poison
+NAN = np.uint32(0x7FC00BAD).view(np.float32)  # the positive NaN of inputs, with other bits than poison
 LARGEST = 4  # |small integer|; sums of products of two stay exact for 2**24 / 16, about a million terms
 
 
@@ -107,7 +107,7 @@ def exact(case: Case, p: Array, values: object, shape: tuple[int, ...]) -> np.nd
         )
     array = np.array(array.reshape(shape), p.dtype, order="C")
     if array.dtype == NAN.dtype:
-        array[np.isnan(array)] = NAN
+        array[np.isnan(array) & ~np.signbit(array)] = NAN
     return array
 
 

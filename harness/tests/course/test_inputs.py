@@ -83,8 +83,8 @@ def test_a_case_can_say_how_its_inputs_are_made():
 
 def test_the_nan_of_inputs_is_not_the_nan_of_poison():
     x = made(case=Case("c", {"B": 1, "N": 3}, inputs={"x": [np.nan, 1, -np.nan]}))["x"]
-    assert np.isnan(x).tolist() == [[True, False, True]]
-    assert not np.isin(x.view(np.uint32), [0x7FC00000, 0xFFC00000, 0x7FFFFFFF, 0xFFFFFFFF]).any()
+    assert np.isnan(x).tolist() == [[True, False, True]] and np.signbit(x).tolist() == [[False, False, True]]
+    assert not np.isin(x.view(np.uint32), [0x7FC00000, 0x7FFFFFFF, 0xFFFFFFFF]).any()
 
 
 def test_fixed_inputs_of_the_wrong_size_are_refused():
