@@ -42,7 +42,8 @@ class Elements:
         if self.is_one(race.owner, lines["Write"]):
             return True
         there = [p for p in file.whole.all("subscript_expression") if p.line == lines["Read"]]
-        same = {"".join(p.code.split()) for p in there if p.indexed.code == stored.indexed.code}
+        there += _pointed(file, lines["Read"])
+        same = {"".join(p.code.split()) for p in there if _array(p) == _array(stored)}
         names = {p.code for p in stored.all("identifier")}
         between = [
             p for p in file.whole.all("identifier") if min(lines.values()) <= p.line <= max(lines.values())
@@ -75,6 +76,8 @@ class Elements:
             return [p for p in file.whole.all("identifier") if p.line == line and p.code == race.owner.name]
         if found := file.subscripts(race.owner.name if race.owner else "", line):
             return found
+        if found := [p for p in _pointed(file, line) if race.owner and _array(p) == race.owner.name]:
+            return found
         here = [p for p in file.whole.all("subscript_expression") if p.line == line]
         stored = {p.indexed.code for p in here if p.is_updated or _is_set(p)}
         others = {v for p in here if (v := p.indexed).code not in stored}
@@ -82,6 +85,16 @@ class Elements:
         if len(stored) != 1 or any(v is None or v.value for v in declared):  # may point into the same array
             return []
         return file.subscripts(stored.pop(), line)
+
+
+def _pointed(file: CudaText, line: int) -> list[Piece]:
+    """The elements that a line names as `*array`."""
+    stars = (p for p in file.whole.all("pointer_expression") if p.line == line)
+    return [p for p in stars if p.part("operator").code == "*"]
+
+
+def _array(p: Piece) -> str:
+    return p.part("argument").code if p.kind == "pointer_expression" else p.indexed.code
 
 
 def _is_set(p: Piece) -> bool:

@@ -281,6 +281,11 @@ __device__ __noinline__ void everyone(int target) {{
         total = out[127 - threadIdx.x - 64 * blockIdx.x];
     }}
 }}
+{K}in_three_lines(float* out) {{
+    float now = *out;
+    now = now + threadIdx.x;
+    *out = now;
+}}
 """
 FENCES = "but no signal orders anything by itself: put a __threadfence()"
 ATOMIC = "An element that several threads update needs atomicAdd or another atomic, or a single thread that does it for all."
@@ -308,6 +313,7 @@ NONE = "there is no __syncthreads() between them"
         ("in_a_function", f"both update s[0]. {ON_INT}", 1),
         ("by_blocks", f"of block (1,0,0) both update out[0]. {ATOMIC}", 2),
         ("renamed", f"both update out[0]. {ATOMIC}", 1),
+        ("in_three_lines", f"both update out[0]. {ATOMIC}", 1),
         (
             "renamed_and_aliased",
             "if it is meant to, read into a variable first, then __syncthreads(), then write.",
