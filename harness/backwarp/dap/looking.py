@@ -122,7 +122,7 @@ class View:
         arrays = {space: any(a.space == space for a in self.record.arrays) for space in ("shared", "global")}
         about = [
             ("Variables", "variables", True),
-            ("This line", "accesses", not call.inner and self.replay.has(call.who, self.session.t)),
+            ("This line did", "accesses", not call.inner and self.replay.has(call.who, self.session.t)),
             ("Built-ins", "builtins", True),
             ("Shared memory", "shared", arrays["shared"]),
             ("Arrays", "global", arrays["global"]),

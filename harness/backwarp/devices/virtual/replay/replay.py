@@ -130,10 +130,10 @@ class Replay(Moments):
             low, high = (middle + 1, high) if steps[middle].at <= t else (low, middle)
         return steps[low - 1] if low else None
 
-    def _variables(self, who: int, t: int) -> dict[str, object]:
+    def _variables(self, who: int, t: int, only: str = "") -> dict[str, object]:
         """See Frame.variables: after the thread's line at a time, or its last one before."""
         step = self.step_at(who, t)
-        return Frame(self, who, step).variables() if step and step.frames else {}
+        return Frame(self, who, step).variables(only) if step and step.frames else {}
 
     def memory(self, array: str, t: int, block: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """See memory.held."""
@@ -150,7 +150,10 @@ class Replay(Moments):
             "blockDim": self.record.block,
             "gridDim": self.record.grid,
         }
-        names = {name: dict(zip("xyz", values, strict=True)) for name, values in dims.items()}
+        built_in = {name: dict(zip("xyz", values, strict=True)) for name, values in dims.items()}
+
+        def variable(name: str) -> object:
+            return (self._variables(who, t, name) if variables is None else variables)[name]
 
         def element(array: str, index: list[int]) -> object:
             values, known = self.memory(array, t, who >> 10)
@@ -162,7 +165,7 @@ class Replay(Moments):
                 raise LookupError(f"{array}{index} is unset")
             return values[at].item()
 
-        return expression.value(names | (self.variables(who, t) if variables is None else variables), element)
+        return expression.value(_Names(built_in, variable), element)
 
     def flat(self, text: str, who: int, t: int) -> tuple[str, int]:
         """`tile[1,2]`, `tile[37]`, `tile[ty][tx + 1]`, `input[b=0,c=1,h=0,w=2]` -> (array, flat index). Errors: LookupError;
@@ -205,6 +208,23 @@ class Replay(Moments):
             how = "adds to"
         numbers = " ".join(short(v.item()) for v in values[:8])
         return f"{how} {name}" + (f": {numbers}" if numbers else "")
+
+
+class _Names(dict):
+    """Built-in names; and those of variables, which take a while to find."""
+
+    def __init__(self, built_in: Mapping[str, object], variable: Callable[[str], object]):
+        super().__init__(built_in)
+        self.variable = variable
+
+    def __missing__(self, name: str) -> object:
+        return self.variable(name)
+
+    def get(self, name: str, default: object = None) -> object:
+        try:
+            return self[name]
+        except KeyError:
+            return default
 
 
 def short(value: object) -> str:

@@ -24,16 +24,18 @@ class Frame:
         self.function = step.frames[-1][0] if step.frames else ""
         self.visible = self.record.scopes.around(step.block)
 
-    def variables(self) -> dict[str, object]:
+    def variables(self, only: str = "") -> dict[str, object]:
         """Name -> value of the variables in scope that have one, inner ones hiding outer ones: int, float, bool; a pointer as
-        "array + element"; list, dict of arrays and structs, with None for what is unset."""
+        "array + element"; list, dict of arrays and structs, with None for what is unset. only: those of this name."""
         known, scoped = self._assigned(), self.record.scopes.variables
         found = {}
         for n in sorted(known, key=lambda n: (scoped[n].block, n)):
-            if scoped[n].function == self.function and scoped[n].block in self.visible:
+            named = only in ("", scoped[n].name)
+            if named and scoped[n].function == self.function and scoped[n].block in self.visible:
                 found[scoped[n].name] = self.shown(known[n], scoped[n].type)
         for v, at in self._in_memory():
-            found.setdefault(v.name, self._decoded(*self._local(at, v.type.nbytes), v.type))
+            if only in ("", v.name) and v.name not in found:
+                found[v.name] = self._decoded(*self._local(at, v.type.nbytes), v.type)
         return found
 
     def _assigned(self) -> dict[int, int]:
@@ -66,18 +68,16 @@ class Frame:
     def _local(self, at: int, nbytes: int) -> tuple[bytes, bytes]:
         """(bytes, whether each is known) of local memory."""
         data, known = bytearray(nbytes), bytearray(nbytes)
-        for i in np.flatnonzero(self.kinds == KIND["at"]).tolist():
-            address = int(self.record.rows["value"][self.rows[i]])
-            if not at <= address < at + nbytes:
-                continue
+        at_rows = np.flatnonzero(self.kinds == KIND["at"])
+        addresses = self.record.rows["value"][self.rows[at_rows]]
+        for i in at_rows[(addresses >= at) & (addresses < at + nbytes)].tolist():
+            a = int(self.record.rows["value"][self.rows[i]]) - at
             size = BYTES.get(self.record.of(self.rows[i])[6], 1)
-            for row in self.rows[i + 1 :].tolist():
-                if self.record.kind[row] != KIND["given"]:
-                    break
-                a = address - at
-                data[a : a + size] = int(self.record.rows["value"][row]).to_bytes(8, "little")[:size]
+            while (i := i + 1) < len(self.rows) and self.kinds[i] == KIND["given"]:
+                value = int(self.record.rows["value"][self.rows[i]])
+                data[a : a + size] = value.to_bytes(8, "little")[:size]
                 known[a : a + size] = b"\1" * size
-                address += size
+                a += size
         return bytes(data[:nbytes]), bytes(known[:nbytes])
 
     def _decoded(self, data: bytes, known: bytes, t: Type) -> object:
