@@ -6,7 +6,7 @@ file. They return a Failure, or None if all is right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -24,7 +24,7 @@ from ..grading import sentences
 from ..grading.compare import Expected, Mismatch, compare
 from ..grading.verdict import Failure
 from . import data
-from .choices import Choice, choose
+from .choices import ROLES, Choice, choose
 from .kernels import Kernels
 from .model import AXES, INPUTS, PARAMETER_AXES, VALUES, LeNet
 from .program import STEP, choose_program
@@ -205,12 +205,12 @@ def quick_kernels(device) -> Kernels:
     return solution_kernels(device)
 
 
-def chosen_kernels() -> dict[str, Choice]:
+def chosen_kernels(roles: Iterable[str] = tuple(ROLES)) -> dict[str, Choice]:
     """The solutions' kernels; the student's own in a course without solutions."""
     course = this_course()
     if course.has_solutions:
-        return choose(course, {}, mine=False)
-    return choose(course, Progress(course.root).all())
+        return choose(course, {}, mine=False, roles=roles)
+    return choose(course, Progress(course.root).all(), roles=roles)
 
 
 def this_course() -> Course:

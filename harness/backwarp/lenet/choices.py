@@ -68,9 +68,13 @@ class Choice:
 
 
 def choose(
-    course: Course, entries: Mapping[str, Entry], mine: bool = True, use: Iterable[str] = ()
+    course: Course,
+    entries: Mapping[str, Entry],
+    mine: bool = True,
+    use: Iterable[str] = (),
+    roles: Iterable[str] = tuple(ROLES),
 ) -> dict[str, Choice]:
-    """The kernel for every role. entries: the progress; use: "09=21" for puzzle 21's kernels instead of 09's.
+    """The kernel for every role, or for some. entries: the progress; use: "09=21" for puzzle 21's kernels instead of 09's.
 
     If several puzzles replace the same one, each provides the kernels it has; the last one named takes
     precedence.
@@ -81,8 +85,8 @@ def choose(
     files: dict[str, tuple[str, str, str]] = {}
     missing: list[str] = []
     chosen, used = {}, set()
-    for role, number in ROLES.items():
-        home = course.load(number)
+    for role in roles:
+        home = course.load(ROLES[role])
         puzzle, kernel, then = home, home.kernel(role), None
         for pair in stands_in:
             other = course.load(pair[1])

@@ -24,7 +24,7 @@ from ..tensors import Launches
 from .machine import BLOCK, Machine, Memory, Race
 from .order import COMPUTE, IN, OUT, Operation, Order, computed, copied, filled
 
-KERNELS = "conv2d_backward_weights", "conv2d_backward_input", "conv2d_backward_bias", "conv2d_forward"
+KERNELS = "conv2d_backward_weights", "conv2d_backward_input", "conv2d_backward_bias"
 FILLED = {"grad_images": "images", "grad_weights": "weights"}  # the results, and what they are gradients of
 STORED_BY = {"grad_images": ("conv2d_backward_input",), "grad_weights": ("conv2d_backward_weights", "add")}
 LATELY = 3  # operations: an event often stands for a few, one of which is needed
@@ -71,8 +71,7 @@ def inputs(case: Case, seed: int) -> dict[str, np.ndarray]:
 @lru_cache(maxsize=1)
 def launches_on(device) -> Launches:
     device.quick = True
-    chosen = chosen_kernels()
-    return Launches(device, {name: chosen[name] for name in KERNELS})
+    return Launches(device, chosen_kernels(KERNELS))
 
 
 def machine_for(device, d: Mapping[str, int], arrays: Mapping[str, np.ndarray]) -> Machine:
