@@ -6,7 +6,9 @@
 %kernel_from ID [--solution | --stub]   puts your file (or a solved puzzle's solution, or the stub) into the next cell
 %predict ID [NUMBER]                    compares my_guess with what a run of the course's kernel shows; the second
                                         wrong guess is told the answer
-%explore ID     %picture ID [--kind NAME] [--thread 1,0]     %profile ID     %counters ID     %hint ID
+%step ID [--to fault] [--break 38:i==3]  a run of your kernel, a failing one if there is one, moment by moment
+%trace ID [--element r=0,s=1]           what an element of the output is the sum of, beside what belongs in it
+%explore ID --solution     %picture ID [--kind NAME] [--thread 1,0]     %profile ID     %counters ID     %hint ID
 %%cuda [KERNEL] --block 32 --arg ...    runs any kernel, as `backwarp run` does
 
 Kernels are graded in a separate process, so a crash or an endless loop does not take the notebook down.
@@ -35,11 +37,11 @@ if says := elsewhere():
 from .begin import installed
 from .course import walkthrough
 from .course.cells import in_cell, in_file, is_stub
-from .course.checkout import Course, open_course, read_source, seed_of, source_hash
+from .course.checkout import Course, open_course, source_hash
 from .course.declare import Puzzle
 from .course.progress import Progress
 from .course.stubs import stub_text
-from .errors import BackwarpError, CompileError, KernelFault, LaunchError, NoCourse
+from .errors import BackwarpError, NoCourse
 from .grading.verdict import Verdict
 from .grading.worker import GradingProcess
 from .report import predictions
@@ -185,7 +187,6 @@ class CourseMagics(Magics):
         """The verdict on a text, in the notebook's words, and counted as an attempt at the file with this text."""
         path = self.cell_path(puzzle)
         self.keep_cell(path, text)
-        self.process.seed = seed_of(text)
         verdict = self.process.grade(puzzle, path)
         verdict.file = called
         for verb, magic in (("hint", "%hint"), ("profile", "%profile")):
@@ -342,28 +343,78 @@ class CourseMagics(Magics):
 
     @line_magic
     def explore(self, line: str) -> None:
-        """%explore ID: sliders over a run: block, warp, thread and time. The solution is shown without its code."""
+        """%explore ID --solution: sliders over a run of the course's kernel, without its code: block, warp, thread and time."""
         chosen = options(line, "solution", kernel="", case="")
         puzzle = self.load(chosen.id)
+        if not chosen.solution:
+            raise UsageError(
+                f"%step {puzzle.number} goes through a run of your kernel; --solution: the course's, counted"
+            )
+        kept = self.course.root / walkthrough.kept_run(line)
         try:
-            kept = self.course.root / walkthrough.kept_run(line)
-            if chosen.solution and not puzzle.has_solution and kept.is_file():
-                display(Page(kept.read_text(encoding="utf-8"), f"{puzzle.id}: sliders over a run"))
-                return
-            path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
-            source = read_source(path, path.name)
-            if not chosen.solution and is_stub(puzzle, source):
-                shown = self.not_started(puzzle)
+            if not puzzle.has_solution and kept.is_file():
+                html = kept.read_text(encoding="utf-8")
             else:
-                lines = not chosen.solution
-                html = explore.explore(puzzle, source, chosen.kernel, chosen.case, show_lines=lines)
-                shown = Page(html, f"{puzzle.id}: sliders over a run")
-        except (CompileError, KernelFault, LaunchError) as error:
-            shown = Shown(told([f"The kernel must run to be seen: {str(error).splitlines()[0]}"]))
+                source = puzzle.solution_path.read_text(encoding="utf-8")
+                html = explore.explore(puzzle, source, chosen.kernel, chosen.case)
+            display(Page(html, f"{puzzle.id}: sliders over a run"))
         except BackwarpError as error:
-            shown = Shown(told([str(error)]))
-        if shown:
-            display(shown)
+            display(Shown(told([str(error)])))
+
+    def recorded(self, line: str, *names: str):
+        """(what the options are, the recorded run that they ask for), or None after saying that there is nothing yet."""
+        from .grading.recorded import record_file
+
+        chosen = options(line, "solution", kernel="", case="", **dict.fromkeys(names, ""))
+        puzzle = self.load(chosen.id)
+        try:
+            block = sizes(chosen.block) if "block" in names and chosen.block else ()
+            path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
+            if not chosen.solution and is_stub(puzzle, text_of(path)):
+                if shown := self.not_started(puzzle):
+                    display(shown)
+                return chosen, None
+            return chosen, record_file(puzzle, path, chosen.case, chosen.kernel, block)
+        except (BackwarpError, ValueError) as error:
+            raise UsageError(str(error)) from None
+
+    @line_magic
+    def step(self, line: str) -> None:
+        """%step ID [--to fault|LINE|ELEMENT] [--break LINE[:CONDITION]] [--thread X,Y] [--block X,Y]: a run of your kernel, a failing
+        one if there is one, moment by moment."""
+        chosen, recorded = self.recorded(line, "to", "thread", "block", "break")
+        if not recorded:
+            return
+        from .report.pictures.stepping import stepping
+        from .report.step import text
+        from .step import begin
+
+        try:
+            places = [sizes(text) if text else () for text in (chosen.thread, chosen.block)]
+            stops = list(filter(None, [getattr(chosen, "break")]))
+            session = begin(recorded, chosen.to, *places, stops=stops)
+        except (BackwarpError, ValueError) as error:
+            raise UsageError(str(error)) from None
+        display(Page(stepping(recorded, session), repr(Shown(text(recorded, session, 8)))))
+
+    @line_magic
+    def trace(self, line: str) -> None:
+        """%trace ID [--element r=0,s=1]: what an element of the output is the sum of, beside what belongs in it."""
+        chosen, recorded = self.recorded(line, "element")
+        if not recorded:
+            return
+        from .report.trace import lines_of
+        from .step import traced
+
+        try:
+            lines = lines_of(recorded, *traced(recorded, chosen.element))
+        except BackwarpError as error:
+            raise UsageError(str(error)) from None
+        display(
+            Shown(
+                [[(part.replace("backwarp step", "%step"), style) for part, style in line] for line in lines]
+            )
+        )
 
     @line_magic
     def predict(self, line: str) -> Shown:

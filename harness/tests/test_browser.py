@@ -1,5 +1,5 @@
 """A notebook in JupyterLab in a real browser: a cell is edited and run, the verdict and the picture are seen, and the
-sliders of %explore move.
+sliders of %explore and %step move.
 
 Optional: `pip install -e '.[browser]'` and Chromium with its driver (Debian: chromium, chromium-driver), then
 `python -m pytest -m browser`. BACKWARP_SCREENSHOT=FILE.png keeps what the page looked like.
@@ -95,6 +95,18 @@ PANEL = "[...jupyterapp.shell.widgets('main')].find(w => w.context?.path?.endsWi
 CELL = f"({PANEL}).content.widgets[arguments[0]].node"
 
 
+def steps_through(browser, wait, cell: int) -> None:
+    """The page of %step begins at the first element that is wrong, and obeys keys."""
+    from selenium.webdriver.common.keys import Keys
+
+    time = wait(f"{CELL}.querySelector('.backwarp-run input[aria-label=time]')", cell)
+    browser.execute_script(f"{CELL}.scrollIntoView()", cell)
+    text = f"{CELL}.querySelector('.backwarp-run').textContent"
+    wait(f"{text}.includes('writes c[0]')", cell)
+    time.send_keys("p", Keys.ARROW_DOWN)
+    wait(f"{text}.includes('Thread (1,0,0) runs it.') && !{text}.includes('writes c')", cell)
+
+
 def test_a_cell_edited_in_jupyterlab_is_graded(lab, browser):
     from selenium.webdriver.common.keys import Keys
     from selenium.webdriver.support.ui import WebDriverWait
@@ -119,7 +131,8 @@ def test_a_cell_edited_in_jupyterlab_is_graded(lab, browser):
     browser.get(f"{lab}lab/tree/notebooks/01_lenet.ipynb?token=course&reset")
     wait(f"window.jupyterapp && ({PANEL})?.sessionContext?.session?.kernel?.status == 'idle'")
     ids = browser.execute_script(f"return ({PANEL}).content.widgets.map(w => w.model.id)")
-    setup, run_of_01, own = (ids.index(name) for name in ("setup-1", "p01-explore-1", "p01-kernel-1"))
+    named = "setup-1", "p01-explore-1", "p01-kernel-1", "p01-look-1"
+    setup, run_of_01, own, look = map(ids.index, named)
     run(setup)
     assert (
         browser.execute_script(f"return ({PANEL}).content.widgets[arguments[0]].model.mimeType", setup)
@@ -140,6 +153,8 @@ def test_a_cell_edited_in_jupyterlab_is_graded(lab, browser):
     assert "Step 1: the warp reads " in browser.execute_script(f"return {output}.textContent", run_of_01)
     handle.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     wait(f"{output}.textContent.includes('Step 3: the warp writes c: 4 threads')", run_of_01)
+    run(look, "%step 01")
+    steps_through(browser, wait, look)
     run(run_of_01, "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()")
     plot = f"{CELL}.querySelector('.jp-RenderedImage img')"
     wait(f"!!{plot}", run_of_01)

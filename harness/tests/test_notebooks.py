@@ -47,7 +47,7 @@ def test_a_notebook_runs_from_top_to_bottom(path, tmp_path, runtime):
 def test_a_notebook_of_puzzles_runs_until_its_second_is_solved(tmp_path, runtime):
     """What the rest shows is tested elsewhere: verdicts of solutions and stubs (test_check), pictures, guesses, magics
     (below)."""
-    runs(ROOT / "notebooks" / "03_reductions.ipynb", tmp_path, "%explore 20\n")
+    runs(ROOT / "notebooks" / "03_reductions.ipynb", tmp_path, "%step 20\n")
 
 
 def runs(path, folder, until=None):
@@ -364,7 +364,7 @@ def test_lines_are_numbered_as_in_the_cell_and_commands_are_the_notebooks(magics
 
 
 def test_that_nothing_is_begun_is_said_once_in_a_cell(magics, monkeypatch):
-    assert "not started yet" in html_of(monkeypatch, magics.explore, "01")
+    assert "not started yet" in html_of(monkeypatch, magics.step, "01")
     assert magics.profile("01") is None
     monkeypatch.setattr(magics.shell, "execution_count", magics.shell.execution_count + 1)
     assert "not started yet" in repr(magics.profile("01"))
@@ -380,21 +380,35 @@ def html_of(monkeypatch, magic, line) -> str:
 
 
 def test_a_run_is_shown_with_its_lines_and_the_solutions_without(magics, monkeypatch):
-    assert "not started yet" in html_of(monkeypatch, magics.explore, "01")
+    assert "not started yet" in html_of(monkeypatch, magics.step, "01")
     magics.kernel("01", SOLUTION)
-    own = html_of(monkeypatch, magics.explore, "01")
-    assert "y[threadIdx.x] = 2 * x[threadIdx.x]" in own and "Run this cell" in own and "<script>" in own
+    own = html_of(monkeypatch, magics.step, "01")
+    assert "y[threadIdx.x] = 2 * x[threadIdx.x]" in own and "<script>" in own and "writes y[0]" in own
     course = html_of(monkeypatch, magics.explore, "01 --solution")
-    assert "threadIdx" not in course and '"steps":{"0.0":[[0,0,0,1,0],[0,1,1,1,0]]}' in course
-    magics.kernel("01", SOLUTION.replace("x[threadIdx.x]", "x[threadIdx.x + 99]"))
-    seen = html_of(monkeypatch, magics.explore, "01")
-    assert "Thread 0 of block 0 ends in line 5, at x[n=99]" in seen and '"steps":{"0.0":[]' not in seen
-    assert magics.picture("01").data.startswith(b"\x89PNG")
-    magics.kernel("01", SOLUTION.replace("y[", "while (true); y["))
-    assert "must run to be seen" in html_of(monkeypatch, magics.explore, "01")
+    assert "threadIdx" not in course and '"steps":{"0.0":[[0,0,1,0],[1,1,1,0]]}' in course
     assert "no case small enough to show by that name" in html_of(
-        monkeypatch, magics.explore, "01 --case huge"
+        monkeypatch, magics.explore, "01 --solution --case huge"
     )
+    with pytest.raises(UsageError, match="%step 01 goes through"):
+        magics.explore("01")
+    assert magics.picture("01").data.startswith(b"\x89PNG")
+
+
+def test_a_run_that_fails_is_stepped_through_and_traced(magics, monkeypatch):
+    magics.kernel("01", SOLUTION.replace("x[threadIdx.x]", "x[threadIdx.x + 99]"))
+    seen = html_of(monkeypatch, magics.step, "01")
+    assert "Invalid __global__ read of size 4 bytes" in seen and "reads x[n=99]" in seen
+    verdict = magics.kernel("01", SOLUTION.replace("2 *", "3 *")).verdict
+    assert verdict.look.startswith("%trace 01 --element n=")
+    assert "is right" in html_of(monkeypatch, magics.trace, verdict.look.removeprefix("%trace "))
+    for magic, line, said in (
+        (magics.step, "01 --break x", "not a line"),
+        (magics.step, "01 --thread 1,x", "invalid literal"),
+        (magics.step, "01 --case none", "has no none"),
+        (magics.trace, "01 --element 99", "no element"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            magic(line)
 
 
 @pytest.mark.parametrize(
@@ -409,9 +423,12 @@ def test_what_cannot_be_is_one_line(magics, line, said):
 def test_the_extension_loads(shell, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     load_ipython_extension(shell)
-    assert {"kernel"} <= set(shell.magics_manager.magics["cell"]) and {"hint", "explore"} <= set(
-        shell.magics_manager.magics["line"]
-    )
+    assert {"kernel"} <= set(shell.magics_manager.magics["cell"]) and {
+        "hint",
+        "explore",
+        "step",
+        "trace",
+    } <= set(shell.magics_manager.magics["line"])
 
 
 def test_where_no_course_is_the_installed_one_grades(shell, monkeypatch, capsys):

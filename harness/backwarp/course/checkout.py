@@ -264,5 +264,6 @@ def source_hash(source: str) -> str:
 
 
 def seed_of(source: str) -> int:
-    """The seed of a file's inputs: the same text gets the same seed, and no text can contain its own."""
-    return int(source_hash(source)[:12], 16)
+    """The seed of a file's inputs: the same text gets the same seed, and no text can contain its own. Blank lines before it
+    count for nothing: a notebook keeps its cells with one."""
+    return int(source_hash(source.lstrip("\n"))[:12], 16)

@@ -103,7 +103,7 @@ def grade_file(
             verdict = judge(puzzle, source, path.name, options, opener, verdict)
             if verdict.passed and puzzle.gates and not options.case:
                 verdict = through_gates(puzzle, source, path.name, options, opener, verdict)
-            if verdict.look:
+            if verdict.look and not options.within:
                 from .look import of_file
 
                 verdict.look = of_file(puzzle, path, verdict.look)

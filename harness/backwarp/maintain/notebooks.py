@@ -130,7 +130,7 @@ def cells_of(course: Course, block: walkthrough.Block, part: str) -> Iterator[tu
     elif block.kind == "kernel":
         yield "kernel", f"%%kernel {number} --save\n{in_cell(puzzle, stub_text(puzzle)).rstrip()}"
         if not puzzle.program:
-            yield "look", f"%explore {number}\n%profile {number}"
+            yield "look", f"%step {number}\n%profile {number}"
     else:
         yield "cell", text
 

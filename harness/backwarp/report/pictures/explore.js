@@ -18,7 +18,7 @@
   // lane -> its elements, of a step's [first lane, element, lanes, step, width]
   const lanesOf = (step, view) => {
     const found = new Map();
-    for (const [lane, element, many, apart, width] of view.lanes[step[4]])
+    for (const [lane, element, many, apart, width] of view.lanes[step[3]])
       for (let i = 0; i < many; i++)
         found.set(lane + i, Array.from({length: width}, (_, w) => element + i * apart + w));
     return found;
@@ -53,7 +53,7 @@
         rect.setAttribute(key, value);
       rect.appendChild(document.createElementNS(SVG, "title")).textContent =
         array.axes ? element(array, flat) : `word ${array.word(flat)}, bank ${flat % BANKS}`;
-      const text = array.values?.[flat];
+      const text = [array.values?.[flat], array.after?.[flat]].reduce((a, b) => (b?.length ?? 0) > (a?.length ?? 0) ? b : a);
       let label = null;
       if (text && side >= 22 && text.length <= 6) {
         label = svg.appendChild(document.createElementNS(SVG, "text"));
@@ -61,7 +61,6 @@
         label.setAttribute("y", (y + 0.5) * side);
         label.style.cssText = `font:${Math.min(12, side * 0.9 / text.length * 1.5)}px sans-serif;text-anchor:middle;` +
           "dominant-baseline:central;pointer-events:none;fill:#222";
-        label.textContent = text;
       }
       cells.push({rect, label});
     }
@@ -87,7 +86,6 @@
     const sizes = make(bar, "span", "", "color:#555");
     const sliders = make(root, "div", "", "display:flex;flex-wrap:wrap;gap:.2em 1.2em;margin:.4em 0");
     const says = make(root, "div", "", "min-height:4.3em");
-    const line = make(root, "code", "", (VIEWS.some(v => Object.keys(v.lines).length) ? "display:block;" : "display:none;") + "min-height:1.4em;overflow-wrap:anywhere;background:#f4f4f4;color:#222");
     const arrays = make(root, "div", "", "display:flex;flex-wrap:wrap;align-items:flex-start");
     const legend = make(root, "div", "", "font-size:.85em;color:#555;margin-top:.3em");
     const colours = [[NOW[0], "read now"], [NOW[1], "written now"], [BEFORE[0], "read before"], [BEFORE[1], "written before"]];
@@ -100,6 +98,17 @@
     let cells = [], handles = {}, playing = 0;
 
     const view = () => VIEWS[at.view];
+    // how many steps of the whole run write an element
+    const writes = () => view().counted ??= Object.values(view().steps).flat().reduce((found, step) => {
+      if (step[0]) for (const elements of lanesOf(step, view()).values())
+        for (const e of elements) found.set(`${step[1]}.${e}`, (found.get(`${step[1]}.${e}`) ?? 0) + 1);
+      return found;
+    }, new Map());
+    // what it holds: known until it is written, and after its only write
+    const held = (array, key, written) => {
+      const flat = +key.split(".")[1];
+      return !written ? array.values[flat] ?? "" : writes().get(key) === 1 ? array.after[flat] : "";
+    };
     const warps = () => Math.ceil(product(view().block) / WARP);
     const lanes = () => Math.min(WARP, product(view().block) - at.warp * WARP);
     const steps = () => view().steps[`${at.block}.${at.warp}`] ?? [];
@@ -161,39 +170,39 @@
         shown.textContent = key === "time" ? `${list.length ? at.time + 1 : 0} of ${list.length}`
           : key === "thread" ? (chosen < 0 ? "all" : named(first + chosen, v.block))
           : key === "block" ? named(at.block, v.grid) : at.warp;
-      const before = new Map(), live = new Map();
+      const before = new Map(), live = new Map(), done = new Set();
       list.slice(0, at.time + 1).forEach((step, i) => {
         for (const [lane, elements] of lanesOf(step, v))
-          if (chosen < 0 || lane === chosen)
-            for (const e of elements) (i === at.time ? live : before).set(`${step[2]}.${e}`, step[1]);
+          for (const e of elements) {
+            const key = `${step[1]}.${e}`;
+            if (step[0]) done.add(key);
+            if (chosen < 0 || lane === chosen) (i === at.time ? live : before).set(key, step[0]);
+          }
       });
       for (const [number, of] of Object.entries(cells)) of.forEach(({rect, label}, flat) => {
         const key = `${number}.${+number === SHARED ? word(v, flat) : flat}`, known = before.get(key), is = live.get(key);
         rect.setAttribute("fill", is !== undefined ? NOW[is] : known !== undefined ? BEFORE[known] : PLAIN);
         rect.setAttribute("stroke", is !== undefined ? "#222" : "#aaa");
         rect.setAttribute("stroke-width", is !== undefined ? 1.6 : 0.7);
-        if (label) label.style.opacity = v.arrays[number]?.written && !(known > 0 || is > 0) ? 0 : 1;
+        if (label) label.textContent = held(v.arrays[number], key, done.has(key));
       });
-      says.textContent = line.textContent = "";
+      says.textContent = "";
       if (!now) {
         make(says, "div", "The threads of this warp touch no memory.");
-        if (v.fault) make(says, "div", v.fault, "color:#b3261e");
         return;
       }
       const touched = lanesOf(now, v), distinct = new Set([...touched.values()].flat()).size;
-      const name = now[2] === SHARED ? "shared memory" : v.arrays[now[2]].name;
-      const cost = now[2] === SHARED ? `in ${plural(now[3], "turn")}` : `in ${plural(now[3], "sector")} of 32 bytes`;
-      make(says, "div", `Step ${at.time + 1}: the warp ${DOES[now[1]]} ${name}: ${plural(touched.size, "thread")}, ` +
-        `${plural(distinct, now[2] === SHARED ? "word" : "element")}, ${cost}.`);
+      const name = now[1] === SHARED ? "shared memory" : v.arrays[now[1]].name;
+      const cost = now[1] === SHARED ? `in ${plural(now[2], "turn")}` : `in ${plural(now[2], "sector")} of 32 bytes`;
+      make(says, "div", `Step ${at.time + 1}: the warp ${DOES[now[0]]} ${name}: ${plural(touched.size, "thread")}, ` +
+        `${plural(distinct, now[1] === SHARED ? "word" : "element")}, ${cost}.`);
       if (chosen >= 0) {
         const own = touched.get(chosen), who = `Thread ${named(first + chosen, v.block)}`;
-        const what = own && (now[2] === SHARED ? `word ${own.join(", ")}`
-          : own.map(e => element(v.arrays[now[2]], e)).join(", "));
-        make(says, "div", own ? `${who} ${DOES[now[1]]} ${what}.` : `${who} takes no part in this step.`);
+        const what = own && (now[1] === SHARED ? `word ${own.join(", ")}`
+          : own.map(e => element(v.arrays[now[1]], e)).join(", "));
+        make(says, "div", own ? `${who} ${DOES[now[0]]} ${what}.` : `${who} takes no part in this step.`);
       }
-      if (v.fault) make(says, "div", v.fault, "color:#b3261e");
       if (v.cut && at.time === list.length - 1) make(says, "div", "What came later is not shown.");
-      if (now[0]) line.textContent = `${now[0]} | ${v.lines[now[0]] ?? ""}`;
     }
     begin();
   }

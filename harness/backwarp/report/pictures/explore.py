@@ -1,6 +1,6 @@
-"""A run to step through, with sliders over block, warp, thread and time, in one piece of HTML.
+"""A run of the course's kernel, counted and without its code: sliders over block, warp, thread and time, in one piece of HTML.
 
-The page needs no server and no library: it contains the requests of a counted run, which `explore.js` draws.
+The page needs no server and no library: it contains the requests, which `explore.js` draws.
 Where scripts do not run, on a code host for example, it shows one line of text instead.
 """
 
@@ -13,11 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ...course.declare import Case, Kernel, Puzzle
+from ...course.declare import Array, Case, Kernel, Puzzle
+from ...course.inputs import make_inputs
 from ...devices.virtual.explain.metrics import SECTOR, Request
 from ...errors import CourseError, KernelFault
 from ..html import DARKENS
-from .counted import CountedRun, counted_run, ended
+from .counted import CountedRun, counted_run
 
 SMALL = 700  # most elements, over all arrays, of a case that can be shown
 MOST_REQUESTS = 600  # of a run; later ones are left out
@@ -33,11 +34,8 @@ PAGE = """{darkens}<div class="backwarp-run" id="{name}" style="padding:.6em;max
 <script>{script}</script>"""
 
 
-def explore(puzzle: Puzzle, source: str, kernel: str = "", case: str = "", show_lines: bool = True) -> str:
-    """HTML. source: the kernels to run. show_lines: also show the source line of each step.
-
-    Errors: CourseError if nothing can be shown; CompileError, KernelFault.
-    """
+def explore(puzzle: Puzzle, source: str, kernel: str = "", case: str = "") -> str:
+    """HTML. source: the kernels to run. Errors: CourseError if nothing can be shown; CompileError, KernelFault."""
     if puzzle.program:
         raise CourseError(f"{puzzle.id} has no kernel to run step by step")
     chosen = [puzzle.kernel(kernel)] if kernel else puzzle.kernels
@@ -45,7 +43,7 @@ def explore(puzzle: Puzzle, source: str, kernel: str = "", case: str = "", show_
     views, problems = [], []
     for k, c in ((k, c) for k in chosen for c in cases(puzzle, k, case)[:most]):
         try:
-            views.append(view(puzzle, source, k, c, show_lines))
+            views.append(view(puzzle, source, k, c))
         except (CourseError, KernelFault) as problem:  # other kernels may still have something to show
             problems.append(problem)
     if not views and problems:
@@ -53,17 +51,18 @@ def explore(puzzle: Puzzle, source: str, kernel: str = "", case: str = "", show_
     if not views:
         names = ", ".join(c.name for c in puzzle.cases if elements(puzzle, puzzle.kernels[0], c) <= SMALL)
         raise CourseError(f"{puzzle.id} has no case small enough to show by that name; it has {names}")
-    text = json.dumps(views, separators=(",", ":")).replace("<", "\\u003c")
+    name, script = scripted("explore.js", json.dumps(views, separators=(",", ":")))
+    return PAGE.format(name=name, still=STILL, darkens=DARKENS, script=script)
+
+
+def scripted(file: str, data: str) -> tuple[str, str]:
+    """(the name of what is drawn, the script of a file with its data in it, a text in JSON)."""
+    text = data.replace("<", "\\u003c")
     name = f"run-{sha256(text.encode()).hexdigest()[:10]}"
-    script = Path(__file__).with_name("explore.js").read_text(encoding="utf-8")
+    script = Path(__file__).with_name(file).read_text(encoding="utf-8")
     code = (re.sub(r"(^|  )//.*", "", line).strip() for line in script.splitlines())
     script = "\n".join(filter(None, code))
-    return PAGE.format(
-        name=name,
-        still=STILL,
-        darkens=DARKENS,
-        script=script.replace("RUN_NAME", name).replace("RUN_VIEWS", text),
-    )
+    return name, script.replace("RUN_NAME", name).replace("RUN_VIEWS", text)
 
 
 def elements(puzzle: Puzzle, kernel: Kernel, case: Case) -> int:
@@ -78,7 +77,7 @@ def cases(puzzle: Puzzle, kernel: Kernel, name: str) -> list[Case]:
     return small[:1] + [c for c in small[1:] if elements(puzzle, kernel, c) <= SMALL // 4]
 
 
-def view(puzzle: Puzzle, source: str, kernel: Kernel, case: Case, show_lines: bool) -> dict:
+def view(puzzle: Puzzle, source: str, kernel: Kernel, case: Case) -> dict:
     """What explore.js draws of one launch, in JSON's types."""
     found = counted_run(puzzle, case.name, kernel, source)
     steps: dict[str, list] = {}
@@ -87,9 +86,8 @@ def view(puzzle: Puzzle, source: str, kernel: Kernel, case: Case, show_lines: bo
         for array, lanes, cost in touched(found, kernel, request):
             pattern = patterns.setdefault(json.dumps(lanes), len(patterns))
             of_warp = steps.setdefault(f"{request.block}.{request.warp}", [])
-            of_warp.append([request.line if show_lines else 0, KINDS[request.kind], array, cost, pattern])
-    lines = source.split("\n")
-    shown = sorted({step[0] for of_warp in steps.values() for step in of_warp if step[0]})
+            of_warp.append([KINDS[request.kind], array, cost, pattern])
+    before = make_inputs(puzzle, case, kernel)
     sizes = " ".join(f"{n}={v}" for n, v in case.dims.items())
     return {
         "kernel": kernel.name,
@@ -97,12 +95,10 @@ def view(puzzle: Puzzle, source: str, kernel: Kernel, case: Case, show_lines: bo
         "sizes": sizes,
         "grid": extents(found.launch.grid),
         "block": extents(found.launch.block),
-        "arrays": [array_view(p, found.values[p.name]) for p in kernel.passed],
+        "arrays": [array_view(p, before.get(p.name), found.values[p.name]) for p in kernel.passed],
         "shared": shared_rows(found.requests[:MOST_REQUESTS]),
         "lanes": [json.loads(text) for text in patterns],
         "steps": steps,
-        "lines": {n: lines[n - 1].strip() for n in shown if n <= len(lines)},
-        "fault": f"T{ended(found.fault, found.launch)[1:]}." if found.fault else "",
         "cut": len(found.requests) > MOST_REQUESTS,
     }
 
@@ -111,16 +107,19 @@ def extents(size: int | tuple[int, ...]) -> list[int]:
     return [size] if isinstance(size, int) else list(size)
 
 
-def array_view(parameter, values: np.ndarray) -> dict:
-    numbers = values.astype(np.float64).ravel()
-    texts = [number(v) for v in numbers] if values.size <= SMALL else []
+def array_view(parameter: Array, before: np.ndarray | None, after: np.ndarray) -> dict:
+    """values: what the elements hold at first; after: once all is written, of outputs."""
     return {
         "name": parameter.name,
         "axes": parameter.letters,
-        "shape": list(values.shape),
-        "values": texts,
-        "written": parameter.is_output and not parameter.is_input,
+        "shape": list(after.shape),
+        "values": texts(before) if before is not None else [],
+        "after": texts(after) if parameter.is_output else [],
     }
+
+
+def texts(values: np.ndarray) -> list[str]:
+    return [number(v) for v in values.astype(np.float64).ravel()] if values.size <= SMALL else []
 
 
 def number(value: float) -> str:
