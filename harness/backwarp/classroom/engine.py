@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from ..errors import CourseError
 from .results import Results
-from .tasks import Outcome, Task, nothing, own_core, run
+from .tasks import Grader, Outcome, Task, nothing, own_core, run
 
 TRIES = 3  # of a task whose worker is lost
 AHEAD = 4  # tasks per worker of this machine that wait at the executor: the rest waits here, where it costs nothing
@@ -20,6 +20,7 @@ AT_CLUSTER, TOGETHER = (
     2_000,
     16,
 )  # batches that wait at a scheduler, whose workers come and go; tasks in a batch
+LOOK = 1.0  # seconds between two looks at what other runs have graded
 NUMBERS = ("cores", "jobs", "processes")  # of --slurm
 
 
@@ -91,39 +92,74 @@ def graded(
     tell: Callable[[int, int], None] = lambda done, of: None,
     known: dict[str, Outcome] | None = None,
 ) -> dict[str, Outcome]:
-    """Every task's outcome, by its key: `known`, to which it adds. What is known is not run again. ahead, together: how many
-    may wait at the executor, and in how large batches if there are many. tell: called with how many are done, of how many."""
+    """Every task's outcome, by its key: `known`, to which it adds. What is known is not run again, and what another run is
+    grading is waited for. ahead, together: how many may wait at the executor, and in how large batches if there are many. tell:
+    called with how many are done, of how many."""
     wanted = {task.key: task for task in tasks}
     known = results.known(wanted) if known is None else known
     left = [task for key, task in wanted.items() if key not in known]
     size = min(together, 1 + len(left) // (5 * ahead))
-    waiting = [(left[at : at + size], 1) for at in range(0, len(left), size)]
+    waiting = batches(left, size)[::-1]
+    done = 0
+    elsewhere: list[Task] = []
     running: dict[Future, tuple[list[Task], int]] = {}
     finished: SimpleQueue[Future] = SimpleQueue()
-    done = 0
-    waiting.reverse()
-    tell(done, len(left))
+
+    def add(outcomes: dict[str, Outcome]) -> None:
+        nonlocal done
+        known.update(outcomes)
+        done += len(outcomes)
+        tell(done, len(left))
+
+    def take(future: Future) -> None:
+        batch, tries = running.pop(future)
+        for task, outcome in zip(batch, outcomes_of(future, len(batch)), strict=True):
+            if outcome["kind"] == "lost" and tries < TRIES:
+                waiting.append(([task], tries + 1))
+            else:
+                results.keep(task.key, outcome)
+                add({task.key: outcome})
+
+    add({})
     try:
-        while waiting or running:
+        while waiting or running or elsewhere:
             while waiting and len(running) < ahead:
                 batch, tries = waiting.pop()
-                future = pool.submit(run_all, batch)
-                running[future] = batch, tries
-                future.add_done_callback(finished.put)
-            future = finished.get()
-            batch, tries = running.pop(future)
-            for task, outcome in zip(batch, outcomes_of(future, len(batch)), strict=True):
-                if outcome["kind"] == "lost" and tries < TRIES:
-                    waiting.append(([task], tries + 1))
-                    continue
-                known[task.key] = outcome
-                results.keep(task.key, outcome)
-                done += 1
-                tell(done, len(left))
-    finally:
-        for future in running:
-            future.cancel()
+                old, theirs = results.claim([task.key for task in batch])
+                if old:
+                    add(old)
+                elsewhere += [task for task in batch if task.key in theirs]
+                if batch := [task for task in batch if task.key not in old and task.key not in theirs]:
+                    future = pool.submit(run_all, batch)
+                    running[future] = batch, tries
+                    future.add_done_callback(finished.put)
+            results.renew()
+            try:
+                take(finished.get(timeout=LOOK))
+            except Empty:
+                if not waiting:
+                    waiting, elsewhere = batches(elsewhere, size), []
+    except BaseException:
+        stop(running)
+        for future in [f for f in running if not f.cancelled()]:
+            take(future)
+        raise
     return known
+
+
+def batches(tasks: Sequence[Task], size: int) -> list[tuple[list[Task], int]]:
+    """With the number of the try."""
+    return [(list(tasks[at : at + size]), 1) for at in range(0, len(tasks), size)]
+
+
+def stop(futures: Collection[Future]) -> None:
+    """Of what runs here the processes are ended."""
+    for future in futures:
+        future.cancel()
+    while left := [future for future in futures if not future.done()]:
+        for grader in [child for child in Grader._alive if isinstance(child, Grader)]:
+            grader.kill()
+        wait(left, timeout=0.05)
 
 
 def run_all(batch: Sequence[Task]) -> list[Outcome]:

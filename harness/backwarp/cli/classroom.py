@@ -112,9 +112,14 @@ def grade_class(course, found, worth, tasks, target, how, alike) -> None:
     def look(done: int, of: int) -> None:
         write.overview(gradebook.gradebook(found, worth, root, known), course, target, done, of)
 
-    with executor(**how) as pool, progress(look) as tell:
-        known = graded(tasks, results, *pool, tell, known)
-    results.close()
+    try:
+        with executor(**how) as pool, progress(look) as tell:
+            graded(tasks, results, *pool, tell, known)
+    except KeyboardInterrupt:
+        say(f"{len(known)} of {len(tasks)} gradings are kept: the same command goes on from there", err=True)
+        raise
+    finally:
+        results.close()
     book = gradebook.gradebook(found, worth, root, known)
     write.everything(book, course, target, compared(course, found) if alike else ())
     say(f"{target / 'index.html'}, gradebook.csv, and a page for each person in {target / 'people'}")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 import subprocess
 import sys
 import threading
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from types import ModuleType
 
 import pytest
 
 from backwarp.classroom import engine, tasks
-from backwarp.classroom.engine import executor, graded
+from backwarp.classroom import results as kept
+from backwarp.classroom.engine import executor, graded, stop
 from backwarp.classroom.results import Results
-from backwarp.classroom.tasks import Task, run
+from backwarp.classroom.tasks import Grader, Task, nothing, run
 from backwarp.errors import CourseError
 from tests import ROOT
 
@@ -102,11 +104,24 @@ def test_an_interrupted_run_keeps_what_it_has(results, tmp_path):
                 raise KeyboardInterrupt
             return super().submit(function, batch)
 
+    first = Results(tmp_path / "results.sqlite")
     with pytest.raises(KeyboardInterrupt):
-        graded(tasks_for("a", "b"), results, Interrupted(), 1)
+        graded(tasks_for("a", "b"), first, Interrupted(), 2)
+    first.close()
     pool = Scripted()
-    graded(tasks_for("a", "b"), Results(tmp_path / "results.sqlite"), pool, 1)
-    assert set(pool.ran) <= {"a", "b"} and "b" in pool.ran
+    graded(tasks_for("a", "b"), results, pool, 1)
+    assert pool.ran == ["b"]
+
+
+def test_an_interrupted_run_ends_the_processes_that_grade():
+    child = Grader("backwarp.classroom.tasks")
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            future = pool.submit(lambda: [child.receive() for _ in ("ready", "nothing more")])
+            stop([future])
+        assert isinstance(future.exception(), EOFError)
+    finally:
+        child.end()
 
 
 def test_two_runs_at_once_keep_their_results(tmp_path):
@@ -122,6 +137,41 @@ def test_two_runs_at_once_keep_their_results(tmp_path):
         thread.join()
     with sqlite3.connect(tmp_path / "results.sqlite") as base:
         assert base.execute("SELECT count(*) FROM results").fetchone() == (150,)
+
+
+def test_what_another_run_is_grading_is_waited_for_and_not_graded_twice(results, tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "LOOK", 0.01)
+    other, (a, _) = Results(tmp_path / "results.sqlite"), tasks_for("a", "b")
+    assert other.claim([a.key]) == ({}, set())
+
+    class Meanwhile(Scripted):
+        def submit(self, function, batch):
+            other.keep(a.key, RIGHT | {"case": "of the other"})
+            return super().submit(function, batch)
+
+    pool = Meanwhile()
+    found = graded(tasks_for("a", "b"), results, pool, 1)
+    assert pool.ran == ["b"] and found[a.key]["case"] == "of the other"
+
+
+@pytest.mark.parametrize("how", ["closed", "ended", "silent", "renewed", "lost"])
+def test_a_claim_holds_as_long_as_its_run(results, tmp_path, monkeypatch, how):
+    other = Results(tmp_path / "results.sqlite")
+    if how == "ended":
+        with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+            pass
+        other.run = f"{socket.gethostname()} {gone.pid} 0"
+    monkeypatch.setattr(kept, "LEASE", -1.0 if how in ("silent", "renewed") else 60.0)
+    other.claim(["a"])
+    monkeypatch.setattr(kept, "LEASE", 60.0)
+    if how == "closed":
+        other.close()
+    elif how == "renewed":
+        monkeypatch.setattr(kept, "RENEWED", -1.0)
+        other.renew()
+    elif how == "lost":
+        other.keep("a", nothing("It was lost.", "lost"))
+    assert results.claim(["a"]) == ({}, {"a"} if how == "renewed" else set())
 
 
 def test_a_file_that_is_no_database_is_one_sentence(tmp_path):
