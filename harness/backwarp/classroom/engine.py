@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -99,52 +100,67 @@ def graded(
     known = results.known(wanted) if known is None else known
     left = [task for key, task in wanted.items() if key not in known]
     size = min(together, 1 + len(left) // (5 * ahead))
-    waiting = batches(left, size)[::-1]
-    done = 0
-    elsewhere: list[Task] = []
-    running: dict[Future, tuple[list[Task], int]] = {}
-    finished: SimpleQueue[Future] = SimpleQueue()
-
-    def add(outcomes: dict[str, Outcome]) -> None:
-        nonlocal done
-        known.update(outcomes)
-        done += len(outcomes)
-        tell(done, len(left))
-
-    def take(future: Future) -> None:
-        batch, tries = running.pop(future)
-        for task, outcome in zip(batch, outcomes_of(future, len(batch)), strict=True):
-            if outcome["kind"] == "lost" and tries < TRIES:
-                waiting.append(([task], tries + 1))
-            else:
-                results.keep(task.key, outcome)
-                add({task.key: outcome})
-
-    add({})
+    run = Run(results, pool, known, lambda done: tell(done, len(left)), batches(left, size)[::-1])
+    tell(0, len(left))
     try:
-        while waiting or running or elsewhere:
-            while waiting and len(running) < ahead:
-                batch, tries = waiting.pop()
-                old, theirs = results.claim([task.key for task in batch])
-                if old:
-                    add(old)
-                elsewhere += [task for task in batch if task.key in theirs]
-                if batch := [task for task in batch if task.key not in old and task.key not in theirs]:
-                    future = pool.submit(run_all, batch)
-                    running[future] = batch, tries
-                    future.add_done_callback(finished.put)
+        while run.waiting or run.running or run.elsewhere:
+            while run.waiting and len(run.running) < ahead:
+                run.submit()
             results.renew()
             try:
-                take(finished.get(timeout=LOOK))
+                run.take(run.finished.get(timeout=LOOK))
             except Empty:
-                if not waiting:
-                    waiting, elsewhere = batches(elsewhere, size), []
+                if not run.waiting:
+                    run.waiting, run.elsewhere = batches(run.elsewhere, size), []
     except BaseException:
-        stop(running)
-        for future in [f for f in running if not f.cancelled()]:
-            take(future)
+        stop(run.running)
+        for future in [f for f in run.running if not f.cancelled()]:
+            run.take(future)
         raise
     return known
+
+
+@dataclass
+class Run:
+    """waiting: batches, and how often each was tried, the next one last; running: those at the executor; elsewhere: what other
+    runs grade. tell: called with how many are done."""
+
+    results: Results
+    pool: Executor
+    known: dict[str, Outcome]
+    tell: Callable[[int], None]
+    waiting: list[tuple[list[Task], int]]
+    running: dict[Future, tuple[list[Task], int]] = field(default_factory=dict)
+    finished: SimpleQueue[Future] = field(default_factory=SimpleQueue)
+    elsewhere: list[Task] = field(default_factory=list)
+    done: int = 0
+
+    def submit(self) -> None:
+        """What is left of the next batch."""
+        batch, tries = self.waiting.pop()
+        known, theirs = self.results.claim([task.key for task in batch])
+        self.add(known)
+        self.elsewhere += [task for task in batch if task.key in theirs]
+        if batch := [task for task in batch if task.key not in known and task.key not in theirs]:
+            future = self.pool.submit(run_all, batch)
+            self.running[future] = batch, tries
+            future.add_done_callback(self.finished.put)
+
+    def take(self, future: Future) -> None:
+        """What has ended."""
+        batch, tries = self.running.pop(future)
+        for task, outcome in zip(batch, outcomes_of(future, len(batch)), strict=True):
+            if outcome["kind"] == "lost" and tries < TRIES:
+                self.waiting.append(([task], tries + 1))
+            else:
+                self.results.keep(task.key, outcome)
+                self.add({task.key: outcome})
+
+    def add(self, outcomes: dict[str, Outcome]) -> None:
+        if outcomes:
+            self.known.update(outcomes)
+            self.done += len(outcomes)
+            self.tell(self.done)
 
 
 def batches(tasks: Sequence[Task], size: int) -> list[tuple[list[Task], int]]:
