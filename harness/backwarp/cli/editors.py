@@ -103,6 +103,8 @@ def _of_puzzle(params: dict) -> Started:
     if recorded.wrong and not recorded.error:
         got, right = map(short, recorded.values)
         says = f"{recorded.wrong} is {got}, and should be {right}"
+        if session.replay.writer(*session.replay.flat(recorded.wrong, session.who, session.t)) < 0:
+            says = f"no thread writes {recorded.wrong}, which should be {right}"
     says = f"{recorded.kernel.name}, case {recorded.case.name}: {says}"
     path = the_file(recorded.puzzle, path, params["solution"]).resolve()
     return Started(session, path, says, recorded.wrong, bool(params["to"] or thread or stops))

@@ -79,20 +79,23 @@ class View:
         others = sorted(others, key=lambda w: abs((w >> 5) - block))[: OTHERS - len(ours)]
         lanes = [{"id": who + 1, "name": self._lane(who)} for who in ran if who >> 5 == warp]
         return lanes + [
-            {"id": first[w] + 1, "name": f"{self._warp(first[w])}: step in it to see its lanes"}
+            {"id": first[w] + 1, "name": f"{self._thread(first[w])} and its {self._warp(first[w])}"}
             for w in (*sorted(ours), *sorted(others))
         ]
 
     def _warp(self, who: int) -> str:
-        block = f"block {_triple(self.record.thread_of(who)[1])} " if np.prod(self.record.grid) > 1 else ""
-        return f"{block}warp {(who & 1023) >> 5}"
+        block = f" of block {_triple(self.record.thread_of(who)[1])}" if np.prod(self.record.grid) > 1 else ""
+        return f"warp {(who & 1023) >> 5}{block}"
 
     def _lane(self, who: int) -> str:
         t, replay = self.session.t, self.replay
         step = replay.step_at(who, t)
         at = "not begun" if not step else "ended" if replay.end(who) < t else f"line {step.line}"
         here = "" if replay.has(who, t) else f" ({at})"
-        return f"{self._warp(who)} lane {who & 31}, thread {_triple(self.record.thread_of(who)[0])}{here}"
+        return f"{self._thread(who)}{here}, lane {who & 31} of {self._warp(who)}"
+
+    def _thread(self, who: int) -> str:
+        return _triple(self.record.thread_of(who)[0])
 
     def calls(self, who: int) -> list[Call]:
         """The innermost first."""
