@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 
 from ..cuda.parts import reached
 from ..cuda.pieces import Function, Piece
-from ..cuda.text import CudaText, edited, read
+from ..cuda.text import CudaText
 
 SAME = 0.6  # share of words that two functions must have in common
 Names = dict[str, str]  # the solution's variables -> the student's
@@ -54,18 +54,6 @@ def named_alike(mine: Function, right: Function) -> Names:
         if name not in names and alike not in names.values():
             names[name] = alike
     return names
-
-
-def with_parameters_of(mine: CudaText, right: CudaText, kernel: str) -> CudaText:
-    """The solution with the student's names for the kernel's parameters; its variables that have such a name get another."""
-    own, theirs = mine.function(kernel), right.function(kernel)
-    if not own or not theirs:
-        return right
-    names = {v.name: o.name for v, o in zip(theirs.parameters, own.parameters) if v.name != o.name}
-    taken = set(names.values()) - names.keys()
-    names |= {name: f"{name}_" for name in taken & {p.code for p in theirs.whole.all("identifier")}}
-    edits = [(p, names[p.code]) for p in theirs.whole.all("identifier") if p.code in names]
-    return read(edited(right.text, edits)) if edits else right
 
 
 def _matcher(mine: Sequence[Piece], own: Names, right: Sequence[Piece], theirs: Names) -> SequenceMatcher:

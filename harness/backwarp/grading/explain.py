@@ -16,13 +16,13 @@ from ..cuda.values import tunables
 from ..errors import KernelFault, LaunchError
 from . import sentences
 from .compare import error_map
-from .findings import Finding, in_order, without_consequences
+from .findings import Finding, in_order
 from .results import integers, naming
 from .runs import Outcome
 from .slips.block_slips import same_slot, stores_meet, takes_what_changes
 from .slips.causes import causes
 from .slips.collectives import kept_away
-from .slips.only_store import only_store, stores_a_comparison
+from .slips.only_store import only_store
 from .slips.unset import left_in_a_loop, read_unset, too_few_threads, written_twice, zeros_left_out
 from .verdict import RUNNABLE, Verdict
 
@@ -116,15 +116,13 @@ def of_results(asked: Asked) -> tuple[Finding | None, list[Finding]]:
     if claim and claim.kind == "mistake":
         return claim, [claim]
     first = claim
-    if claim and claim.kind == "whole":
-        first = stores_a_comparison(asked.kernel, asked.source) or claim
     if not claim and shown.kind == "wrong":
         first = integers.explain(asked.kernel, seen) or asked.added(True)
     findings = [first] if first else []
     if shown.kind == "unwritten":
         findings += of_unwritten(asked, seen, bool(findings))
     named = bool(claim and naming.name_of(claim))
-    findings = without_consequences([*findings, *asked.of_text(named=named)])
+    findings += asked.of_text(named=named)
     if shown.kind == "unwritten" and not findings:
         findings = only_store(shown.mismatches[0].array, asked.kernel, asked.source)
     return claim, findings
@@ -138,7 +136,7 @@ def of_unwritten(asked: Asked, seen: Sequence[naming.Observation], explained: bo
     launch = kernel.launch(asked.puzzle.full_dims(shown.case), tunables(source))
     findings += too_few_threads(shown.observation, launch)
     if shown.same_writes and not findings and not explained:
-        findings.append(written_twice(shown.same_writes[0]))
+        findings += written_twice(shown.same_writes[0])
     return findings
 
 
@@ -151,12 +149,10 @@ def of_fault(asked: Asked, verdict: Verdict) -> list[str]:
     reasons += asked.of_text()
     launched = asked.puzzle, tunables(source), source
     why = sentences.surplus_thread(fault, asked.kernel, shown.case, *launched)
-    others = elsewhere(asked, verdict)
-    if not others and not shown.timed_out:
-        what = asked.added(all(f.leads for f in asked.ordered(reasons)))
-        others = [what] if what else []
+    what = None if shown.timed_out else asked.added(all(f.leads for f in asked.ordered(reasons)))
+    others = [what] if what else []
     values = asked.noted()
-    verdict.findings = asked.ordered([*why, *without_consequences([*reasons, *others]), *values])
+    verdict.findings = asked.ordered([*why, *reasons, *others, *values])
     first = [str(f) for f in verdict.findings if f.leads]
     rest = [str(f) for f in verdict.findings if not f.leads and f not in values]
     # where it strays matters less than why, and what usually helps less than what does
@@ -179,19 +175,6 @@ def clashes(fault: KernelFault, kernel: Kernel, source: str) -> list[Finding]:
     outputs = [a.name for a in kernel.outputs]
     what = takes_what_changes(fault, own) or stores_meet(fault, own, outputs) or same_slot(fault, own)
     return [what] if what else []
-
-
-def elsewhere(asked: Asked, verdict: Verdict) -> list[Finding]:
-    """After a fault: the mistake, if any, that the kernel shows in the cases it completes."""
-    seen = sorted(asked.observed(), key=lambda o: not o.failed)
-    if not seen or not seen[0].failed:
-        return []
-    claim = naming.the_only(naming.declared(asked.puzzle, asked.kernel, seen, asked.foresee))
-    if not claim:
-        return []
-    if claim.facts["hint"] > 1:
-        verdict.next = f"backwarp hint {asked.puzzle.number} {claim.facts['hint']}"
-    return [replace(Finding.of("elsewhere", case=seen[0].case.name), also=claim)]
 
 
 def wrong_elements(shown: Outcome) -> Mapping:

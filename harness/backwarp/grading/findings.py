@@ -88,13 +88,6 @@ def distinct(findings: Iterable[Finding]) -> list[Finding]:
     return list(known.values())
 
 
-def without_consequences(findings: Iterable[Finding]) -> list[Finding]:
-    """Without what follows from others among them."""
-    known = list(findings)
-    hidden = {kind for f in known for kind in f.row.hides}
-    return [f for f in known if f.kind not in hidden]
-
-
 def in_order(findings: Iterable[Finding], kind: str) -> list[Finding]:
     """Those from which the rest follows come first. kind: of the fault, or of the verdict."""
     known = [replace(f, leads=f.row.leads(kind)) for f in findings]

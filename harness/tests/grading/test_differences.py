@@ -1,7 +1,7 @@
 """Where two texts differ: variables are matched by their use."""
 
 from backwarp.cuda.text import read
-from backwarp.grading.differences import differences, named_alike, with_parameters_of
+from backwarp.grading.differences import differences, named_alike
 
 RIGHT = read("""
 __device__ float twice(float x) { return 2.0f * x; }
@@ -47,12 +47,3 @@ def test_a_function_with_little_in_common_differs_as_a_whole():
     other = OWN.replace("return 2.0f * x;", 'float y = x; while (y < 2 * x) y += 1; asm(""); return y;')
     whole = next(found for found in told(other) if found[0].startswith("__device__"))
     assert whole[0].endswith("}") and whole[1].endswith("}")
-
-
-def test_the_solution_in_the_student_s_names():
-    """Its own variables of such names get others, and lines stay where they are."""
-    own = read(OWN.replace("const float* x, float* out, int n", "const float* row, float* y, int n"))
-    text = with_parameters_of(own, RIGHT, "k").text
-    assert "k(const float* row, float* y, int n)" in text and "int row_ = blockIdx.x" in text
-    assert "sum += row[(row_ * n + i) * n + col];" in text and "twice(float x)" in text
-    assert with_parameters_of(read(OWN.replace("* x, float", "* in, float")), RIGHT, "k") is RIGHT

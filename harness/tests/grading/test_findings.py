@@ -33,8 +33,10 @@ def test_there_is_a_row_for_all_that_is_found():
 
 
 def test_a_finding_is_a_sentence_and_data():
-    whole = replace(GUARD, where="In this case", also=Finding.of("others_right", names=["y"]))
-    assert str(whole) == "In this case, Line 4 lets it through: i <= n is 3 <= 3 here. y is right."
+    whole = replace(GUARD, where="In this case", also=Finding.of("whole", array="y"))
+    assert str(whole).startswith(
+        "In this case, Line 4 lets it through: i <= n is 3 <= 3 here. Every element of y "
+    )
     found = json.loads(json.dumps(plain(whole.as_dict())))
     assert (found["kind"], found["lines"], found["asks"]) == ("guard_passes", [4], False)
     assert found["facts"] == {"test": "i <= n", "numbers": "3 <= 3"} and found["text"] == str(whole)

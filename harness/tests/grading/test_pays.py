@@ -1,6 +1,7 @@
 """Every kind of finding is paid for by a wrong kernel that it alone explains, or whose line it alone names.
 
-`pays.toml` has the kernels, by the names of `tests.soak.golden`, and the kinds for which none is known yet. What is found by a
+`pays.toml` has the kernels, by the names of `tests.soak.golden` or as a solution's text with parts replaced, and the kinds for which
+none is known yet. What is found by a
 look at the solution does not count as another explanation: a student's copy has none.
 """
 
@@ -29,15 +30,16 @@ ROOMS = tuple(f"backwarp.grading.{room}" for room in ("results", "probes", "slip
 
 def test_every_kind_has_a_kernel_that_pays_for_it_or_is_known_to_have_none():
     explain = {kind for kind, row in KINDS.items() if row.explains}
-    rows = [*PAYS["paid"], *PAYS["unknown"]]
+    rows = [*PAYS["paid"], *PAYS["written"], *PAYS["unknown"]]
     assert not explain - {*rows}, "pays.toml has no row for these"
     assert not {*rows} - explain and len(rows) == len({*rows})
 
 
 @pytest.mark.soak  # two gradings of each
-@pytest.mark.parametrize("kind", PAYS["paid"])
+@pytest.mark.parametrize("kind", [*PAYS["paid"], *PAYS["written"]])
 def test_a_kernel_pays(kind, monkeypatch):
-    wrong = golden.find(open_course(), PAYS["paid"][kind])
+    named = PAYS["paid"].get(kind)
+    wrong = golden.find(open_course(), named) if named else written(*PAYS["written"][kind])
     lines = golden.near(wrong.lines)
     causes = found(wrong)
     assert kind in {f.kind for f in causes}
@@ -45,6 +47,16 @@ def test_a_kernel_pays(kind, monkeypatch):
     others = [f for f in found(wrong) if f.kind not in OF_THE_SOLUTION]
     assert kind not in {f.kind for f in others}
     assert not others or lines & {*golden.named(causes)} and not lines & {*golden.named(others)}
+
+
+def written(number: str, *parts: str) -> golden.Wrong:
+    """parts: of the solution's text, each with what stands there instead."""
+    puzzle = open_course().load(number)
+    right = text = puzzle.solution_path.read_text(encoding="utf-8")
+    for old, new in zip(parts[::2], parts[1::2], strict=True):
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    return golden.wrong(number, puzzle, right, text)
 
 
 def found(wrong: golden.Wrong) -> list[Finding]:

@@ -52,14 +52,6 @@ def _changes(line: int, adds: str, takes: str, element: str, test: str) -> str:
     )
 
 
-def _parts_overlap(names: Sequence[str], begin: Sequence[str], array: str) -> str:
-    where = " and ".join(f"{name} at {at}" for name, at in zip(names, begin, strict=True))
-    return (
-        f"{names[0]} and {names[1]} both lie in {array}, and they overlap: {where}. If both are needed at once, leave "
-        "more room between them; if not, put a barrier between their uses."
-    )
-
-
 def _same_slot(*lines: int, array: str, slots: Sequence[str]) -> str:
     texts = [f"line {line} uses {array}[{slot}]" for line, slot in zip(lines, slots, strict=True)]
     return f"In one iteration of the loop, {' and '.join(texts)}, and both are one slot: fill another than the one that is read."
@@ -88,9 +80,7 @@ FAULTS = {
         "Line {0} stores {first}, and line {1} {second}: of two threads, these are one element. A barrier would only decide "
         "which value stays: each element must belong to one thread."
     ),
-    "parts_overlap": Kind(_parts_overlap),
     "same_slot": Kind(_same_slot),
-    "elsewhere": Kind("Case {case} runs to its end, but is wrong."),
     "values": Kind(lambda values: f"There {', '.join(values)}.", explains=False),
     "called_from": Kind("{function} was called from line {0}."),
     "too_large": Kind(
@@ -100,7 +90,6 @@ FAULTS = {
     ),
     "negative": Kind(_negative),
     "outside_axis": Kind(_outside_axis),
-    "quotient": Kind("Line {0}: {name} = {code} is {numbers} = {value}."),
     "guard_passes": Kind("Line {0} lets it through: {test} is {numbers} here."),
     "index_of_a_larger": Kind("In line {0}, {name} is an index of {array}, which has {elements} elements."),
     "differ_only_in": Kind(

@@ -24,20 +24,15 @@ def unless_it_ends(kind: str) -> bool:
     return kind not in ENDS
 
 
-def of_values(kind: str) -> bool:
-    return kind in ("wrong", "unwritten")
-
-
 @dataclass(frozen=True)
 class Kind:
     """asks: the sentence is a question. read: found in the text of the kernel, not in what it did. leads: whether all else
-    follows from it, given the kind of the fault or verdict. hides: kinds of what follows from it. explains: whether it says why, not only what."""
+    follows from it, given the kind of the fault or verdict. explains: whether it says why, not only what."""
 
     sentence: str | Callable[..., str]
     asks: bool = False
     read: bool = False
     leads: Leads = never
-    hides: tuple[str, ...] = ()
     explains: bool = True
 
 

@@ -89,26 +89,11 @@ def _sums_lack(out: str, things: str, of: str, which: str, often: float | None) 
     return f"the sums of {out}{of} lack {lacks}{others}."
 
 
-def _sums_lack_an_end(out: str, things: str, ends: Sequence[str]) -> str:
-    return f"each sum of {out} lacks the {things} with {either(ends)}: is a loop one iteration too short?"
-
-
-def _products_again(out: str, of: str, which: str, times: int) -> str:
-    how = f"added {how_often(times)}" if times > 0 else "subtracted"
-    return f"in the sums of {out}{of} {f'the products{which}' if which else 'all products'} are {how}."
-
-
 def _sums_stop_early(out: str, along: Sequence[str], often: float | None) -> str:
     how = "there" if often is None else f"added {how_often(often)}"
     return (
         f"the sums of {out} stop early, in the order of {either(along, 'and')}: the terms that come first are {how}, those "
         "after them are not."
-    )
-
-
-def _sums_lack_numbers(out: str, things: str, which: str, through: Sequence[str]) -> str:
-    return (
-        f"the sums of {out} lack the {things} with {which}, counted from 0 through {either(through, 'and')}."
     )
 
 
@@ -220,15 +205,9 @@ TERMS = {
     "other_index_of": Kind(_other_index_of),
     "other_steps": Kind(_other_steps),
     "other_place": Kind("the place in {array} is {now}; it should be {right}."),
-    "other_split": Kind(
-        "the number of an element of {out} is taken apart by the sizes [{now}]; it has [{right}]."
-    ),
-    "sums_lack_an_end": Kind(_sums_lack_an_end, asks=True),
     "sums_have_only": Kind(_sums_have_only),
     "sums_lack": Kind(_sums_lack),
-    "products_again": Kind(_products_again),
     "sums_stop_early": Kind(_sums_stop_early),
-    "sums_lack_numbers": Kind(_sums_lack_numbers),
     "extra_terms": Kind(_extra_terms),
     "brought_inside": Kind(_brought_inside),
     "beyond_an_axis": Kind(
@@ -247,11 +226,6 @@ TERMS = {
     "other_times": Kind(_other_times),
     "does_not_depend": Kind("{out}{of} does not change with the elements of {array}{which}; it should."),
     "depends_on": Kind("{place} changes with {now}; it should change with {right}."),
-    "right_in_one_order": Kind(
-        "{out} is right where each element of {array} along {letter} is {good} than the one before, and wrong where it is {bad}: "
-        "does all that has been computed so far stay right when a {bad} element comes?",
-        asks=True,
-    ),
     "share": Kind(_share),
     "shares": Kind(_shares),
 }

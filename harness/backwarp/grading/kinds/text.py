@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..compare import either
-from .kind import Kind, always, of_values, unless_it_ends
+from .kind import Kind, always, unless_it_ends
 
 
 def _ends_at_once(line: int, word: str) -> str:
@@ -20,29 +19,11 @@ def _other_order(line: int, declared: Sequence[str], number: int, is_: str, take
     return f"The launch passes {', '.join(declared)}, in this order; line {line} takes parameter {number}, {is_}, for {taken}."
 
 
-def _never_used(kernel: str, names: Sequence[str], given: bool, alike: str, more: str = "") -> str:
-    who = f"Nothing that you wrote in {kernel} uses" if given else f"{kernel} never uses"
-    return f"{who} {either(names)}{f': {alike} do the same' * bool(alike)}{more}."
-
-
 def _unused_axis(kernel: str, index: str, shape: str, of: str) -> str:
     what = f"a block has {shape} threads" if of == "block" else f"there are {shape} blocks"
     who = "threads" if of == "block" else "blocks"
     return (
         f"In this launch, {what}, and {kernel} never uses {index}: {who} that differ only there do the same."
-    )
-
-
-def _idle_axes(line: int, names: Sequence[str], used: Sequence[str]) -> str:
-    are = "are" if names[1:] else "is"
-    return f"This launch has threads and blocks along {either(used, 'and')} alone: {either(names, 'and')} {are} always 0 (line {line})."
-
-
-def _no_remainder(line: int, name: str, left: str) -> str:
-    what = f"{left} by {name}" if left else f"by {name}"
-    return (
-        f"Line {line} divides {what}, and nothing asks whether the division leaves a remainder ({left}{' ' * bool(left)}% {name}): "
-        "where it does, there is no such position."
     )
 
 
@@ -64,7 +45,6 @@ TEXT = {
     ),
     "other_order": Kind(_other_order, leads=always),
     "unused_axis": Kind(_unused_axis, leads=unless_it_ends),
-    "idle_axes": Kind(_idle_axes, hides=("never_used", "all_the_same")),
     "overlapping_blocks": Kind(
         "Line {0}: in {code}, each block begins one after the block before it, and has {threads} threads along {axis}: must "
         "blockIdx.{axis} not be multiplied by that?",
@@ -77,16 +57,6 @@ TEXT = {
     "counts_all_blocks": Kind(
         "Line {0} looks in {name} at {index}, which counts through all blocks (blockIdx is in it); {name} belongs to one block, "
         "and counts from 0 in each."
-    ),
-    "all_the_same": Kind(_never_used, leads=unless_it_ends),
-    "input_never_used": Kind(
-        lambda **facts: _never_used(more=", which the result depends on", **facts), leads=of_values
-    ),
-    "never_used": Kind(_never_used),
-    "no_remainder": Kind(_no_remainder),
-    "no_negative": Kind(
-        "Line {0}: nothing asks whether {name} is negative. In C, -2 / 2 is -1, -1 / 2 is 0 and -2 % 2 is 0, so there seems to "
-        "be a position."
     ),
     "only_change": Kind(_only_change),
     "only_missing": Kind(_only_missing),

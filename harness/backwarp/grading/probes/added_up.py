@@ -15,7 +15,7 @@ from ...devices.launching import triple
 from ...errors import KernelFault
 from ..findings import Finding
 from ..runs import Outcome, Pace, Setup, Trial, start_text
-from . import dependences, formulas, not_finite, orders, shares, summed
+from . import dependences, formulas, not_finite, shares, summed
 from .budget import Budget, Spent
 
 TRIED = 3  # cases, to find what is added up
@@ -126,7 +126,7 @@ def in_letters(
                 if len(kernel.outputs) == 1:
                     break
         if not general and not pairs and not alone:
-            general = [dependences.explain(*given) or orders.explain(*given)]
+            general = [dependences.explain(*given)]
     general.sort(key=lambda f: f is not None and f.kind != "nothing_gets")
     return general[0] if general else None, pairs
 

@@ -30,7 +30,7 @@ from ..kinds import ENDS
 from ..runs import Outcome, Pace, Setup, Trial, start_text
 from ..sentences import nth_line
 from .noting import Probe, access_of, element_of, noting, probe_of
-from .outside_axis import axes_of, outside_of_axis, quotients, varies
+from .outside_axis import axes_of, outside_of_axis, varies
 
 MOST_VALUES = 8  # shown
 MOST_OF_BOTH = 3  # of two threads
@@ -103,7 +103,6 @@ def behind(
         *_too_large(file, probe, values),
         *(_differences(file, probe, values, names) if fault.before else ()),
         *outside,
-        *quotients(file, probe, values, names),
         *(
             []
             if unblamed

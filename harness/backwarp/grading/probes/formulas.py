@@ -19,7 +19,7 @@ from ..compare import axis_pattern
 from ..findings import Finding
 from .one_element import one_each, one_element
 from .place_steps import other_steps
-from .places import as_table, beyond_an_axis, brought_inside, other_split
+from .places import as_table, beyond_an_axis, brought_inside
 from .rules import EXACT, Column, Linear, View, columns_of, nearest, table, views, views_of_parts
 from .summed import Terms
 
@@ -45,11 +45,11 @@ def general(want: Terms, got: Terms, raced: bool = False) -> Finding | None:
         return None
     lacks, more = (~np.isin(a.keys(), b.keys()) for a, b in ((want, got), (got, want)))
     if not more.any():
-        return other_range(want, got) or beginnings(want, got) or by_number(want, got) or one_each(want, got)
+        return other_range(want, got) or beginnings(want, got) or one_each(want, got)
     if not lacks.any():
         return brought_inside(want, got.only(more)) or beyond_an_axis(want, got.only(more))
     rules = len(got.at) * 4 >= len(want.at)  # a few terms fit many rules
-    return (other_rule(want, got, raced) or other_split(want, got)) if rules else None
+    return other_rule(want, got, raced) if rules else None
 
 
 def alike(want: Terms, got: Terms) -> bool:
@@ -205,39 +205,15 @@ def other_range(want: Terms, got: Terms) -> Finding | None:
             return None
         (of, lacks), (of_only, only) = (described(want, chosen) for chosen in (missing, ~missing))
         often = times_of(want, got)
-        if not of + lacks and not often and (ends := an_end(want, missing)):
-            return Finding.of("sums_lack_an_end", ends=ends, **facts)
         if of_only + only and (not of + lacks or 2 * missing.sum() > len(missing)):
             return Finding.of("sums_have_only", of=of_only, which=only, often=often, **facts)
         return Finding.of("sums_lack", of=of, which=lacks, often=often, **facts) if of + lacks else None
-    if len(want.arrays) < 3:
-        return None
-    often = got.times != 1
-    if len(set(got.times[often])) == 1 and len(np.unique(got.keys())) == len(got.at):
-        of, which = described(got, often)
-        if often.all() or of + which:
-            return Finding.of(
-                "products_again", out=facts["out"], of=of, which=which, times=int(got.times[often][0])
-            )
     return None
 
 
 def things_of(want: Terms) -> str:
     """What is added up."""
     return "products" if len(want.arrays) > 2 else f"elements of {want.arrays[1].name}"
-
-
-def an_end(want: Terms, missing: np.ndarray) -> list[str]:
-    """Each sum lacks the terms with its largest, or smallest, place along one of these axes."""
-    sums, output, ends_of = want.flat(0), want.arrays[0].letters, []
-    for c in columns_of(want):
-        at = want.at[:, c.number]
-        for extreme, beyond, word in ((np.maximum, -1, "last"), (np.minimum, c.size, "first")):
-            ends = np.full(sums.max() + 1, beyond)
-            extreme.at(ends, sums, at)
-            if c.letter not in output and c.size > 1 and ((at == ends[sums]) == missing).all():
-                ends_of.append(f"its {word} {c.letter}")
-    return ends_of
 
 
 def times_of(want: Terms, got: Terms) -> float | None:
@@ -268,29 +244,6 @@ def beginnings(want: Terms, got: Terms) -> Finding | None:
             often = None if same else float(got.times[0])
             return Finding.of(
                 "sums_stop_early", out=want.arrays[0].name, along=[c.letter for c in order], often=often
-            )
-    return None
-
-
-def by_number(want: Terms, got: Terms) -> Finding | None:
-    """Terms that are missing by their position in the sum, in the order of an array's axes: every 16th, as in
-    a tile."""
-    chosen, output = ~np.isin(want.keys(), got.keys()), want.arrays[0]
-    if times_of(want, got) is not None:
-        return None
-    for array in range(1, len(want.arrays)):
-        own = [
-            c for c in columns_of(want) if c.array == array and c.letter not in output.letters and c.size > 1
-        ]
-        number = np.zeros(len(want.at), int)
-        for c in own:
-            number = number * c.size + want.at[:, c.number]
-        touched = np.unique(number[chosen])
-        which = axis_pattern("number", touched, int(np.prod([c.size for c in own])))
-        if len(own) > 1 and which and (np.isin(number, touched) == chosen).all():
-            through = [c.letter for c in own]
-            return Finding.of(
-                "sums_lack_numbers", out=output.name, things=things_of(want), which=which, through=through
             )
     return None
 

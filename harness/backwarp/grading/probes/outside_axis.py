@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 
-from ...cuda.evaluate import integer_of, plain, products, substituted
+from ...cuda.evaluate import integer_of, plain, products
 from ...cuda.follow import addends_of, value_of
 from ...cuda.parts import sign_of
 from ...cuda.pieces import Function, Piece
@@ -108,20 +108,6 @@ class IndexTerms:
 def is_product(e: Piece) -> bool:
     """Whether it divides a product: `c * H * W / 4` may be a step of several axes."""
     return sign_of(e) == "/" and any(sign_of(part) == "*" for part in e.all("binary_expression"))
-
-
-def quotients(file: CudaText, probe: Probe, values: dict[str, int], names: set[str]) -> list[Finding]:
-    """The division that gave a variable outside its axis: `Line 31: oy = i / OH is 15 / 3 = 5.`; not if what is divided has
-    changed since."""
-    for name in sorted(names & values.keys(), key=lambda name: -abs(values[name])):
-        value = value_of(file, name, probe.indices[0].start)
-        parts = value.all("binary_expression") if value else ()
-        integer = integer_of(file, values)
-        text = substituted(value, values, integer) if value and integer(value) == values[name] else ""
-        if text and any(part.part("operator").code in ("/", "%") for part in parts):
-            facts = dict(name=name, code=plain(value), numbers=text, value=values[name])
-            return [Finding.of("quotient", value.line, **facts)]
-    return []
 
 
 def _added(terms: Iterable[tuple[int, str]]) -> str:

@@ -1,66 +1,15 @@
-"""Places in memory that a wrong kernel mistakes for other elements: a number decomposed by the wrong sizes,
-an index beyond its axis, or one that is clamped or wrapped. Terms, rules and views: `summed.py`, `rules.py`.
-"""
+"""Places in memory that a wrong kernel mistakes for other elements: an index beyond its axis, or one that is clamped or wrapped.
+Terms, rules and views: `summed.py`, `rules.py`."""
 
 from __future__ import annotations
-
-from dataclasses import replace
-from itertools import permutations
 
 import numpy as np
 
 from ..findings import Finding
-from .rules import EXACT, Column, Linear, Table, View, columns_of, some, views, views_of_parts
+from .rules import EXACT, Column, Linear, Table, View, columns_of, views, views_of_parts
 from .summed import Terms
 
 LISTED = 4  # values of a table
-
-
-def other_split(want: Terms, got: Terms) -> Finding | None:
-    """The number of an output element, decomposed by the sizes of its axes in another order."""
-    shape = want.shapes[0]
-    output = want.arrays[0]
-    few = got.only(some(len(got.at)))
-    splits: dict[tuple, list[str]] = {}
-    of_right = views(want)
-    for order in permutations(range(len(shape))) if len(shape) <= 6 else ():
-        sizes = tuple(shape[i] for i in order)
-        if sizes == shape:
-            continue
-        for how in ("sizes", "axes"):
-            if all(
-                any(follows(view, moved(terms, sizes, how, order)) for view in of_right)
-                for terms in (few, got)
-            ):
-                names = [str(output.axes[i][1]) for i in order]
-                splits.setdefault((how, sizes), []).append(", ".join(names))
-    if len(splits) != 1:
-        return None
-    (names,), known = splits.values(), [str(size) for _, size in output.axes]
-    called = max(names, key=lambda text: sum(a == b for a, b in zip(text.split(", "), known, strict=True)))
-    return Finding.of("other_split", out=output.name, now=called, right=", ".join(known))
-
-
-def moved(terms: Terms, sizes: tuple[int, ...], how: str, order: tuple[int, ...]) -> Terms:
-    """The terms, if places in the output are numbered by these sizes."""
-    split, at = np.stack(np.unravel_index(terms.flat(0), sizes), 1), terms.at.copy()
-    at[:, terms.columns(0)] = split if how == "sizes" else split[:, np.argsort(order)]
-    return replace(terms, at=at)
-
-
-def follows(view: View, terms: Terms) -> bool:
-    """Whether all terms follow the rules; for one array, as places in the flat array."""
-    base, wrong = view.of(terms), set()
-    for c, rule in zip(view.rest, view.rules, strict=True):
-        if not rule.fits(base, terms.at[:, c.number]):
-            wrong.add(c.array)
-    if len(wrong) != 1:
-        return not wrong
-    (index,) = wrong
-    own = [(c, r) for c, r in zip(view.rest, view.rules, strict=True) if c.array == index]
-    if sum(c.array == index for c in columns_of(terms)) > len(own):
-        return False
-    return bool((np.abs(sum(c.step * rule.of(base) for c, rule in own) - terms.flat(index)) < EXACT).all())
 
 
 def brought_inside(want: Terms, extra: Terms) -> Finding | None:

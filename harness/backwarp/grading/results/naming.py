@@ -6,8 +6,7 @@ that failed and in those that passed, and no other candidate does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import permutations
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,9 +15,7 @@ from ...course.mistakes import Mistake
 from ..compare import ATOL, HALF, RTOL, Expected, slack, untouched
 from ..findings import Finding
 from ..runs import Observation
-from . import other_inputs
 
-LARGE = 1 << 18  # elements; larger outputs are not searched for other orders
 LEAST = 4  # elements needed for a conclusion
 
 
@@ -46,7 +43,7 @@ def explain(
         return claim
     if not unnamed:
         return None
-    if claim := other_inputs.explain(kernel, observations, predicts, differs) or offset(failed):
+    if claim := offset(failed):
         return claim
     outputs = (a.name for a in kernel.outputs if a.dtype == "float32")
     return next(filter(None, (limited(failed, name) for name in outputs)), None)
@@ -177,7 +174,7 @@ def agree(values: np.ndarray, got: np.ndarray, tolerance: float) -> bool:
 
 
 #: names of the claims that `generic` makes
-GENERIC = {"zero", "sign", "factor", "divided", "multiplied", "order", "half"}
+GENERIC = {"factor", "divided", "multiplied", "half"}
 
 
 def generic(failed: Sequence[Observation]) -> Finding | None:
@@ -185,9 +182,7 @@ def generic(failed: Sequence[Observation]) -> Finding | None:
     pairs = [(o, o.targets[0], o.results[o.targets[0].array.name]) for o in failed]
     if not pairs or not all(np.isfinite(got).all() for _, _, got in pairs):
         return None
-    if sum(got.size for _, _, got in pairs) >= LEAST and not any(got.any() for _, _, got in pairs):
-        return Finding.of("zero", array=pairs[0][1].array.name)
-    return factor(pairs) or order(pairs) or half(pairs) or whole(pairs)
+    return factor(pairs) or half(pairs) or whole(pairs)
 
 
 def factor(pairs: list) -> Finding | None:
@@ -203,8 +198,6 @@ def factor(pairs: list) -> Finding | None:
     name, first = pairs[0][1].array.name, ratios[0]
     if not any(ratios):
         return None
-    if all(abs(r + 1) < 1e-4 for r in ratios):
-        return Finding.of("sign", array=name)
     if len(ratios) > 1 and max(ratios) - min(ratios) < 1e-4 * abs(first):
         return Finding.of("factor", array=name, ratio=first, everywhere=True)
     sizes = [(r, seen.dims) for r, (seen, _, _) in zip(ratios, pairs, strict=True)]
@@ -229,37 +222,6 @@ def common_ratio(target: Expected, got: np.ndarray) -> float | None:
     ratio = float((got * target.values).sum() / (target.values**2).sum())
     room = (1 + abs(ratio)) * np.maximum(target.tolerance, RTOL * target.magnitude + ATOL)
     return ratio if bool(np.all(np.abs(got - ratio * target.values) <= room)) else None
-
-
-def order(pairs: list) -> Finding | None:
-    """The expected values, in another order: axes swapped, reversed, or shifted by a few elements."""
-    _, target, got = pairs[0]
-    if target.values.size > LARGE or target.values.size < 4:
-        return None
-    kept = [how for how in orders(target, got) if all(how in orders(t, g) for _, t, g in pairs[1:])]
-    return Finding.of("order", array=target.array.name, how=kept[0]) if len(kept) == 1 else None
-
-
-def orders(target: Expected, got: np.ndarray) -> list[str]:
-    """The orders that this output has."""
-    room = max(float(target.tolerance.max()), RTOL * float(target.magnitude.max()))
-    return [how for how, values in reordered(target) if np.all(np.abs(got.ravel() - values) <= room)]
-
-
-def reordered(target: Expected) -> Iterator[tuple[str, np.ndarray]]:
-    """(which, flat values) of the other orders worth a sentence: `reversed along h`."""
-    values, letters = target.values, target.array.letters
-    axes = range(values.ndim)
-    for perm in permutations(axes) if values.ndim <= 5 else ():
-        if moved := [a for a in axes if perm[a] != a and values.shape[a] > 1]:
-            laid, plain = (",".join(letters[a] for a in order) for order in (perm, axes))
-            if len(moved) > 1:
-                yield f"laid out as [{laid}], not [{plain}]", values.transpose(perm).ravel()
-    for count in range(1, 2 ** min(values.ndim, 5)):
-        flipped = [a for a in axes if count >> a & 1]
-        if all(values.shape[a] > 1 for a in flipped):
-            along = " and ".join(letters[a] for a in flipped)
-            yield f"reversed along {along}", np.flip(values, flipped).ravel()
 
 
 def half(pairs: list) -> Finding | None:

@@ -22,25 +22,23 @@ AXES = "xyz"
 
 
 def block_slips(
-    kernel: Kernel, own: Function, solution: Function, failed: Sequence[tuple[Mapping[str, int], Launch]]
+    kernel: Kernel, own: Function, failed: Sequence[tuple[Mapping[str, int], Launch]]
 ) -> Iterator[Finding]:
-    """The slips that the solution does not have. failed: the sizes and launches of the failing cases."""
-    yield from overlapping_blocks(kernel, own, solution, failed)
+    """failed: the sizes and launches of the failing cases."""
+    yield from overlapping_blocks(kernel, own, failed)
     yield from blocks_of_another_size(own, failed)
-    if not any(places_in_the_grid(solution)):
-        for e, name, index in places_in_the_grid(own):
-            yield Finding.of("counts_all_blocks", e.line, name=name, index=shown(index))
-            break
+    for e, name, index in places_in_the_grid(own):
+        yield Finding.of("counts_all_blocks", e.line, name=name, index=shown(index))
+        break
 
 
 # -- where a block begins --------------------------------------------------------------------------------------
 
 
 def overlapping_blocks(
-    kernel: Kernel, own: Function, solution: Function, failed: Sequence[tuple[Mapping[str, int], Launch]]
+    kernel: Kernel, own: Function, failed: Sequence[tuple[Mapping[str, int], Launch]]
 ) -> Iterator[Finding]:
     """`blockIdx.x + threadIdx.x`, where blocks have several threads in x and should not overlap."""
-    known = {axis for _, axis in sums_without_a_factor(solution)}
     for e, axis in sums_without_a_factor(own):
         i = AXES.index(axis)
         threads = 0
@@ -50,7 +48,7 @@ def overlapping_blocks(
                 if not any(-(-n // own_threads) == blocks for n in extents(kernel, dims)):
                     return
                 threads = threads or own_threads
-        if threads and axis not in known:
+        if threads:
             yield Finding.of("overlapping_blocks", e.line, code=shown(e), threads=threads, axis=axis)
             return
 
@@ -216,14 +214,9 @@ def stores_meet(fault: KernelFault, own: Function, outputs: Sequence[str]) -> Fi
     if any(len(found) != 1 for found in stores):
         return None
     (a,), (b,) = stores
-    bases = [store.indexed.code for store in (a, b)]
-    if fault.array in outputs:
-        return Finding.of("stores_meet", a.line, b.line, first=shown(a), second=shown(b))
-    begins = [value_of(own.file, base, a.start) for base in bases]
-    if bases[0] == bases[1] or not all(begins):
+    if fault.array not in outputs:
         return None
-    begin = [shown(e) for e in begins]
-    return Finding.of("parts_overlap", names=bases, begin=begin, array=fault.array)
+    return Finding.of("stores_meet", a.line, b.line, first=shown(a), second=shown(b))
 
 
 def same_slot(fault: KernelFault, own: Function) -> Finding | None:

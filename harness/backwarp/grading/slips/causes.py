@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...course.declare import Kernel, Puzzle
 from ...cuda.text import read
-from ..findings import Finding, distinct, without_consequences
+from ..findings import Finding, distinct
 from ..repair.from_solution import is_of_ones_own
 from .misuses import misuses
 from .only_change import only_change
@@ -29,6 +29,5 @@ def causes(
         solution = puzzle.solution_path.read_text(encoding="utf-8")
         if not is_of_ones_own(source, solution, kernel.name):
             known = list(only_change(read(source), read(solution), kernel.name))
-    known = without_consequences(known)
     stated = {line for f in known if not f.asks for line in f.lines[:1]}
     return distinct(f for f in known if not (f.asks and stated.issuperset(f.lines[:1])))[:MOST]

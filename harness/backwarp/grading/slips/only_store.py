@@ -1,14 +1,14 @@
-"""Where the only store into an array stands: what elements that were never written have missed; and stores of 0 or 1."""
+"""Where the only store into an array stands: what elements that were never written have missed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...course.array_names import by_name, name_in_file
+from ...course.array_names import name_in_file
 from ...course.declare import Kernel
 from ...cuda.accesses import stores_into
 from ...cuda.follow import value_of
-from ...cuda.parts import all_indices, shown, sign_of
+from ...cuda.parts import all_indices, shown
 from ...cuda.pieces import Piece
 from ...cuda.text import CudaText, read
 from ..findings import Finding
@@ -55,24 +55,3 @@ def returns(statement: Piece) -> bool:
     body = statement.part("consequence")
     last = body.parts[-1] if body and body.kind == "compound_statement" and body.parts else body
     return bool(last) and last.kind == "return_statement"
-
-
-def stores_a_comparison(kernel: Kernel, source: str) -> Finding | None:
-    """`y[i] = g[i] * x[i] > 0;`: what is stored in an output is 0 or 1. None if there is no such store."""
-    own = read(source).function(kernel.name)
-    outputs = {p.name for p in kernel.outputs}
-    arrays = {name for name, a in by_name(kernel, own).items() if a.name in outputs} if own else ()
-    for e in own.body.all("assignment_expression") if own else ():
-        left, value = e.part("left"), e.part("right")
-        if (
-            left.kind != "subscript_expression"
-            or left.indexed.code not in arrays
-            or e.part("operator").code != "="
-        ):
-            continue
-        if value.kind == "identifier":
-            value = value_of(own.file, value.code, e.start) or value
-        value = value.bare
-        if sign_of(value) in ("<", ">", "<=", ">=", "==", "!=", "&&", "||"):
-            return Finding.of("stores_a_comparison", e.line, array=left.indexed.code, test=shown(value))
-    return None

@@ -78,7 +78,7 @@ def zeros_left_out(seen: Sequence[Observation]) -> list[Finding]:
     return [Finding.of("zeros_left_out", array=name, nan=nan)] if name else []
 
 
-def written_twice(fault: KernelFault) -> Finding:
+def written_twice(fault: KernelFault) -> list[Finding]:
     """While other elements are never written, two threads write the same one."""
     both = threads_of(fault.other, fault)
-    return Finding.of("written_twice", fault.line, who=both, element=fault.element or "the same address")
+    return [Finding.of("written_twice", fault.line, who=both, element=fault.element or "the same address")]

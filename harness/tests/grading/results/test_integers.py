@@ -38,56 +38,6 @@ def told(change, x=None):
     return said(explain(KERNEL, [seen]))
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda x, right: right, ""),
-        (
-            lambda x, right: right // 8 * 6 + right % 8,
-            "In case small, y is 6 * h + w (H = 6); it should be 8 * h + w (W = 8), the place of the element in its plane "
-            "of x.",
-        ),
-        (lambda x, right: right + 100, "Every element of y is 100 too large, in all failing cases."),
-        (
-            lambda x, right: right + (right % 3 > 1),
-            "Every wrong element of y is 1 too large, in all failing cases.",
-        ),
-        (lambda x, right: right**2, ""),
-    ],
-)
-def test_another_formula(change, says):
-    assert told(change) == says
-
-
-def test_the_number_of_the_tap():
-    p, q = np.indices((3, 4))
-    says = told(lambda x, right: (right // 8 - 2 * p) * 2 + right % 8 - 2 * q)
-    assert says.startswith("In case small, y is 2 * h + w - 4 * p - 2 * q; it should be 8 * h + w (W = 8)")
-
-
-def test_a_small_case_and_a_special_one_do_not_hide_the_rule():
-    """A formula is that of most cases; where all numbers are infinite, there may be none."""
-    p, q = np.indices((3, 4))
-    x = np.random.default_rng(0).permutation(192).reshape(2, 2, 6, 8).astype(np.float32)
-    right = places(x, later=True)
-    got = (right // 8 - 2 * p) * 2 + right % 8 - 2 * q
-    target = Expected(PARAMS[1], right.astype(float), np.zeros(right.shape), np.zeros(right.shape))
-    one = np.ones((1, 1, 1, 1))
-    small = Expected(PARAMS[1], 3 * one, 0 * one, 0 * one)
-
-    def seen(name, target, x, got, special=False):
-        return Observation(Case(name, {}, special=special), DIMS, {"x": x}, (target,), {"y": got}, {})
-
-    odd = seen("odd", target, x, (got % 2) * right, special=True)
-    cases = [
-        seen("tiny", small, x[:1, :1, :2, :2], one.astype(int)),
-        odd,
-        seen("a", target, x, got),
-        seen("b", target, x, got),
-    ]
-    assert said(explain(KERNEL, cases)).startswith("In case a, y is 2 * h + w - 4 * p - 2 * q; it should")
-
-
 @pytest.mark.parametrize(("value", "what"), [(1.0, "equal elements"), (np.nan, "NaN")])
 def test_the_first_of_equals(value, what):
     x = np.random.default_rng(0).random((2, 2, 6, 8)).astype(np.float32)

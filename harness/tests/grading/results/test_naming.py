@@ -157,13 +157,10 @@ def test_noise_is_nobodys_mistake():
 @pytest.mark.parametrize(
     ("name", "write"),
     [
-        ("zero", lambda a, d: total(a, d) * 0),
-        ("sign", lambda a, d: -total(a, d)),
+        ("factor", lambda a, d: -total(a, d)),
         ("factor", lambda a, d: total(a, d) * 2),
         ("divided", lambda a, d: total(a, d) / (d["B"] * 1.0)),
         ("multiplied", lambda a, d: total(a, d) * d["M"]),
-        ("order", lambda a, d: total(a, d).T.reshape(d["N"], d["M"])),
-        ("order", lambda a, d: total(a, d)[::-1]),
         ("half", lambda a, d: a["x"].astype(np.float16).sum(0, dtype=np.float16)),
         ("half", lambda a, d: a["x"].astype(np.float16).astype(np.float64).sum(0)),
     ],

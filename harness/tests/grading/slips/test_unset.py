@@ -95,6 +95,7 @@ def test_elements_that_are_written_twice_while_others_are_not():
     block = (0, 0, 0)
     found = KernelFault("same-write", "", "", line=7, thread=(1, 0, 0), block=block, array="y", index="3")
     found.other = Place("kernel.cu", 7, (0, 0, 0), block)
-    assert said(written_twice(found)) == (
+    (says,) = said(written_twice(found))
+    assert says == (
         "Threads (0,0,0) and (1,0,0) both write y[3] (line 7): do they compute their places as they should?"
     )
