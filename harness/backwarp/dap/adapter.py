@@ -95,11 +95,7 @@ class Adapter:
             self.send("event", event=name, body=about)
 
     def _refuse(self, reply: dict, why: str) -> None:
-        error = {
-            "id": 1,
-            "format": why.replace("{", "(").replace("}", ")"),
-            "showUser": reply["command"] == "launch",
-        }
+        error = {"id": 1, "format": why, "showUser": reply["command"] == "launch"}
         self.send("response", success=False, **reply, message=why, body={"error": error})
 
     # -- the beginning and the end ----------------------------------------------------------------------
