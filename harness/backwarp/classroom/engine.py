@@ -138,7 +138,7 @@ class Run:
     def submit(self) -> None:
         """What is left of the next batch."""
         batch, tries = self.waiting.pop()
-        known, theirs = self.results.claim([task.key for task in batch])
+        known, theirs = self.results.claim({task.key for task in batch})
         self.add(known)
         self.elsewhere += [task for task in batch if task.key in theirs]
         if batch := [task for task in batch if task.key not in known and task.key not in theirs]:
@@ -149,12 +149,16 @@ class Run:
     def take(self, future: Future) -> None:
         """What has ended."""
         batch, tries = self.running.pop(future)
+        found = {}
         for task, outcome in zip(batch, outcomes_of(future, len(batch)), strict=True):
             if outcome["kind"] == "lost" and tries < TRIES:
                 self.waiting.append(([task], tries + 1))
             else:
-                self.results.keep(task.key, outcome)
-                self.add({task.key: outcome})
+                found[task.key] = outcome
+        with self.results.at_once():
+            for key, outcome in found.items():
+                self.results.keep(key, outcome)
+        self.add(found)
 
     def add(self, outcomes: dict[str, Outcome]) -> None:
         if outcomes:

@@ -7,7 +7,8 @@ import os
 import socket
 import sqlite3
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Iterator, Set
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -57,19 +58,25 @@ class Results:
             raise CourseError(f"{self.path} cannot be read: {error}; move it away") from None
         return found
 
-    def claim(self, keys: Collection[str]) -> tuple[dict[str, Outcome], set[str]]:
+    def claim(self, keys: Set[str]) -> tuple[dict[str, Outcome], set[str]]:
         """What is known of these, and which of them another run is grading now. The rest is for this run to grade: until it
         keeps them, closes or ends, others leave them alone."""
         now = time.time()
-        self._write("BEGIN IMMEDIATE")
-        try:
+        with self.at_once():
             known = self.known(keys)
             theirs = {key for key in keys if key not in known and self._is_claimed(key, now)}
-            mine = [(key, self.run, now + LEASE) for key in keys if key not in known and key not in theirs]
-            self._base.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", mine)
+            for key in keys - known.keys() - theirs:
+                self._write("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", key, self.run, now + LEASE)
+        return known, theirs
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """What is read and written meanwhile is so in one step, which takes less time, too."""
+        self._write("BEGIN IMMEDIATE")
+        try:
+            yield
         finally:
             self._write("COMMIT")
-        return known, theirs
 
     def _is_claimed(self, key: str, now: float) -> bool:
         """By another run that goes on, as far as can be seen from here."""

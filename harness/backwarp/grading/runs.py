@@ -43,10 +43,11 @@ class Pace:
     repeating: bool = False  # several threads do the same work, so it will not finish in time
 
     def limit(self, nbytes: int) -> float:
-        """Seconds for a launch on `nbytes` of arrays, whose work is counted."""
+        """Seconds for a launch on `nbytes` of arrays, whose work is counted. They do not shrink with the work that is left, or a
+        busy machine would stop launches that end elsewhere."""
         self.work += LAUNCH + nbytes / BYTES
         seconds = 1.0 if self.printing else 2.0 if self.repeating else 3.0 if nbytes < SMALL else 10.0
-        return self.longest or max(0.1, min(seconds, self.left()))
+        return self.longest or seconds
 
     def after(self, outcome: Outcome) -> None:
         self.printing |= outcome.stdout_dropped > 0

@@ -142,7 +142,7 @@ def test_two_runs_at_once_keep_their_results(tmp_path):
 def test_what_another_run_is_grading_is_waited_for_and_not_graded_twice(results, tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "LOOK", 0.01)
     other, (a, _) = Results(tmp_path / "results.sqlite"), tasks_for("a", "b")
-    assert other.claim([a.key]) == ({}, set())
+    assert other.claim({a.key}) == ({}, set())
 
     class Meanwhile(Scripted):
         def submit(self, function, batch):
@@ -162,7 +162,7 @@ def test_a_claim_holds_as_long_as_its_run(results, tmp_path, monkeypatch, how):
             pass
         other.run = f"{socket.gethostname()} {gone.pid} 0"
     monkeypatch.setattr(kept, "LEASE", -1.0 if how in ("silent", "renewed") else 60.0)
-    other.claim(["a"])
+    other.claim({"a"})
     monkeypatch.setattr(kept, "LEASE", 60.0)
     if how == "closed":
         other.close()
@@ -171,7 +171,7 @@ def test_a_claim_holds_as_long_as_its_run(results, tmp_path, monkeypatch, how):
         other.renew()
     elif how == "lost":
         other.keep("a", nothing("It was lost.", "lost"))
-    assert results.claim(["a"]) == ({}, {"a"} if how == "renewed" else set())
+    assert results.claim({"a"}) == ({}, {"a"} if how == "renewed" else set())
 
 
 def test_a_file_that_is_no_database_is_one_sentence(tmp_path):

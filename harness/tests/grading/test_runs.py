@@ -6,7 +6,7 @@ from pathlib import Path
 
 from backwarp.course.checkout import open_course
 from backwarp.devices.virtual.device import VirtualGPU
-from backwarp.grading.runs import Pace, Setup, in_order, try_kernel
+from backwarp.grading.runs import Outcome, Pace, Setup, in_order, try_kernel
 
 
 def test_a_launch_that_fails_keeps_no_arrays():
@@ -24,3 +24,9 @@ def test_a_launch_that_fails_keeps_no_arrays():
         arrays = {p.name for p in kernel.arrays}
         left = [o.name for o in device.arena._owners if o.name in arrays]
         assert len(left) == len(set(left))  # at most what the last launch was given
+
+
+def test_the_time_of_a_launch_does_not_shrink_with_the_work_that_is_left():
+    pace = Pace(patience=0.5)
+    pace.after(Outcome(None, None, kind="wrong"))
+    assert {pace.limit(100) for _ in range(20)} == {3.0} and pace.left() < 0

@@ -243,12 +243,12 @@ def simulated(how: str, tasks: int, seconds: float, threads: int, folder: Path) 
             start, spent = time.monotonic(), time.process_time()
             engine.graded(wanted, Results(base), pool, ahead, together)
             took, spent = time.monotonic() - start, time.process_time() - spent
-            memory = max((memory_of(pid) for pid in descendants(os.getpid())), default=0)
+            others = [memory_of(pid) >> 20 for pid in descendants(os.getpid())]
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
         print(
             f"{name}, {together} together: {tasks} in {took:.0f} s, {1e3 * took / tasks:.2f} ms each, {1e3 * spent / tasks:.2f} of"
-            f" it here; {base.stat().st_size / tasks / 1e3:.1f} KB each kept; {own / 2**20:.0f} MB here, {memory / 2**20:.0f} MB"
-            " in the largest other process",
+            f" it here; {base.stat().st_size / tasks / 1e3:.1f} KB each kept; {own / 2**20:.0f} MB here"
+            + (f", {others[0]} MB in the scheduler, {others[1:]} MB in workers" if others else ""),
             flush=True,
         )
 
