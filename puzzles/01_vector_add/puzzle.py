@@ -18,34 +18,10 @@ MISTAKES = (
         hint=3,
     ),
     Mistake(
-        "block left out",
-        (INDEX, "threadIdx.x"),
-        expect="race",
-        says="Only the first blockDim.x elements are written: i counts the threads of one block, not of "
-        "all blocks.",
-        hint=2,
-    ),
-    Mistake(
         "block and thread swapped",
         (INDEX, "threadIdx.x * blockDim.x + blockIdx.x"),
         says="The elements written lie blockDim.x apart: threadIdx.x and blockIdx.x are swapped.",
         hint=3,
-    ),
-    Mistake(
-        "multiplied by the thread",
-        (INDEX, "blockIdx.x * threadIdx.x"),
-        expect="race",
-        says="blockIdx.x is multiplied by threadIdx.x; it must be multiplied by blockDim.x, the size of a "
-        "block.",
-        hint=2,
-    ),
-    Mistake(
-        "number of blocks for their size",
-        (INDEX, "blockIdx.x * gridDim.x + threadIdx.x"),
-        expect="race",
-        says="blockIdx.x is multiplied by the number of blocks, gridDim.x; it must be multiplied by their "
-        "size, blockDim.x.",
-        hint=2,
     ),
     Mistake(
         "counted from 1",

@@ -10,18 +10,8 @@ from backwarp.course.sizes import Ints, integers, own_sizes
 KERNEL = "conv2d_forward"
 
 
-INDEX = "blockIdx.x * blockDim.x + threadIdx.x"
-
-
 MISTAKES = (
     Mistake("divided by a rounded inverse", ("idx % W_out", "idx - int(idx * (1.0f / W_out)) * W_out")),
-    Mistake(
-        "block left out",
-        (INDEX, "threadIdx.x"),
-        expect="race",
-        says="Only the first blockDim.x elements are written: idx counts the threads of one block, not of "
-        "all blocks.",
-    ),
 )
 
 PUZZLE = Puzzle(

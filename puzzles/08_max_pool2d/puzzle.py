@@ -29,22 +29,9 @@ MISTAKES = (
         FORWARD,
         # the largest
         Mistake(
-            "starts at 0",
-            (START, "float best = 0.0f;"),
-            says="Windows of negative numbers give 0: the search must start below every number, not at 0.",
-            hint=2,
-        ),
-        Mistake(
             "starts at -FLT_MAX",
             (START, "float best = -FLT_MAX;"),
             says="A window of nothing but -inf gives the smallest float: start at -INFINITY.",
-            hint=2,
-        ),
-        Mistake(
-            "the last of equals",
-            (BETTER, "if (x >= best || isnan(x)) {"),
-            says="Where elements are equal, argmax names the last of them: a later element takes over only "
-            "if it is larger (>), not if it is equal (>=).",
             hint=2,
         ),
         Mistake(

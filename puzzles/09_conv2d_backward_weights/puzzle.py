@@ -16,10 +16,7 @@ WEIGHTS, BIAS = "conv2d_backward_weights", "conv2d_backward_bias"
 
 B_LOOP = """for (int b = 0; b < batch; b++) {
         for (int p"""
-GRAD = "grad_output[((b * C_out + k) * H_out + p) * W_out + q]"
 INPUT = "input[((b * C_in + c) * H + p + r) * W + q + s]"
-
-BIAS_INDEX = "int k = blockIdx.x * blockDim.x + threadIdx.x;"
 
 
 MISTAKES = (
@@ -34,12 +31,6 @@ MISTAKES = (
         ),
         # rows and columns
         Mistake(
-            "H_out and W_out swapped in grad_output",
-            (GRAD, "grad_output[((b * C_out + k) * W_out + p) * H_out + q]"),
-            says="H_out and W_out are swapped in the index of grad_output: its rows are W_out long.",
-            hint=3,
-        ),
-        Mistake(
             "one row too far",
             (INPUT, "input[((b * C_in + c) * H + p + r + 1) * W + q + s]"),
             expect="out-of-bounds",
@@ -52,24 +43,6 @@ MISTAKES = (
             says="Only the first blockDim.x elements are written: idx counts the threads of one block, not of "
             "all blocks.",
             hint=2,
-        ),
-        Mistake(
-            "size of a block written as 64",
-            ("int idx = blockIdx.x * blockDim.x", "int idx = blockIdx.x * 64"),
-            says="Elements between the blocks are not written: the size of a block is taken to be 64; it is "
-            "blockDim.x.",
-            hint=2,
-        ),
-    ),
-    *mistakes_in(
-        BIAS,
-        # the bias
-        Mistake(
-            "bias: size of a block written as 64",
-            (BIAS_INDEX, BIAS_INDEX.replace("blockDim.x", "64")),
-            says="Channels between the blocks are not written: the size of a block is taken to be 64; it is "
-            "blockDim.x.",
-            hint=3,
         ),
     ),
 )

@@ -18,7 +18,6 @@ def step(a, d, **changes):
 
 
 SLOPE = "float slope = gradient[i] + weight_decay * weights[i];"
-NEW = "float v = momentum * velocity[i] + slope;"
 KEEP = "velocity[i] = v;"
 MOVE = "weights[i] -= learning_rate * v;"
 
@@ -32,42 +31,11 @@ MISTAKES = (
         hint=3,
     ),
     Mistake(
-        "momentum on everything",
-        (NEW, "float v = momentum * (velocity[i] + slope);"),
-        says="momentum multiplies the gradient too; it belongs to the old velocity alone.",
-        hint=2,
-    ),
-    Mistake(
-        "dampened",
-        (NEW, "float v = momentum * velocity[i] + (1 - momentum) * slope;"),
-        says="The gradient is multiplied by (1 - momentum); it must enter the velocity in full.",
-        hint=2,
-    ),
-    Mistake(
         "looking ahead",
         (MOVE, "weights[i] -= learning_rate * (slope + momentum * v);"),
         says="The weights move against gradient + momentum * velocity (Nesterov); here it is the velocity "
         "alone.",
         hint=3,
-    ),
-    # the step
-    Mistake(
-        "learning rate in the velocity",
-        ((NEW, "float v = momentum * velocity[i] + learning_rate * slope;"), (MOVE, "weights[i] -= v;")),
-        says="The velocity contains the learning rate, which belongs in the step of the weights only.",
-        hint=3,
-    ),
-    Mistake(
-        "uphill",
-        (MOVE, "weights[i] += learning_rate * v;"),
-        says="The weights move along the velocity, which makes the loss larger: subtract, do not add.",
-        hint=3,
-    ),
-    Mistake(
-        "gradient negated",
-        (SLOPE, "float slope = weight_decay * weights[i] - gradient[i];"),
-        says="The gradient enters the velocity with a minus; the only minus is in the step of the weights.",
-        hint=2,
     ),
     # the decay
     Mistake(
@@ -77,12 +45,6 @@ MISTAKES = (
             (MOVE, f"{MOVE}\n    weights[i] -= learning_rate * weight_decay * weights[i];"),
         ),
         says="The decay is taken from the new weight, after the step: it is added to the gradient before.",
-        hint=2,
-    ),
-    Mistake(
-        "decay subtracted",
-        (SLOPE, "float slope = gradient[i] - weight_decay * weights[i];"),
-        says="The decay makes the weights larger: it must have the sign of the gradient.",
         hint=2,
     ),
     Mistake(

@@ -17,20 +17,7 @@ FORWARD, INPUT, WEIGHTS, BIAS = (
 )
 
 
-ROW = "int h = p * stride_h - pad_h + r * dilation_h;"
-COLUMN = "int w = q * stride_w - pad_w + s * dilation_w;"
-
-
 MISTAKES = (
-    *mistakes_in(
-        FORWARD,
-        Mistake(
-            "forward: edges repeated",
-            ((ROW, ROW + " h = min(max(h, 0), H - 1);"), (COLUMN, COLUMN + " w = min(max(w, 0), W - 1);")),
-            says="Outside of the image, the nearest pixel is used; the padding is zeros, which add nothing.",
-            hint=2,
-        ),
-    ),
     *mistakes_in(
         INPUT,
         Mistake(

@@ -12,7 +12,6 @@ from backwarp.course.sizes import gradient_check, integers
 FORWARD, INPUT, WEIGHTS = "conv2d_forward", "conv2d_backward_input", "conv2d_backward_weights"
 
 
-CHANNEL = "int channel = group * (C_in / groups) + c;"
 PIXEL = "(b * C_in + group * channels + c) * H"
 
 
@@ -22,15 +21,6 @@ MISTAKES = (
         Mistake(
             "forward: no offset of the group",
             (PIXEL, "(b * C_in + c) * H"),
-            says="Every filter is laid over the channels of group 0: the offset of its group is missing.",
-            hint=2,
-        ),
-    ),
-    *mistakes_in(
-        WEIGHTS,
-        Mistake(
-            "weights: no offset of the group",
-            (CHANNEL, "int channel = c;"),
             says="Every filter is laid over the channels of group 0: the offset of its group is missing.",
             hint=2,
         ),

@@ -13,7 +13,6 @@ BIAS = "conv2d_backward_bias"
 
 START = "int k = blockIdx.x;\n    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;"
 STEPS = "for (int offset = 16; offset > 0; offset /= 2) {"
-SHUFFLE = "__shfl_down_sync(0xffffffff, value, offset)"
 ADD = "sum += grad_output[(b * C_out + k) * plane + i % plane];"
 FIRST = "sum = warp_sum(sum);\n    if (lane == 0) slot[warp] = sum;"
 FILL = "if (lane == 0) slot[warp] = sum;\n    __syncthreads();"
@@ -98,13 +97,6 @@ MISTAKES = (
             (FIRST, "if (lane == 0) slot[warp] = sum;"),
         ),
         expect="shuffle-mask",
-    ),
-    Mistake(
-        "values of the lanes before",
-        (SHUFFLE, SHUFFLE.replace("down", "up")),
-        says="This is 1024 times the part of thread 0: __shfl_up_sync brings values from the lanes "
-        "before, and lane 0, which has none before it, gets its own.",
-        hint=2,
     ),
     Mistake(
         "first offset 32",

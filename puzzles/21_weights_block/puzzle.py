@@ -11,7 +11,6 @@ WEIGHTS = "conv2d_backward_weights"
 
 START = "int idx = blockIdx.x;\n    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;"
 LOOP = "for (int i = threadIdx.x; i < batch * H_out * W_out; i += blockDim.x) {"
-SPLIT = "int q = i % W_out;\n        int p = i / W_out % H_out;"
 INPUT = "input[((b * C_in + c) * H + p + r) * W + q + s]"
 BELOW = """\
 {
@@ -40,12 +39,6 @@ MISTAKES = (
         (START, BELOW),
         expect="slow",
         line="sum += grad * input[((b * C_in + c) * H + (p + r)) * W + (q + s)];",
-    ),
-    Mistake(
-        "p changes fastest",
-        (SPLIT, "int p = i % H_out;\n        int q = i / H_out % W_out;"),
-        expect="slow",
-        line=f"sum += grad * {INPUT};",
     ),
     Mistake(
         "products that nobody needs",

@@ -26,7 +26,6 @@ FIRST = "int count = 0, last = -1;"
 LANE = "int lane = threadIdx.x;"
 WARP = "int o = blockIdx.x * blockDim.y + threadIdx.y;"
 LOOP = "for (int i = lane; i < n_in; i += 32) {"
-PRODUCT = "sum += input[b * n_in + i] * weights[o * n_in + i];"
 STEPS = "for (int step = 16; step > 0; step /= 2) {"
 SHUFFLE = "sum += __shfl_down_sync(0xffffffff, sum, step);"
 STORE = "if (lane == 0) output[b * n_out + o] = sum + bias[o];"
@@ -77,11 +76,6 @@ MISTAKES = (
             "moved.",
         ),
         Mistake(
-            "the first sector not counted",
-            (FIRST, "int count = 0, last = start[idx] / 8;"),
-            says="One sector is missing everywhere: the first lane touches one as well.",
-        ),
-        Mistake(
             "31 lanes", (LANES, LANES.replace("32", "31")), says="A warp of 31 lanes is counted; it has 32."
         ),
     ),
@@ -93,16 +87,6 @@ MISTAKES = (
             (LANE, PUZZLE_03 + LANE),
             expect="slow",
             line="all += input[b * n_in + i] * weights[o * n_in + i];",
-        ),
-        Mistake(
-            "a stretch of inputs per lane",
-            (
-                LOOP,
-                "int each = (n_in + 31) / 32;\n    for (int i = lane * each; i < n_in && i < (lane + 1) * each; "
-                "i++) {",
-            ),
-            expect="slow",
-            line=PRODUCT,
         ),
         Mistake(
             "lanes add up by atomics",

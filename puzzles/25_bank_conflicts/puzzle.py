@@ -21,13 +21,6 @@ MISTAKES = (
     # right, not yet fast
     Mistake("no padding", (DECLARED, DECLARED.replace(" + 1", "")), expect="slow", line=WRITE),
     Mistake(
-        "a row too many for a column",
-        (DECLARED, "__shared__ float tile[TILE + 1][TILE];"),
-        expect="slow",
-        line=WRITE,
-    ),
-    Mistake("two columns too many", (DECLARED, DECLARED.replace("+ 1", "+ 2")), expect="slow", line=WRITE),
-    Mistake(
         "turned while it is read",
         (
             (
@@ -51,15 +44,6 @@ MISTAKES = (
         ),
         expect="slow",
         line="output[column * rows + row] = input",
-    ),
-    Mistake(
-        "no tile, columns read",
-        (
-            WRITE,
-            "if (line < columns && place < rows) output[line * rows + place] = input[place * columns + line];",
-        ),
-        expect="slow",
-        line="output[line * rows + place] = input",
     ),
     Mistake(
         "written twice",

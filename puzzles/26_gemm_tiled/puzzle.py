@@ -43,7 +43,6 @@ MISTAKES = (
         expect="slow",
         line="sum += a[y][k] * B[(start + k) * N + col];",
     ),
-    Mistake("tiles of 8", ("constexpr int TILE = 16;", "constexpr int TILE = 8;"), expect="slow"),
     Mistake(
         "tile of B kept by columns",
         ((FILL_B, FILL_B.replace("b[y][x]", "b[x][y]")), (ADD, "sum += a[y][k] * b[x][k];")),

@@ -26,9 +26,6 @@ def columns(a, d):
 
 
 COLUMN, CHANNEL = "int column = idx % width;", "int c = idx / width;"
-ROW = "int h = p * stride_h - pad_h + r * dilation_h;"
-COL = "int w = q * stride_w - pad_w + s * dilation_w;"
-PIXEL = "float pixel = inside ? input[((b * C_in + c) * H + h) * W + w] : 0.0f;"
 STORE = "columns[row * width + column] = pixel;"
 
 
@@ -39,16 +36,6 @@ MISTAKES = (
         ((COLUMN, "int column = idx / C_in;"), (CHANNEL, "int c = idx % C_in;")),
         expect="slow",
         line=STORE,
-    ),
-    Mistake(
-        "zeros everywhere first",
-        (
-            PIXEL,
-            "columns[((c * R + r) * S + s) * width + column] = 0.0f;\n            "
-            "__syncwarp(__activemask());\n            " + PIXEL,
-        ),
-        expect="slow",
-        line="global store sectors",
     ),
     Mistake(
         "the patch in an array that is indexed at run time",
@@ -63,13 +50,6 @@ MISTAKES = (
         ),
         expect="slow",
         line="bytes of local memory",
-    ),
-    # where the taps lie
-    Mistake(
-        "edges repeated",
-        ((ROW, ROW + " h = min(max(h, 0), H - 1);"), (COL, COL + " w = min(max(w, 0), W - 1);")),
-        says="Outside of the image, the nearest pixel is used; the padding is zeros.",
-        hint=2,
     ),
 )
 

@@ -64,12 +64,6 @@ MISTAKES = (
         expect="slow",
         line=ADD,
     ),
-    Mistake(
-        "added to memory tap by tap",
-        ((ADD, ADD.replace("sum", "grad_input[idx]")), ("    grad_input[idx] = sum;\n", "")),
-        expect="slow",
-        line="global load sectors",
-    ),
     # the position
     Mistake(
         "remainder of a negative",

@@ -37,7 +37,6 @@ MISTAKES = (
         expect="slow",
         line="sum += weights[k * rows + (c * R + r) * S + s]",
     ),
-    Mistake("tiles of 8", ("constexpr int TILE = 16;", "constexpr int TILE = 8;"), expect="slow"),
     Mistake(
         "tile of pixels kept by columns",
         ((PATCHES, PATCHES.replace("[y][x]", "[x][y]")), (ADD, ADD.replace("[i][x]", "[x][i]"))),
@@ -62,12 +61,6 @@ MISTAKES = (
         line="bytes of local memory",
     ),
     # the convolution
-    Mistake(
-        "tile of pixels turned",
-        (ADD, ADD.replace("[i][x]", "[x][i]")),
-        says="The tiles of pixels are stored or read with rows and columns swapped.",
-        hint=2,
-    ),
     Mistake(
         "blocks exchanged",
         (

@@ -39,7 +39,6 @@ Q = "int q = column + (class_w + pad_w) / stride_w - i % taps_s;"
 P = "int p = row + (class_h + pad_h) / stride_h - i / taps_s % taps_r;"
 FILTERS = "filters[y][x] = i < depth && c < C_in ?"
 GRADS = "grads[y][x] = i < depth && inside ? grad_output[((b * C_out + k) * H_out + p) * W_out + q] : 0.0f;"
-PLACE = "int h = class_h + row * stride_h, w = class_w + column * stride_w;"
 BY_ITSELF = """for (int i = 0; i < depth && c < C_in && n < elements; i++) {
         int t = i / taps_s % taps_r, u = i % taps_s, k = i / (taps_s * taps_r);
         int p = row + (class_h + pad_h) / stride_h - t, q = column + (class_w + pad_w) / stride_w - u;
@@ -82,12 +81,6 @@ MISTAKES = (
         line="sum += filters[y][j] * grads[x][j];",
     ),
     # the classes
-    Mistake(
-        "first class only",
-        (PLACE, PLACE + "\n    if (class_h + class_w > 0) return;"),
-        says="Only elements whose row and column are multiples of the stride are written: the other classes "
-        "must be stored at their own rows and columns.",
-    ),
     Mistake(
         "rows of a class rounded down",
         (

@@ -75,7 +75,6 @@ MISTAKES = (
             expect="slow",
             line="float pixel = input[",
         ),
-        Mistake("tiles of 8", ("constexpr int TILE = 16;", "constexpr int TILE = 8;"), expect="slow"),
         Mistake(
             "windows not padded", (TILES, TILES.replace("TILE + 1", "TILE")), expect="slow", line=PRODUCT
         ),
@@ -101,13 +100,6 @@ MISTAKES = (
             says="The last stretch of a split goes on with positions of the next one: past the split's end "
             "the tiles hold 0.",
             hint=2,
-        ),
-        # the windows
-        Mistake(
-            "tiles of windows turned",
-            (PRODUCT, PRODUCT.replace("[x][n]", "[n][x]")),
-            says="The tiles of windows are stored or read with rows and columns swapped.",
-            hint=3,
         ),
     ),
     *mistakes_in(

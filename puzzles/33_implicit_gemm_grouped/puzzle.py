@@ -49,7 +49,6 @@ def sectors_read_once(d):
 
 
 LOOP = "for (int start = 0; start < positions; start += TILE) {"
-CHANNELS = "int filter = b * C_out + group * filters + k, channel = b * C_in + group * channels + c;"
 ZERO = "for (int i = 0; i < weights; i++) sums[i * THREADS + thread] = 0.0f;"
 NEXT = "int next = 0;  // the first row that is not in the ring"
 PUT = "pixels[i % (keep * W)] ="
@@ -103,19 +102,6 @@ MISTAKES = (
             ("windows[TILE][TILE + 1];", "windows[TILE][TILE];"),
             expect="slow",
             line="sum += grads[y][n] * windows[x][n];",
-        ),
-        # the groups
-        Mistake(
-            "channels of group 0",
-            (CHANNELS, CHANNELS.replace("group * channels + ", "")),
-            says="Every group reads the channels of group 0: the group's first channel is missing from the "
-            "index of the input.",
-        ),
-        Mistake(
-            "filters of group 0",
-            (CHANNELS, CHANNELS.replace("group * filters + ", "")),
-            says="Every group reads grad_output of the filters of group 0: the group's first filter is "
-            "missing from its index.",
         ),
     ),
     *mistakes_in(

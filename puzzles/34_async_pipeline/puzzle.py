@@ -16,7 +16,6 @@ WAIT = "wait_copies<STAGES - 2>();  // what this thread copied for this step has
 SYNC = "__syncthreads();  // so has all else, and nobody reads the pair before any more"
 NEXT = "int next = step + STAGES - 1, to = next % STAGES;"
 SPLIT = "\n        s = (next * TILE + y) % S, r = (next * TILE + y) / S % R, c = (next * TILE + y) / (S * R);"
-PATCHES = "copy_async(&patches[to][y][x], &input[((b * C_in + c) * H + h) * W + w], inside);"
 MOVE = "s += add_s, r += add_r, c += add_c;"
 CARRY = "if (s >= S) s -= S, r++;"
 END = "}\n        commit_copies();  // also where there is nothing to copy: groups are counted"
@@ -74,21 +73,6 @@ MISTAKES = (
                 "}\n        commit_copies();\n        wait_copies<0>();\n        "
                 "__shared__ float nothing[TILE][TILE];\n        copy_async(&nothing[y][x], weights, false);\n        "
                 "commit_copies();",
-            ),
-            *SHORT,
-        ),
-        expect="slow",
-        line="copies waited for at once",
-    ),
-    Mistake(
-        "waits for the pixels",
-        (
-            (PATCHES, PATCHES + "\n            commit_copies();\n            wait_copies<0>();"),
-            ("copy_async(&filters[to]", "if (false) copy_async(&filters[to]"),
-            (
-                END,
-                "}\n        if (next < steps) {\n            int i = next * TILE + x;\n            copy_async("
-                "&filters[to][y][x], &weights[k * rows + i], k < C_out && i < rows);\n        }\n        commit_copies();",
             ),
             *SHORT,
         ),

@@ -34,10 +34,7 @@ def representable(rng, a, d):
 A_FRAGMENT = "x[e] = to_tf32(grads[g + e % 2 * 8][k + t + e / 2 * 4]);"
 B_FRAGMENT = "y[e] = to_tf32(windows[8 * warp + g][k + t + e * 4]);"
 MULTIPLY = "mma_m16n8k8_tf32(sum, x, y);"
-PLACE = "int k = top + lane / 4 + e / 2 * 8, j = left + 8 * warp + lane % 4 * 2 + e % 2;"
-A_ROWS = "ldmatrix_x4(x, &a[place(16 * warp + lane % 16, k / 8 + lane / 16)]);"
 B_ROWS = "ldmatrix_x4_trans(y, &b[place(k + lane % 16, n + lane / 16)]);"
-SECOND = "mma_m16n8k16_f16(sum[n + 1], x, y + 2);"
 SCALAR = """for (int z = k; z < k + 8; z++) {
                 for (int e = 0; e < 4; e++) {
                     float u = grads[g + e / 2 * 8][z], v = windows[8 * warp + 2 * t + e % 2][z];
@@ -128,12 +125,6 @@ MISTAKES = (
             "Use to_tf32.",
         ),
         Mistake(
-            "A not rounded",
-            ((A_FRAGMENT, A_FRAGMENT.replace("to_tf32", "__float_as_uint")), *SHORT[TF32]),
-            says="The numbers of A, from grads, are cut off after 10 bits, not rounded: mma.sync ignores the "
-            "rest of a float. Use to_tf32 for them too.",
-        ),
-        Mistake(
             "B not rounded",
             ((B_FRAGMENT, B_FRAGMENT.replace("to_tf32", "__float_as_uint")), *SHORT[TF32]),
             says="The numbers of B, from windows, are cut off after 10 bits, not rounded: mma.sync ignores "
@@ -154,14 +145,6 @@ MISTAKES = (
             "steps further on.",
             hint=2,
         ),
-        # the sums
-        Mistake(
-            "columns as in A",
-            ((PLACE, PLACE.replace("lane % 4 * 2 + e % 2", "lane % 4 + e % 2 * 4")), *SHORT[TF32]),
-            says="A lane's two sums of a row are stored 4 columns apart, as A lies; in the sums they are "
-            "neighbours.",
-            hint=3,
-        ),
     ),
     *mistakes_in(
         HALF,
@@ -176,40 +159,6 @@ MISTAKES = (
             (("(piece ^ row % 8) * 8", "piece * 8"), *SHORT[HALF]),
             expect="slow",
             line="ldmatrix_x4",
-        ),
-        Mistake(
-            "sums in half",
-            (
-                (
-                    SECOND,
-                    SECOND
-                    + """
-                for (int e = 0; e < 8; e++) {
-                    sum[n + e / 4][e % 4] = __half2float(__float2half(sum[n + e / 4][e % 4]));
-                }""",
-                ),
-                *SHORT[HALF],
-            ),
-            says="The sums are rounded to half after every 16 steps; tensor cores add in float, and so must "
-            "you afterwards.",
-        ),
-        # ldmatrix
-        Mistake(
-            "not turned",
-            ((B_ROWS, B_ROWS.replace("_trans", "")), *SHORT[HALF]),
-            says="Every 8 x 8 piece of B is transposed: B is stored row by row, so ldmatrix needs .trans.",
-            hint=3,
-        ),
-        Mistake(
-            "swizzled where it is written only",
-            (
-                (A_ROWS, "ldmatrix_x4(x, &a[(16 * warp + lane % 16) * 64 + k + lane / 16 * 8]);"),
-                (B_ROWS, "ldmatrix_x4_trans(y, &b[(k + lane % 16) * 64 + (n + lane / 16) * 8]);"),
-                *SHORT[HALF],
-            ),
-            says="The pieces of a row are in the wrong order: where a tile is written and where it is read, "
-            "the place of a piece must come from the same formula.",
-            hint=3,
         ),
     ),
 )

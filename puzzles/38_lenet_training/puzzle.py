@@ -145,7 +145,6 @@ MISTAKES = (
             says="The rate falls and rises again: half a cosine goes from 0 to pi.",
             computes=rated(rise, lambda step, steps, n: cosine(2 * (step - n) / (steps - n))),
         ),
-        Mistake("warm-up one step longer", ("if step < warm_up:", "if step <= warm_up:")),
     ),
     *mistakes_in(
         UPDATE,
@@ -233,7 +232,6 @@ MISTAKES = (
             hint=3,
             computes=same_batch,
         ),
-        Mistake("no backward", (LOAD, LOAD.replace("        net.backward()\n", ""))),
         Mistake(
             "update before backward",
             (
@@ -288,7 +286,6 @@ MISTAKES = (
             hint=3,
             computes=lambda a, d: a["right"].sum() / (len(a["batches"]) * len(a["batches"][0])),
         ),
-        Mistake("least logit", ("argmax(axis=1) == labels)", "argmin(axis=1) == labels)")),
     ),
 )
 

@@ -34,14 +34,9 @@ NUMBERS = """for (int i = 0; i < 8; i += 4) {
                 *reinterpret_cast<float4*>(&q[i]) = *reinterpret_cast<const float4*>(&b[i / 4 * BN / 2]);
             }"""
 PLACE = "(piece ^ row / 2 % PIECES)"
-LOAD_A = "ldmatrix_x4(a[m], &filters[step % STAGES][in_a + 16 * m * WORDS]);"
 ROUND_A = "for (int e = 0; e < 4; e++) a[m][e] = to_tf32(__uint_as_float(a[m][e]));"
 ROUND_B = "for (int e = 0; e < 4; e++) b[n + e / 2][e % 2] = to_tf32(__uint_as_float(b[n + e / 2][e % 2]));"
 STORED_K = "int k = top + m0 + 16 * m + lane / 4 + e / 2 * 8, column = left + n0 + lane % 4 * 2 + e % 2;"
-WORD_BY_WORD = """for (int e = 0; e < 4; e++) {
-                    int at = place(m0 + lane / 4 + e % 2 * 8, k + e / 2) + lane % 4 + 16 * m * WORDS;
-                    a[m][e] = __float_as_uint(filters[step % STAGES][at]);
-                }"""
 #: loops that are not unrolled: the same kernel, compiled in a fraction of the time
 SHORT = {
     FLOAT: (
@@ -149,12 +144,6 @@ MISTAKES = (
             ("bool whole = C_in % 4 == 0;", "bool whole = C_in < 0;"),
             expect="slow",
             line="copy4_async",
-        ),
-        Mistake(
-            "A's fragments loaded word by word",
-            (LOAD_A, WORD_BY_WORD),
-            expect="slow",
-            line="__float_as_uint(filters",
         ),
         # numbers
         Mistake(

@@ -31,12 +31,6 @@ MISTAKES = (
     *mistakes_in(
         BACKWARD,
         Mistake(
-            "scale left in",
-            ("= all / scale", "= all"),
-            says="The gradient of the weights still has the scale in it: divide the sum by it, in float.",
-            hint=3,
-        ),
-        Mistake(
             "a whole sum in half",
             ("++steps == RUN || i", "++steps < 0 || i"),
             says="A thread adds up all its products in half: after RUN steps its sums have to go on in float.",
@@ -47,14 +41,6 @@ MISTAKES = (
             (
                 ADDED,
                 "sum[r * F + s] += __low2float(grad) * __low2float(x) + __high2float(grad) * __high2float(x);",
-            ),
-            expect="slow",
-        ),
-        Mistake(
-            "products in half, each added in float",
-            (
-                ADDED,
-                "{ __half2 y = __hmul2(grad, x); sum[r * F + s] += __low2float(y) + __high2float(y); }",
             ),
             expect="slow",
         ),

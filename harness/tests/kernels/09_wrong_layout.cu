@@ -1,5 +1,5 @@
 // Wrong: stores the gradient as [F, F, C_in, C_out], as libraries with channels last do.
-// expect: order
+// expect: wrong
 
 extern "C" __global__ void conv2d_backward_weights(
     const float* grad_output, const float* input, float* grad_weights,

@@ -22,9 +22,10 @@ def _other_order(line: int, declared: Sequence[str], number: int, is_: str, take
 def _unused_axis(kernel: str, index: str, shape: str, of: str) -> str:
     what = f"a block has {shape} threads" if of == "block" else f"there are {shape} blocks"
     who = "threads" if of == "block" else "blocks"
-    return (
-        f"In this launch, {what}, and {kernel} never uses {index}: {who} that differ only there do the same."
+    alike = (
+        f"{who} that differ only there" if " x " in shape else f"all {who}{' of a block' * (of == 'block')}"
     )
+    return f"In this launch, {what}, and {kernel} never uses {index}: {alike} do the same."
 
 
 def _only_change(line: int, code: str, kernel: str) -> str:
