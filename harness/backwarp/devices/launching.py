@@ -8,6 +8,7 @@ import numpy
 
 from backwarp.errors import KernelFault, LaunchError
 
+from .tensor_map import NBYTES, TensorMap
 from .texture import SurfaceObject
 
 OUTPUT_CHARACTERS = 16_384  # of a kernel's printf output to keep
@@ -84,6 +85,11 @@ class Limits:
     shared_per_block: int = 48 << 10  # unless more is requested
     shared_per_block_optin: int = 163 << 10
     constant: int = 64 << 10  # __constant__ memory of a file
+
+
+def limits_of(target: str) -> Limits:
+    """Of the virtual GPU, which is what PTX was compiled for: see `nvrtc.Ptx.target`."""
+    return Limits(shared_per_block_optin=227 << 10) if target == "sm_90a" else Limits()
 
 
 def poison(shape, dtype) -> numpy.ndarray:
@@ -172,8 +178,8 @@ def check_arguments(kernel: str, sizes: tuple[int, ...], args: tuple, array_type
         raise LaunchError(f"{kernel} takes {len(sizes)} arguments; {len(args)} were given")
     for position, (size, argument) in enumerate(zip(sizes, args), 1):
         where = f"argument {position} of {kernel}"
-        if isinstance(argument, array_type | SurfaceObject):
-            given = 8
+        if isinstance(argument, array_type | SurfaceObject | TensorMap):
+            given = NBYTES if isinstance(argument, TensorMap) else 8
             if argument.device is not device:
                 raise LaunchError(f"{where} belongs to another device")
         elif isinstance(argument, bool | int | float | complex) and not isinstance(argument, numpy.generic):
@@ -190,7 +196,9 @@ def check_arguments(kernel: str, sizes: tuple[int, ...], args: tuple, array_type
             raise LaunchError(f"{where} is a {kind}; pass a device array or a NumPy scalar")
         if given != size:
             kind = (
-                f"a {argument.dtype}"
+                "a tensor map"
+                if isinstance(argument, TensorMap)
+                else f"a {argument.dtype}"
                 if isinstance(argument, numpy.generic | numpy.ndarray)
                 else "an array (a pointer)"
             )

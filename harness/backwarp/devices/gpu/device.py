@@ -36,6 +36,7 @@ from backwarp.devices.launching import (
 )
 from backwarp.devices.nvrtc.compiler import Ptx
 from backwarp.devices.nvrtc.symbols import demangle, parameter_sizes, waits_for_grid
+from backwarp.devices.tensor_map import TensorMap, tensor_map, tensor_map_im2col
 from backwarp.errors import DeviceError, KernelFault
 
 MINIMUM_DRIVER = 12000  # CUDA 12.0, driver 525
@@ -134,6 +135,8 @@ class GPU:
     def fetch(self, arrays: Iterable[GpuArray]) -> list[numpy.ndarray]:
         """Copies of arrays on the host."""
         return [array.get() for array in arrays]
+
+    tensor_map, tensor_map_im2col = tensor_map, tensor_map_im2col
 
     def bind_texture(self, array: GpuArray, fields: dict) -> int:
         """Always a DeviceError: use CuPy's own textures."""
@@ -356,9 +359,7 @@ class GpuKernel:
         grid, block = triple(grid, "grid"), triple(block, "block")
         check_shape(grid, block, shared_mem, device.limits)
         check_arguments(self.name, self.params, tuple(args), GpuArray, device)
-        packed = [
-            ("array", a.handle) if isinstance(a, GpuArray) else ("value", numpy.asarray(a)) for a in args
-        ]
+        packed = [_packed(a) for a in args]
         allowed = self.max_dynamic_shared_size_bytes
         launched = self.module.load(), self.symbol, grid, block, packed, int(shared_mem), allowed
         return *launched, self.cooperative
@@ -385,3 +386,12 @@ class GpuKernel:
         if faults:
             faults[0].more, faults[0].launch = faults[1:], launch
             raise faults[0]
+
+
+def _packed(argument) -> tuple[str, object]:
+    """An argument, as it is sent to the process that owns the GPU."""
+    if isinstance(argument, GpuArray):
+        return "array", argument.handle
+    if isinstance(argument, TensorMap):
+        return "map", (argument.array.handle, argument.fields)
+    return "value", numpy.asarray(argument)

@@ -208,7 +208,7 @@ class Context:
     ) -> dict:
         """Runs a kernel to its end.
 
-        args: ("array", handle) or ("value", 0-d NumPy array). allowed: the most dynamic shared memory
+        args: ("array", handle), ("value", 0-d NumPy array) or ("map", (its array's handle, its fields)). allowed: the most dynamic shared memory
         that was requested, None for CUDA's default. together: all blocks wait for one another (a cooperative launch).
         guarded: check the guard bands afterwards.
         """
@@ -312,10 +312,14 @@ class Context:
 
     def _values(self, args) -> tuple:
         """A launch's arguments: addresses of arrays, and values."""
-        addressed = (
-            numpy.array(self.arrays[v].pointer, numpy.uint64) if kind == "array" else v for kind, v in args
-        )
-        return tuple(addressed)
+        return tuple(self._value(kind, value) for kind, value in args)
+
+    def _value(self, kind: str, value):
+        if kind == "map":
+            from backwarp.devices.gpu.tensor_maps import encoded
+
+            return numpy.asarray(encoded(self.arrays[value[0]].pointer, value[1]))
+        return numpy.array(self.arrays[value].pointer, numpy.uint64) if kind == "array" else value
 
     def _function(self, module: int, symbol: str):
         key = module, symbol

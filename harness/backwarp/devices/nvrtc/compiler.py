@@ -108,7 +108,13 @@ _LIBRARIES = {
 SHIMS |= {name: (_HEADERS / name).read_text() for name in ("algorithm.h", "curand_kernel.h", "helper_math.h")}
 SHIMS["algorithm"] = SHIMS.pop("algorithm.h")
 
-VIRTUAL = "compute_80"  # the architecture that the virtual GPU emulates
+#: the architectures that the virtual GPU emulates; the second one for files that use what only it has
+VIRTUAL, HOPPER = "compute_80", "compute_90a"
+_ARCHITECTURES = {"80": VIRTUAL, "90a": HOPPER}
+_OF_HOPPER = re.compile(
+    r"wgmma|setmaxnreg|async\.bulk|expect_tx|CUtensorMap|\bcuda/ptx\b|\bcde::|elect\.sync|griddepcontrol|st\.async"
+    r"|__cluster_dims__|this_cluster|cluster_group|barrier\.cluster|shared::cluster|map_shared_rank|%cluster"
+)
 _store = Store("ptx")
 _install_lock = threading.Lock()
 
@@ -127,6 +133,12 @@ class Ptx:
     overloads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     warnings: tuple[Diagnostic, ...] = ()
     cubin: bytes = b""
+
+    @cached_property
+    def target(self) -> str:
+        """Such as "sm_80"."""
+        found = re.search(r"^\.target\s+(\w+)", self.text, re.M)
+        return found[1] if found else ""
 
     @cached_property
     def kernels(self) -> tuple[str, ...]:
@@ -161,7 +173,7 @@ class Job:
     """A kernel file with everything the compiler reads, so that it opens no files but CUDA's headers.
 
     notes: what was removed from it. headers: text by name. cuda: the folder of CUDA's own headers; "" if none
-    is needed. expressions: template instances to create, such as "tile<16>".
+    is needed. expressions: template instances to create, such as "tile<16>". arch: what the virtual GPU emulates for it.
     """
 
     source: str
@@ -170,6 +182,7 @@ class Job:
     cuda: str
     expressions: tuple[str, ...] = ()
     notes: tuple[Diagnostic, ...] = ()
+    arch: str = VIRTUAL
 
     def key(self, *more: str) -> str:
         """A hash of everything that determines the result of compilation, and of `more`. No compiler is
@@ -184,12 +197,12 @@ class Job:
         )
         return digest(_FORMAT, library.version(), *own, *headers, *more)
 
-    def stored(self, flavour: str, arch: str = VIRTUAL) -> Ptx | None:
+    def stored(self, flavour: str, arch: str = "") -> Ptx | None:
         """The result in the cache, if any."""
-        return _load(_store.get(self.key(flavour, arch)))
+        return _load(_store.get(self.key(flavour, arch or self.arch)))
 
-    def store(self, ptx: Ptx, flavour: str, arch: str = VIRTUAL) -> None:
-        _store.put(self.key(flavour, arch), _dump(ptx))
+    def store(self, ptx: Ptx, flavour: str, arch: str = "") -> None:
+        _store.put(self.key(flavour, arch or self.arch), _dump(ptx))
 
 
 def gather(
@@ -200,7 +213,7 @@ def gather(
     options: tuple[str, ...] = (),
 ) -> Job:
     """include_dirs: directories of the course's headers; apart from these, only CUDA's can be included. options:
-    -DNAME=VALUE.
+    -DNAME=VALUE; -arch=sm_80 or -arch=sm_90a: what the virtual GPU is, without which the text decides.
 
     Errors: CompileError for an include, an expression or an option that is refused; DeviceError.
     """
@@ -213,11 +226,13 @@ def gather(
         from . import host_code
 
         source, notes = host_code.without(source, name, has_header)
+    wanted, options = _architecture(options)
     macros = _macros(options)
     headers, needs_cuda = _headers(source, name, includes.scan(source, name), include_dirs)
+    arch = wanted or (HOPPER if any(map(_OF_HOPPER.search, _included(source, headers))) else VIRTUAL)
     headers[_PRELUDE] += macros
     cuda = os.fspath(library.cuda_headers()) if needs_cuda else ""
-    return Job(source, name, headers, cuda, tuple(name_expressions), notes=notes)
+    return Job(source, name, headers, cuda, tuple(name_expressions), notes=notes, arch=arch)
 
 
 def compile_ptx(
@@ -226,12 +241,13 @@ def compile_ptx(
     flavour: str = "debug",
     include_dirs: tuple[str | os.PathLike, ...] = (),
     name_expressions: tuple[str, ...] = (),
-    arch: str = VIRTUAL,
+    arch: str = "",
     api=None,
     options: tuple[str, ...] = (),
 ) -> Ptx:
     """Compiles a kernel file to PTX, or finds it in the cache: see `gather` and `compile_job`."""
     job = gather(source, name, include_dirs, name_expressions, options)
+    arch = arch or job.arch
     made_by = f"{arch} {'.'.join(map(str, api.nvrtcVersion()[1:]))}" if api else arch
     if found := job.stored(flavour, made_by):
         return found
@@ -240,13 +256,13 @@ def compile_ptx(
     return ptx
 
 
-def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
+def compile_job(job: Job, flavour: str, arch: str = "", api=None) -> Ptx:
     """Compiles to PTX, ignoring the cache.
 
     flavour: "debug" (every variable and line kept), "fast" (optimised, with line marks), "draft" (in a fifth of the
         time, for many kernels that hardly run) or "runtime" (the virtual GPU's own runtime, which leaves functions
         to be found by name).
-    arch: what to compile for; a real architecture ("sm_90a") also gives its machine code.
+    arch: what to compile for, if not the job's; a real architecture ("sm_90a") also gives its machine code.
     api: another NVRTC than the installed one, in the shape of cuda.bindings.nvrtc (see nvrtc12).
     Errors: CompileError; DeviceError where the compiler is not installed.
     """
@@ -255,7 +271,7 @@ def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
     own = (text for name, text in headers.items() if name not in SHIMS)
     designators = any(_DESIGNATOR.search(text) for text in (source, *own))
     standard = "-std=c++20" if designators else "-std=c++17"
-    options = (*FLAVOURS[flavour], f"-arch={arch}", standard, f"-include={_PRELUDE}")
+    options = (*FLAVOURS[flavour], f"-arch={arch or job.arch}", standard, f"-include={_PRELUDE}")
     if (
         platform.machine() == "aarch64" and not api
     ):  # there plain `char` has no sign: a file would have another verdict
@@ -285,6 +301,31 @@ def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
         )
     warnings = (*(m for m in messages if m.severity == "warning"), *job.notes)
     return Ptx(text, *name_table(text, names), warnings, cubin)
+
+
+def _included(source: str, headers: dict[str, str]) -> list[str]:
+    """The text of a file, and those of its own headers that it includes, directly or not."""
+    texts, names = [source], set()
+    for text in texts:
+        for name in re.findall(r'#\s*include\s*["<]([^">\n]+)', text):
+            found = next(
+                (n for n in headers if n not in SHIMS and (n == name or n.endswith("/" + name))), None
+            )
+            if found and found not in names:
+                names.add(found)
+                texts.append(headers[found])
+    return texts
+
+
+def _architecture(options: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """(what -arch asks for, the other options). Errors: CompileError."""
+    asked = [option for option in options if re.match(r"--?(arch|gpu-architecture)\b", option)]
+    if not asked:
+        return "", options
+    number = re.fullmatch(r"--?(?:arch|gpu-architecture)=(?:sm|compute)_(\w+)", asked[-1])
+    if not number or number[1] not in _ARCHITECTURES:
+        raise CompileError(f"{asked[-1]!r}: the virtual GPU is -arch=sm_80 or -arch=sm_90a")
+    return _ARCHITECTURES[number[1]], tuple(option for option in options if option not in asked)
 
 
 def _macros(options: tuple[str, ...]) -> str:

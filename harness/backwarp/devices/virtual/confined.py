@@ -16,6 +16,7 @@ import numpy as np
 from ...errors import CompileError, DeviceError, KernelFault, LaunchError
 from ..graphs import CopyNode, Graph, LaunchNode, refuse_while_recording
 from ..launching import CompiledFile, Launch, check_arguments, constant_bytes, triple, variable_array
+from ..tensor_map import TensorMap, tensor_map, tensor_map_im2col
 from ..texture import SurfaceObject
 from . import REASON
 from .answers import DEVICE_SETTINGS, is_sound
@@ -106,6 +107,8 @@ class ConfinedGPU:
         if not isinstance(found, list) or len(found) != len(arrays):
             raise self.process.nonsense()
         return [array.checked(each, array.dtype) for array, each in zip(arrays, found, strict=True)]
+
+    tensor_map, tensor_map_im2col = tensor_map, tensor_map_im2col
 
     def bind_texture(self, array: ConfinedArray, fields: dict) -> int:
         """See VirtualGPU.bind_texture."""
@@ -400,6 +403,8 @@ def _packed(argument) -> tuple[str, object]:
     """An argument, as it is sent to the process."""
     if isinstance(argument, ConfinedArray):
         return "array", argument.handle
+    if isinstance(argument, TensorMap):
+        return "map", (argument.array.handle, argument.fields)
     if isinstance(argument, SurfaceObject):
         argument.ResDesc.memory.handle  # noqa: B018  lost with the process that knew it
         return "value", np.uint64(argument.ptr)

@@ -11,6 +11,8 @@ from ...errors import DeviceError, KernelFault
 from ..child import Channel, attach, serve
 from ..confine import confine, kept_from, limit, python_folders
 from ..emulated import patience
+from ..launching import limits_of
+from ..tensor_map import TensorMap
 from .answers import CODEC
 from .array import Array
 from .compile import link, runtime_code
@@ -18,7 +20,6 @@ from .compile.modules import Built
 from .device import Module, VirtualGPU
 from .graph import Graph
 from .kernel import Kernel
-from .plan import LIMITS
 from .variants import Wanted
 
 
@@ -175,13 +176,19 @@ class Handles:
         return module, self._arguments(packed)
 
     def _arguments(self, packed) -> tuple:
-        return tuple(self.arrays[value] if kind == "array" else value for kind, value in packed)
+        return tuple(self._argument(kind, value) for kind, value in packed)
+
+    def _argument(self, kind: str, value):
+        if kind == "map":
+            array, fields = self.arrays[value[0]], value[1]
+            return TensorMap(array, **fields, device=array.device)
+        return self.arrays[value] if kind == "array" else value
 
 
 def _kernel(module: Module, name: str) -> Kernel:
     """A kernel without a limit on shared memory: the parent has already checked the launch."""
     kernel = module.get_function(name)
-    kernel.max_dynamic_shared_size_bytes = LIMITS.shared_per_block_optin
+    kernel.max_dynamic_shared_size_bytes = limits_of(module.compiled.target).shared_per_block_optin
     return kernel
 
 

@@ -20,6 +20,7 @@ from ...errors import CompileError, DeviceError
 from ..launching import CompiledFile, constant_bytes, variable_array
 from ..nvrtc.compiler import Ptx
 from ..nvrtc.symbols import demangle, local_name
+from ..tensor_map import tensor_map, tensor_map_im2col
 from . import REASON
 from .array import Array
 from .compile.build import Built, build, build_ahead, build_ptx, with_source
@@ -185,6 +186,8 @@ class VirtualGPU:
         if not readonly:
             self.arena.guard.add(made.start, [made])
         return Array(self, made, tuple(shape), dtype)
+
+    tensor_map, tensor_map_im2col = tensor_map, tensor_map_im2col
 
     def bind_texture(self, array: Array, fields: dict) -> int:
         """The number of a texture or surface object, see `backwarp.devices.texture`. fields: the fields of a

@@ -12,11 +12,13 @@ import numpy as np
 
 from ...errors import LaunchError
 from ..emulated import patience
-from ..launching import Limits, check_arguments, check_shape
+from ..launching import Limits, check_arguments, check_shape, limits_of
+from ..tensor_map import TensorMap
 from ..texture import SurfaceObject
 from .array import Array
 from .compile.modules import KernelInfo
 from .compile.recipes import Check
+from .run.tensor_maps import encoded
 from .run.workers import block_order, spread_order, thread_order
 from .runtime import abi
 from .runtime.abi import WARP, bounds_offset, holds_bounds
@@ -197,8 +199,8 @@ def is_plain(kernel: Kernel) -> bool:
 
 def check_launch(kernel: Kernel, grid, block, shared_mem: int) -> None:
     """Refuse what CUDA refuses, in CUDA's terms. Errors: LaunchError."""
-    static = kernel.info.shared_static
-    check_shape(grid, block, static + max(shared_mem, 0), LIMITS)
+    static, limits = kernel.info.shared_static, limits_of(kernel.module.compiled.target)
+    check_shape(grid, block, static + max(shared_mem, 0), limits)
     threads = block[0] * block[1] * block[2]
     if kernel.info.max_threads and threads > kernel.info.max_threads:
         raise LaunchError(
@@ -207,8 +209,8 @@ def check_launch(kernel: Kernel, grid, block, shared_mem: int) -> None:
         )
     if not 0 <= shared_mem <= kernel.max_dynamic_shared_size_bytes:
         raise LaunchError(
-            f"{static} bytes of static and {shared_mem} of dynamic shared memory; a block has {LIMITS.shared_per_block}"
-            f" (up to {LIMITS.shared_per_block_optin} where the kernel opts in)"
+            f"{static} bytes of static and {shared_mem} of dynamic shared memory; a block has {limits.shared_per_block}"
+            f" (up to {limits.shared_per_block_optin} where the kernel opts in)"
         )
 
 
@@ -270,4 +272,6 @@ class Packer:
 def _bytes(argument) -> bytes:
     if isinstance(argument, Array):
         return argument.address
+    if isinstance(argument, TensorMap):
+        return encoded(argument, argument.array.pointer)
     return argument.ptr.to_bytes(8, "little") if isinstance(argument, SurfaceObject) else argument.tobytes()

@@ -22,6 +22,10 @@ typedef unsigned int uint;
 typedef unsigned long ulong;
 typedef unsigned long long CUtexObject;
 typedef unsigned long long CUsurfObject;
+struct __align__(64) CUtensorMap_st {
+  unsigned long long opaque[16];
+};
+typedef struct CUtensorMap_st CUtensorMap;
 
 // What the compiler makes of it on the device is not valid, and it may not even say so.
 #define dynamic_cast CUDA_has_no_dynamic_cast_on_the_device

@@ -43,6 +43,7 @@ _PARTS = (
     "races",
     "lanes",
     "asynchronous",
+    "bulk",
     "matrix",
     "heap",
     "counters",

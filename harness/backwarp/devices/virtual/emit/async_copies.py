@@ -1,22 +1,49 @@
-"""cp.async and mbarrier: copies that arrive as late as allowed, and barriers in shared memory.
+"""cp.async, cp.async.bulk and mbarrier: copies that arrive as late as allowed, and barriers in shared memory.
 
-Source: PTX ISA, sections 9.7.9.25 (cp.async) and 9.7.13.15 (mbarrier).
+Source: PTX ISA, sections 9.7.9.25 (cp.async), 9.7.9.27 (copies of tensors) and 9.7.13.15 (mbarrier).
 """
 
 from __future__ import annotations
 
+from ....errors import Unsupported
+from ..ptx.ir import Vector
 from ..ptx.types import llvm_type
+from ..runtime.abi import BULKS, MB_LOOK, MBARRIERS, TENSOR_TYPES, UPDATES, WAIT
 from .control import DEAD
 from .memory import place
 
-_OPERATIONS = ("init", "arrive", "arrive_drop", "test_wait", "inval", "parity")
+#: types of elements by those of instructions
+_TYPES = dict(
+    zip(
+        ("u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "b32", "b64"),
+        (
+            "uint32",
+            "int32",
+            "uint64",
+            "int64",
+            "float16",
+            "float32",
+            "float64",
+            "bfloat16",
+            "uint32",
+            "uint64",
+        ),
+    )
+)
+_GROUP_UPDATE, _GROUP_TYPE, _GROUP_RANK = (
+    4,
+    8,
+    12,
+)  # in `how`: where a reduction, a type and a number of axes are
 
 
 def emit(e, ins) -> None:
-    """Lower cp.async and mbarrier."""
+    """Lower cp.async, cp.async.bulk and mbarrier."""
     op = ins.op
     if op.is_mbarrier:
         return _mbarrier(e, ins)
+    if op.bulk:
+        return _bulk(e, ins)
     if op.memory == "copy":
         _copy(e, ins)
     elif op.operation == "arrive":
@@ -47,6 +74,54 @@ def _copy(e, ins) -> None:
     e.label(good)
 
 
+def _bulk(e, ins) -> None:
+    """Copies are checked now, and arrive when their barrier, or their group, is waited for."""
+    op, named = ins.op, ins.named
+    if op.operation == "commit_group":
+        e.state.call("rt_bulk_commit", site=e.sites.of(ins))
+        return
+    if op.operation == "wait_group":
+        e.state.call("rt_bulk_wait", str(named["n"].value), site=e.sites.of(ins))
+        return
+    if "k" in named:
+        raise Unsupported("copies to several blocks of a cluster")
+    texel, places = named.get("t"), [o for o in ins.operands if o in (named.get("d"), named.get("a"))]
+    kind = "im2col" if "im2col" in op.mods else "tile" if texel else "load"
+    if op.spaces[0] == "global":
+        kind = "store_tile" if texel else "store"
+    if texel:
+        numbers = [(i, e.value(o, "b32"), "i32") for i, o in enumerate(texel.coordinates)]
+        offsets = (
+            named["o"].parts if isinstance(named.get("o"), Vector) else [*filter(None, [named.get("o")])]
+        )
+        numbers += [(5 + i, e.value(o, "u16"), "i16") for i, o in enumerate(offsets)]
+        for i, value, type_ in numbers:
+            wide = e.op("and i64", e.resize(value, type_, "i64"), 0xFFFFFFFF if type_ == "i32" else 0xFFFF)
+            e.line(f"store i64 {wide}, ptr {e.state.pointer('Extra', 'data', 8 * i)}")
+    addresses = [_in(e, o, space) for o, space in zip(places, op.spaces if not texel else ("shared",))]
+    if texel:
+        addresses.insert(op.spaces[0] == "shared", e.value(texel.handle, "b64"))
+    update = op.operation if op.mods[0] == "reduce" else "none"
+    type_ = _TYPES.get(op.type, "uint32")
+    how = (
+        BULKS.index(kind) | UPDATES.index(update) << _GROUP_UPDATE | TENSOR_TYPES.index(type_) << _GROUP_TYPE
+    )
+    barrier = _in(e, named["m"], "shared") if "m" in named else "0"
+    nbytes = e.cast("zext", "i32", e.value(named["b"], "u32"), "i64") if "b" in named else "0"
+    good = e.fresh_label("copying")
+    given = str(how | op.rank << _GROUP_RANK), *addresses, barrier, nbytes
+    e.branch(e.op("icmp ne i32", e.state.call("rt_bulk", *given, site=e.sites.of(ins)), 0), good, DEAD)
+    e.label(good)
+
+
+def _in(e, operand, space: str) -> str:
+    """The device address that an operand denotes."""
+    address = e.variables.address(operand, space)
+    return (
+        e.op("add i64", e.op("and i64", address, 0xFFFFFFFF), "%sharedbase") if space == "shared" else address
+    )
+
+
 def _mbarrier(e, ins) -> None:
     op, named = ins.op, ins.named
     if op.operation == "pending_count":
@@ -58,24 +133,44 @@ def _mbarrier(e, ins) -> None:
     if "b" in named:
         type_ = next(role.type for role in ins.roles if role.name == "b")
         argument = e.resize(e.value(named["b"], type_), llvm_type(type_), "i64")
-    what = "parity" if "parity" in op.mods else op.operation.replace("try_wait", "test_wait")
-    code = _OPERATIONS.index(what)
-    result = e.emit(
-        f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {e.sites.of(ins)}, i64 {code}, i64 {host}, i64 {argument})"
-    )
+    if "expect_tx" in op.mods and op.operation != "expect_tx":
+        _call(e, ins, "expect_tx", host, argument)
+        argument = "1"
+    what = "parity" if "parity" in op.mods else "test" if op.waits else op.operation
+    suspends = op.operation == "try_wait" and e.control.coroutine
+    result = _call(e, ins, what, host, argument, MB_LOOK * suspends)
+    if suspends:
+        return _wait(e, ins, result, what, host, argument)
     if op.waits:
         e.set(named["d"], e.cast("trunc", "i64", result, "i1"), "pred")
     elif op.has_result:
         e.set(named["d"], result, "b64")
 
 
+def _call(e, ins, what: str, host: str, argument: str, how: int = 0) -> str:
+    given = f"i64 {MBARRIERS.index(what) | how}, i64 {host}, i64 {argument}"
+    return e.emit(f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {e.sites.of(ins)}, {given})")
+
+
+def _wait(e, ins, over: str, what: str, host: str, argument: str) -> None:
+    """The thread goes on when the phase is over."""
+    wait, done = e.fresh_label("phase"), e.fresh_label("passed")
+    e.branch(e.op("icmp ne i64", over, 0), done, wait)
+    e.label(wait)
+    for i, value in enumerate((host, str(MBARRIERS.index(what)), argument)):
+        e.state.store("Thread", f"arg{i}", value)
+    e.state.store("Thread", "site", e.sites.of(ins))
+    e.state.store("Thread", "wait", WAIT["phase"])
+    e.control.suspend()
+    e.line(f"br label %{done}")
+    e.label(done)
+    e.set(ins.named["d"], "true", "pred")
+
+
 def _arrive_after_copies(e, ins) -> None:
     """The arrival triggered by the copies so far: they complete now, and the thread arrives."""
     e.state.call("rt_copy_wait", str(0xFFFFFFFF), site=e.sites.of(ins))
     host = e.emit(f"ptrtoint ptr {place(e, ins)} to i64")
-    code = _OPERATIONS.index("arrive")
     if "noinc" not in ins.op.mods:  # first the pending count goes up by one
-        e.emit(
-            f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {e.sites.of(ins)}, i64 {code}, i64 {host}, i64 -1)"
-        )
-    e.emit(f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {e.sites.of(ins)}, i64 {code}, i64 {host}, i64 1)")
+        _call(e, ins, "arrive", host, "-1")
+    _call(e, ins, "arrive", host, "1")

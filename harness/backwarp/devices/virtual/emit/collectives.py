@@ -22,7 +22,9 @@ def emit(e, ins) -> None:
         return _barrier(e, ins)
     op, named = ins.op, ins.named
     name = f"{ins.base}_{op.operation}"
-    name = name if name in OP else f"{name}_{op.type[0]}"  # redux, of signed and of unsigned numbers
+    name = next(
+        n for n in (name, ins.base, f"{name}_{op.type[:1]}") if n in OP
+    )  # redux is of signed or unsigned numbers
     args = [
         _wide(e, o, role.type)
         for role, o in zip(ins.roles, ins.operands, strict=True)

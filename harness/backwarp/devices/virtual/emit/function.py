@@ -122,7 +122,9 @@ def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
 
 
 def _stored(f: Function, unit: Unit, params: tuple[Parameter, ...]) -> tuple[tuple[int, ...] | None, bool]:
-    """See `KernelInfo.stored`. What a called pointer does is not known."""
+    """See `KernelInfo.stored`. What a called pointer does is not known, nor what tensor a map is of."""
+    if unit.graph.any(f.name, lambda op: op.bulk and op.space == "global"):
+        return None, False
     calls_pointers = unit.graph.any(f.name, lambda op: op.flow == "call") and unit.graph.pointed
     found = None if calls_pointers else Likely(unit.ptx, f.name).stored()
     if found is None:

@@ -6,7 +6,7 @@ import re
 import zlib
 
 from ....errors import Unsupported
-from ...launching import Limits
+from ...launching import limits_of
 from ..analyse import debuginfo
 from ..analyse.facts import ModuleFacts
 from ..analyse.padding import Padding
@@ -18,7 +18,7 @@ from ..runtime import abi
 from ..runtime.abi import SHARED_START
 
 _FIRST_NODE = 3  # of metadata that `lower` does not write itself
-_LIMITS = Limits()
+_LIMITS = limits_of("sm_90a")  # the most that any target has
 _FUNCTIONS = 1 << 60  # pointers to functions begin here
 _ASIDE = " nounwind willreturn memory(read, inaccessiblemem: readwrite)"
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .faults import Diagnosis
 
 #: these end their thread
-ENDS = {"out-of-bounds", "misaligned", "invalid-address", "read-only", "assert"}
+ENDS = {"out-of-bounds", "misaligned", "invalid-address", "read-only", "assert", "invalid-map"}
 _MISSED = {"barrier-divergence", "shuffle-mask"}  # threads that do not meet
 _UNSET = "uninitialised-read"
 Found = tuple[np.void, KernelFault]
@@ -54,6 +54,8 @@ def _is_own(f: KernelFault) -> bool:
 def _rank(one: Found) -> int:
     """Where no other order is known: an unset variable may cause anything, unset memory of all is rather a consequence."""
     f = one[1]
+    if f.kind == "under-way":  # whoever has not waited for it has done something wrong before
+        return 3
     return 1 if f.kind != _UNSET else 0 if _is_own(f) else 2
 
 

@@ -30,7 +30,7 @@ from ..runtime.abi import (
     TIMEOUT_WAITED,
     TIMEOUT_WAITING,
 )
-from . import barriers, heap, textures, unset
+from . import barriers, copies, heap, textures, unset
 from .causes import in_order
 from .owners import Owners, element
 from .races import Race, Told
@@ -48,6 +48,7 @@ _COUNTED = {
     "invalid-texture",
     "outside-surface",
     "stale-texel",
+    "invalid-map",
 }
 _POISON = (0x7F7F7F7F7F7F7F7F, 0xFFFFFFFFFFFFFFFF)  # in registers, in memory
 _NEAR = 1 << 20  # bytes: an address this close to null or poison is that pointer plus an index
@@ -320,7 +321,13 @@ class Diagnosis:
         """Whether a cp.async starts there. It is usually in a header's function, so the words of the line
         decide."""
         words = self.words_in(place.line) if place.file == self.run.module.name else ()
-        return any(word.endswith(("copy_async", "cpy_async")) or "cp.async" in word for word in words)
+        named = any(word.endswith(("copy_async", "cpy_async")) or "cp.async" in word for word in words)
+        return named or self.is_bulk_copy(place)
+
+    def is_bulk_copy(self, place: Place) -> bool:
+        """Whether one of many bytes, or of a tensor's, starts there."""
+        sites = self.run.module.lowered.sites
+        return any(at.line == place.line and "async.bulk" in text.split(" ")[0] for at, text in sites)
 
     def _same_write(self, record) -> dict:
         """Two threads stored the same value in one element: harmless, but it may explain a slow or wrong
@@ -358,6 +365,9 @@ _DESCRIBE = {
     "invalid-texture": textures.misfit,
     "outside-surface": textures.outside,
     "stale-texel": textures.stale,
+    "invalid-map": copies.invalid_map,
+    "stuck-at-phase": copies.stuck,
+    "under-way": copies.under_way,
 }
 _VERBS = {"Read": ("read", "reads"), "Write": ("write", "writes"), "Atomic": ("atomic", "changes")}
 

@@ -156,8 +156,14 @@ class Told:
             started = "this thread" if mine else who
             used = f"{who} {_VERBS[first]} it" if mine else f"this thread {_VERBS[last]} it"
             wait = f" (line {self.wait})" * bool(self.wait)
+            copy = f"A copy{f' (line {self.copied.line})' * bool(self._line())} started by {started} fills {self._element()}; {used}."
+            if self.diagnosis.is_bulk_copy(self.copied):
+                return (
+                    f"{copy} Before it is used, wait for the barrier that counts its bytes, in the right parity; before the next copy"
+                    " to the same place, all who use it must have arrived at a barrier that its thread waits for."
+                )
             return (
-                f"A copy{f' (line {self.copied.line})' * bool(self._line())} started by {started} fills {self._element()}; {used}. Put a"
+                f"{copy} Put a"
                 f" __syncthreads() between the wait for the copy{wait} and this use, and another between this use and the next copy."
             )
         both = "and so does this thread" if first == last else f"and this thread {_VERBS[last]} it"

@@ -183,9 +183,14 @@ class _Counting:
         op = ins.op
         if op.collective == "matrix":
             self._matrix(ins)
-        elif op.memory == "copy":
+        elif op.memory == "copy" and not op.bulk:
             self._copy(ins)
-        elif op.address is not None and (op.memory or op.asynchronous) and op.space not in ("const", "param"):
+        elif (
+            not op.bulk
+            and op.address is not None
+            and (op.memory or op.asynchronous)
+            and op.space not in ("const", "param")
+        ):
             plain = op.memory if op.memory in ("load", "store") else "atomic"
             kind = "store" if op.operation == "init" else plain
             size = op.nbytes * op.vector

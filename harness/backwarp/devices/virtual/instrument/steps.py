@@ -266,7 +266,7 @@ class _Rows:
                 self.arguments[name, at] = self._value(ins, "argument", part, op.type, name, at)
         elif is_checked(ins) and not op.moved_rows and op.memory:
             self._access(ins)
-        elif op.memory == "copy":
+        elif op.memory == "copy" and not op.bulk:
             self._copy(ins)
         elif op.asynchronous and not op.memory and not op.is_mbarrier:
             self._event(ins, "async", ins.opcode, ",".join(ins.operands))

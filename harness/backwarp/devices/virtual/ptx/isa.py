@@ -7,10 +7,12 @@ family (`Op.operation`). A row may continue on a line that is indented further. 
     d, a, b, c    values of the instruction's type, the last of its modifiers that is one; d is written
     a:u32         a value of another type. 2t: twice as wide as the instruction's; t2: the last type but one
     d|p, d{|p}    d, and a predicate that is written too, or may be
-    {, c}         an operand that may be left out; after a `{.<bool>}` or a `{.<hint>}`, there where the modifier is
-    [a]           an address. Where the spelling says .v2 or .v4, the other operand is a vector
-    [t]           coordinates in a texture or a surface
+    {, c}         an operand that may be left out; after a `{.<bool>}`, `{.<hint>}` or `{.<multicast>}`, there where the
+                  modifier is
+    [a], [m]      an address; an mbarrier's. Where the spelling says .v2 or .v4, the other operand is a vector
+    [t]           coordinates in a texture, a surface or a tensor
     g             a gradient, of as many components
+    o             offsets of a pixel in a convolution's filter, one for each of its axes
     n:imm, label, table         what they say; `...`: see `Instruction.called`, or the marks
 
 The facts:
@@ -19,6 +21,7 @@ The facts:
     branch switch return exit trap call where control goes; all but a call end a basic block
     block warp matrix                   who takes part in a collective: `matrix` is a warp, with matrices
     async       it is about copies under way, or the barriers in memory that count their arrival
+    bulk        of many bytes, or of a tensor's
     waits       through it a thread can wait for what others do to memory
     orders      it orders accesses of the thread before and after it
     texture surface     it reads a texture object; it reads or writes a surface object
@@ -33,7 +36,7 @@ The facts:
     chooses     its last operand says which of the others the result is
     everything else is what it counts as (`minmax`, of floats, is no operation of `explain/metrics`)
 
-Source: PTX ISA 8.7, section 9.7, for compute capability 8.0; stmatrix, which needs 9.0.
+Source: PTX ISA 8.7, section 9.7, for compute capability 8.0 and, where a file needs that, 9.0.
 """
 
 from __future__ import annotations
@@ -69,6 +72,12 @@ CLASSES = {
     "priority": "L2::evict_first|L2::evict_last|L2::evict_normal|L2::evict_unchanged",
     "prefetch": "L2::64B|L2::128B|L2::256B",
     "hint": "L2::cache_hint",
+    "multicast": "multicast::cluster",
+    "rank": "1d|2d|3d|4d|5d",
+    "to_tile": "shared::cluster|shared::cta",
+    "counted": "mbarrier::complete_tx::bytes",
+    "stored": "tile|im2col_no_offs",
+    "update": "add|min|max|inc|dec|and|or|xor",
     "vec": "v2|v4",
     "byte": "s8|u8",
     "flat": "1d|2d|3d|a1d|a2d",
@@ -77,9 +86,10 @@ CLASSES = {
     "wmma": "m16n16k16|m32n8k16|m8n32k16",
     "mma8": "m8n8k16|m16n8k16|m16n8k32",
     "shared": "shared|shared::cta",
+    "anywhere": "shared|shared::cta|shared::cluster",
     "at": "global|shared|shared::cta",
-    "release": "release.cta|relaxed.cta",
-    "acquire": "acquire.cta|relaxed.cta",
+    "release": "release.cta|relaxed.cta|release.cluster|relaxed.cluster",
+    "acquire": "acquire.cta|relaxed.cta|acquire.cluster|relaxed.cluster",
 }
 
 #: rows of the manual's sections, each indented below its section
@@ -243,6 +253,33 @@ TABLE = """
   cp.async.(ca|cg).shared{::cta}.global{.<prefetch>}       [d], [a], n:imm{, b:ignore}  copy async
   cp.async.(ca|cg).shared{::cta}.global.L2::cache_hint{.<prefetch>}
                                                            [d], [a], n:imm, h:b64       copy async
+  cp.async.bulk.<to_tile>.global.<counted>{.<multicast>}{.<hint>}
+                                                           [d], [a], b:u32, [m]{, k:u16}{, h:b64}  copy async bulk
+  cp.async.bulk.global.shared::cta.bulk_group{.<hint>}     [d], [a], b:u32{, h:b64}     copy async bulk
+  cp.reduce.async.bulk.global.shared::cta.bulk_group{.<hint>}.!add.(u32|s32|u64|f32|f64|noftz.f16|noftz.bf16)
+                                                           [d], [a], b:u32{, h:b64}     copy async bulk
+  cp.reduce.async.bulk.global.shared::cta.bulk_group{.<hint>}.!(min|max).(<int32_64>|f16|bf16)
+                                                           [d], [a], b:u32{, h:b64}     copy async bulk
+  cp.reduce.async.bulk.global.shared::cta.bulk_group{.<hint>}.!(and|or|xor).<bits32>
+                                                           [d], [a], b:u32{, h:b64}     copy async bulk
+  cp.reduce.async.bulk.global.shared::cta.bulk_group{.<hint>}.!(inc|dec).u32
+                                                           [d], [a], b:u32{, h:b64}     copy async bulk
+  cp.async.bulk.prefetch.L2.global{.<hint>}                [a], b:u32{, h:b64}          nothing
+  cp.async.bulk.tensor.<rank>.<to_tile>.global{.tile}.<counted>{.<multicast>}{.<hint>}
+                                                           [d], [t], [m]{, k:u16}{, h:b64}  copy async bulk
+  cp.async.bulk.tensor.(3d|4d|5d).<to_tile>.global.im2col.<counted>{.<multicast>}{.<hint>}
+                                                           [d], [t], [m], o:u16{, k:u16}{, h:b64}  copy async bulk
+  cp.async.bulk.tensor.<rank>.global.shared::cta{.<stored>}.bulk_group{.<hint>}
+                                                           [t], [a]{, h:b64}            copy async bulk
+  cp.reduce.async.bulk.tensor.<rank>.global.shared::cta.!<update>{.<stored>}.bulk_group{.<hint>}
+                                                           [t], [a]{, h:b64}            copy async bulk
+  cp.async.bulk.prefetch.tensor.<rank>.L2.global{.tile}{.<hint>}
+                                                           [t]{, h:b64}                 nothing
+  cp.async.bulk.prefetch.tensor.(3d|4d|5d).L2.global.im2col{.<hint>}
+                                                           [t], o:u16{, h:b64}          nothing
+  cp.async.bulk.!commit_group                                                           async bulk
+  cp.async.bulk.!wait_group{.read}                         n:imm                        async bulk
+  prefetch{.(param|const)}.tensormap                       [a]                          nothing
   cp.async.!commit_group                                                                async
   cp.async.!wait_group                                     n:imm                        async
   cp.async.!wait_all                                                                    async
@@ -271,6 +308,9 @@ TABLE = """
   bar.!warp.sync                                           m:b32                        warp
   membar.(cta|gl|sys)                                                                   waits orders
   fence{.(sc|acq_rel|acquire|release)}.<scope>                                          waits orders
+  fence.mbarrier_init.release.cluster                                                   waits orders
+  griddepcontrol.(wait|launch_dependents)                                               nothing
+  elect.sync                                               d{|p}:b32, m:b32             warp
   fence.proxy.(alias|async|async.global|async.shared::cta)
                                                                                         waits orders
   atom<order>{.<at>}<order>.!add<order>{.<hint>}.(u32|s32|u64|f32|f64)
@@ -303,7 +343,11 @@ TABLE = """
   redux.sync.!<bool>.b32                                   d, a, m                      warp
   mbarrier.!init{.<shared>}.b64                            [a], b:u32                   async orders
   mbarrier.!inval{.<shared>}.b64                           [a]                          async orders
-  mbarrier.!(arrive|arrive_drop){.<release>}{.<shared>}.b64
+  mbarrier.!(expect_tx|complete_tx){.(relaxed.cta|relaxed.cluster)}{.<anywhere>}.b64
+                                                           [a], b:u32                   async orders
+  mbarrier.!(arrive|arrive_drop).expect_tx{.<release>}{.<anywhere>}.b64
+                                                           d, [a], b:u32                async orders
+  mbarrier.!(arrive|arrive_drop){.<release>}{.<anywhere>}.b64
                                                            d, [a]{, b:u32}              async orders
   mbarrier.!(arrive|arrive_drop).noComplete{.<release>}{.<shared>}.b64
                                                            d, [a], b:u32                async orders

@@ -12,6 +12,7 @@ CARRY = "%carry"  # the carry flag of takes-carry and leaves-carry, as a registe
 _SPACES = ("global", "shared", "local", "const", "param")
 _ORDERING = ("volatile", "mmio", "relaxed", "acquire", "release", "acq_rel")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
+_RANKS = ("1d", "2d", "3d", "4d", "5d")
 _LETTERS = "dabc"  # the names of operands by position
 _KINDS = {"u", "s", "b"}  # kinds of types that an address may have
 _COORDINATES = {
@@ -132,8 +133,13 @@ class Op:
     @cached_property
     def space(self) -> str:
         """The space of its address, "generic" if the spelling names none. For a copy, the destination's."""
+        return self.spaces[0] if self.spaces else "generic"
+
+    @cached_property
+    def spaces(self) -> tuple[str, ...]:
+        """All that the spelling names: of a copy, the destination's and the source's."""
         names = (mod.split("::")[0] for mod in self.mods)
-        return next((name for name in names if name in _SPACES), "generic")
+        return tuple(name for name in names if name in _SPACES)
 
     @cached_property
     def ordering(self) -> str:
@@ -225,14 +231,19 @@ class Op:
         return {"d": d, "a": a, "b": b, "c": c}
 
     @cached_property
+    def rank(self) -> int:
+        """The number of axes of a tensor that is copied."""
+        return next((int(mod[0]) for mod in self.mods if mod in _RANKS), 0) if self.base == "cp" else 0
+
+    @cached_property
     def geometry(self) -> str:
         """The dimensions of a texture or surface, prefixed with `a` if it has layers."""
-        return next((mod for mod in self.mods if mod in _COORDINATES), "")
+        return next((mod for mod in self.mods if mod in _COORDINATES), "") if self.base != "cp" else ""
 
     @cached_property
     def coordinates(self) -> str:
-        """Its coordinates, a letter each: a layer, a number of its kind, or ignored."""
-        return _COORDINATES[self.geometry]
+        """Its coordinates, a letter each: a layer, a number of its kind, or ignored; of a tensor, all are alike."""
+        return "i" * self.rank or _COORDINATES[self.geometry]
 
     @cached_property
     def is_fence(self) -> bool:
@@ -250,6 +261,7 @@ class Op:
         return self.base == "mbarrier"
 
     asynchronous = cached_property(lambda self: "async" in self.facts)
+    bulk = cached_property(lambda self: "bulk" in self.facts)
     texture = cached_property(lambda self: "texture" in self.facts)
     surface = cached_property(lambda self: "surface" in self.facts)
     waits = cached_property(lambda self: "waits" in self.facts)
@@ -279,6 +291,8 @@ def _role(op: Op, match: re.Match) -> Role:
     if name in ("label", "table") or given == "imm":
         return Role(given or name, name=name)
     vector = op.vector if op.memory and op.vector > 1 else 0
+    if name == "o":
+        vector = op.rank - 2
     if op.texture or op.surface:
         axes = len(op.coordinates.strip("l_"))
         vector = {"d": op.vector, "b": op.vector, "g": axes + (axes == 3)}.get(name, 0)

@@ -17,6 +17,7 @@ _COUNTS = ("integer", "division", "add", "mul", "fma", "minmax", "other", "tenso
 _FLAGS = (
     "mark",
     "async",
+    "bulk",
     "texture",
     "surface",
     "waits",
@@ -112,8 +113,9 @@ def _op(opcode: str, operation: str, pattern: str, operands: str, facts: list[st
     mods = opcode.split(".")
     if "{.<bool>}" in pattern:  # the predicate goes with the modifier
         operands = operands.replace("{, c:pred}", ", c:pred" * (not _COMBINES.isdisjoint(mods)))
-    if "{.<hint>}" in pattern:
-        operands = operands.replace("{, h:b64}", ", h:b64" * (CLASSES["hint"] in mods))
+    for modifier, operand in (("hint", ", h:b64"), ("multicast", ", k:u16")):
+        if f"{{.<{modifier}>}}" in pattern:
+            operands = operands.replace(f"{{{operand}}}", operand * (CLASSES[modifier] in mods))
 
     def one(words) -> str:
         return next((fact for fact in facts if fact in words), "")

@@ -44,7 +44,8 @@ _REFUSED = {
     "formatted stores to surfaces, and their reductions": ("sust.p.", "sured."),
     "Hopper's wgmma": ("wgmma.",),
     "Blackwell's tcgen05": ("tcgen05.",),
-    "TMA": ("cp.async.bulk", "cp.reduce.async.bulk", "tensormap."),
+    "TMA with other operands than the virtual GPU knows": ("cp.async.bulk", "cp.reduce.async.bulk"),
+    "tensor maps that kernels change": ("tensormap.",),
     "votes without a mask of lanes, as GPUs before Volta had them: write __any_sync(0xffffffff, ...) or vote.sync": (
         "vote.all.pred",
         "vote.any.pred",
@@ -186,7 +187,11 @@ class _Body:
         op = ins.op
         if op.nbytes * op.vector > 16:
             self.refuse(ins, f"which accesses {op.nbytes * op.vector} bytes at once")
-        if op.memory == "copy" and ins.named["n"].value not in ((16,) if "cg" in op.mods else (4, 8, 16)):
+        if (
+            op.memory == "copy"
+            and not op.bulk
+            and ins.named["n"].value not in ((16,) if "cg" in op.mods else (4, 8, 16))
+        ):
             self.refuse(ins, "which copies 16 bytes" + ", 8 or 4" * ("ca" in op.mods))
         if ins.base == "cvt" and "sat" in op.mods and not any(map(is_float, op.types)):
             (low, high), (source_low, source_high) = map(integer_range, op.types)
@@ -298,7 +303,9 @@ class _Body:
 
     def address(self, ins: Instruction, role: Role, operand: Operand) -> None:
         op = ins.op
-        space = "global" if op.memory == "copy" and not role.written else op.space
+        space = op.space
+        if op.memory == "copy" and not role.written:
+            space = "shared" if role.name == "m" else op.spaces[1]
         if not isinstance(operand, Address):
             self.refuse(ins, f"in which {operand} must be an address")
         base = operand.base

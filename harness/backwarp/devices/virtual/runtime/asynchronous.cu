@@ -1,8 +1,8 @@
-// cp.async: copies that arrive at the wait, as late as allowed. mbarrier: barriers in shared memory.
+// cp.async: copies that arrive at the wait, as late as allowed.
 
 EXPORT int rt_copy_reset(Env* env, Thread* thread, u32 site) {
     Extra* e = extra_of(env, thread->linear);
-    e->copies = e->first_copy = e->group = 0;
+    e->copies = e->first_copy = e->group = e->bulk_group = 0;
     return 0;
 }
 
@@ -102,32 +102,4 @@ EXPORT int rt_copy_wait(Env* env, Thread* thread, u32 site, u64 pending) {
     if (pending == NOBODY) arrive_before(env, thread, e, ~0ull);
     else if (e->group > pending) arrive_before(env, thread, e, e->group - pending);
     return 0;
-}
-
-// An mbarrier is 64 bits: 20 of the expected count, 20 of the pending count, 24 of the phase.
-enum { MBARRIER_INIT, MBARRIER_ARRIVE, MBARRIER_ARRIVE_DROP, MBARRIER_TEST, MBARRIER_INVALIDATE, MBARRIER_PARITY };
-
-EXPORT u64 rt_mbarrier(Env* env, Thread* thread, u32 site, u64 what, u64* barrier, u64 argument) {
-    u64 old = *barrier, expected = old & 0xfffff, pending = old >> 20 & 0xfffff, phase = old >> 40;
-    if (what == MBARRIER_INIT) {
-        *barrier = argument | argument << 20;
-    } else if (what == MBARRIER_TEST) {
-        if (phase == argument >> 40) return 0;
-        if (env->cells) wait_for_phase(env, thread, find_phase(env, (u64)barrier));
-        return 1;
-    } else if (what == MBARRIER_PARITY) {
-        if ((phase & 1) == argument) return 0;
-        if (env->cells) wait_for_phase(env, thread, find_phase(env, (u64)barrier));
-        return 1;
-    } else if (what == MBARRIER_ARRIVE || what == MBARRIER_ARRIVE_DROP) {
-        if (what == MBARRIER_ARRIVE_DROP) expected -= argument;
-        pending = pending - argument & 0xfffff;
-        if (Phase* p = env->cells ? find_phase(env, (u64)barrier) : 0) arrive_at_phase(env, thread, p, pending == 0);
-        if (pending == 0) {
-            pending = expected;
-            phase++;
-        }
-        *barrier = expected | pending << 20 | phase << 40;
-    }
-    return old;
 }

@@ -318,10 +318,13 @@ static __device__ Phase* find_phase(Env* env, u64 barrier) {
     return p;
 }
 
-static __device__ void arrive_at_phase(Env* env, Thread* thread, Phase* p, int completes) {
+static __device__ void arrive_at_phase(Env* env, Thread* thread, Phase* p) {
     p->arrived = merge(env, p->arrived, give(env, thread), 0);
     if (launch_of(env)->ordered) pass_fences(env, thread->linear, &p->arriving);
-    if (!completes) return;
+}
+
+// All have arrived.
+static __device__ void finish_phase(Env* env, Phase* p) {
     p->complete = merge(env, p->complete, p->arrived, 0);
     p->passed.near = merge(env, p->passed.near, p->arriving.near, 0);
     p->passed.far = merge(env, p->passed.far, p->arriving.far, 0);

@@ -318,6 +318,11 @@ static __device__ void complete(Env* env, Thread* warp, u32 op, u32 present) {
                 if (present >> i & 1 && warp[i].arg0 == t->arg0) equal |= 1u << i;
             t->result0 = equal;
         } else if (op >= OP_REDUX_ADD && op <= OP_REDUX_XOR) t->result0 = total;
+        else if (op == OP_ELECT) {  // CUDA does not say who: the first in one order, the last in another
+            u32 from_last = ((u32*)launch_of(env)->order)[0] & 1, last = 31 - __clz(present);
+            t->result0 = from_last ? last : first;
+            t->result1 = lane == (u32)t->result0;
+        }
     }
     if (env->cells) meet_lanes(env, warp, present, warp[first].site);  // from now on the lanes know about each other
     for (u32 lane = 0; lane < 32; lane++)
@@ -514,6 +519,7 @@ static __device__ void deadlock(Env* env) {
     for (u32 i = 0; i < coroutines(env); i++) {
         Thread* t = &threads[leader(env, i)];
         if (t->wait == WAIT_EXITED) continue;
+        if (t->wait == WAIT_PHASE) return stuck_at_phase(env, t);
         if (!first) {
             first = t;
             missing = t->mask;
@@ -609,6 +615,11 @@ static __device__ int advance(Env* env) {
                 call_resume(t->handle);
             }
             progress = 1;
+        } else if (t->wait == WAIT_PHASE) {
+            if (phase_is_over(env, t)) {
+                call_resume(t->handle);
+                env->moved = progress = 1;
+            }
         } else if (together || t->wait == WAIT_READY || t->wait == WAIT_TURN) {
             if (t->wait != WAIT_TURN || !is_held(t)) call_resume(t->handle);
             env->moved = progress = 1;
@@ -637,7 +648,7 @@ static __device__ int advance(Env* env) {
                     !env->arrived[first->mask & 15];
     if (env->together) {
         if (env->cells) meet_all(env, first->site, first->mask);
-    } else if (!serve(env, launch->threads, alive) && !progress) {
+    } else if (!serve(env, launch->threads, alive) && !progress && !land_something(env)) {
         if (!env->faulted) deadlock(env);  // after a fault the rest only wait for the dead
         return 0;
     }
@@ -648,6 +659,10 @@ static __device__ int advance(Env* env) {
 EXPORT void rt_block(Env* env) {
     while (advance(env))
         if (env->cells) next_round(env, 1);
+}
+
+static __device__ void end_block(Env* env) {
+    if (bulks_of(env)->count) end_copies(env);
 }
 
 // Nothing is written yet in a shared array of a block.
@@ -745,7 +760,10 @@ EXPORT void rt_run(Env* env) {
     u32 slots = launch_of(env)->slots;
     prepare(env, slots);
     if (slots == 1) {
-        while (next_block(env)) call_block((u64)env);
+        while (next_block(env)) {
+            call_block((u64)env);
+            end_block(env);
+        }
         return;
     }
     u32 running = 0, faulted = 0, idle = 0;  // idle: how many times in a row all of them only waited for the grid
@@ -755,6 +773,7 @@ EXPORT void rt_run(Env* env) {
         for (u32 s = 0; s < slots; s++) {
             if (!env[s].running) continue;
             if (!advance(&env[s])) {
+                end_block(&env[s]);
                 faulted |= env[s].faulted;
                 running -= !(env[s].running = next_block(&env[s]));
             } else if (launch_of(env)->grid_sync) waiting += only_polls(&env[s]);

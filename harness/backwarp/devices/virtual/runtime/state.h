@@ -25,6 +25,7 @@ struct Env {
     u64 extras;          // host address of Extra[1024]
     u64 copies;          // host address of Copies[1024]
     u64 fragments;       // host address of Fragments[32], one for each warp
+    u64 bulks;           // host address of the Bulks of its block
     u64 tables;          // host address of Table[32], one for each warp; 0 when nothing is counted
     u64 counting;        // host address of the Counting
     u64 cells, colds;    // host addresses of the Cell and the Cold of device address 0; 0 without racecheck
@@ -95,6 +96,38 @@ struct Copies {
     u64 data[128];
 };
 
+// A tensor as a kernel is given it, see devices/tensor_map.py. Axes are innermost first.
+struct TensorMap {
+    u64 magic, address;  // TENSOR_MAGIC; device address of the first element
+    u64 strides[4];      // bytes, of all axes but the first
+    u32 dims[5], size;   // elements; bytes of one
+    u32 box[5];          // elements of a tile; for im2col, channels and pixels
+    u32 steps;           // of an axis, from bit 4 * axis on
+    u32 kind;            // from bit 0 on: axes; 4: bits of the swizzle; 8: NaN is what lies outside; 12: im2col; 16: TENSOR_*
+    u32 lower[3], upper[3];  // corners of the box of pixels
+    u32 unused;
+};
+
+// A copy under way of many bytes, or of a tensor's, see bulk.cu.
+struct Bulk {
+    u64 to, from;        // device addresses; in global memory, of a tensor its TensorMap's
+    u64 barrier, bytes;  // host address of the barrier that counts them; 0: its group is waited for
+    u32 how, site, thread, group;
+    u32 at[5], offset[3];  // coordinates; of a pixel in a filter
+};
+
+// Those of a block; and who has arrived last at barriers, by their addresses.
+struct Bulks {
+    u64 count;
+    u64 data[20480];     // Bulk[MAX_BULKS]
+    u64 last[128];       // Arrival[LAST_ARRIVALS]
+};
+
+struct Arrival {
+    u64 barrier;         // host address
+    u32 site, thread;
+};
+
 // The matrices that a warp multiplies, see emit/products.py.
 struct Fragments {
     u64 data[768];
@@ -110,6 +143,7 @@ struct Extra {
     u64 given_unset, given_from;  // of what the thread gets
     u32 copies, first_copy;  // pending, in a ring
     u32 group;      // number of the group of copies that is not committed yet
+    u32 bulk_group, unused_group;  // the same of bulk copies
     u64 copy_to[64], copy_from[64];    // device addresses
     u32 copy_size[64], copy_bytes[64]; // bytes written, and how many of them are read: the rest is zero
     u32 copy_site[64], copy_group[64];

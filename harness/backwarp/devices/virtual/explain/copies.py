@@ -1,0 +1,71 @@
+"""Copies of tensors with something that is no map of one, and copies that nobody waits for, or waits for in vain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..runtime.abi import BULKS
+from .wording import named
+
+if TYPE_CHECKING:
+    from .faults import Diagnosis
+
+
+def invalid_map(d: Diagnosis, record) -> dict:
+    why, rank, how = (
+        int(record["extra"]) >> shift & mask for shift, mask in ((0, 255), (8, 255), (16, 0xFFFF))
+    )
+    asked, kind = how >> 12, BULKS[how & 15]
+    if why == 2:
+        said = (
+            f"This copies a tensor of {asked} ax{'es' if asked > 1 else 'is'}; its map is of one with {rank}."
+        )
+    elif why == 3:
+        said = (
+            "This copies pixels (im2col); its map is of tiles: make it with tensor_map_im2col()."
+            if kind == "im2col"
+            else "This copies a tile; its map is of pixels: make it with tensor_map()."
+        )
+    else:
+        said = (
+            "What this is given as its tensor map is none: pass device.tensor_map(...) as the kernel's parameter"
+            " `const __grid_constant__ CUtensorMap map`, and &map to the copy."
+        )
+    return dict(headline="Invalid tensor map", explanation=said)
+
+
+def stuck(d: Diagnosis, record) -> dict:
+    """All threads wait, and what a phase of a barrier in memory still expects never comes."""
+    extra = int(record["extra"])
+    pending, expected, under_way = extra & 0xFFFFF, extra >> 20 & 0x1FFFFF, extra >> 41
+    expected -= (expected >> 20) << 21
+    missing = []
+    if pending:
+        missing.append(f"{pending:,} arrival{'s' * (pending != 1)}")
+    if expected:
+        missing.append(
+            f"{expected:,} bytes" if expected > 0 else f"{-expected:,} bytes fewer than have arrived"
+        )
+    here = d.place(record["site"], record["thread"], record["block"])
+    other, last = None, "Nobody has arrived at it"
+    if record["other_site"]:
+        other = d.place(record["other_site"], record["other_thread"], record["block"])
+        last = f"Line {other.line} has arrived there last"
+    copies = (
+        f"copies of {under_way:,} bytes are under way to it" if under_way else "no copy is under way to it"
+    )
+    owner = d.run.arena.nearest(int(record["address"]))
+    return (named(owner, int(record["address"])) if owner else {}) | dict(
+        headline="Deadlock at an mbarrier",
+        place=here,
+        other=other,
+        explanation=f"All threads of the block wait, and this phase still expects {' and '.join(missing)}. {last}; {copies}.",
+    )
+
+
+def under_way(d: Diagnosis, record) -> dict:
+    if record["extra"]:
+        said = "The block ends before anybody has waited for the barrier that counts the bytes of this copy."
+    else:
+        said = "The block ends while this store is under way: commit_group, and wait_group, before its thread ends."
+    return dict(headline="A copy is under way when its block ends", explanation=said)

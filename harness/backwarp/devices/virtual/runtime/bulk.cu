@@ -1,0 +1,459 @@
+// Copies of many bytes and of tensors, and the barriers in memory that count their bytes. They arrive as late as allowed:
+// a load when all threads of the block wait, a store when its group is waited for.
+
+// How a copy was asked for: see emit/async_copies.py.
+static __device__ __forceinline__ u32 kind_of(const Bulk* b) { return b->how & 15; }
+static __device__ __forceinline__ int is_load(u32 kind) { return kind <= BULK_IM2COL; }
+static __device__ __forceinline__ Bulks* bulks_of(Env* env) { return (Bulks*)env->bulks; }
+static __device__ __forceinline__ Bulk* bulk(Env* env, u32 i) { return (Bulk*)bulks_of(env)->data + i; }
+static __device__ __forceinline__ TensorMap* map_of(Env* env, const Bulk* b) {
+    return (TensorMap*)(env->arena + (kind_of(b) == BULK_STORE_TILE ? b->to : b->from));
+}
+
+// ---- rows -----------------------------------------------------------------------------------------------------
+
+// Goes over what a copy of a tensor moves, row by row of the innermost axis: where a row is in global memory, and at what
+// distance from the start in shared memory, before the swizzle.
+struct Rows { TensorMap* m; const Bulk* b; int at[5]; u32 index[5], left; u64 row, offset; int inside; };
+
+static __device__ u32 rank_of(const TensorMap* m) { return m->kind & 15; }
+static __device__ u32 count_along(const TensorMap* m, u32 axis) {
+    u32 step = m->steps >> 4 * axis & 15;
+    return axis ? (m->box[axis] + step - 1) / step : m->box[0];
+}
+static __device__ int is_im2col(const TensorMap* m) { return m->kind >> 12 & 1; }
+
+// Pixels are counted in the second entry of the box.
+static __device__ u32 rows_of(const TensorMap* m) {
+    if (is_im2col(m)) return m->box[1];
+    u32 rows = 1;
+    for (u32 axis = 1; axis < rank_of(m); axis++) rows *= count_along(m, axis);
+    return rows;
+}
+static __device__ u64 bytes_of(const TensorMap* m) { return (u64)rows_of(m) * m->box[0] * m->size; }
+
+static __device__ void find_row(Rows* r) {
+    const TensorMap* m = r->m;
+    r->row = m->address;
+    r->inside = 1;
+    for (u32 axis = 1; axis < rank_of(m); axis++) {
+        int x = r->at[axis];
+        if (is_im2col(m) && axis + 1 < rank_of(m)) x += (int)r->b->offset[axis - 1];
+        r->inside &= x >= 0 && (u32)x < m->dims[axis];
+        r->row += (u64)(long long)x * m->strides[axis - 1];
+    }
+}
+
+static __device__ Rows begin_rows(Env* env, const Bulk* b) {
+    Rows r;
+    r.m = map_of(env, b); r.b = b;
+    for (u32 axis = 0; axis < 5; axis++) r.at[axis] = (int)b->at[axis], r.index[axis] = 0;
+    r.left = rows_of(r.m); r.offset = 0;
+    find_row(&r);
+    return r;
+}
+
+// Returns 0 behind the last one.
+static __device__ int next_row(Rows* r) {
+    const TensorMap* m = r->m;
+    u32 rank = rank_of(m);
+    if (!--r->left) return 0;
+    r->offset += m->box[0] * m->size;
+    for (u32 axis = 1; axis < rank; axis++) {
+        u32 step = m->steps >> 4 * axis & 15;
+        if (is_im2col(m)) {
+            r->at[axis] += axis + 1 < rank ? (int)step : 1;
+            if (axis + 1 == rank || r->at[axis] < (int)m->dims[axis] + (int)m->upper[axis - 1]) break;
+            r->at[axis] = (int)m->lower[axis - 1];
+        } else {
+            r->at[axis] += step;
+            if (++r->index[axis] < count_along(m, axis)) break;
+            r->index[axis] = 0;
+            r->at[axis] = (int)r->b->at[axis];
+        }
+    }
+    find_row(r);
+    return 1;
+}
+
+// Where a byte of a copy is in shared memory. The swizzle is one of addresses within the block's shared memory.
+static __device__ u64 in_shared(Env* env, const Bulk* b, const TensorMap* m, u64 offset) {
+    u64 at = (is_load(kind_of(b)) ? b->to : b->from) - env->shared_base + offset;
+    u32 mask = (1u << (m->kind >> 4 & 15)) - 1;
+    return env->shared_base + (at ^ (at >> 7 & mask) << 4);
+}
+
+// ---- arriving -------------------------------------------------------------------------------------------------
+
+// Bytes go from one place to the other; `size` is a multiple of 4 except for elements of 1 and 2 bytes.
+static __device__ void move(Env* env, Thread* t, u32 site, u64 to, u64 from, u32 size) {
+    if (env->unset) follow_copy(env, t, site, to, from, size, size);
+    else if (launch_of(env)->check_sync)
+        for (u32 k = 0; k < size; k++)
+            if (!byte_written(env, from + k)) { suspect(env, t, SUSPECT_UNSET); break; }
+    u64 there = env->arena + to, here = env->arena + from;
+    if (!((there | here | size) & 7))
+        for (u32 k = 0; k < size; k += 8) *(u64*)(there + k) = *(u64*)(here + k);
+    else
+        for (u32 k = 0; k < size; k++) *(unsigned char*)(there + k) = *(unsigned char*)(here + k);
+}
+
+// What a copy brings that is outside the tensor.
+static __device__ void fill(Env* env, u64 to, u32 size, const TensorMap* m) {
+    u32 type = m->kind >> 16 & 15, nan = m->kind >> 8 & 1;
+    for (u32 k = 0; k < size; k++) {
+        u32 byte = m->size - 1 - k % m->size, value = 0;  // from the most significant one
+        if (nan && byte == 0) value = 0x7f;
+        if (nan && byte == 1) value = type == TENSOR_FLOAT16 ? 0 : type == TENSOR_FLOAT64 ? 0xf8 : 0xc0;
+        if (nan && type == TENSOR_FLOAT16 && byte == 0) value = 0x7e;
+        *(unsigned char*)(env->arena + to + k) = (unsigned char)value;
+        if (env->unset) *unset_of(env, to + k) = 0;
+    }
+}
+
+static __device__ __forceinline__ void landed(Env* env, u64 to, u32 size) {
+    if (launch_of(env)->check_sync)
+        for (u32 k = 0; k < size; k += 4) *shadow_of(env, to + k) |= INIT;
+}
+
+// A load arrives; `t` is the thread that started it.
+static __device__ void land(Env* env, Thread* t, const Bulk* b) {
+    if (kind_of(b) == BULK_LOAD) {
+        for (u64 k = 0; k < b->bytes; k += 16) move(env, t, b->site, b->to + k, b->from + k, 16);
+        landed(env, b->to, (u32)b->bytes);
+        return;
+    }
+    Rows r = begin_rows(env, b);
+    TensorMap* m = r.m;
+    u32 width = m->box[0] * m->size, each = 16 / m->size;
+    do {
+        for (u32 x = 0; x < width; x += 16) {
+            u64 to = in_shared(env, b, m, r.offset + x);
+            int column = r.at[0] + (int)(x / m->size);
+            u64 from = r.row + (u64)(long long)column * m->size;
+            if (r.inside && column >= 0 && column + (int)each <= (int)m->dims[0]) move(env, t, b->site, to, from, 16);
+            else
+                for (u32 e = 0; e < each; e++) {
+                    int there = column + (int)e;
+                    if (r.inside && there >= 0 && there < (int)m->dims[0])
+                        move(env, t, b->site, to + e * m->size, from + e * m->size, m->size);
+                    else fill(env, to + e * m->size, m->size, m);
+                }
+            landed(env, to, 16);
+        }
+    } while (next_row(&r));
+}
+
+template <typename T> static __device__ T updated(u32 update, T old, T by) {
+    switch (update) {
+        case UPDATE_ADD: return old + by;
+        case UPDATE_MIN: return by < old ? by : old;
+        case UPDATE_MAX: return by > old ? by : old;
+        case UPDATE_INC: return old >= by ? T(0) : old + T(1);
+        case UPDATE_DEC: return old == T(0) || old > by ? by : old - T(1);
+        default: return by;
+    }
+}
+
+static __device__ float widened(unsigned short bits, int bfloat) {
+    float wide;
+    if (bfloat) return __int_as_float((u32)bits << 16);
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(bits));
+    return wide;
+}
+
+static __device__ unsigned short narrowed(float wide, int bfloat) {
+    unsigned short bits;
+    if (bfloat) asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(wide));
+    else asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(wide));
+    return bits;
+}
+
+// One element of a reduction.
+static __device__ void update_element(u64 to, u64 from, u32 update, u32 type) {
+    u32 bytes = type == TENSOR_UINT64 || type == TENSOR_INT64 || type == TENSOR_FLOAT64 ? 8 : 4;
+    if (update >= UPDATE_AND) {
+        u64 old = bytes == 8 ? *(u64*)to : *(u32*)to, by = bytes == 8 ? *(u64*)from : *(u32*)from;
+        old = update == UPDATE_AND ? old & by : update == UPDATE_OR ? old | by : old ^ by;
+        if (bytes == 8) *(u64*)to = old; else *(u32*)to = (u32)old;
+        return;
+    }
+    switch (type) {
+        case TENSOR_INT32: *(int*)to = updated(update, *(int*)to, *(int*)from); break;
+        case TENSOR_INT64: *(long long*)to = updated(update, *(long long*)to, *(long long*)from); break;
+        case TENSOR_UINT64: *(u64*)to = updated(update, *(u64*)to, *(u64*)from); break;
+        case TENSOR_FLOAT32: *(float*)to = updated(update, *(float*)to, *(float*)from); break;
+        case TENSOR_FLOAT64: *(double*)to = updated(update, *(double*)to, *(double*)from); break;
+        case TENSOR_FLOAT16: case TENSOR_BFLOAT16: {
+            int bfloat = type == TENSOR_BFLOAT16;
+            float sum = updated(update, widened(*(unsigned short*)to, bfloat), widened(*(unsigned short*)from, bfloat));
+            *(unsigned short*)to = narrowed(sum, bfloat);
+            break;
+        }
+        default: *(u32*)to = updated(update, *(u32*)to, *(u32*)from);
+    }
+}
+
+// Some bytes of a store, or of a reduction, arrive in global memory.
+static __device__ void put(Env* env, Thread* t, const Bulk* b, u64 to, u64 from, u32 size, u32 element, u32 type) {
+    u32 update = b->how >> 4 & 15;
+    int checked = launch_of(env)->check_sync;
+    for (u32 k = 0; checked && k < size; k += 4)
+        rt_race(env, t, b->site, to + k, (size < 4 ? size : 4) | INFO_WRITE | (update ? INFO_ATOMIC | INFO_BLIND : 0), 0);
+    if (!update) move(env, t, b->site, to, from, size);
+    else
+        for (u32 k = 0; k < size; k += element) update_element(env->arena + to + k, env->arena + from + k, update, type);
+    if (checked && !update) set_written(env, to, size);
+}
+
+// A store arrives.
+static __device__ void store(Env* env, Thread* t, const Bulk* b) {
+    u32 type = b->how >> 8 & 15, width;
+    if (kind_of(b) == BULK_STORE) {
+        u32 element = type == TENSOR_FLOAT16 || type == TENSOR_BFLOAT16 ? 2 : type == TENSOR_UINT64 || type == TENSOR_INT64 || type == TENSOR_FLOAT64 ? 8 : 4;
+        for (u64 k = 0; k < b->bytes; k += 16) put(env, t, b, b->to + k, b->from + k, 16, element, type);
+        return;
+    }
+    Rows r = begin_rows(env, b);
+    TensorMap* m = r.m;
+    width = m->box[0] * m->size;
+    do
+        for (u32 x = 0; x < width && r.inside; x += m->size) {
+            int column = r.at[0] + (int)(x / m->size);
+            if (column < 0 || column >= (int)m->dims[0]) continue;
+            put(env, t, b, r.row + (u64)(long long)column * m->size, in_shared(env, b, m, r.offset + x), m->size, m->size, m->kind >> 16 & 15);
+        }
+    while (next_row(&r));
+}
+
+static __device__ void drop(Env* env, u32 i) {
+    Bulks* all = bulks_of(env);
+    all->count--;
+    for (; i < all->count; i++) *bulk(env, i) = *bulk(env, i + 1);
+}
+
+// ---- barriers -------------------------------------------------------------------------------------------------
+
+// Of 64 bits, a barrier has 20 for the count that is expected, 20 for what is pending of it, 3 for the phase and 21, with a
+// sign, for the bytes that are expected.
+constexpr u64 MB_COUNT = 0xfffff, MB_PHASE = 7;
+static __device__ __forceinline__ u64 mb_word(u64 expected, u64 pending, u64 phase, long long bytes) {
+    return expected | pending << 20 | (phase & MB_PHASE) << 40 | (u64)bytes << 43;
+}
+static __device__ __forceinline__ long long mb_bytes(u64 word) { return (long long)word >> 43; }
+
+// Whether the phase that a thread asks for is over.
+static __device__ int is_over(u64 word, u32 what, u64 argument) {
+    u64 phase = word >> 40 & MB_PHASE;
+    return what == MBARRIER_TEST ? phase != (argument >> 40 & MB_PHASE) : (phase & 1) != argument;
+}
+
+// Everything that a phase waits for has happened.
+static __device__ void complete_phase(Env* env, u64* barrier) {
+    u64 word = *barrier, expected = word & MB_COUNT;
+    *barrier = mb_word(expected, expected, (word >> 40) + 1, 0);
+    if (Phase* p = env->cells ? find_phase(env, (u64)barrier) : 0) finish_phase(env, p);
+}
+
+// Let loads arrive that complete a phase at which all threads have arrived: as many, in their order, as have its bytes.
+static __device__ int land_for(Env* env, u64* barrier) {
+    Bulks* all = bulks_of(env);
+    u64 word = *barrier;
+    long long bytes = mb_bytes(word);
+    if (word >> 20 & MB_COUNT || bytes <= 0) return 0;
+    u32 needed = 0;
+    for (u32 i = 0; i < all->count && bytes > 0; i++)
+        if (bulk(env, i)->barrier == (u64)barrier) bytes -= (long long)bulk(env, i)->bytes, needed++;
+    if (bytes) return 0;
+    for (u32 i = 0; needed; i++)
+        while (needed && i < all->count && bulk(env, i)->barrier == (u64)barrier) {
+            Bulk b = *bulk(env, i);
+            drop(env, i);
+            land(env, threads_of(env) + b.thread, &b);
+            needed--;
+        }
+    complete_phase(env, barrier);
+    return 1;
+}
+
+// No thread of the block can go on: let what one of them waits for arrive. Returns 0 if nothing can.
+static __device__ int land_something(Env* env) {
+    for (u32 i = 0; i < launch_of(env)->threads; i++) {
+        Thread* t = &threads_of(env)[i];
+        if (t->wait == WAIT_PHASE && land_for(env, (u64*)t->arg0)) return 1;
+    }
+    return 0;
+}
+
+// Whether a thread that waits for a phase may go on.
+static __device__ int phase_is_over(Env* env, Thread* t) {
+    if (!is_over(*(u64*)t->arg0, (u32)t->arg1, t->arg2)) return 0;
+    if (Phase* p = env->cells ? find_phase(env, t->arg0) : 0) wait_for_phase(env, t, p);
+    t->wait = WAIT_READY;
+    return 1;
+}
+
+EXPORT u64 rt_mbarrier(Env* env, Thread* thread, u32 site, u64 what, u64* barrier, u64 argument) {
+    u64 old = *barrier, expected = old & MB_COUNT, pending = old >> 20 & MB_COUNT;
+    long long bytes = mb_bytes(old);
+    if (what == MBARRIER_INIT) {
+        *barrier = mb_word(argument & MB_COUNT, argument & MB_COUNT, 0, 0);
+    } else if ((what & ~MB_LOOK) == MBARRIER_TEST || (what & ~MB_LOOK) == MBARRIER_PARITY) {
+        u32 which = (u32)what & ~MB_LOOK;
+        if (!(what & MB_LOOK) && !is_over(old, which, argument)) land_for(env, barrier);
+        if (!is_over(*barrier, which, argument)) return 0;
+        if (Phase* p = env->cells ? find_phase(env, (u64)barrier) : 0) wait_for_phase(env, thread, p);
+        return 1;
+    } else if (what == MBARRIER_EXPECT_TX || what == MBARRIER_COMPLETE_TX) {
+        bytes += what == MBARRIER_EXPECT_TX ? (long long)(u32)argument : -(long long)(u32)argument;
+        *barrier = mb_word(expected, pending, old >> 40, bytes);
+        if (!pending && !bytes) complete_phase(env, barrier);
+    } else if (what == MBARRIER_ARRIVE || what == MBARRIER_ARRIVE_DROP) {
+        if (what == MBARRIER_ARRIVE_DROP) expected -= argument;
+        pending = pending - argument & MB_COUNT;
+        *barrier = mb_word(expected, pending, old >> 40, bytes);
+        if (Phase* p = env->cells ? find_phase(env, (u64)barrier) : 0) arrive_at_phase(env, thread, p);
+        Arrival* last = (Arrival*)bulks_of(env)->last + ((u64)barrier >> 3) % LAST_ARRIVALS;
+        last->barrier = (u64)barrier; last->site = site; last->thread = thread->linear;
+        if (!pending && !bytes) complete_phase(env, barrier);
+    }
+    return old;
+}
+
+// All threads of the block wait, some of them for phases: tell who waits for what.
+static __device__ void stuck_at_phase(Env* env, Thread* t) {
+    u64 word = *(u64*)t->arg0, under_way = 0;
+    for (u32 i = 0; i < bulks_of(env)->count; i++)
+        if (bulk(env, i)->barrier == t->arg0) under_way += bulk(env, i)->bytes;
+    Arrival* last = (Arrival*)bulks_of(env)->last + (t->arg0 >> 3) % LAST_ARRIVALS;
+    int known = last->barrier == t->arg0;
+    u64 extra = word >> 20 & MB_COUNT | ((u64)mb_bytes(word) & 0x1fffff) << 20 | (under_way & 0x3fffff) << 41;
+    record(env, t, t->site, FAULT_STUCK_AT_PHASE, t->arg0 - env->arena, extra, known ? last->site : 0, known ? last->thread : 0, env->block);
+    env->faulted = 1;
+}
+
+// ---- starting -------------------------------------------------------------------------------------------------
+
+static __device__ int wrong(Env* env, Thread* t, u32 site, u32 kind, u64 address, u64 info) {
+    rt_fault(env, t, site, kind, address, info);
+    return 0;
+}
+
+// Whether all of these bytes may be accessed; else the first that may not is reported.
+static __device__ int is_allowed(Env* env, Thread* t, u32 site, u64 address, u64 bytes, u32 need) {
+    if (granules_allowed(env, address, bytes, need)) return 1;
+    u32 info = 16 | (need & WRITE ? INFO_WRITE : 0);
+    for (u64 k = 0; k < bytes; k++) {
+        if (byte_allowed(env, address + k, need)) continue;
+        if (need & WRITE && launch_of(env)->guarded && byte_allowed(env, address + k, READ)) {
+            suspect(env, t, SUSPECT_STORED);
+            return 0;
+        }
+        return wrong(env, t, site, byte_allowed(env, address + k, READ) ? FAULT_READ_ONLY : FAULT_OUT_OF_BOUNDS, address + k, info);
+    }
+    return 1;
+}
+
+// Others may not use the place of a load any more, and nobody yet.
+static __device__ void claim(Env* env, Thread* t, u32 site, u64 to) {
+    rt_race(env, t, site, to, 4 | INFO_WRITE, 0);
+    *shadow_of(env, to) &= READ | WRITE;
+    if (!env->unset) return;
+    unset_all(env, to, 4);
+    trace_of(env, to)->origin = origin(ORIGIN_COPYING, site, to);
+    trace_of(env, to)->copy_site = site;
+}
+
+// What a copy reads, or a store will write, in the tensor.
+static __device__ int check_rows(Env* env, Thread* t, const Bulk* b, u32 need) {
+    Rows r = begin_rows(env, b);
+    TensorMap* m = r.m;
+    do {
+        int first = r.at[0] < 0 ? 0 : r.at[0], last = r.at[0] + (int)m->box[0];
+        if (last > (int)m->dims[0]) last = (int)m->dims[0];
+        if (!r.inside || first >= last) continue;
+        u64 start = r.row + (u64)first * m->size, bytes = (u64)(last - first) * m->size;
+        if (!is_allowed(env, t, b->site, start, bytes, need)) return 0;
+        if (need & WRITE || !launch_of(env)->check_sync || !env->cells) continue;
+        for (u64 k = start & ~3ull; k < start + bytes && *shadow_of(env, k) & WRITE; k += 4) rt_race(env, t, b->site, k, 4, 0);
+    } while (next_row(&r));
+    return 1;
+}
+
+// Checks a copy and starts it. how: see emit/async_copies.py. The coordinates are in Extra.data.
+EXPORT int rt_bulk(Env* env, Thread* thread, u32 site, u64 how, u64 to, u64 from, u64 barrier, u64 bytes) {
+    Bulk b;
+    Extra* e = extra_of(env, thread->linear);
+    b.to = to; b.from = from; b.bytes = bytes; b.how = (u32)how; b.site = site; b.thread = thread->linear; b.group = e->bulk_group;
+    b.barrier = 0;
+    for (u32 i = 0; i < 5; i++) b.at[i] = (u32)e->data[i];
+    for (u32 i = 0; i < 3; i++) b.offset[i] = (u32)e->data[5 + i];
+    u32 kind = kind_of(&b), tensor = kind != BULK_LOAD && kind != BULK_STORE, load = is_load(kind);
+    u64 shared = load ? to : from, global = load ? from : to;
+    if (tensor) {
+        if (!granules_allowed(env, global, sizeof(TensorMap), READ)) return wrong(env, thread, site, FAULT_INVALID_MAP, global, 0);
+        TensorMap* m = map_of(env, &b);
+        u32 why = m->magic != TENSOR_MAGIC ? 1 : rank_of(m) != (how >> 12 & 15) ? 2 : is_im2col(m) != (kind == BULK_IM2COL) ? 3 : 0;
+        if (!why && !m->address) why = 1;
+        if (why) return wrong(env, thread, site, FAULT_INVALID_MAP, global, why | (u64)rank_of(m) << 8 | how << 16);
+        b.bytes = bytes_of(m);
+    }
+    u32 align = tensor ? 128 : 16;
+    if (shared & align - 1) return wrong(env, thread, site, FAULT_MISALIGNED, shared, align | (load ? INFO_WRITE : 0));
+    if (!tensor && (global & 15 || b.bytes & 15 || !b.bytes))
+        return wrong(env, thread, site, FAULT_MISALIGNED, global, 16 | (load ? 0 : INFO_WRITE));
+    for (u64 k = 0; k < b.bytes; k += 16)
+        if (!is_allowed(env, thread, site, tensor ? in_shared(env, &b, map_of(env, &b), k) : shared + k, 16, load ? WRITE : READ)) return 0;
+    if (tensor ? !check_rows(env, thread, &b, load ? READ : WRITE) : !is_allowed(env, thread, site, global, b.bytes, load ? READ : WRITE)) return 0;
+    if (load) {
+        if (barrier & 7) return wrong(env, thread, site, FAULT_MISALIGNED, barrier, 8 | INFO_WRITE);
+        if (!granules_allowed(env, barrier, 8, READ | WRITE)) return wrong(env, thread, site, FAULT_OUT_OF_BOUNDS, barrier, 8 | INFO_WRITE);
+        b.barrier = env->arena + barrier;
+    }
+    if (launch_of(env)->check_sync)
+        for (u64 k = 0; k < b.bytes; k += 4) {
+            u64 at = tensor ? in_shared(env, &b, map_of(env, &b), k) : shared + k;
+            if (load) claim(env, thread, site, at);
+            else rt_race(env, thread, site, at, 4, 0);
+        }
+    if (Phase* p = load && env->cells ? find_phase(env, b.barrier) : 0) arrive_at_phase(env, thread, p);
+    if (bulks_of(env)->count == MAX_BULKS) {  // the oldest arrives
+        Bulk first = *bulk(env, 0);
+        drop(env, 0);
+        if (is_load(kind_of(&first))) {
+            land(env, threads_of(env) + first.thread, &first);
+            rt_mbarrier(env, thread, site, MBARRIER_COMPLETE_TX, (u64*)first.barrier, first.bytes);
+        } else store(env, threads_of(env) + first.thread, &first);
+    }
+    *bulk(env, bulks_of(env)->count++) = b;
+    return 1;
+}
+
+EXPORT int rt_bulk_commit(Env* env, Thread* thread, u32 site) {
+    extra_of(env, thread->linear)->bulk_group++;
+    return 0;
+}
+
+// All of a thread's stores but those of its `pending` newest groups arrive.
+EXPORT int rt_bulk_wait(Env* env, Thread* thread, u32 site, u64 pending) {
+    u32 group = extra_of(env, thread->linear)->bulk_group;
+    for (u32 i = 0; i < bulks_of(env)->count;) {
+        Bulk b = *bulk(env, i);
+        if (is_load(kind_of(&b)) || b.thread != thread->linear || b.group + pending >= group) { i++; continue; }
+        drop(env, i);
+        store(env, thread, &b);
+    }
+    return 0;
+}
+
+// A block has ended: nothing may be under way any more.
+static __device__ void end_copies(Env* env) {
+    Bulks* all = bulks_of(env);
+    while (all->count) {
+        Bulk b = *bulk(env, 0);
+        Thread* t = threads_of(env) + b.thread;
+        drop(env, 0);
+        if (!env->faulted && launch_of(env)->check_sync) record(env, t, b.site, FAULT_UNDER_WAY, 0, is_load(kind_of(&b)), 0, 0, env->block);
+        if (!is_load(kind_of(&b))) store(env, t, &b);
+    }
+}
