@@ -21,15 +21,17 @@ def may_be_unset(function: Function, undefined: frozenset[str]) -> set[str]:
 
 
 def inputs(ins: Instruction) -> list[str]:
-    """The registers that an instruction reads, the carry flag among them."""
-    found = [name for operand in ins.sources for name in operand.registers]
+    """The registers that an instruction reads, the carry flag among them. Not the sums of a product of four warps, which may
+    begin with it."""
+    sources = ins.sources[1:] if ins.op.collective == "group" else ins.sources
+    found = [name for operand in sources for name in operand.registers]
     return found + [CARRY] if ins.op.takes_carry else found
 
 
 def _computes(ins: Instruction) -> bool:
     """Whether an unset operand makes the result unset. Other instructions have their operands checked."""
     op = ins.op
-    together = op.collective in ("block", "warp") or _loads_matrix(op)
+    together = op.collective in ("block", "warp", "group") or _loads_matrix(op)
     return not (op.memory or together or op.asynchronous or op.own or op.geometry)
 
 

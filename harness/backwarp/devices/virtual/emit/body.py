@@ -147,7 +147,7 @@ def _emit(e: Emitter, ins: Instruction) -> bool:
     elif op.memory or ins.base in ("cvta", "isspacep"):
         memory.emit(e, ins)
     elif op.collective:
-        (matrices if op.collective == "matrix" else collectives).emit(e, ins)
+        (matrices if op.collective in ("matrix", "group") else collectives).emit(e, ins)
     elif op.is_fence:
         e.line("fence seq_cst")
     elif ins.base in ("mov", "createpolicy"):

@@ -7,6 +7,9 @@ rewrite/fragments.py, which has made plain accesses of its loads and stores. The
 
 from __future__ import annotations
 
+from ..ptx.ir import Vector
+from ..runtime import abi
+from ..runtime.abi import WG_TYPES
 from . import products
 from .collectives import wait
 
@@ -16,6 +19,8 @@ _ELEMENTS = {name: i for i, name in enumerate("f16 bf16 tf32 f64 s8 u8 f32 s32".
 
 def emit(e, ins) -> None:
     """Lower a matrix instruction."""
+    if ins.op.collective == "group":
+        return _multiply_of_group(e, ins)
     if ins.op.address is None:
         return _multiply(e, ins)
     return (_ldmatrix if ins.op.has_result else _stmatrix)(e, ins)
@@ -106,6 +111,45 @@ def _multiply(e, ins) -> None:
     t = f"i{products.width(type_['d'])}"
     for i, target in enumerate(ins.named["d"].parts):
         e.set(target, e.emit(f"load {t}, ptr {_fragment(e, op, 'd', i)}"), f"b{t[1:]}")
+
+
+# -- wgmma ---------------------------------------------------------------------------------------
+
+#: where in `how` they are, see runtime/wgmma.cu
+_A, _B, _D, _TRANSPOSED_A, _TRANSPOSED_B, _NEGATIVE_A, _NEGATIVE_B, _SCALED, _REGISTERS_A, _SATURATES = (
+    *(12, 16, 20),
+    *range(24, 31),
+)
+
+
+def _multiply_of_group(e, ins) -> None:
+    """D = A B + D over four warps: each thread adds its registers to the group's and takes its part of D from there."""
+    op, named = ins.op, ins.named
+    d, a, b = (WG_TYPES.index(m) for m in op.mods if m in WG_TYPES)
+    in_registers = isinstance(named["a"], Vector)
+    # one for each operand that has no descriptor is left out
+    transposed = [named[n].value for n in ("u", "v") if n in named]
+    how = op.shape[1] | a << _A | b << _B | d << _D | in_registers << _REGISTERS_A | ("satfinite" in op.mods) << _SATURATES
+    for value, place in zip(transposed[-2:], (_TRANSPOSED_A, _TRANSPOSED_B)[in_registers:]):
+        how |= value << place
+    for name, place in (("s", _NEGATIVE_A), ("t", _NEGATIVE_B)):
+        how |= (name in named and named[name].value < 0) << place
+    for i, part in enumerate(named["c"].parts):
+        e.line(f"store i32 {e.value(part, 'b32')}, ptr {_of_group(e, 'file', i)}")
+    for i, part in enumerate(named["a"].parts if in_registers else ()):
+        e.line(f"store i32 {e.value(part, 'b32')}, ptr {_of_group(e, 'a', i)}")
+    scaled = e.op("shl i64", e.cast("zext", "i1", e.value(named["p"], "pred"), "i64"), _SCALED)
+    first = "0" if in_registers else e.value(named["a"], "b64")
+    wait(e, "group", "wgmma", ins, [first, e.value(named["b"], "b64"), e.op("or i64", scaled, how)])
+    for i, target in enumerate(named["d"].parts):
+        e.set(target, e.emit(f"load i32, ptr {_of_group(e, 'file', i)}"), "b32")
+
+
+def _of_group(e, field: str, register: int) -> str:
+    """Host pointer to a register of this thread, among those of its four warps."""
+    group, thread = e.state.group()
+    at = abi.offset("Group", field) + 4 * abi.WARPGROUP * register
+    return e.emit(f"getelementptr i8, ptr {group}, i64 {e.op('add i64', e.op('mul i64', thread, 4), at)}")
 
 
 def _fragment(e, op, which: str, register: int) -> str:

@@ -99,6 +99,20 @@ class State:
                 text.line(f"{name}.lane = and i64 {linear}, 31")
         return name, f"{name}.lane"
 
+    def group(self) -> tuple[str, str]:
+        """Host pointer to what the thread's four warps multiply, and the thread's number among them (an i64)."""
+        text, name = self.text, f"{self.threads.address}.group"
+        if name not in self._extras:
+            self._extras.add(name)
+            with text.at_entry():
+                linear = text.cast("zext", "i32", self.load("Thread", "linear", invariant=True), "i64")
+                own = text.op("udiv i64", linear, abi.WARPGROUP)
+                own = text.op("mul i64", own, abi.DTYPES["Group"].itemsize)
+                groups = self.load("Env", "groups", invariant=True)
+                text.line(f"{name} = inttoptr i64 {text.op('add i64', groups, own)} to ptr")
+                text.line(f"{name}.thread = urem i64 {linear}, {abi.WARPGROUP}")
+        return name, f"{name}.thread"
+
     def load(
         self, struct: str, name: str, invariant: bool = False, volatile: bool = False, offset: int = 0
     ) -> str:

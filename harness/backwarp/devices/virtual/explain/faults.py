@@ -30,7 +30,7 @@ from ..runtime.abi import (
     TIMEOUT_WAITED,
     TIMEOUT_WAITING,
 )
-from . import barriers, copies, heap, textures, unset
+from . import barriers, copies, heap, products, textures, unset
 from .causes import in_order
 from .owners import Owners, element
 from .races import Race, Told
@@ -368,6 +368,9 @@ _DESCRIBE = {
     "invalid-map": copies.invalid_map,
     "stuck-at-phase": copies.stuck,
     "under-way": copies.under_way,
+    "unlanded": products.unlanded,
+    "overwritten": products.overwritten,
+    "group-incomplete": products.incomplete,
 }
 _VERBS = {"Read": ("read", "reads"), "Write": ("write", "writes"), "Atomic": ("atomic", "changes")}
 

@@ -22,6 +22,7 @@ from math import prod
 import numpy as np
 
 from ..ptx.op import Op
+from ..runtime.abi import WARP, WARPGROUP
 
 SECTOR = 32  # bytes
 SPACES = ("global", "shared", "local")
@@ -207,7 +208,7 @@ def kinds(op: Op) -> dict[str, int]:
         if op.counts == "division":
             found["integer_divisions"] = 1
     elif op.counts == "tensor":
-        found["flops_tensor"] = 2 * prod(op.shape) // 32
+        found["flops_tensor"] = 2 * prod(op.shape) // (WARPGROUP if op.collective == "group" else WARP)
     elif op.counts and op.counts != "minmax":
         type_, width = _FLOAT_TYPES[op.type]
         found[f"{type_}_{op.counts}"] = width

@@ -12,6 +12,7 @@ family (`Op.operation`). A row may continue on a line that is indented further. 
     [a], [m]      an address; an mbarrier's. Where the spelling says .v2 or .v4, the other operand is a vector
     [t]           coordinates in a texture, a surface or a tensor
     g             a gradient, of as many components
+    a:tile        a matrix: the descriptor of one in shared memory, or a vector of registers
     o             offsets of a pixel in a convolution's filter, one for each of its axes
     n:imm, label, table         what they say; `...`: see `Instruction.called`, or the marks
 
@@ -19,7 +20,7 @@ The facts:
 
     load store atomic reduction copy    what it does to memory; where, and in what order, its modifiers say
     branch switch return exit trap call where control goes; all but a call end a basic block
-    block warp matrix                   who takes part in a collective: `matrix` is a warp, with matrices
+    block warp matrix group             who takes part in a collective: `matrix` is a warp, with matrices; a group four of them
     async       it is about copies under way, or the barriers in memory that count their arrival
     bulk        of many bytes, or of a tensor's
     waits       through it a thread can wait for what others do to memory
@@ -84,6 +85,11 @@ CLASSES = {
     "geometry": "1d|2d|3d|a1d|a2d|cube|acube",
     "boundary": "trap|clamp|zero",
     "wmma": "m16n16k16|m32n8k16|m8n32k16",
+    "wgmma16": "|".join(f"m64n{n}k16" for n in range(8, 257, 8)),
+    "wgmma8": "|".join(f"m64n{n}k8" for n in range(8, 257, 8)),
+    "wgmma32": "|".join(f"m64n{n}k32" for n in range(8, 257, 8)),
+    "wgmma_int": "|".join(f"m64n{n}k32" for n in (8, 16, 24, *range(32, 257, 16))),
+    "float8": "e4m3|e5m2",
     "mma8": "m8n8k16|m16n8k16|m16n8k32",
     "shared": "shared|shared::cta",
     "anywhere": "shared|shared::cta|shared::cluster",
@@ -397,6 +403,21 @@ TABLE = """
   mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64          d, a, b, c                   matrix tensor
   mma.sync.aligned.<mma8>.row.col{.satfinite}.s32.<byte>.<byte>.s32
                                                            d, a, b, c                   matrix
+
+9.7.15 Matrices of four warps
+  wgmma.fence.sync.aligned                                                              nothing
+  wgmma.!commit_group.sync.aligned                                                      async
+  wgmma.!wait_group.sync.aligned                           n:imm                        async
+  wgmma.mma_async.sync.aligned.<wgmma16>.(f16|f32).f16.f16
+                                                           d, c, a:tile, b:b64, p:pred, s:imm, t:imm, u:imm{, v:imm}  group tensor
+  wgmma.mma_async.sync.aligned.<wgmma16>.f32.bf16.bf16
+                                                           d, c, a:tile, b:b64, p:pred, s:imm, t:imm, u:imm{, v:imm}  group tensor
+  wgmma.mma_async.sync.aligned.<wgmma8>.f32.tf32.tf32      d, c, a:tile, b:b64, p:pred, s:imm, t:imm  group tensor
+  wgmma.mma_async.sync.aligned.<wgmma32>.(f16|f32).<float8>.<float8>
+                                                           d, c, a:tile, b:b64, p:pred, s:imm, t:imm  group tensor
+  wgmma.mma_async.sync.aligned.<wgmma_int>{.satfinite}.s32.<byte>.<byte>
+                                                           d, c, a:tile, b:b64, p:pred  group
+  setmaxnreg.(inc|dec).sync.aligned.u32                    n:imm                        nothing
 
 9.7.19 Video instructions, 9.7.20 others
   v(add|sub|avrg|absdiff|min|max)(2|4).<int32>.<int32>.<int32>{.(sat|add)}

@@ -296,7 +296,7 @@ def _role(op: Op, match: re.Match) -> Role:
     if op.texture or op.surface:
         axes = len(op.coordinates.strip("l_"))
         vector = {"d": op.vector, "b": op.vector, "g": axes + (axes == 3)}.get(name, 0)
-    if op.collective == "matrix" and not given:
+    if op.collective in ("matrix", "group") and not given:
         given, vector = _fragment(op, name)
     pair = {None: "", "{": "may", "|": "must"}[match["pair"] and match["pair"][0]]
     return Role("value", _type(op, given), name == "d" and not op.stores_matrix, pair, vector, name)
@@ -313,6 +313,9 @@ def _fragment(op: Op, name: str) -> tuple[str, int]:
     """(type, number) of the registers of a lane that hold an operand of a matrix instruction."""
     if op.moved_rows:
         return "b32", op.moved_rows // 8
+    if op.collective == "group":
+        type_ = op.types[0]
+        return ("b32", op.shape[1] // 4) if type_ == "f16" else (type_, op.shape[1] // 2)
     (m, n, k), which = op.shape, op.operation or name
     element = op.elements[which]
     each, number = max(1, 32 // BITS[element]), {"a": m * k, "b": k * n}.get(which, m * n) // 32

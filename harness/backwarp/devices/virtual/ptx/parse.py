@@ -334,6 +334,8 @@ class _Parser:
         if not known or self.function is None:
             self._refuse(f"the PTX statement {text[:60]!r}")
         opcode, operands, pred, negated = known
+        if opcode.startswith("wgmma.mma_async"):  # its sums are read, and written
+            operands = operands[0], *operands
         if any(self.scopes):
             operands = tuple(operand(_NAME.sub(lambda m: self._name(m[0]), o)) for o in operands)
             pred = pred and self._name(pred)

@@ -42,7 +42,7 @@ from .types import BYTES, TYPES, integer_range, is_float
 _REFUSED = {
     "queries of textures and surfaces": ("txq.", "suq."),
     "formatted stores to surfaces, and their reductions": ("sust.p.", "sured."),
-    "Hopper's wgmma": ("wgmma.",),
+    "a product of four warps with other operands than the virtual GPU knows": ("wgmma.",),
     "Blackwell's tcgen05": ("tcgen05.",),
     "TMA with other operands than the virtual GPU knows": ("cp.async.bulk", "cp.reduce.async.bulk"),
     "tensor maps that kernels change": ("tensormap.",),
@@ -204,12 +204,16 @@ class _Body:
             self.refuse(ins, "whose target is missing")
 
     def number(self, ins: Instruction, operand: Operand) -> None:
-        if type(operand) is not Immediate or operand.format or not 0 <= operand.value < 1 << 32:
+        lowest = -1 if ins.op.collective == "group" else 0
+        if type(operand) is not Immediate or operand.format or not lowest <= operand.value < 1 << 32:
             self.refuse(ins, f"in which {operand} must be a number of 32 bits")
 
     # -- values --------------------------------------------------------------------------------
 
     def value(self, ins: Instruction, role: Role, operand: Operand) -> None:
+        if role.type == "tile":
+            of_registers = isinstance(operand, Vector)
+            role = replace(role, type="b32" if of_registers else "b64", vector=4 * of_registers)
         if isinstance(operand, Pair):
             first, *others = operand.parts
             if not role.pair or len(others) != 1:

@@ -54,6 +54,7 @@ class Workers:
         self.extras = _zeros(slots, abi.MAX_THREADS, abi.DTYPES["Extra"])
         self.fragments = _zeros(slots, abi.MAX_THREADS // 32, abi.DTYPES["Fragments"])
         self.copies = _zeros(slots, abi.MAX_THREADS, abi.DTYPES["Copies"])
+        self.groups = _zeros(slots, abi.MAX_THREADS // abi.WARPGROUP, abi.DTYPES["Group"])
         self.bulks = _zeros(slots, 1, abi.DTYPES["Bulks"])
         self.launch, self.first = launch, self.envs.ctypes.data
         self._crew: Crew | None = None
@@ -66,6 +67,7 @@ class Workers:
         self.envs["fragments"] = self.fragments.ctypes.data + np.arange(slots) * self.fragments[0].nbytes
         self.envs["copies"] = self.copies.ctypes.data + np.arange(slots) * self.copies[0].nbytes
         self.envs["bulks"] = self.bulks.ctypes.data + np.arange(slots) * self.bulks[0].nbytes
+        self.envs["groups"] = self.groups.ctypes.data + np.arange(slots) * self.groups[0].nbytes
         self.envs["slot"] = np.arange(slots)
         self.envs["worker"] = worker = np.arange(slots) // self.slots
         self.envs["frames"] = self.frames.ctypes.data + worker * self.slots * FRAME_BYTES

@@ -50,6 +50,8 @@ WHOLE = (1 << 32) - 1  # threads in a piece of a block that is not split
 ALL = (1 << 64) - 1  # blocks, of a launch that does not pause
 MAX_COPIES = 64  # of a thread that are pending; beyond that, the oldest arrive
 MAX_BULKS = 1 << 10  # copies of a block that are under way; beyond that, the oldest arrive
+MAX_FLIGHTS = 64  # products of a warpgroup that are looked at when they are waited for
+WARPGROUP = 128  # threads
 LAST_ARRIVALS = 64  # at barriers in memory, that are remembered
 MAX_RECORDS = 64  # faults kept
 STOP_AFTER = 4096  # faults after which no further block starts
@@ -138,7 +140,7 @@ FAULTS = """
     none out-of-bounds misaligned read-only timeout assert trap stack-overflow barrier-divergence
     shuffle-mask exited-early uninitialised-read race warp-race same-write went-round missing-block
     lanes-differ invalid-free invalid-texture outside-surface stale-texel same-value invalid-map stuck-at-phase
-    under-way
+    under-way unlanded overwritten group-incomplete
 """.split()
 #: the origin of an unset value is a number: an address, what lies there (ORIGINS), and the site of the first read
 ORIGIN_KIND, ORIGIN_SITE = 36, 40
@@ -159,7 +161,7 @@ GEOMETRIES = ("1d", "2d", "3d", "a1d", "a2d", "cube", "acube")
 BOUNDARIES = ("trap", "clamp", "zero")
 TEXELS = ("signed", "unsigned", "float")  # CUDA's numbers of channel formats
 ADDRESSES = ("wrap", "clamp", "mirror", "border")  # likewise
-WAITS = ("ready", "barrier", "warp", "exited", "turn", "change", "phase")
+WAITS = ("ready", "barrier", "warp", "exited", "turn", "change", "phase", "group")
 #: of barriers in memory; kinds of bulk copies; what reductions do; types of a tensor's elements, as the driver numbers them
 MBARRIERS = ("init", "arrive", "arrive_drop", "test", "parity", "inval", "expect_tx", "complete_tx")
 MB_LOOK = 16  # a thread that can wait looks at the phase: nothing arrives because of it
@@ -168,11 +170,13 @@ UPDATES = ("none", "add", "min", "max", "inc", "dec", "and", "or", "xor")
 TENSOR_TYPES = (
     *("uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64", "bfloat16"),
 )
+#: types of elements of a warpgroup's matrices
+WG_TYPES = ("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8", "f32", "s32")
 TENSOR_MAGIC = 0x70614D726F736E54  # of a TensorMap
 OPS = """
     barrier bar_warp shfl_up shfl_down shfl_bfly shfl_idx vote_all vote_any vote_uni vote_ballot match_any
     match_all redux_add redux_min_s redux_max_s redux_min_u redux_max_u redux_and redux_or redux_xor
-    exchange matrix barrier_count barrier_and barrier_or barrier_popc elect
+    exchange matrix barrier_count barrier_and barrier_or barrier_popc elect wgmma
 """.split()
 FAULT = {name: i for i, name in enumerate(FAULTS)}
 WAIT = {name: i for i, name in enumerate(WAITS)}
@@ -216,7 +220,7 @@ _FOR_CUDA = """
     HAZARDS PLACES PHASES NO_THREAD DEAD_FAULT TIMEOUT_SPENT TIMEOUT_BLOCKS TIMEOUT_WAITED
     TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD FRAMES_FULL
     HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES FAULTY ALL_RIGHT LOOKS WHO_WARP WHO_SEVERAL WORD_BEFORE WORD_OTHERS WORD_OF_WARP WORD_UNSEEN WORD_WRITTEN WORD_WROTE SUSPECT_UNSET SUSPECT_RACE
-    MB_LOOK MAX_BULKS LAST_ARRIVALS SUSPECT_LANES SUSPECT_STORED AT_ARRIVED AT_VOTES AT_NONE AT_COUNT
+    MAX_FLIGHTS MB_LOOK MAX_BULKS LAST_ARRIVALS SUSPECT_LANES SUSPECT_STORED AT_ARRIVED AT_VOTES AT_NONE AT_COUNT
 """.split()
 
 
@@ -251,6 +255,7 @@ def c_header() -> str:
         "BULK": BULKS,
         "UPDATE": UPDATES,
         "TENSOR": TENSOR_TYPES,
+        "WG": WG_TYPES,
     }
     for prefix, names in enums.items():
         values = ", ".join(f"{prefix}_{n.upper().replace('-', '_')}" for n in names)
@@ -306,6 +311,8 @@ FUNCTIONS = {
         ("rt_unset_loaded", "i64", f"{_CHECK} i64 i64 i64"),
         ("rt_unset_stored", "i32", f"{_CHECK} i64 i64 i64"),
         ("rt_unset_used", "i32", f"{_CHECK} i64 i64"),
+        ("rt_wgmma_commit", "i32", _CHECK),
+        ("rt_wgmma_wait", "i32", f"{_CHECK} i64"),
         ("rt_written", "i32", f"{_CHECK} i64 i64"),
     )
 }

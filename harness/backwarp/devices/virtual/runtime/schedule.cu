@@ -520,6 +520,7 @@ static __device__ void deadlock(Env* env) {
         Thread* t = &threads[leader(env, i)];
         if (t->wait == WAIT_EXITED) continue;
         if (t->wait == WAIT_PHASE) return stuck_at_phase(env, t);
+        if (t->wait == WAIT_GROUP) return stuck_at_product(env, t);
         if (!first) {
             first = t;
             missing = t->mask;
@@ -556,6 +557,8 @@ static __device__ int serve(Env* env, u32 n, u32 alive) {
         for (u32 lane = 0; lane < lanes; lane++) waiting |= threads[w + lane].wait == WAIT_WARP;
         if (waiting) progress |= serve_warp(env, threads + w, lanes);
     }
+    for (u32 g = 0; g + GROUP_THREADS <= n && together == 1; g += GROUP_THREADS)
+        if (threads[g].wait == WAIT_GROUP) progress |= serve_group(env, threads + g);
     u32 seen = 0;  // barrier numbers looked at
     for (u32 i = 0; i < coroutines(env) && !progress; i++) {
         Thread* t = &threads[leader(env, i)];
@@ -661,7 +664,9 @@ EXPORT void rt_block(Env* env) {
         if (env->cells) next_round(env, 1);
 }
 
+// Nothing of a block is under way any more.
 static __device__ void end_block(Env* env) {
+    for (u32 g = 0; g < launch_of(env)->threads / GROUP_THREADS; g++) ((Group*)env->groups)[g].count = 0;
     if (bulks_of(env)->count) end_copies(env);
 }
 

@@ -26,6 +26,7 @@ struct Env {
     u64 copies;          // host address of Copies[1024]
     u64 fragments;       // host address of Fragments[32], one for each warp
     u64 bulks;           // host address of the Bulks of its block
+    u64 groups;          // host address of Group[8]
     u64 tables;          // host address of Table[32], one for each warp; 0 when nothing is counted
     u64 counting;        // host address of the Counting
     u64 cells, colds;    // host addresses of the Cell and the Cold of device address 0; 0 without racecheck
@@ -126,6 +127,20 @@ struct Bulks {
 struct Arrival {
     u64 barrier;         // host address
     u32 site, thread;
+};
+
+// What four warps multiply, see wgmma.cu: products that have not been waited for; registers of all threads, one after the
+// other; matrices as doubles.
+struct Group {
+    u64 committed, count;
+    u64 flights[320];    // Flight[MAX_FLIGHTS]
+    u32 file[16384], a[512];
+    u64 wide_a[2048], wide_b[8192], wide_c[16384];
+};
+
+struct Flight {
+    u64 da, db, hash, how;  // descriptors; a hash of what was there
+    u32 site, group;
 };
 
 // The matrices that a warp multiplies, see emit/products.py.

@@ -1,0 +1,48 @@
+"""Products of four warps (wgmma) that read what is not there, or not there any more, or whose threads do not meet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .wording import named
+
+if TYPE_CHECKING:
+    from .faults import Diagnosis
+
+
+def unlanded(d: Diagnosis, record) -> dict:
+    owner = d.run.arena.nearest(int(record["address"]))
+    return (named(owner, int(record["address"])) if owner else {}) | dict(
+        headline="A product reads what is not there yet",
+        explanation=f"This wgmma reads {d.named(record, owner)}, which nothing has written, or whose copy has not been waited for:"
+        " wait for the copy's barrier first, and look at the descriptor's start and strides.",
+    )
+
+
+def overwritten(d: Diagnosis, record) -> dict:
+    wait = d.place(record["other_site"], record["other_thread"], record["block"])
+    return dict(
+        headline="An operand is overwritten while it is read",
+        other=wait,
+        explanation=f"What this wgmma reads in shared memory has changed before line {wait.line} has waited for it: write to the tile"
+        " only after wgmma.wait_group.",
+    )
+
+
+def incomplete(d: Diagnosis, record) -> dict:
+    extra = int(record["extra"])
+    waiting, threads, ended = extra & 255, extra >> 8 & 255, extra >> 16
+    if threads < 128:
+        said = f"The block has {threads} threads in these four warps; all 128 take part in a wgmma."
+        return dict(headline="Deadlock at a wgmma", explanation=said)
+    other = None
+    if record["other_site"]:
+        other = d.place(record["other_site"], record["other_thread"], record["block"])
+    thread = int(record["other_thread"])
+    where = "has ended" if ended else f"waits at line {other.line}" if other else "is elsewhere"
+    return dict(
+        headline="Deadlock at a wgmma",
+        other=other,
+        explanation=f"{waiting} of the 128 threads of these four warps are here; thread {thread} of the block {where}. All of them take"
+        " part in a wgmma.",
+    )

@@ -1,0 +1,219 @@
+// Products of a warpgroup: four warps multiply a matrix in shared memory, or in registers, by one in shared memory. Called when
+// all of its threads have arrived. The product is delivered at once; that what it reads does not change until it has been
+// waited for is looked at then.
+//
+// Source: PTX ISA, section 9.7.15 (descriptors, layouts, fragments).
+
+extern "C" __device__ void call_multiply(u64 a, u64 b, u64 c, u64 n, u64 k);  // C (64 x n) += A (64 x k) B (k x n), doubles
+
+constexpr u32 GROUP_THREADS = 128;
+
+static __device__ __forceinline__ Group* group_of(Env* env, u32 linear) { return (Group*)env->groups + linear / GROUP_THREADS; }
+
+// The fields of `how`, see emit/matrices.py.
+static __device__ __forceinline__ u32 columns_of(u64 how) { return (u32)how & 511; }
+static __device__ __forceinline__ u32 a_type(u64 how) { return (u32)(how >> 12) & 15; }
+static __device__ __forceinline__ u32 b_type(u64 how) { return (u32)(how >> 16) & 15; }
+static __device__ __forceinline__ u32 d_type(u64 how) { return (u32)(how >> 20) & 15; }
+static __device__ __forceinline__ int has(u64 how, u32 flag) { return (int)(how >> flag & 1); }
+enum { TRANSPOSED_A = 24, TRANSPOSED_B, NEGATIVE_A, NEGATIVE_B, SCALED, REGISTERS_A, SATURATES };
+
+static __device__ __forceinline__ u32 size_of(u32 type) { return type <= WG_BF16 ? 2 : type == WG_TF32 ? 4 : 1; }
+
+static __device__ float of_bits8(u32 bits, u32 type) {
+    if (type == WG_E5M2) return widened((unsigned short)(bits << 8), 0);
+    u32 exponent = bits >> 3 & 15, fraction = bits & 7;
+    if ((bits & 127) == 127) return __int_as_float(0x7fc00000);
+    float value = exponent ? __int_as_float(exponent + 120 << 23 | fraction << 20) : fraction * 0.001953125f;
+    return bits & 128 ? -value : value;
+}
+
+static __device__ double element_at(const unsigned char* at, u32 type) {
+    switch (type) {
+        case WG_F16: return widened(*(unsigned short*)at, 0);
+        case WG_BF16: return widened(*(unsigned short*)at, 1);
+        case WG_TF32: return __int_as_float(*(u32*)at & 0xffffe000u);
+        case WG_S8: return *(signed char*)at;
+        case WG_U8: return *at;
+        default: return of_bits8(*at, type);
+    }
+}
+
+// What is found on the way over an operand.
+struct Seen { u64 hash, unset; };
+
+// A chunk of 16 bytes of an operand. t: who reads it; 0: nothing is looked at.
+static __device__ u64 chunk(Env* env, u64 at, u32 mask, Thread* t, Seen* seen) {
+    u64 address = env->shared_base + (at ^ (at >> 7 & mask) << 4);
+    u64* data = (u64*)(env->arena + address);
+    seen->hash = (seen->hash ^ data[0]) * 0x9e3779b97f4a7c15ull;
+    seen->hash = (seen->hash ^ data[1] ^ seen->hash >> 29) * 0xbf58476d1ce4e5b9ull;
+    if (t)
+        for (u32 k = 0; k < 16; k += 4) {
+            if (!(*shadow_of(env, address + k) & INIT) && !seen->unset) seen->unset = address + k;
+            rt_race(env, t, t->site, address + k, 4, 0);
+        }
+    return (u64)data;
+}
+
+// Goes over an operand as its descriptor has it: `rows` of M or N, 32 bytes of K. to: its elements as numbers, `along_k` and
+// `along_rows` apart; 0: only the hash is wanted.
+static __device__ void read_operand(Env* env, u64 d, u32 rows, u32 type, int transposed, double sign, double* to, u32 along_rows,
+                                    u32 along_k, Thread* t, Seen* seen) {
+    u64 start = (d & 0x3fff) << 4, lbo = (d >> 16 & 0x3fff) << 4, sbo = (d >> 32 & 0x3fff) << 4;
+    u32 mode = (u32)(d >> 62), bits = mode ? 4 - mode : 0, mask = (1u << bits) - 1, size = size_of(type), each = 16 / size;
+    if (!transposed) {
+        for (u32 r = 0; r < rows; r++)
+            for (u32 c = 0; c < 2; c++) {
+                u64 at = start + (r & 7) * (16u << bits) + (r >> 3) * sbo + c * (mode ? 16 : lbo);
+                unsigned char* data = (unsigned char*)chunk(env, at, mask, t, seen);
+                for (u32 e = 0; e < each && to; e++) to[r * along_rows + (c * each + e) * along_k] = sign * element_at(data + e * size, type);
+            }
+        return;
+    }
+    u32 deep = 32 / size;
+    for (u32 k = 0; k < deep; k++)
+        for (u32 r = 0; r < rows; r += each) {
+            u32 n = r / each;
+            u64 at = mode ? start + (n & mask) * 16 + (n >> bits) * lbo + (k & 7) * (16u << bits) + (k >> 3) * sbo
+                          : start + (k & 7) * 16 + n * sbo + (k >> 3) * lbo;
+            unsigned char* data = (unsigned char*)chunk(env, at, mask, t, seen);
+            for (u32 e = 0; e < each && to; e++) to[(r + e) * along_rows + k * along_k] = sign * element_at(data + e * size, type);
+        }
+}
+
+static __device__ u64 hash_of(Env* env, u64 da, u64 db, u64 how) {
+    Seen a = {0, 0}, b = {0, 0};
+    if (!has(how, REGISTERS_A)) read_operand(env, da, 64, a_type(how), has(how, TRANSPOSED_A), 1, 0, 0, 0, 0, &a);
+    read_operand(env, db, columns_of(how), b_type(how), has(how, TRANSPOSED_B), 1, 0, 0, 0, 0, &b);
+    return a.hash ^ 3 * b.hash;
+}
+
+// Row and column of an accumulator that a thread has.
+static __device__ __forceinline__ u32 row_of(u32 thread, u32 i) { return 16 * (thread >> 5) + ((thread & 31) >> 2) + 8 * (i >> 1 & 1); }
+static __device__ __forceinline__ u32 column_of(u32 thread, u32 i) { return 8 * (i >> 2) + 2 * (thread & 3) + (i & 1); }
+
+static __device__ void read_a_registers(Group* g, u64 how, double sign) {
+    u32 type = a_type(how), size = size_of(type), each = 4 / size, deep = 32 / size;
+    double* a = (double*)g->wide_a;
+    for (u32 t = 0; t < GROUP_THREADS; t++)
+        for (u32 e = 0; e < 4 * each; e++) {
+            u32 reg = e / each, sub = e % each;
+            u32 row = 16 * (t >> 5) + ((t & 31) >> 2) + 8 * (reg & 1), k = each * (t & 3) + sub + 4 * each * (reg >> 1);
+            a[row * deep + k] = sign * element_at((unsigned char*)&g->a[reg * GROUP_THREADS + t] + sub * size, type);
+        }
+}
+
+static __device__ void read_accumulators(Group* g, u64 how) {
+    u32 n = columns_of(how), type = d_type(how);
+    double* c = (double*)g->wide_c;
+    for (u32 i = 0; i < n / 2; i++)
+        for (u32 t = 0; t < GROUP_THREADS; t++) {
+            double* to = &c[row_of(t, i) * n + column_of(t, i)];
+            if (!has(how, SCALED)) *to = 0;
+            else if (type == WG_F32) *to = __int_as_float(g->file[i * GROUP_THREADS + t]);
+            else if (type == WG_S32) *to = (int)g->file[i * GROUP_THREADS + t];
+            else *to = widened((unsigned short)(g->file[(i >> 1) * GROUP_THREADS + t] >> 16 * (i & 1)), 0);
+        }
+}
+
+static __device__ void write_accumulators(Group* g, u64 how) {
+    u32 n = columns_of(how), type = d_type(how);
+    double* c = (double*)g->wide_c;
+    for (u32 i = 0; i < n / 2; i++)
+        for (u32 t = 0; t < GROUP_THREADS; t++) {
+            double value = c[row_of(t, i) * n + column_of(t, i)];
+            u32* to = &g->file[(type == WG_F16 ? i >> 1 : i) * GROUP_THREADS + t];
+            if (type == WG_F32) *to = __float_as_int((float)value);
+            else if (type == WG_S32) {
+                if (has(how, SATURATES)) value = value > 2147483647.0 ? 2147483647.0 : value < -2147483648.0 ? -2147483648.0 : value;
+                *to = (u32)(long long)value;
+            } else {
+                u32 half = narrowed((float)value, 0);
+                *to = i & 1 ? *to & 0xffff | half << 16 : half;
+            }
+        }
+}
+
+static __device__ void order_group(Env* env, Thread* first) {
+    Phase* p = find_phase(env, (u64)group_of(env, first->linear));
+    if (!p) return;
+    for (u32 i = 0; i < GROUP_THREADS; i++) arrive_at_phase(env, first + i, p);
+    finish_phase(env, p);
+    for (u32 i = 0; i < GROUP_THREADS; i++) wait_for_phase(env, first + i, p);
+}
+
+// All threads of a group wait for the same product.
+static __device__ void multiply_group(Env* env, Thread* first) {
+    Group* g = group_of(env, first->linear);
+    u64 how = first->arg2;
+    Thread* t = launch_of(env)->check_sync ? first : 0;
+    u32 n = columns_of(how), deep = 32 / size_of(a_type(how));
+    double *a = (double*)g->wide_a, *b = (double*)g->wide_b;
+    Seen of_a = {0, 0}, of_b = {0, 0};
+    if (has(how, REGISTERS_A)) read_a_registers(g, how, has(how, NEGATIVE_A) ? -1 : 1);
+    else read_operand(env, first->arg0, 64, a_type(how), has(how, TRANSPOSED_A), has(how, NEGATIVE_A) ? -1 : 1, a, deep, 1, t, &of_a);
+    read_operand(env, first->arg1, n, b_type(how), has(how, TRANSPOSED_B), has(how, NEGATIVE_B) ? -1 : 1, b, 1, n, t, &of_b);
+    u64 unset = of_a.unset ? of_a.unset : of_b.unset;
+    if (unset) record(env, first, first->site, FAULT_UNLANDED, unset, 0, 0, 0, env->block);
+    read_accumulators(g, how);
+    call_multiply((u64)a, (u64)b, (u64)g->wide_c, n, deep);
+    write_accumulators(g, how);
+    if (env->cells) order_group(env, first);
+    if (g->count < MAX_FLIGHTS) {
+        Flight* f = (Flight*)g->flights + g->count++;
+        f->da = first->arg0; f->db = first->arg1; f->hash = of_a.hash ^ 3 * of_b.hash; f->how = how;
+        f->site = first->site; f->group = (u32)g->committed;
+    }
+}
+
+// Whether a group can go on: all of its threads have arrived at a product.
+static __device__ int serve_group(Env* env, Thread* first) {
+    for (u32 i = 0; i < GROUP_THREADS; i++)
+        if (first[i].wait != WAIT_GROUP) return 0;
+    for (u32 i = 1; i < GROUP_THREADS; i++) {
+        Thread* t = first + i;
+        if (t->arg0 == first->arg0 && t->arg1 == first->arg1 && t->arg2 == first->arg2) continue;
+        record(env, first, first->site, FAULT_LANES_DIFFER, 0, 1, t->site, t->linear, env->block);
+        for (u32 k = 0; k < GROUP_THREADS; k++) first[k].wait = WAIT_EXITED;
+        env->faulted = 1;
+        return 1;
+    }
+    multiply_group(env, first);
+    for (u32 i = 0; i < GROUP_THREADS; i++) first[i].wait = WAIT_READY;
+    return 1;
+}
+
+EXPORT int rt_wgmma_commit(Env* env, Thread* thread, u32 site) {
+    if (thread->linear % GROUP_THREADS == 0) group_of(env, thread->linear)->committed++;
+    return 0;
+}
+
+// All but the `pending` newest groups of products are complete. What they read must be what was there when they began.
+EXPORT int rt_wgmma_wait(Env* env, Thread* thread, u32 site, u64 pending) {
+    if (thread->linear % GROUP_THREADS) return 0;
+    Group* g = group_of(env, thread->linear);
+    u32 kept = 0;
+    for (u32 i = 0; i < g->count; i++) {
+        Flight f = ((Flight*)g->flights)[i];
+        if (f.group + pending >= g->committed) ((Flight*)g->flights)[kept++] = f;
+        else if (hash_of(env, f.da, f.db, f.how) != f.hash) record(env, thread, f.site, FAULT_OVERWRITTEN, 0, 0, site, thread->linear, env->block);
+    }
+    g->count = kept;
+    return 0;
+}
+
+// Some threads of a block wait for a product and no thread can go on.
+static __device__ void stuck_at_product(Env* env, Thread* t) {
+    Thread* first = threads_of(env) + t->linear / GROUP_THREADS * GROUP_THREADS;
+    Thread* other = 0;
+    u32 n = launch_of(env)->threads - first->linear, waiting = 0;
+    if (n > GROUP_THREADS) n = GROUP_THREADS;
+    for (u32 i = 0; i < n; i++) {
+        if (first[i].wait == WAIT_GROUP) waiting++;
+        else if (!other) other = first + i;
+    }
+    u32 ended = other && other->wait == WAIT_EXITED;
+    record(env, t, t->site, FAULT_GROUP_INCOMPLETE, 0, waiting | n << 8 | (u64)ended << 16, other && !ended ? other->site : 0, other ? other->linear : 0, env->block);
+    env->faulted = 1;
+}
