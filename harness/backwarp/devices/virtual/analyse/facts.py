@@ -162,7 +162,11 @@ class Facts:
         if known.barriers.ordered(name) or waits.takes_turns(name) or waits.meets(name) or waits.spins(name):
             return "threads that observe or wait for one another in memory"
         found = (i for i in self.function.body if isinstance(i, Instruction))
-        alone = (i.opcode for i in found if i.op.is_mbarrier or i.op.bulk or i.op.collective == "group" or i.op.texture)
+        alone = (
+            i.opcode
+            for i in found
+            if i.op.is_mbarrier or i.op.bulk or i.op.collective == "group" or i.op.texture
+        )
         return next(alone, "")
 
     @property

@@ -133,7 +133,11 @@ def _multiply() -> str:
             f"%more.{i} = call {vector} @{fma}({vector} %a.v.{i}, {vector} %b.v, {vector} %sum.{i})",
         ]
     stores = [f"store {vector} %more.{i}, ptr %c.p.{i}, align 8" for i in rows]
-    for name, by, end, then in (("step", 1, "%k", stores), ("column", _BLOCK, "%n", []), ("row", _BLOCK, "64", [])):
+    for name, by, end, then in (
+        ("step", 1, "%k", stores),
+        ("column", _BLOCK, "%n", []),
+        ("row", _BLOCK, "64", []),
+    ):
         lines += [
             f"%{name}.next = add i64 %{name}, {by}",
             f"%{name}.more = icmp ult i64 %{name}.next, {end}",

@@ -138,7 +138,8 @@ def _shows_in_epochs(f: Function, unit: Unit) -> bool:
     """Whether epochs can show that a kernel has no race. Not if threads synchronize through memory, or texels
     have to be compared with stores; if blocks take turns, only with barriers of whole blocks."""
     name, waits, barriers = f.name, unit.waits, unit.barriers
-    if barriers.ordered(name) or waits.takes_turns(name) or unit.graph.any(name, lambda op: op.texture):
+    recorded = unit.graph.any(name, lambda op: op.texture or op.bulk or op.collective == "group")
+    if barriers.ordered(name) or waits.takes_turns(name) or recorded:
         return False
     return not waits.meets(name) or bool(barriers.symmetric(name) & abi.SYMMETRIC_LANES)
 

@@ -129,7 +129,14 @@ def _multiply_of_group(e, ins) -> None:
     in_registers = isinstance(named["a"], Vector)
     # one for each operand that has no descriptor is left out
     transposed = [named[n].value for n in ("u", "v") if n in named]
-    how = op.shape[1] | a << _A | b << _B | d << _D | in_registers << _REGISTERS_A | ("satfinite" in op.mods) << _SATURATES
+    how = (
+        op.shape[1]
+        | a << _A
+        | b << _B
+        | d << _D
+        | in_registers << _REGISTERS_A
+        | ("satfinite" in op.mods) << _SATURATES
+    )
     for value, place in zip(transposed[-2:], (_TRANSPOSED_A, _TRANSPOSED_B)[in_registers:]):
         how |= value << place
     for name, place in (("s", _NEGATIVE_A), ("t", _NEGATIVE_B)):

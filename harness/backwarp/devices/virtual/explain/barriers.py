@@ -89,11 +89,15 @@ def differ(d: Diagnosis, record) -> dict:
     what = (
         f"Thread {triple(other.thread)} is at another one, at line {other.line}, with another shape or type"
     )
+    whose = "all lanes of a warp must execute the same matrix instruction"
+    if record["extra"]:  # of four warps
+        what += ", or gives it other descriptors"
+        whose = "the 128 threads of four warps execute the same wgmma, with the same descriptors"
     return dict(
         kind="shuffle-mask",
         headline="Barrier error detected. Invalid arguments",
         other=other,
-        explanation=f"{what}: all lanes of a warp must execute the same matrix instruction.",
+        explanation=f"{what}: {whose}.",
     )
 
 

@@ -54,7 +54,7 @@ def stuck(d: Diagnosis, record) -> dict:
     copies = (
         f"copies of {under_way:,} bytes are under way to it" if under_way else "no copy is under way to it"
     )
-    owner = d.run.arena.nearest(int(record["address"]))
+    owner = d.owner(record)
     return (named(owner, int(record["address"])) if owner else {}) | dict(
         headline="Deadlock at an mbarrier",
         place=here,

@@ -371,6 +371,7 @@ _DESCRIBE = {
     "unlanded": products.unlanded,
     "overwritten": products.overwritten,
     "group-incomplete": products.incomplete,
+    "unfenced": products.unfenced,
 }
 _VERBS = {"Read": ("read", "reads"), "Write": ("write", "writes"), "Atomic": ("atomic", "changes")}
 

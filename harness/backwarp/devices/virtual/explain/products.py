@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def unlanded(d: Diagnosis, record) -> dict:
-    owner = d.run.arena.nearest(int(record["address"]))
+    owner = d.owner(record)
     return (named(owner, int(record["address"])) if owner else {}) | dict(
         headline="A product reads what is not there yet",
         explanation=f"This wgmma reads {d.named(record, owner)}, which nothing has written, or whose copy has not been waited for:"
@@ -45,4 +45,16 @@ def incomplete(d: Diagnosis, record) -> dict:
         other=other,
         explanation=f"{waiting} of the 128 threads of these four warps are here; thread {thread} of the block {where}. All of them take"
         " part in a wgmma.",
+    )
+
+
+def unfenced(d: Diagnosis, record) -> dict:
+    """Of copies too."""
+    other = d.place(record["other_site"], record["other_thread"], record["block"])
+    owner = d.owner(record)
+    return (named(owner, int(record["address"])) if owner else {}) | dict(
+        headline="fence.proxy.async is missing",
+        other=other,
+        explanation=f"This reads {d.named(record, owner)}, which line {other.line} has stored the ordinary way. Between the two,"
+        " fence.proxy.async is missing: who stores executes it, and then the barrier.",
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ..analyse.facts import Facts
 from ..ptx.ir import Function, Instruction
-from ..runtime.abi import FENCE_SC, SCOPES
+from ..runtime.abi import FENCE_PROXY, FENCE_SC, SCOPES
 from .insert import Inserts, mark
 
 
@@ -25,7 +25,8 @@ def run(function: Function, facts: Facts) -> None:
         if not isinstance(ins, Instruction):
             continue
         if ins.op.is_fence:
-            what = SCOPES.index(ins.op.scope) | FENCE_SC * ins.op.is_sc
+            of_copies = "proxy" in ins.op.mods and any(m.startswith("async") for m in ins.op.mods)
+            what = SCOPES.index(ins.op.scope) | FENCE_SC * ins.op.is_sc | FENCE_PROXY * of_copies
             inserts.after(ins, mark("runtime", "rt_fence", what, at=ins))
         if ins.op.flow == "call" or ins.op.texture:
             for field in _told(function, facts, ins):

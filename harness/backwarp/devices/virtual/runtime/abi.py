@@ -52,6 +52,7 @@ MAX_COPIES = 64  # of a thread that are pending; beyond that, the oldest arrive
 MAX_BULKS = 1 << 10  # copies of a block that are under way; beyond that, the oldest arrive
 MAX_FLIGHTS = 64  # products of a warpgroup that are looked at when they are waited for
 WARPGROUP = 128  # threads
+COPY_SITES = 128  # where a block's bulk copies start
 LAST_ARRIVALS = 64  # at barriers in memory, that are remembered
 MAX_RECORDS = 64  # faults kept
 STOP_AFTER = 4096  # faults after which no further block starts
@@ -120,6 +121,7 @@ INFO_FINAL = 1 << 19  # the thread may end after it while others go on to a barr
 #: whom synchronisation reaches, beside the block
 SCOPES = ("cta", "cluster", "gpu", "sys")
 FENCE_SC = 4  # beside the scope of a fence: all of kind sc have one order
+FENCE_PROXY = 8  # what the thread has written is known to asynchronous copies and products
 #: threads are ordered alike: lanes by barriers and collectives of their whole warp only, warps by barriers of their whole
 #: block only, blocks not at all
 SYMMETRIC_LANES, SYMMETRIC_WARPS, SYMMETRIC_BLOCKS = 1, 2, 4
@@ -140,7 +142,7 @@ FAULTS = """
     none out-of-bounds misaligned read-only timeout assert trap stack-overflow barrier-divergence
     shuffle-mask exited-early uninitialised-read race warp-race same-write went-round missing-block
     lanes-differ invalid-free invalid-texture outside-surface stale-texel same-value invalid-map stuck-at-phase
-    under-way unlanded overwritten group-incomplete
+    under-way unlanded overwritten group-incomplete unfenced
 """.split()
 #: the origin of an unset value is a number: an address, what lies there (ORIGINS), and the site of the first read
 ORIGIN_KIND, ORIGIN_SITE = 36, 40
@@ -216,7 +218,7 @@ _FOR_CUDA = """
     MAX_RECORDS STOP_AFTER SLICE SPIN_SLICE GIVEN_UP SHARERS TURNS TURN_SLICE FEW_LOOKS PATIENCE PATIENT
     CACHE_LINE MAX_THREADS MAX_COPIES MAX_DEPTH STACK_BYTES READ WRITE INIT PARTIAL INFO_WRITE
     INFO_ATOMIC INFO_SHARED INFO_VOLATILE INFO_VALUE ORIGIN_KIND ORIGIN_SITE INFO_RELEASE INFO_ACQUIRE
-    INFO_FINAL INFO_BLIND INFO_SEEN SCOPE_SHIFT FENCE_SC SYMMETRIC_LANES SYMMETRIC_WARPS SYMMETRIC_BLOCKS STOP_AFTER_RACES
+    INFO_FINAL INFO_BLIND INFO_SEEN SCOPE_SHIFT FENCE_SC FENCE_PROXY COPY_SITES SYMMETRIC_LANES SYMMETRIC_WARPS SYMMETRIC_BLOCKS STOP_AFTER_RACES
     HAZARDS PLACES PHASES NO_THREAD DEAD_FAULT TIMEOUT_SPENT TIMEOUT_BLOCKS TIMEOUT_WAITED
     TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD FRAMES_FULL
     HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES FAULTY ALL_RIGHT LOOKS WHO_WARP WHO_SEVERAL WORD_BEFORE WORD_OTHERS WORD_OF_WARP WORD_UNSEEN WORD_WRITTEN WORD_WROTE SUSPECT_UNSET SUSPECT_RACE

@@ -332,6 +332,45 @@ static __device__ void stuck_at_phase(Env* env, Thread* t) {
     env->faulted = 1;
 }
 
+// ---- what asynchronous copies and products know ----------------------------------------------------------------
+
+// A copy starts at a site, or whether one does.
+static __device__ int is_copy_site(Env* env, u32 site, int add) {
+    u32* sites = bulks_of(env)->sites;
+    for (u32 i = 0; i < COPY_SITES; i++) {
+        u32* at = &sites[(site + i) % COPY_SITES];
+        if (*at == site + 1) return 1;
+        if (*at) continue;
+        if (add) *at = site + 1;
+        return add;
+    }
+    return 0;
+}
+
+// An asynchronous copy, or a product, reads a granule of shared memory: a thread that has stored there the ordinary way must
+// have executed fence.proxy.async since, or one of the readers. t: the first of them, n: how many.
+static __device__ void look_at_stores(Env* env, Thread* t, u32 n, u32 site, u64 address) {
+    Cell* c = cell_of(env, address);
+    if (!env->cells || c->tag < bulks_of(env)->began) return;
+    u32 copied = 0;
+    for (Record* r = first_of(c); r; r = next_record(env, c, address, r, RESTLESS | CALM))
+        if (r->lanes && r->key & KEY_WRITE && is_copy_site(env, r->key & KEY_SITE, 0) && r->stamp > copied) copied = r->stamp;
+    for (Record* r = first_of(c); r; r = next_record(env, c, address, r, RESTLESS | CALM)) {
+        if (!(r->key & KEY_WRITE) || is_copy_site(env, r->key & KEY_SITE, 0)) continue;
+        for (u32 i = 0; i < 2; i++) {
+            u32 lanes = i ? r->lanes2 : r->lanes, place = i ? r->place2 : r->place, stamp = i ? r->stamp2 : r->stamp;
+            for (; lanes && stamp > copied; lanes &= lanes - 1) {
+                u32 writer = (place & 31) * 32 + __ffs(lanes) - 1, seen = extra_of(env, writer)->fenced > stamp;
+                u32 met = stamp < env->bar ? env->bar : stamp;  // a reader's fence counts once it knows of the store
+                for (u32 k = 0; k < n && !seen; k++) seen = extra_of(env, t->linear + k)->fenced > met;
+                if (seen) continue;
+                record(env, t, site, FAULT_UNFENCED, address, 0, r->key & KEY_SITE, writer, env->block);
+                return;
+            }
+        }
+    }
+}
+
 // ---- starting -------------------------------------------------------------------------------------------------
 
 static __device__ int wrong(Env* env, Thread* t, u32 site, u32 kind, u64 address, u64 info) {
@@ -410,11 +449,15 @@ EXPORT int rt_bulk(Env* env, Thread* thread, u32 site, u64 how, u64 to, u64 from
         if (!granules_allowed(env, barrier, 8, READ | WRITE)) return wrong(env, thread, site, FAULT_OUT_OF_BOUNDS, barrier, 8 | INFO_WRITE);
         b.barrier = env->arena + barrier;
     }
+    if (launch_of(env)->check_sync) is_copy_site(env, site, 1);
     if (launch_of(env)->check_sync)
         for (u64 k = 0; k < b.bytes; k += 4) {
             u64 at = tensor ? in_shared(env, &b, map_of(env, &b), k) : shared + k;
             if (load) claim(env, thread, site, at);
-            else rt_race(env, thread, site, at, 4, 0);
+            else {
+                look_at_stores(env, thread, 1, site, at);
+                rt_race(env, thread, site, at, 4, 0);
+            }
         }
     if (Phase* p = load && env->cells ? find_phase(env, b.barrier) : 0) arrive_at_phase(env, thread, p);
     if (bulks_of(env)->count == MAX_BULKS) {  // the oldest arrives
@@ -425,6 +468,7 @@ EXPORT int rt_bulk(Env* env, Thread* thread, u32 site, u64 how, u64 to, u64 from
             rt_mbarrier(env, thread, site, MBARRIER_COMPLETE_TX, (u64*)first.barrier, first.bytes);
         } else store(env, threads_of(env) + first.thread, &first);
     }
+    bulks_of(env)->used = 1;
     *bulk(env, bulks_of(env)->count++) = b;
     return 1;
 }

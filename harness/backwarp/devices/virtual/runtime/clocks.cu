@@ -233,7 +233,7 @@ static __device__ void start_block(Env* env) {
     Launch* launch = launch_of(env);
     for (u32 i = 0; i < env->dirty; i++) {
         Extra* e = extra_of(env, i);
-        e->known = e->watched = e->kept = 0; e->pending = e->observed = e->hole = e->in_vain = 0;
+        e->known = e->watched = e->kept = 0; e->pending = e->observed = e->hole = e->in_vain = e->fenced = 0;
         for (u32 k = 0; k < 4; k++) ((Fence*)e->fences)[k].tick = 0;
     }
     env->clocks = env->holes = env->dirty = 0;
@@ -242,6 +242,7 @@ static __device__ void start_block(Env* env) {
     env->fresh_global = launch->epochs ? launch->tag : 0;
     env->global_tag = launch->tag; env->symmetric = launch->symmetric;
     env->bar = env->began = env->shared_tag = tick(env);
+    ((Bulks*)env->bulks)->began = env->bar;
     env->fresh_shared = launch->epochs ? env->bar : 0;
     env->span = launch->slots > 1 ? 0 : FULL >> 1;  // the times of blocks that take turns overlap
     for (u32 i = 0; i < 16; i++) env->arrived_clock[i] = 0, clear(arrived_fences(env, i));

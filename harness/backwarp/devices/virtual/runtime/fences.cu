@@ -294,6 +294,7 @@ EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 what) {
         f->bar = env->bar; f->full = env->full[thread->linear / 32]; f->tick = now;
     }
     thread->clock = now;
+    if (what & FENCE_PROXY) e->fenced = now;
     soil(env);
     return 0;
 }

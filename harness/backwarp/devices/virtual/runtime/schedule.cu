@@ -666,8 +666,11 @@ EXPORT void rt_block(Env* env) {
 
 // Nothing of a block is under way any more.
 static __device__ void end_block(Env* env) {
+    if (!bulks_of(env)->used) return;
+    bulks_of(env)->used = 0;
+    for (u32 i = 0; i < COPY_SITES; i++) bulks_of(env)->sites[i] = 0;
     for (u32 g = 0; g < launch_of(env)->threads / GROUP_THREADS; g++) ((Group*)env->groups)[g].count = 0;
-    if (bulks_of(env)->count) end_copies(env);
+    end_copies(env);
 }
 
 // Nothing is written yet in a shared array of a block.

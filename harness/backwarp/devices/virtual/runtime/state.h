@@ -119,9 +119,11 @@ struct Bulk {
 
 // Those of a block; and who has arrived last at barriers, by their addresses.
 struct Bulks {
-    u64 count;
+    u64 count, used;     // of copies; whether there has been any, or a product
     u64 data[20480];     // Bulk[MAX_BULKS]
     u64 last[128];       // Arrival[LAST_ARRIVALS]
+    u32 sites[128];      // where copies start, plus 1: a hash table
+    u64 began;           // racecheck's time when the block began
 };
 
 struct Arrival {
@@ -158,7 +160,8 @@ struct Extra {
     u64 given_unset, given_from;  // of what the thread gets
     u32 copies, first_copy;  // pending, in a ring
     u32 group;      // number of the group of copies that is not committed yet
-    u32 bulk_group, unused_group;  // the same of bulk copies
+    u32 bulk_group;  // the same of bulk copies
+    u32 fenced;     // time of its last fence.proxy.async
     u64 copy_to[64], copy_from[64];    // device addresses
     u32 copy_size[64], copy_bytes[64]; // bytes written, and how many of them are read: the rest is zero
     u32 copy_site[64], copy_group[64];

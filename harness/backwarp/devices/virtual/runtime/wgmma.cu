@@ -51,6 +51,7 @@ static __device__ u64 chunk(Env* env, u64 at, u32 mask, Thread* t, Seen* seen) {
     if (t)
         for (u32 k = 0; k < 16; k += 4) {
             if (!(*shadow_of(env, address + k) & INIT) && !seen->unset) seen->unset = address + k;
+            look_at_stores(env, t, GROUP_THREADS, t->site, address + k);
             rt_race(env, t, t->site, address + k, 4, 0);
         }
     return (u64)data;
@@ -156,6 +157,7 @@ static __device__ void multiply_group(Env* env, Thread* first) {
     read_operand(env, first->arg1, n, b_type(how), has(how, TRANSPOSED_B), has(how, NEGATIVE_B) ? -1 : 1, b, 1, n, t, &of_b);
     u64 unset = of_a.unset ? of_a.unset : of_b.unset;
     if (unset) record(env, first, first->site, FAULT_UNLANDED, unset, 0, 0, 0, env->block);
+    bulks_of(env)->used = 1;
     read_accumulators(g, how);
     call_multiply((u64)a, (u64)b, (u64)g->wide_c, n, deep);
     write_accumulators(g, how);
