@@ -129,6 +129,11 @@ _OTHERS = {
         "thread operations",
         "copies by cp.async of threads that computed nothing until they waited for them",
     ),
+    "bulk_copies": Metric("thread operations", "copies of many bytes or of tensors (TMA)"),
+    "bulk_bytes": Metric("bytes", "that such copies move"),
+    "flops_tensor_overlapped": Metric(
+        "FLOP", "of products of four warps that are not complete while such a copy is on its way to the block"
+    ),
     "flops_overlapped": Metric("FLOP", "in threads that have copies by cp.async under way"),
     "integer_divisions": Metric(
         "thread instructions", "div and rem of integers, dozens of instructions each on a GPU"
@@ -150,14 +155,14 @@ def _of_floats() -> dict[str, Metric]:
             "thread operations", "div, rcp, sqrt, rsqrt, sin, cos, ex2, lg2, tanh of PTX"
         )
         found[f"flops_{type_}"] = Metric("FLOP", "add + mul + 2 fma + other")
-    found["flops_tensor"] = Metric("FLOP", "of mma and wmma: 2 M N K each")
+    found["flops_tensor"] = Metric("FLOP", "of mma, wmma and wgmma: 2 M N K each")
     return found
 
 
 #: name -> what it counts, in display order
 METRICS = _of_memory() | _OTHERS | _of_floats()
 #: metrics that are not attributed to lines
-OF_NO_LINE = {"global_requests_busiest", "async_copies_idle"}
+OF_NO_LINE = {"global_requests_busiest", "async_copies_idle", "bulk_bytes", "flops_tensor_overlapped"}
 
 
 @dataclass
@@ -215,7 +220,7 @@ def kinds(op: Op) -> dict[str, int]:
     elif op.collective in _COLLECTIVES:
         found[_COLLECTIVES[op.collective]] = 1
     elif op.memory == "copy":
-        found["async_copies"] = 1
+        found["bulk_copies" if op.bulk else "async_copies"] = 1
     elif op.texture or op.surface:
         found["texture_requests" if op.texture else "surface_requests"] = 1
     return found

@@ -317,7 +317,7 @@ TABLE = """
   fence.mbarrier_init.release.cluster                                                   waits orders
   griddepcontrol.(wait|launch_dependents)                                               nothing
   elect.sync                                               d{|p}:b32, m:b32             warp
-  fence.proxy.(alias|async|async.global|async.shared::cta)
+  fence.proxy.(alias|async|async.global|async.shared::cta|async.shared::cluster)
                                                                                         waits orders
   atom<order>{.<at>}<order>.!add<order>{.<hint>}.(u32|s32|u64|f32|f64)
                                                            d, [a], b{, h:b64}           atomic waits
@@ -415,7 +415,7 @@ TABLE = """
   wgmma.mma_async.sync.aligned.<wgmma8>.f32.tf32.tf32      d, c, a:tile, b:b64, p:pred, s:imm, t:imm  group tensor
   wgmma.mma_async.sync.aligned.<wgmma32>.(f16|f32).<float8>.<float8>
                                                            d, c, a:tile, b:b64, p:pred, s:imm, t:imm  group tensor
-  wgmma.mma_async.sync.aligned.<wgmma_int>{.satfinite}.s32.<byte>.<byte>
+  wgmma.mma_async.sync.aligned.<wgmma_int>{.satfinite}.s32.<byte>.<byte>{.satfinite}
                                                            d, c, a:tile, b:b64, p:pred  group
   setmaxnreg.(inc|dec).sync.aligned.u32                    n:imm                        nothing
 

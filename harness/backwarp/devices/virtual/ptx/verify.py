@@ -275,7 +275,9 @@ class _Body:
             _kind(type_) if type_ != "ignore" else "i",
             type_ in ("f16", "f16x2", "bf16", "bf16x2", "tf32"),
         )
-        if operand.format:
+        if type_ == "pred" and ins.op.collective == "group":  # whether a product adds to what is there
+            good = operand.value in (0, 1)
+        elif operand.format:
             good = type_ in ("f32", "f64") or kind == "b" and BYTES[type_] == BYTES[operand.format]
         else:
             good = (kind != "f" or half) and -(1 << 63) <= operand.value < 1 << 64

@@ -20,6 +20,14 @@ _WARPS = abi.MAX_THREADS // 32
 _ENTRY = abi.DTYPES["Entry"].itemsize
 _LANES = 128  # bytes of an Entry for one access: an address of 4 bytes per lane
 
+#: metrics OF_NO_LINE -> the fields of a Counting
+_WHOLE = {
+    "global_requests_busiest": "busiest",
+    "async_copies_idle": "idle_copies",
+    "bulk_bytes": "bulk_bytes",
+    "flops_tensor_overlapped": "overlapped",
+}
+
 
 class Tally:
     """Counts launches, one at a time, on the workers of a device."""
@@ -66,8 +74,8 @@ class Tally:
     def result(self) -> dict:
         """`launch.counters`."""
         self._map.madvise(mmap.MADV_DONTNEED)  # give back the memory
-        split, busiest, idle = (int(self.counting[name][0]) for name in ("split", "busiest", "idle_copies"))
-        more = {"global_requests_busiest": busiest, "async_copies_idle": idle}
+        split = int(self.counting["split"][0])
+        more = {metric: int(self.counting[name][0]) for metric, name in _WHOLE.items()}
         return collect(self.segments, self.counted, self.totals, self._lines, split, more)
 
     def requests(self) -> list[Request]:

@@ -1,6 +1,14 @@
 // Copies of many bytes and of tensors, and the barriers in memory that count their bytes. They arrive as late as allowed:
 // a load when all threads of the block wait, a store when its group is waited for.
 
+constexpr u32 GROUP_THREADS = 128;
+constexpr u64 OVERLAPPED = 1ull << 63;  // of a product: a load is under way meanwhile
+// 64 x N x K, whose row of 32 bytes has so many elements.
+static __device__ u64 flop_of(u64 how) {
+    u32 type = (u32)(how >> 12) & 15;
+    return 128 * (how & 511) * (type <= WG_BF16 ? 16 : type == WG_TF32 ? 8 : 32);
+}
+
 // How a copy was asked for: see emit/async_copies.py.
 static __device__ __forceinline__ u32 kind_of(const Bulk* b) { return b->how & 15; }
 static __device__ __forceinline__ int is_load(u32 kind) { return kind <= BULK_IM2COL; }
@@ -419,6 +427,18 @@ static __device__ int check_rows(Env* env, Thread* t, const Bulk* b, u32 need) {
     return 1;
 }
 
+// A load is under way together with the products that have not been waited for.
+static __device__ void overlap(Env* env) {
+    for (u32 g = 0; g < launch_of(env)->threads / GROUP_THREADS; g++) {
+        Group* group = (Group*)env->groups + g;
+        for (u32 i = 0; i < group->count; i++) {
+            Flight* f = (Flight*)group->flights + i;
+            if (!(f->how & OVERLAPPED)) ((Counting*)env->counting)->overlapped += flop_of(f->how);
+            f->how |= OVERLAPPED;
+        }
+    }
+}
+
 // Checks a copy and starts it. how: see emit/async_copies.py. The coordinates are in Extra.data.
 EXPORT int rt_bulk(Env* env, Thread* thread, u32 site, u64 how, u64 to, u64 from, u64 barrier, u64 bytes) {
     Bulk b;
@@ -469,6 +489,10 @@ EXPORT int rt_bulk(Env* env, Thread* thread, u32 site, u64 how, u64 to, u64 from
         } else store(env, threads_of(env) + first.thread, &first);
     }
     bulks_of(env)->used = 1;
+    if (env->counting) {
+        ((Counting*)env->counting)->bulk_bytes += b.bytes;
+        if (load) overlap(env);
+    }
     *bulk(env, bulks_of(env)->count++) = b;
     return 1;
 }

@@ -6,8 +6,6 @@
 
 extern "C" __device__ void call_multiply(u64 a, u64 b, u64 c, u64 n, u64 k);  // C (64 x n) += A (64 x k) B (k x n), doubles
 
-constexpr u32 GROUP_THREADS = 128;
-
 static __device__ __forceinline__ Group* group_of(Env* env, u32 linear) { return (Group*)env->groups + linear / GROUP_THREADS; }
 
 // The fields of `how`, see emit/matrices.py.
@@ -167,6 +165,11 @@ static __device__ void multiply_group(Env* env, Thread* first) {
         f->da = first->arg0; f->db = first->arg1; f->hash = of_a.hash ^ 3 * of_b.hash; f->how = how;
         f->site = first->site; f->group = (u32)g->committed;
     }
+    for (u32 i = 0; env->counting && i < bulks_of(env)->count; i++)
+        if (is_load(kind_of(bulk(env, i)))) {
+            overlap(env);
+            break;
+        }
 }
 
 // Whether a group can go on: all of its threads have arrived at a product.
