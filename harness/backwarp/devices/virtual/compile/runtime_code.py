@@ -21,6 +21,7 @@ from ....errors import CompileError, DeviceError
 from ...nvrtc.compiler import VIRTUAL, compile_ptx
 from ...store import Store, digest
 from ..runtime import abi
+from . import group_products
 from .levels import levels_here
 from .recipes import RECIPES
 
@@ -91,62 +92,6 @@ define void @call_start(i64 %env, i64 %thread) alwaysinline {{
   ret void
 }}
 """
-_BLOCK = 8  # rows and columns of a product at a time
-
-
-def _multiply() -> str:
-    """C (64 x n) += A (64 x k) B (k x n), of doubles: see runtime/wgmma.cu. n is a multiple of 8."""
-    vector, fma = f"<{_BLOCK} x double>", f"llvm.fma.v{_BLOCK}f64"
-    rows = range(_BLOCK)
-    lines = [
-        f"declare {vector} @{fma}({vector}, {vector}, {vector})",
-        "define void @call_multiply(i64 %a.at, i64 %b.at, i64 %c.at, i64 %n, i64 %k) noinline {",
-        *(f"%{name} = inttoptr i64 %{name}.at to ptr" for name in "abc"),
-        "br label %rows",
-        "rows:",
-        "%row = phi i64 [ 0, %0 ], [ %row.next, %columns.end ]",
-        *(f"%row.{i} = add i64 %row, {i}" for i in rows),
-        *(f"%a.row.{i} = mul i64 %row.{i}, %k" for i in rows),
-        *(f"%c.row.{i} = mul i64 %row.{i}, %n" for i in rows),
-        "br label %columns",
-        "columns:",
-        "%column = phi i64 [ 0, %rows ], [ %column.next, %steps.end ]",
-        *(f"%c.i.{i} = add i64 %c.row.{i}, %column" for i in rows),
-        *(f"%c.p.{i} = getelementptr double, ptr %c, i64 %c.i.{i}" for i in rows),
-        *(f"%c.{i} = load {vector}, ptr %c.p.{i}, align 8" for i in rows),
-        "br label %steps",
-        "steps:",
-        "%step = phi i64 [ 0, %columns ], [ %step.next, %steps ]",
-        *(f"%sum.{i} = phi {vector} [ %c.{i}, %columns ], [ %more.{i}, %steps ]" for i in rows),
-        "%b.row = mul i64 %step, %n",
-        "%b.i = add i64 %b.row, %column",
-        "%b.p = getelementptr double, ptr %b, i64 %b.i",
-        f"%b.v = load {vector}, ptr %b.p, align 8",
-    ]
-    for i in rows:
-        lines += [
-            f"%a.i.{i} = add i64 %a.row.{i}, %step",
-            f"%a.p.{i} = getelementptr double, ptr %a, i64 %a.i.{i}",
-            f"%a.e.{i} = load double, ptr %a.p.{i}, align 8",
-            f"%a.o.{i} = insertelement {vector} poison, double %a.e.{i}, i64 0",
-            f"%a.v.{i} = shufflevector {vector} %a.o.{i}, {vector} poison, <{_BLOCK} x i32> zeroinitializer",
-            f"%more.{i} = call {vector} @{fma}({vector} %a.v.{i}, {vector} %b.v, {vector} %sum.{i})",
-        ]
-    stores = [f"store {vector} %more.{i}, ptr %c.p.{i}, align 8" for i in rows]
-    for name, by, end, then in (
-        ("step", 1, "%k", stores),
-        ("column", _BLOCK, "%n", []),
-        ("row", _BLOCK, "64", []),
-    ):
-        lines += [
-            f"%{name}.next = add i64 %{name}, {by}",
-            f"%{name}.more = icmp ult i64 %{name}.next, {end}",
-            f"br i1 %{name}.more, label %{name}s, label %{name}s.end",
-            f"{name}s.end:",
-            *then,
-        ]
-    lines += ["ret void", "}"]
-    return "\n".join(lines) + "\n"
 
 
 @cache
@@ -226,7 +171,7 @@ def _glue(name: str) -> str:
         start=abi.offset("Env", "start_function"),
         synchronise=_SYNCHRONISE if target(name).triple.startswith("aarch64") else "",
     )
-    return glue + _multiply()
+    return glue + group_products.text()
 
 
 def _released(source: str) -> bytes | None:

@@ -4,7 +4,12 @@
 //
 // Source: PTX ISA, section 9.7.15 (descriptors, layouts, fragments).
 
-extern "C" __device__ void call_multiply(u64 a, u64 b, u64 c, u64 n, u64 k);  // C (64 x n) += A (64 x k) B (k x n), doubles
+// Written in LLVM, see compile/group_products.py. C (64 x n) += A (64 x k) B (k x n), of doubles; a row of floats in registers
+// as doubles, and back; eight halves or bfloat16 as doubles.
+extern "C" __device__ void call_multiply(u64 a, u64 b, u64 c, u64 n, u64 k);
+extern "C" __device__ void call_gather(u64 from, u64 to, u64 n);
+extern "C" __device__ void call_scatter(u64 from, u64 to, u64 n);
+extern "C" __device__ void call_widen(u64 from, u64 to, u64 stride, u64 is_bfloat);
 
 static __device__ __forceinline__ Group* group_of(Env* env, u32 linear) { return (Group*)env->groups + linear / GROUP_THREADS; }
 
@@ -55,6 +60,13 @@ static __device__ u64 chunk(Env* env, u64 at, u32 mask, Thread* t, Seen* seen) {
     return (u64)data;
 }
 
+// The elements of a chunk as numbers, `stride` apart.
+static __device__ void widen(const unsigned char* data, double* to, u32 stride, u32 type, double sign) {
+    if (type <= WG_BF16 && sign == 1) return call_widen((u64)data, (u64)to, stride, type == WG_BF16);
+    u32 size = size_of(type);
+    for (u32 e = 0; e < 16 / size; e++) to[e * stride] = sign * element_at(data + e * size, type);
+}
+
 // Goes over an operand as its descriptor has it: `rows` of M or N, 32 bytes of K. to: its elements as numbers, `along_k` and
 // `along_rows` apart; 0: only the hash is wanted.
 static __device__ void read_operand(Env* env, u64 d, u32 rows, u32 type, int transposed, double sign, double* to, u32 along_rows,
@@ -66,7 +78,7 @@ static __device__ void read_operand(Env* env, u64 d, u32 rows, u32 type, int tra
             for (u32 c = 0; c < 2; c++) {
                 u64 at = start + (r & 7) * (16u << bits) + (r >> 3) * sbo + c * (mode ? 16 : lbo);
                 unsigned char* data = (unsigned char*)chunk(env, at, mask, t, seen);
-                for (u32 e = 0; e < each && to; e++) to[r * along_rows + (c * each + e) * along_k] = sign * element_at(data + e * size, type);
+                if (to) widen(data, to + r * along_rows + c * each * along_k, along_k, type, sign);
             }
         return;
     }
@@ -77,7 +89,7 @@ static __device__ void read_operand(Env* env, u64 d, u32 rows, u32 type, int tra
             u64 at = mode ? start + (n & mask) * 16 + (n >> bits) * lbo + (k & 7) * (16u << bits) + (k >> 3) * sbo
                           : start + (k & 7) * 16 + n * sbo + (k >> 3) * lbo;
             unsigned char* data = (unsigned char*)chunk(env, at, mask, t, seen);
-            for (u32 e = 0; e < each && to; e++) to[(r + e) * along_rows + k * along_k] = sign * element_at(data + e * size, type);
+            if (to) widen(data, to + r * along_rows + k * along_k, along_rows, type, sign);
         }
 }
 
@@ -91,6 +103,11 @@ static __device__ u64 hash_of(Env* env, u64 da, u64 db, u64 how) {
 // Row and column of an accumulator that a thread has.
 static __device__ __forceinline__ u32 row_of(u32 thread, u32 i) { return 16 * (thread >> 5) + ((thread & 31) >> 2) + 8 * (i >> 1 & 1); }
 static __device__ __forceinline__ u32 column_of(u32 thread, u32 i) { return 8 * (i >> 2) + 2 * (thread & 3) + (i & 1); }
+
+// Where the registers of four neighbours begin that hold a row's first columns.
+static __device__ __forceinline__ u32 start_of_row(u32 row) {
+    return (row >> 3 & 1) * 2 * GROUP_THREADS + (row >> 4) * 32 + (row & 7) * 4;
+}
 
 static __device__ void read_a_registers(Group* g, u64 how, double sign) {
     u32 type = a_type(how), size = size_of(type), each = 4 / size, deep = 32 / size;
@@ -106,6 +123,10 @@ static __device__ void read_a_registers(Group* g, u64 how, double sign) {
 static __device__ void read_accumulators(Group* g, u64 how) {
     u32 n = columns_of(how), type = d_type(how);
     double* c = (double*)g->wide_c;
+    if (type == WG_F32 && has(how, SCALED)) {
+        for (u32 row = 0; row < 64; row++) call_gather((u64)&g->file[start_of_row(row)], (u64)&c[row * n], n);
+        return;
+    }
     for (u32 i = 0; i < n / 2; i++)
         for (u32 t = 0; t < GROUP_THREADS; t++) {
             double* to = &c[row_of(t, i) * n + column_of(t, i)];
@@ -119,6 +140,10 @@ static __device__ void read_accumulators(Group* g, u64 how) {
 static __device__ void write_accumulators(Group* g, u64 how) {
     u32 n = columns_of(how), type = d_type(how);
     double* c = (double*)g->wide_c;
+    if (type == WG_F32) {
+        for (u32 row = 0; row < 64; row++) call_scatter((u64)&c[row * n], (u64)&g->file[start_of_row(row)], n);
+        return;
+    }
     for (u32 i = 0; i < n / 2; i++)
         for (u32 t = 0; t < GROUP_THREADS; t++) {
             double value = c[row_of(t, i) * n + column_of(t, i)];
