@@ -111,8 +111,8 @@ REFUSED = {
     "the PTX instruction `add.rq.f32": f"""{K}k(float* out) {{
       asm volatile("add.rq.f32 %0, %0, %0;" : "+f"(out[0]));  // HERE
     }}""",
-    "Hopper's wgmma": f"""{K}k() {{
-      asm volatile("wgmma.fence.sync.aligned;");  // HERE
+    "Blackwell's tcgen05": f"""{K}k() {{
+      asm volatile("tcgen05.fence::before_thread_sync;");  // HERE
     }}""",
     "thread block clusters": f"""{K}k(int* out) {{
       asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(out[0]));  // HERE
