@@ -141,6 +141,7 @@ RECORD = {
     **{
         "arrays": [],
         "shared": [],
+        "printed": [],
         "grid": [1, 1, 1],
         "block": [1, 1, 1],
         "full": False,

@@ -201,3 +201,26 @@ TEST(int, barrier_primitives) {
     __syncthreads();
     if (t == 0) __mbarrier_inval(&barrier);
 }
+
+//# Tensor memory access
+
+//: cp.async.bulk and a barrier that counts its bytes = 1
+TEST(int, bulk_copy) {
+    __shared__ alignas(16) int s[32];
+    __shared__ alignas(8) unsigned long long barrier;
+    unsigned place = (unsigned)__cvta_generic_to_shared(&barrier);
+    out[t] = t;
+    __syncthreads();
+    if (t == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(place) : "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 128;" :: "r"(place) : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%2];"
+                     :: "r"((unsigned)__cvta_generic_to_shared(s)), "l"(out), "r"(place) : "memory");
+    }
+    __syncthreads();
+    int over = 0;
+    while (!over)
+        asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.s32 %0, 1, 0, p;}" : "=r"(over) : "r"(place) : "memory");
+    __syncthreads();
+    out[t] = s[t] == t;
+}

@@ -20,10 +20,9 @@ TEST(int, formatted_store, cudaSurfaceObject_t image) { asm volatile("sust.p.1d.
 
 //# Tensor memory access
 
-//: cp.async.bulk refused "the virtual GPU does not support TMA"
-TEST(int, bulk_copy) {
-    __shared__ alignas(16) int s[32];
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%0];" ::"r"(0), "l"(out));
+//: copies to several blocks refused "the virtual GPU does not support copies to several blocks of a cluster"
+TEST(int, multicast) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], 128, [%0], 3;" ::"r"(0), "l"(out));
 }
 
 //# Warp vote functions
@@ -41,7 +40,7 @@ TEST(int, old_shuffle) { out[t] = __shfl(t, 0); }
 
 //# Thread block clusters
 
-//: __cluster_dims__ refused "clusters of blocks need compute capability 9.0"
+//: __cluster_dims__ refused "the virtual GPU does not support thread block clusters"
 extern "C" __global__ void __cluster_dims__(2, 1, 1) clustered(int* out) { out[t] = t; }
 
 //# Launch bounds

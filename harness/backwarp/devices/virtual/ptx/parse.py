@@ -304,6 +304,14 @@ class _Parser:
         if not match:
             self._refuse(f"the PTX declaration {text[:40]}")
         attrs = match["attrs"] or ""
+        cluster = re.search(r"\.reqnctapercluster\s+([\d, ]+)", attrs)
+        if (
+            cluster
+            and set(re.findall(r"\d+", cluster[1])) != {"1"}
+            or ".explicitcluster" in attrs
+            and not cluster
+        ):
+            self._refuse("thread block clusters")
         threads = re.search(
             r"\.(?:maxntid|reqntid)\s+(\d{1,9})(?:\s*,\s*(\d{1,9}))?(?:\s*,\s*(\d{1,9}))?", attrs
         )
