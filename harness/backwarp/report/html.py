@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from rich.console import Console
@@ -20,6 +20,8 @@ from .text import verdict_lines
 
 WIDTH = 88  # columns
 PRE = '<pre style="font-family:monospace;line-height:1.35;white-space:pre-wrap;word-break:normal;margin:0">{code}</pre>'
+MOVED = "white-space:pre;overflow-x:auto"
+HANGING = "padding-left:2ch;text-indent:-2ch;max-width:94ch;min-height:1.35em"
 #: as dark as they can be on black and as light as they can be on white: a page does not know where it is shown
 _COLOURS = [(0, 0, 0), (212, 59, 52), (35, 136, 60), (147, 114, 11)]
 _COLOURS += [(61, 115, 214), (169, 79, 192), (13, 128, 160), (118, 118, 118)]
@@ -56,11 +58,36 @@ def as_html(console: Console) -> str:
 
 
 def lines_html(lines: Sequence[Line]) -> str:
-    """Lines of a report, in colours that are readable on white and on black."""
-    console = recorder()
+    """Lines of a report, in colours that are readable on white and on black. Where there is little room, sentences are
+    wrapped anew, and source lines can be moved with their carets."""
+    found = []
+    for moves, group in groupby(lines, key=is_code):
+        for block in [list(group)] if moves else [[line] for line in joined(group)]:
+            console, style = recorder(), MOVED
+            if not moves and block[0]:
+                (text, of), *rest = block[0]
+                style = f"{HANGING};margin-left:{len(text) - len(text.lstrip(' '))}ch"
+                block = [[(text.lstrip(" "), of), *rest]]
+            for line in block:
+                console.print(Text.assemble(*line), soft_wrap=True)
+            found.append(as_html(console).replace("margin:0", f"margin:0;{style}"))
+    return "".join(found)
+
+
+def is_code(line: Line) -> bool:
+    return bool(line) and line[0][1] == "dim" and line[0][0].endswith("|")
+
+
+def joined(lines: Iterable[Line]) -> list[Line]:
+    """Sentences as one line each: what was wrapped goes on with two more spaces."""
+    found: list[Line] = []
     for line in lines:
-        console.print(Text.assemble(*line), soft_wrap=True)
-    return as_html(console)
+        goes_on = len(line) == 1 and not line[0][1] and line[0][0].startswith("    ")
+        if goes_on and found and found[-1] and not found[-1][-1][1]:
+            found[-1] = [*found[-1][:-1], (f"{found[-1][-1][0].rstrip()} {line[0][0].lstrip()}", "")]
+        else:
+            found.append(line)
+    return found
 
 
 def page(verdicts: Sequence[Verdict], puzzles: Sequence[Puzzle], when: str) -> str:

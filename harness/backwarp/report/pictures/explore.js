@@ -114,9 +114,9 @@
     const steps = () => view().steps[`${at.block}.${at.warp}`] ?? [];
 
     const slider = (key, least, most) => {
-      const label = make(sliders, "label", "", "display:flex;align-items:center;gap:.4em");
+      const label = make(sliders, "label", "", "display:flex;align-items:center;gap:.4em;max-width:100%");
       make(label, "span", key);
-      const input = make(label, "input", "", key === "time" ? "width:15em;max-width:55vw" : "width:7em");
+      const input = make(label, "input", "", `flex:0 1 ${key === "time" ? 15 : 7}em;min-width:2em`);
       Object.assign(input, {type: "range", min: least, max: most, value: at[key]});
       input.setAttribute("aria-label", key);
       const shown = make(label, "output", "", "min-width:4em");
