@@ -45,7 +45,7 @@ from .errors import BackwarpError, NoCourse
 from .grading.verdict import Verdict
 from .grading.worker import GradingProcess
 from .report import predictions
-from .report.html import as_html, recorder
+from .report.html import as_html, lines_of, recorder
 from .report.overview import debrief
 from .report.pictures import explore
 from .report.pictures.kinds import save_picture, verdict_picture
@@ -459,8 +459,7 @@ class CourseMagics(Magics):
             print_run(console, run_file(asked, self.process.device), WIDTH)  # times differ from run to run
         except BackwarpError as error:
             raise UsageError(str(error)) from None
-        text = console.export_text(clear=False)
-        return Page(as_html(console), text)
+        return Shown(lines_of(console))
 
 
 def load_ipython_extension(shell) -> None:

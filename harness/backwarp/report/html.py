@@ -74,6 +74,19 @@ def lines_html(lines: Sequence[Line]) -> str:
     return "".join(found)
 
 
+def lines_of(console: Console) -> list[Line]:
+    """What was printed to a recorder, as lines of a report."""
+    printed = Text.from_ansi(console.export_text(clear=False, styles=True).rstrip("\n"))
+    return [
+        [
+            (part.text, str(part.style) if part.style else "")
+            for part in line.render(console)
+            if part.text != "\n"
+        ]
+        for line in printed.split("\n")
+    ]
+
+
 def is_code(line: Line) -> bool:
     return bool(line) and line[0][1] == "dim" and line[0][0].endswith("|")
 

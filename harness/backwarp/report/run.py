@@ -57,7 +57,7 @@ def print_run(console: Console, run: Run, width: int, clock: str = "") -> None:
         lines = run.launch.stdout.splitlines()
         say("The kernel printed:")
         for line in lines[:MOST_PRINTED]:
-            console.print(Text("    " + printable(line)), soft_wrap=True)
+            console.print(Text("    " + printable(line), "dim"), soft_wrap=True)
         if left := max(0, len(lines) - MOST_PRINTED) + run.launch.stdout_dropped:
             say(f"... and {left:,} more lines, cut")
     for note in run.notes:
