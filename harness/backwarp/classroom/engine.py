@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -102,22 +104,45 @@ def graded(
     size = min(together, 1 + len(left) // (5 * ahead))
     run = Run(results, pool, known, lambda done: tell(done, len(left)), batches(left, size)[::-1])
     tell(0, len(left))
-    try:
-        while run.waiting or run.running or run.elsewhere:
-            while run.waiting and len(run.running) < ahead:
-                run.submit()
-            results.renew()
-            try:
-                run.take(run.finished.get(timeout=LOOK))
-            except Empty:
+    with interrupts(lambda: run.finished.put(None)) as interrupted:
+        try:
+            while run.waiting or run.running or run.elsewhere:
+                while run.waiting and len(run.running) < ahead and not interrupted:
+                    run.submit()
+                if interrupted:
+                    raise KeyboardInterrupt
+                results.renew()
+                with suppress(Empty):
+                    run.take(run.finished.get(timeout=LOOK))
+                    continue
                 if not run.waiting:
                     run.waiting, run.elsewhere = batches(run.elsewhere, size), []
-    except BaseException:
-        stop(run.running)
-        for future in [f for f in run.running if not f.cancelled()]:
-            run.take(future)
-        raise
+        except BaseException:
+            stop(run.running)
+            for future in [f for f in run.running if not f.cancelled()]:
+                run.take(future)
+            raise
     return known
+
+
+@contextmanager
+def interrupts(wake: Callable[[], None]) -> Iterator[list[int]]:
+    """A list that is no longer empty after Ctrl-C, which raises nothing meanwhile: it could be in the middle of what Dask
+    does. Once more, after this, ends the process."""
+    pressed: list[int] = []
+
+    def press(number: int, _: object) -> None:
+        pressed.append(number)
+        wake()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if pressed else before)
 
 
 @dataclass
@@ -131,7 +156,7 @@ class Run:
     tell: Callable[[int], None]
     waiting: list[tuple[list[Task], int]]
     running: dict[Future, tuple[list[Task], int]] = field(default_factory=dict)
-    finished: SimpleQueue[Future] = field(default_factory=SimpleQueue)
+    finished: SimpleQueue[Future | None] = field(default_factory=SimpleQueue)
     elsewhere: list[Task] = field(default_factory=list)
     done: int = 0
 
@@ -146,8 +171,10 @@ class Run:
             self.running[future] = batch, tries
             future.add_done_callback(self.finished.put)
 
-    def take(self, future: Future) -> None:
-        """What has ended."""
+    def take(self, future: Future | None) -> None:
+        """What has ended. None: nothing has."""
+        if future is None:
+            return
         batch, tries = self.running.pop(future)
         found = {}
         for task, outcome in zip(batch, outcomes_of(future, len(batch)), strict=True):

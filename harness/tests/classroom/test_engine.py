@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -97,14 +99,16 @@ def test_what_loses_its_worker_each_time_is_told_and_tried_again_the_next_time(r
     assert [*graded(tasks_for("a"), results, pool, 1).values()] == [RIGHT] and pool.ran == ["a"]
 
 
-def test_an_interrupted_run_keeps_what_it_has(results, tmp_path):
+def test_an_interrupted_run_keeps_what_it_has(results, tmp_path, monkeypatch):
     class Interrupted(Scripted):
         def submit(self, function, batch):
             if self.ran:
-                raise KeyboardInterrupt
+                os.kill(os.getpid(), signal.SIGINT)
+                return Future()
             return super().submit(function, batch)
 
     first = Results(tmp_path / "results.sqlite")
+    monkeypatch.setattr(signal, "SIG_DFL", signal.getsignal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         graded(tasks_for("a", "b"), first, Interrupted(), 2)
     first.close()
