@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
+import numpy as np
+
 from ..course.array_names import name_in_file
 from ..course.declare import Kernel, Puzzle
 from ..cuda.text import read
@@ -78,6 +80,7 @@ def clearest(failed: list[Outcome]) -> Outcome:
     return next((o for o in failed if o.kernel is first.kernel and race(o, "error")), first)
 
 
+@np.errstate(all="ignore")  # numbers that a kernel stores may be any
 def explain(asked: Asked, verdict: Verdict) -> list[str]:
     """The lines that explain an outcome; fills in the fields with the explanation as data."""
     if asked.fault:

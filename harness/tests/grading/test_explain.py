@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from backwarp.errors import KernelFault
@@ -206,3 +208,17 @@ def test_what_results_look_like_is_refuted_by_the_accesses(tmp_path):
     )
     verdict = grade_file(puzzle, path, Options("cpu"))
     assert {f.facts["array"] for f in verdict.findings if "array" in f.facts} == {"input"}
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_results_of_any_bits_are_explained():
+    """Bytes in the wrong place are floats of any size: their sums and differences are not finite."""
+
+    class Shown:
+        error, mismatches = None, ()
+
+        @property
+        def lines(self):
+            return np.float32([3e38]) * 10
+
+    assert explain(SimpleNamespace(fault=None, shown=Shown()), None) == [np.inf]
