@@ -227,23 +227,24 @@ def too_large() -> CompileError:
     )
 
 
-def seconds_of_a_build() -> int:
+def seconds_of_a_build() -> float:
     """Of processor time. Processes that share caches and cores slow one another down: more than one for each core, the more so."""
     try:
         busy = os.getloadavg()[0] / (os.cpu_count() or 1)
     except OSError:  # the system does not tell
         busy = 1.0
-    return math.ceil(SECONDS * patience() * min(max(busy, 1.0), BUSY))
+    most = SECONDS * patience() * min(max(busy, 1.0), BUSY)
+    return most if most < 1 else math.ceil(most)
 
 
-def _too_long(seconds: int) -> CompileError:
+def _too_long(seconds: float) -> CompileError:
     return CompileError(
         f"the compiler did not finish within {seconds} seconds and was stopped: do templates or macros expand into"
         " very much, or is a loop unrolled very often?"
     )
 
 
-def _crash(child: Child, seconds: int) -> CompileError | DeviceError:
+def _crash(child: Child, seconds: float) -> CompileError | DeviceError:
     """What to report when the child has ended unexpectedly."""
     how = child.end()
     if not child.ready:  # it has not seen the file
