@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import shutil
 import sys
 import threading
 from collections.abc import Collection
 
-from .devices.virtual.replay.record import Record
-from .devices.virtual.replay.replay import Replay
+import numpy as np
+
+from .devices.virtual.replay.record import WRITING, Record
+from .devices.virtual.replay.replay import Replay, short
 from .devices.virtual.replay.session import KEYS, WRONG, Session
 from .errors import CourseError
 from .grading.recorded import Recorded
@@ -43,8 +46,8 @@ def begin(
         elif to:
             session.watch(to)
             session.to_write()
-        elif recorded.wrong and not thread:
-            session.press("t", recorded.wrong)  # where nobody writes it, that is said
+        elif not thread:
+            _to_what_failed(session, recorded)
         for each in stops:
             session.stop_at(each)
         if session.stops and not to:
@@ -81,6 +84,32 @@ def traced(recorded: Recorded, element: str = "") -> tuple[Replay, Trace]:
     if array not in (a.name for a in outputs):
         raise CourseError(f"{array} is no output of {recorded.kernel.name}")
     return replay, trace(recorded, replay, array, flat)
+
+
+def _to_what_failed(session: Session, recorded: Recorded) -> None:
+    """The fault; or the last write of what is wrong; or, if no thread writes it, near the end of one that writes nothing."""
+    replay = session.replay
+    session.said = "" if replay.to_fault()[0] >= 0 else recorded.says
+    if recorded.error or not recorded.wrong:
+        return
+    array, flat = replay.flat(recorded.wrong, session.who, session.t)
+    if replay.writer(array, flat) >= 0:
+        session.press("t", recorded.wrong)
+        session.said = recorded.says
+        return
+    session.watched = array, flat
+    session.said = f"no thread {'of this block ' * recorded.one_block}writes {session.name}, which should be {short(recorded.values[1])}"
+    a = replay.record.accesses
+    busy = set(a["who"][(a["array"] == replay.record.number(array)) & np.isin(a["how"], WRITING)].tolist())
+    threads, held = math.prod(replay.record.block), replay.record.arrays[replay.record.number(array)]
+    near = (
+        flat * math.prod(replay.record.grid) * threads // math.prod(held.shape)
+    )  # if threads go through it in order
+    idle = (who for who, steps in replay.steps.items() if steps and who not in busy)
+    idle = min(idle, key=lambda who: abs((who >> 10) * threads + (who & 1023) - near), default=None)
+    if idle is not None:
+        session.go(replay.steps[idle][-2:][0].at, idle)
+        session.said += f"; this thread writes none of {array}"
 
 
 def _to_line(session: Session, line: str, any_thread: bool) -> None:

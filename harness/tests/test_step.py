@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
+
 import pytest
 
 from backwarp.course.checkout import open_course
 from backwarp.devices.virtual.replay.session import KEYS
 from backwarp.errors import CourseError
-from backwarp.grading.recorded import record_file
+from backwarp.grading.recorded import _Run, record_file
 from backwarp.report.step import screen, text
 from backwarp.step import begin
 from tests import ROOT
@@ -107,6 +110,38 @@ def test_what_is_printed_stands_at_its_moment(tmp_path):
     assert f"the last of {2 * len(printed(session.t))} lines" in said
     session.go(len(session.replay.moments) - 1)
     assert sorted(printed(session.t)) == sorted(f"{i}\nof it\n" for i in range(10))
+
+
+@pytest.mark.parametrize(
+    ("line", "who", "says"),
+    [
+        ("y[threadIdx.x] = 3 * x[threadIdx.x];", 0, r"y\[n=0\] is .*, and should be "),
+        ("if (threadIdx.x < 2) y[threadIdx.x] = 2 * x[threadIdx.x];", 2, "no thread writes .*; this thread"),
+        ("y[threadIdx.x] = 2 * x[threadIdx.x];", 0, "this run is right"),
+    ],
+)
+def test_it_begins_where_something_is_wrong_and_says_what(course, line, who, says):  # noqa: F811
+    path = course / "puzzles" / "01_twice" / "kernel.cu"
+    path.write_text(path.read_text().replace("}", f"    {line}\n}}"))
+    recorded = record_file(open_course(course).load("1"), path)
+    session = begin(recorded)
+    assert session.who == who and re.match(says, session.said), session.said
+    wide = len(line) + 30
+    whole = " ".join(
+        part.split("|")[-1].strip() for part in shown(screen(recorded, session, 50, 24)).split("\n")
+    )
+    assert line in whole or says == "this run is right"
+    assert line in shown(screen(recorded, session, wide, 24))
+
+
+@pytest.mark.parametrize(
+    ("grid", "wrong", "block"),
+    [([12, 1, 1], "out[h=1,w=0]", (6, 0, 0)), ([2, 3, 1], "out[h=1,w=3]", (1, 2, 0)), ([5, 1, 1], "", (0,))],
+)
+def test_which_block_may_write_an_element(grid, wrong, block):
+    kernel = SimpleNamespace(arrays=[SimpleNamespace(name="out", shape=lambda dims: (2, 4))])
+    trial = SimpleNamespace(dims={}, outcome=SimpleNamespace(record={"grid": grid}))
+    assert _Run((None, kernel), trial, None, wrong).likely_block() == block
 
 
 def test_a_session_at_a_terminal(course, runtime):  # noqa: F811

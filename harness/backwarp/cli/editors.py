@@ -90,7 +90,6 @@ def _puzzle_of(path: Path) -> str:
 
 def _of_puzzle(params: dict) -> Started:
     from ..dap.adapter import Started
-    from ..devices.virtual.replay.replay import short
     from ..step import begin
 
     block, path = params["block"] or (), params["path"]
@@ -99,12 +98,9 @@ def _of_puzzle(params: dict) -> Started:
     recorded = recorded_run(*which, lambda _: None, **of)
     thread, stops = params["thread"] or (), params["stops"]
     session = begin(recorded, params["to"], thread, block, params["watch"], stops)
-    says = str(recorded.error or "this run is right")
-    if recorded.wrong and not recorded.error:
-        got, right = map(short, recorded.values)
-        says = f"{recorded.wrong} is {got}, and should be {right}"
-        if session.replay.writer(*session.replay.flat(recorded.wrong, session.who, session.t)) < 0:
-            says = f"no thread writes {recorded.wrong}, which should be {right}"
+    says = recorded.says
+    if recorded.wrong and session.replay.writer(*session.replay.flat(recorded.wrong, session.who, 0)) < 0:
+        says = f"no thread writes {recorded.wrong}: {says}"
     says = f"{recorded.kernel.name}, case {recorded.case.name}: {says}"
     path = the_file(recorded.puzzle, path, params["solution"]).resolve()
     return Started(session, path, says, recorded.wrong, bool(params["to"] or thread or stops))

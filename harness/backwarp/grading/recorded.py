@@ -3,6 +3,8 @@ threads."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +14,7 @@ import numpy as np
 from ..course.checkout import seed_of
 from ..course.declare import Case, Kernel, Puzzle
 from ..cuda.values import tunables
+from ..devices.virtual.replay.replay import short
 from ..devices.virtual.run.record import MOST_BLOCKS
 from ..errors import BackwarpError, CourseError, KernelFault
 from .grade import Stop, checked_source, prepare, shown_path
@@ -42,6 +45,13 @@ class Recorded:
     def fault(self) -> KernelFault | None:
         return self.error if isinstance(self.error, KernelFault) else None
 
+    @property
+    def says(self) -> str:
+        """What came of it."""
+        if self.error or not self.wrong:
+            return str(self.error or "this run is right")
+        return f"{self.wrong} is {short(self.values[0])}, and should be {short(self.values[1])}"
+
 
 def record_file(
     puzzle: Puzzle, path: Path, case: str = "", kernel: str = "", block: tuple[int, ...] = (), opener=None
@@ -68,8 +78,7 @@ def record_file(
             runs = _Runs(puzzle, source, seed, setup)
             found = runs.first_to_fail(pairs)
             if block or found.trial.outcome.record["full"] and not found.is_endless:
-                fault = found.error if isinstance(found.error, KernelFault) else None
-                block = block or getattr(fault, "block", None) or (0,)
+                block = block or getattr(found.error, "block", None) or found.likely_block()
                 runs.only(block, found.trial)
                 found = replace(found, trial=runs.run(*found.pair, LIMIT).trial)
             record = found.trial.outcome.record
@@ -110,6 +119,18 @@ class _Run:
     @property
     def is_endless(self) -> bool:
         return isinstance(self.error, KernelFault) and self.error.kind == "timeout"
+
+    def likely_block(self) -> tuple[int, ...]:
+        """Which block writes the element that is wrong, if blocks go through the array in its order; else the first."""
+        name, _, index = self.wrong.partition("[")
+        if not name:
+            return (0,)
+        shape = next(a for a in self.pair[1].arrays if a.name == name).shape(self.trial.dims)
+        place = [int(n) for n in re.findall(r"(-?\d+)[,\]]", index)]
+        flat = int(np.ravel_multi_index(place, shape)) if len(place) == len(shape) else place[0]
+        grid = self.trial.outcome.record["grid"]
+        z, y, x = np.unravel_index(flat * math.prod(grid) // math.prod(shape), grid[::-1])
+        return int(x), int(y), int(z)
 
 
 @dataclass(frozen=True)

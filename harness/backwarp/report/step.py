@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
-from textwrap import dedent
 
 import numpy as np
 
@@ -96,18 +96,24 @@ def output(session: Session) -> list[Line]:
     return head + [[("  " + printable(text), "")] for text in lines[1 - MOST :]]
 
 
-def source(recorded: Recorded, session: Session, rows: int) -> list[Line]:
-    """The lines around the thread's, with how many lanes of its warp stand at each."""
+def source(recorded: Recorded, session: Session, rows: int, width: int) -> list[Line]:
+    """The lines around the thread's, which is there as a whole, with how many lanes of its warp stand at each."""
     text = recorded.source.split("\n")
     here = session.replay.step_at(session.who, session.t).line
     first = max(1, min(here - rows // 2, len(text) - rows + 1))
     standing = session.standing()
     found = []
-    seen = dedent("\n".join(text[first - 1 : first - 1 + rows])).split("\n")
+    seen = textwrap.dedent("\n".join(text[first - 1 : first - 1 + rows])).split("\n")
     for n, code in enumerate(seen, first):
         margin = f"{standing.get(n, ''):>3} {'>' if n == here else ' '}{n:>4} | "
-        found.append([(margin, "dim"), (printable(code), _SAME[n == here])])
-    return found
+        parts = [printable(code)]
+        if n == here:
+            hang = " " * (len(code) - len(code.lstrip()) + 4)
+            parts = textwrap.wrap(parts[0], max(20, width - len(margin)), subsequent_indent=hang) or parts
+        for part in parts:
+            found.append([(margin, "dim"), (part, _SAME[n == here])])
+            margin = " " * (len(margin) - 2) + "| "
+    return found[:rows]
 
 
 def footer(width: int) -> list[Line]:
@@ -137,9 +143,9 @@ def screen(recorded: Recorded, session: Session, width: int, height: int, asked:
     below = [[(printable(part), "bold")] for part in wrap(said, width, hang="")[:2]] + footer(width)
     above = [*heading(recorded, session), place(session)]
     rows = max(3, height - 1 - len(above) - len(about) - len(below))
-    return [clipped(line, width) for line in (*above, *source(recorded, session, rows), *about, *below)][
-        : height - 1
-    ]
+    return [
+        clipped(line, width) for line in (*above, *source(recorded, session, rows, width), *about, *below)
+    ][: height - 1]
 
 
 def _laid_out(named: list[tuple[str, bool]], width: int) -> list[Line]:

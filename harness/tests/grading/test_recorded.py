@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from backwarp.devices.virtual.replay import memory
 from backwarp.devices.virtual.replay.record import LOAD, WRITING, Record
 from backwarp.devices.virtual.replay.replay import Replay
 from backwarp.errors import CourseError
-from backwarp.grading.recorded import ROWS, record_file
+from backwarp.grading.recorded import ROWS, Recorded, record_file
 from backwarp.grading.runs import Outcome, Pace, Setup, Trial, in_order, run_once
 from backwarp.step import begin
 from tests import ROOT, sampled
@@ -108,7 +107,7 @@ def test_the_record_of_a_solution_leads_from_what_was_there_to_what_it_wrote(num
         for held in replay.record.arrays:
             if held.space == "global":
                 assert replay.memory(held.name, -1)[0].tobytes() == held.before.tobytes()
-        session = begin(SimpleNamespace(record=outcome.record, fault=None, wrong="", kernel=outcome.kernel))
+        session = begin(Recorded(puzzle, outcome.kernel, outcome.case, source, outcome.record, {}))
         assert session.t == replay.start(session.who)
 
 
