@@ -63,7 +63,8 @@ def bench(puzzle: Puzzle, path: Path, settings: BenchOptions, opener: Callable |
         from ..devices import confined_device as opener
     if puzzle.program:
         raise CourseError(
-            f"{puzzle.id} has no kernels of its own; `python -m backwarp.maintain.bench_lenet` times a step of LeNet"
+            f"{puzzle.id} has no kernels of its own; `python -m backwarp.maintain.bench_lenet` times a step of LeNet, and on "
+            "a GPU `python puzzles/44_streams/streams.py` times puzzle 44"
         )
     shape, peak = shapes.shape_of(puzzle, settings.shape, settings.init), peaks.named(settings.gpu)
     verdict = Verdict(puzzle=puzzle.id, title=puzzle.title, file=shown_path(puzzle, path))

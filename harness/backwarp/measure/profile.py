@@ -51,7 +51,9 @@ def profile_file(puzzle: Puzzle, path: Path, case: str = "", opener=None) -> Pro
     if opener is None:
         from ..devices import confined_device as opener
     if puzzle.program:
-        raise CourseError(f"{puzzle.id} has no kernels to count; `backwarp train` shows the time of each")
+        raise CourseError(
+            f"{puzzle.id} has no kernels to count; `backwarp train` and `backwarp picture 44` show times"
+        )
     verdict = Verdict(puzzle=puzzle.id, title=puzzle.title, file=shown_path(puzzle, path))
     verdict.next = f"backwarp hint {puzzle.number}"
     try:

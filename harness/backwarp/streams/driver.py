@@ -51,15 +51,17 @@ class Session:
     def landed(self, found: list) -> None:
         """Copies with the host that have ended."""
         for number, data in found:
-            _, _, fills, target = self.flights.pop(number, (0, 0, False, None))
-            if fills and target is not None:
-                plain = target.view(np.ndarray)
+            start, stop, fills, array, held = self.flights.pop(number)
+            plain = array.view(np.ndarray)
+            if fills:
                 plain[...] = np.frombuffer(data, plain.dtype).reshape(plain.shape)
+            elif plain.tobytes() != held:  # stored to through an array of NumPy's own
+                self.ask("host", self.line(), "", number, True)
 
     def touch(self, array: np.ndarray, stores: bool) -> None:
         """The host uses pinned memory."""
         start, stop = span(array)
-        for number, (first, last, fills, _) in self.flights.items():
+        for number, (first, last, fills, *_) in self.flights.items():
             if start < last and first < stop and (fills or stores):
                 self.ask("host", self.line(), called(array) or called(array.base), number, stores)
 
@@ -378,6 +380,12 @@ class ndarray:  # noqa: N801
         else:
             part.fill(value)
 
+    def __add__(self, other) -> ndarray:
+        made = ndarray(self.shape, self.dtype)
+        made[...] = self
+        made += other
+        return made
+
     def __iadd__(self, other) -> ndarray:
         if not isinstance(other, ndarray):
             raise Refused("launch", "+= here adds another array of the device")
@@ -424,7 +432,7 @@ def work(
     operands = [a._operand() for a in arrays]
     number, found = now().ask("issue", now().line(), stream._id, name, kind, operands, source, waits)
     if flight:
-        now().flights[number] = flight
+        now().flights[number] = *flight, b"" if flight[2] else flight[3].tobytes()
         if flight[2] and not waits:
             flight[3].view(np.ndarray).fill(np.nan if flight[3].dtype.kind == "f" else 0)
     now().landed(found)

@@ -423,7 +423,7 @@ def host(machine: Machine, line: int, name: str, number: int, stores: bool) -> N
         isinstance(name, str) and isinstance(stores, bool) and is_place(number, len(machine.order.operations))
     )
     operation = machine.order.operations[number]
-    name = operation.what.host[0] if operation.what.host else name[:60] or "pinned memory"
+    name = operation.what.host[0] if operation.what.host else name[:60] or "the array"
     copies_in = operation.what.kind == "get"
     machine.race = machine.race or Race(name, operation, None, (copies_in, stores), line)
     raise LaunchMistake(f"{name} is used while {operation.what.called} in line {operation.line} is under way")

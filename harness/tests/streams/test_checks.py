@@ -30,6 +30,7 @@ LOOP = "    for i, start"
 
 @pytest.fixture(scope="module")
 def program():
+    PUZZLE.program.prepare(device("memory"))
     with Program(PUZZLE.program.requests, PUZZLE.program.driver) as made:
         yield made
 
@@ -170,6 +171,21 @@ def test_what_the_host_does_before_it_has_waited_is_seen(verdict, use, stores):
     assert found.passed if stores is None else ("stores to" if stores else "reads") in found.lines[0]
     after = verdict((waits, f"{waits}    import numpy as np; {use}\n"), cases=1)
     assert after.passed  # what counts is what the copies have brought
+
+
+@pytest.mark.parametrize("store", ["np.asarray(images)[start] = 0", "np.asarray(stage[p])[...] = 0"])
+def test_what_goes_around_pinned_memory_is_seen_when_the_copy_has_ended(verdict, store):
+    into = INTO.format(wait="filled[p].synchronize(); ")
+    found = verdict(
+        (LOOP, "    import numpy as np\n" + STAGED + LOOP),
+        (COPY, into + COPY),
+        ("        filled[p].record(copy_in)\n", f"        {store}\n        filled[p].record(copy_in)\n"),
+    )
+    assert found.kind == "race" and "stores to" in found.lines[0]
+
+
+def test_a_sum_may_be_a_new_array(verdict):
+    assert verdict(("            total += part\n", "            total = total + part\n")).passed
 
 
 def test_memory_given_back_is_given_out_again_in_its_stream_alone(verdict):
