@@ -21,7 +21,7 @@ from .compare import error_map
 from .findings import Finding, in_order
 from .results import integers, naming
 from .runs import Outcome
-from .slips.block_slips import same_slot, stores_meet, takes_what_changes
+from .slips.block_slips import same_slot, takes_what_changes
 from .slips.causes import causes
 from .slips.collectives import kept_away
 from .slips.only_store import only_store
@@ -173,10 +173,7 @@ def of_fault(asked: Asked, verdict: Verdict) -> list[str]:
 def clashes(fault: KernelFault, kernel: Kernel, source: str) -> list[Finding]:
     """Why threads race."""
     own = read(source).function(kernel.name)
-    if not own:
-        return []
-    outputs = [a.name for a in kernel.outputs]
-    what = takes_what_changes(fault, own) or stores_meet(fault, own, outputs) or same_slot(fault, own)
+    what = own and (takes_what_changes(fault, own) or same_slot(fault, own))
     return [what] if what else []
 
 

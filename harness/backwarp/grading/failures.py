@@ -50,7 +50,7 @@ def explained(
     if again and access_map.may_tell(verdict):
         wrong = [o.case for o in failed if o.kernel is shown.kernel and not o.case.stress]
         given = puzzle, shown.kernel, source, wrong, setup
-        found = [a.finding for a in access_map.wrong_accesses(*given, raced=verdict.diagnosis == "race")]
+        found = access_map.wrong_accesses(*given, raced=verdict.diagnosis == "race")
         known = {verdict.fault["line"]} if verdict.fault else set()
         found = [f for f in found if f.all_lines - known]
         refuted = [str(f) for f in verdict.findings if is_refuted(f, found)]

@@ -129,7 +129,10 @@ def near(lines: Iterable[int]) -> set[int]:
 
 
 def find(course: Course, name: str) -> Wrong:
-    """A mistake, or a mutant, by the name that its record has."""
+    """A mistake, a mutant, or a wrong kernel beside the tests, by the name that its record has."""
+    if "/" not in name:
+        path = KERNELS / f"{name}.cu"
+        return Wrong(name, course.load(name[:2]), path.read_text(encoding="utf-8"))
     first, kernel, *rest = name.split("/", 2)
     if not rest:
         path = KERNELS / f"{first}.cu"

@@ -76,10 +76,6 @@ FAULTS = {
     "lanes_return": Kind(_lanes_return),
     "takes_what_changes": Kind(_changes, asks=True),
     "adds_what_changes": Kind(_changes),
-    "stores_meet": Kind(
-        "Line {0} stores {first}, and line {1} {second}: of two threads, these are one element. A barrier would only decide "
-        "which value stays: each element must belong to one thread."
-    ),
     "same_slot": Kind(_same_slot),
     "values": Kind(lambda values: f"There {', '.join(values)}.", explains=False),
     "called_from": Kind("{function} was called from line {0}."),

@@ -87,14 +87,15 @@ def may_tell(verdict: Verdict) -> bool:
 
 def wrong_accesses(
     puzzle: Puzzle, kernel: Kernel, source: str, cases: Sequence[Case], setup: Setup, raced: bool
-) -> list[Access | Overwrite]:
+) -> list[Finding]:
     """The first that is found. cases: that go wrong. setup: of the file as it is. raced: threads race, so that nothing but what they
     store is sure. Errors: DeviceError."""
     if not hasattr(setup.module, "compiled"):  # a device that does not run code
         return []
     with type(setup.device)(notes.BUILD) as device, suppress(CompileError):
         told = dict(name=setup.module.name, include_dirs=puzzle.include_dirs)
-        return of_module(puzzle, kernel, cases, device.compile(source + notes.DECLARATION, **told), raced)
+        module = device.compile(source + notes.DECLARATION, **told)
+        return [found.finding for found in of_module(puzzle, kernel, cases, module, raced)]
     return []
 
 

@@ -202,23 +202,6 @@ def takes_what_changes(fault: KernelFault, own: Function) -> Finding | None:
     return None
 
 
-def stores_meet(fault: KernelFault, own: Function, outputs: Sequence[str]) -> Finding | None:
-    """For a race between two different stores: the indices are wrong, not a barrier missing. outputs: the
-    arrays in which each element belongs to one thread."""
-    other = fault.other and fault.other.line
-    if fault.kind != "race" or not other or other == fault.line:
-        return None
-    if {fault.access, fault.other.access} != {"write"}:
-        return None
-    stores = [stores_in(own, line) for line in sorted((other, fault.line))]
-    if any(len(found) != 1 for found in stores):
-        return None
-    (a,), (b,) = stores
-    if fault.array not in outputs:
-        return None
-    return Finding.of("stores_meet", a.line, b.line, first=shown(a), second=shown(b))
-
-
 def same_slot(fault: KernelFault, own: Function) -> Finding | None:
     """For a race between a copy and a read in one iteration of a loop: both use the same slot of a ring
     buffer."""
@@ -240,12 +223,6 @@ def goes_round(slot: Piece) -> bool:
     """Whether a slot is a remainder: `step % STAGES`."""
     value = value_of(slot.file, slot.code, slot.start) if slot.kind == "identifier" else slot
     return value is not None and any(sign_of(e) == "%" for e in value.all("binary_expression"))
-
-
-def stores_in(function: Function, line: int) -> list[Piece]:
-    """The elements that a line stores to."""
-    assigned = [e.part("left") for e in function.body.all("assignment_expression") if e.line == line]
-    return [left for left in assigned if left.kind == "subscript_expression"]
 
 
 def named(thread: Sequence[int]) -> str:

@@ -7,7 +7,7 @@ import pytest
 from backwarp.course.declare import In, Int, Kernel, Launch, Out
 from backwarp.cuda.text import read
 from backwarp.errors import KernelFault, Place
-from backwarp.grading.slips.block_slips import block_slips, same_slot, stores_meet, takes_what_changes
+from backwarp.grading.slips.block_slips import block_slips, same_slot, takes_what_changes
 
 PARAMS = (In("x", m="M"), Out("y", m="M"), Int("M"))
 LAUNCH = Launch((3, 1), (16, 1))
@@ -76,22 +76,6 @@ def test_a_place_of_the_grid_in_shared_memory(index, wrong):
         f"Line 4 looks in s at {index}, which counts through all blocks (blockIdx is in it); s belongs to one block, and "
         "counts from 0 in each."
     ]
-
-
-def two_stores(array: str, access: str = "write"):
-    fault = KernelFault("race", "", "", line=6, thread=(1, 0, 0), array=array, access=access)
-    fault.other = Place("kernel.cu", 5, (0, 0, 0), (0, 0, 0), "write")
-    return fault
-
-
-def test_two_stores_of_one_element():
-    """No barrier is missing where two threads store one element of an output."""
-    own = function("float* o = y + threadIdx.x;\nint M2 = M;\no[0] = x[0];\no[1] = x[1];")
-    assert str(stores_meet(two_stores("y"), own, ["y"])).startswith(
-        "Line 5 stores o[0], and line 6 o[1]: of two threads"
-    )
-    read_too = two_stores("y", "read")
-    assert not stores_meet(read_too, own, ["y"]) and not stores_meet(two_stores("y"), own, ["z"])
 
 
 TREE = """__shared__ float s[64]; int t = threadIdx.x;
