@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -12,7 +13,7 @@ from backwarp.course.declare import Array, Case, Kernel, Launch, Puzzle
 from backwarp.errors import CourseError, KernelFault
 
 from .counted import CountedRun, counted_run, ended
-from .probe import Access, Probe, count
+from .probe import Access, count
 
 # blue and orange: distinguishable by colour-blind readers and, because one is darker, in grey
 COLOURS = {"read": "#a6d8f5", "write": "#e69f00", "": "#ffffff"}
@@ -292,34 +293,47 @@ def draw(
 
     Errors: CompileError, KernelFault that ends all threads, CourseError if there is no such thread.
     """
-    from backwarp.devices import confined_device
-
     block, thread = (0 if block == "" else block), (1 if thread == "" else thread)
-    with confined_device("cpu", checks="memory") as device:
-        device.quick = True
-        probe = Probe(device, puzzle, case, kernel, source)
-        block = flat(block, probe.launch.grid, "block")
-        thread = None if thread == "all" else flat(thread, probe.launch.block, "thread")
-        threads = range(count(probe.launch.block)) if thread is None else [thread]
-        writers = probe.writers()
-        found = {t: list(probe.accesses(block, t)) for t in threads}
-        if probe.fault:  # what has no effect any more is seen only in the requests
-            requests = counted_run(puzzle, case.name, kernel, source)
-            found = {t: list(touched_by(requests, kernel, block, t)) for t in threads}
-        values = {**probe.inputs, **probe.results()}
+    own = tuple(case if c.name == case.name else c for c in puzzle.cases)  # with the sizes that were drawn
+    run = counted_run(replace(puzzle, cases=own), case.name, kernel, source)
+    block = flat(block, run.launch.grid, "block")
+    thread = None if thread == "all" else flat(thread, run.launch.block, "thread")
+    threads = range(count(run.launch.block)) if thread is None else [thread]
+    touched = touched_by(run, kernel)
+    found = {t: touched.get((block, t), []) for t in threads}
+    writing = {who for who, of in touched.items() if any(a.kind == "write" for a in of)}
+    writers = [
+        [(b, t) in writing for t in range(count(run.launch.block))] for b in range(count(run.launch.grid))
+    ]
+    written = {(a.array, a.index) for of in touched.values() for a in of if a.kind == "write"}
+    values = {p.name: run.values[p.name] for p in kernel.passed}
+    for p in kernel.outputs:
+        if not p.is_input:  # what is not written holds nothing
+            unwritten = [(p.name, i) not in written for i in range(values[p.name].size)]
+            values[p.name] = np.ma.MaskedArray(values[p.name], np.reshape(unwritten, values[p.name].shape))
     accesses = [a for of_thread in found.values() for a in of_thread]
     if thread is None:
         values = {name: who_touches(name, array.shape, found) for name, array in values.items()}
-    how = (block, thread, values, writers, probe.launch, probe.fault)
-    return access_picture(puzzle, case, kernel, accesses, *how)
+    return access_picture(
+        puzzle, case, kernel, accesses, block, thread, values, writers, run.launch, run.fault
+    )
 
 
-def touched_by(run: CountedRun, kernel: Kernel, block: int, thread: int) -> Iterator[Access]:
-    """Every element that a thread reads or writes in a counted run."""
-    for p in kernel.passed:
-        for request, elements in run.touching(p.name, block=block, warp=thread // WARP):
-            if (at := int(elements[thread % WARP])) >= 0:
-                yield Access(p.name, at, "read" if request.kind == "load" else "write")
+def touched_by(run: CountedRun, kernel: Kernel) -> dict[tuple[int, int], list[Access]]:
+    """By (block, thread), flat: what it reads and writes, each element once."""
+    found: dict[tuple[int, int], dict[Access, None]] = {}
+    for array in kernel.passed:
+        values = run.values[array.name]
+        for request, elements in run.touching(array.name):
+            kind, width = (
+                "read" if request.kind == "load" else "write",
+                max(1, request.size // values.itemsize),
+            )
+            for lane in np.flatnonzero(elements >= 0).tolist():
+                of_thread = found.setdefault((request.block, request.warp * WARP + lane), {})
+                for at in range(int(elements[lane]), min(int(elements[lane]) + width, values.size)):
+                    of_thread[Access(array.name, at, kind)] = None
+    return {who: list(of) for who, of in found.items()}
 
 
 def flat(number: int | str, extent: int | tuple[int, ...], what: str) -> int:

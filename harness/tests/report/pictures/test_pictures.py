@@ -1,4 +1,4 @@
-"""Pictures: what the probe finds is what the kernel touches; nothing in a picture overlaps."""
+"""Pictures: what is found is what the kernel touches; nothing in a picture overlaps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from matplotlib.colors import to_rgba
 from backwarp.course.checkout import open_course
 from backwarp.course.inputs import make_inputs
 from backwarp.cuda.values import tunables
-from backwarp.devices import open_device
 from backwarp.errors import CourseError
 from backwarp.report.pictures import impulse, timeline
 from backwarp.report.pictures.canvas import (
@@ -23,36 +22,27 @@ from backwarp.report.pictures.canvas import (
     draw_array,
     in_cells,
     of_case,
+    touched_by,
     who_touches,
 )
-from backwarp.report.pictures.probe import Access, Probe, count, isolated
+from backwarp.report.pictures.counted import counted_run
+from backwarp.report.pictures.probe import Access, count
 from backwarp.report.pictures.timeline import timeline_picture
 
 COURSE = open_course(Path(__file__).resolve().parent)
 
 
-def test_a_thread_is_isolated_by_more_parameters_and_a_swap():
-    source = """__global__ void other(int n) {}
-__global__ void add(const float* a,  // [n], (x, y)
- float *b, int n) { // n elements
- b[0] = a[n];
-}
-"""
-    found = isolated(source, "add")
-    assert "void other(int n) {}" in found and "b[0] = a[n];" in found
-    assert "int n, int only_block, int only_thread, const float* own_a, float *own_b) { if (" in found
-    assert "{ a = own_a; b = own_b; }" in found
-    with pytest.raises(CourseError, match="no kernel sub"):
-        isolated(source, "sub")
-
-
 def probe(number: str, block: int, thread: int):
+    """(what a thread touches, which threads write)"""
     puzzle = COURSE.load(number)
-    source = puzzle.solution_path.read_text(encoding="utf-8")
-    with open_device("cpu", checks="memory") as device:
-        device.quick = True
-        found = Probe(device, puzzle, puzzle.cases[0], puzzle.kernels[0], source)
-        return set(found.accesses(block, thread)), found.writers()
+    kernel, source = puzzle.kernels[0], puzzle.solution_path.read_text(encoding="utf-8")
+    run = counted_run(puzzle, puzzle.cases[0].name, kernel, source)
+    found = touched_by(run, kernel)
+    writers = [
+        [any(a.kind == "write" for a in found.get((b, t), ())) for t in range(count(run.launch.block))]
+        for b in range(count(run.launch.grid))
+    ]
+    return set(found.get((block, thread), ())), writers
 
 
 def test_probe_of_the_weight_gradient():
