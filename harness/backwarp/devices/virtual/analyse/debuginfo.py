@@ -55,8 +55,9 @@ def variables(text: str) -> tuple[Declared, ...]:
 def in_registers(text: str) -> dict[tuple[str, str], str]:
     """(function, register) -> the variable that it holds, if it only ever holds one."""
     found: dict[tuple[str, str], set[str]] = {}
-    for function, register, name in _read(text, _Reader.in_registers):
-        found.setdefault((function, register), set()).add(name)
+    for v in scopes(text).variables:
+        for _, _, register in v.places:
+            found.setdefault((v.function, register), set()).add(v.name)
     return {key: names.pop() for key, names in found.items() if len(names) == 1}
 
 
@@ -123,19 +124,6 @@ class _Reader(Described):
                         int(entry.values.get(LINE, 0)),
                         padding,
                     )
-
-    def in_registers(self):
-        """(function, register, variable), for each location of a function's variable."""
-        work = [(self.root, "")]
-        while work:
-            entry, function = work.pop()
-            if entry.tag == SUBPROGRAM:
-                function = str(entry.values.get(LINKAGE, entry.values.get(NAME, "")))
-            work += [(child, function) for child in entry.children]
-            place = entry.values.get(LOCATION)
-            if entry.tag in (VARIABLE, PARAMETER) and place:
-                for _, _, register in self._registers(place):
-                    yield function, register, str(entry.values.get(NAME, ""))
 
     def scopes(self):
         """One Scopes."""
