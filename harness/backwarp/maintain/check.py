@@ -17,7 +17,7 @@ from ..grading.results.naming import GENERIC
 from .check_cases import cases, flat, references, tasks
 from .check_mistakes import FAULTS, KINDS, PYTHON, graded, solution_text, wrong_kernels, wrong_programs
 from .check_mutants import wrong_mutants
-from .targets import without_targets
+from .targets import TRANSCRIPT, without_targets
 
 
 def problems(puzzle: Puzzle) -> Iterator[str]:
@@ -46,7 +46,11 @@ def problems(puzzle: Puzzle) -> Iterator[str]:
 def lesson(puzzle: Puzzle) -> Iterator[str]:
     """The lesson's length, and its required contents."""
     text = puzzle.lesson_path.read_text(encoding="utf-8")
-    if not 60 <= (count := len(without_targets(text).splitlines())) <= 150:
+    written = TRANSCRIPT.sub(
+        "", without_targets(text)
+    )  # and not what programs print, nor a passage's other version
+    written = re.sub(r"<!-- STUDENT\n.*?-->\n", "", written, flags=re.DOTALL)
+    if not 60 <= (count := len(written.splitlines())) <= 150:
         yield f"the lesson has {count} lines, not 60 to 150"
     if not text.startswith(f"# {puzzle.number} "):
         yield f"the lesson does not begin with `# {puzzle.number} `"

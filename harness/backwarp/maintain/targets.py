@@ -7,6 +7,7 @@ It ends the section "What it costs". Targets that depend on the file's constants
 
 from __future__ import annotations
 
+import re
 import textwrap
 from copy import copy
 from math import floor
@@ -20,6 +21,10 @@ from ..grading.compare import either
 from ..grading.gates import chosen_case, gates_of, names, number
 from ..grading.quantities import quantity
 
+#: a command in a lesson, and what it prints: see transcripts.py
+TRANSCRIPT = re.compile(
+    r"^( *)```\n *\$ (backwarp (?:step|trace) [^\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL
+)
 HEADING, NEXT = "### All targets", "\n## What to look at next"
 
 

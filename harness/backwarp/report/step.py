@@ -207,7 +207,8 @@ def watched(session: Session, count: int) -> list[Line]:
     replay = session.replay
     found = replay.touching(*session.watched, session.who >> 10)
     near = np.argsort(np.abs(replay.time[found["row"]] - session.t), kind="stable")[:count]
-    lines: list[Line] = [[("", "")], [(f"{session.name}, accessed {times(len(found))}:", "bold")]]
+    said = f"accessed {times(len(found))}:" if len(found) else "never accessed"
+    lines: list[Line] = [[("", "")], [(f"{session.name}, {said}", "bold")]]
     for access in found[np.sort(near)]:
         thread, block = replay.record.thread_of(int(access["who"]))
         moment = replay.moments[int(replay.time[access["row"]])]
