@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from ..classroom.find import Found
     from ..course.checkout import Course
 
-AGAIN = 5.0  # seconds between two overviews while gradings run
+AGAIN, SHARE = (
+    5.0,
+    10,
+)  # seconds between two overviews while gradings run, and at least so many times what one takes
 
 
 @cli.command("class")
@@ -149,20 +152,20 @@ def progress(look: Callable[[int, int], None]) -> Iterator[Callable[[int, int], 
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    last = 0.0
+    due = 0.0
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
         task, start = bar.add_task("", total=None, rate=""), time.monotonic()
 
         def tell(done: int, of: int) -> None:
-            nonlocal last
+            nonlocal due
             rate = f"{done / max(time.monotonic() - start, 1e-3):.1f} a second" if done else ""
             bar.update(task, completed=done, total=of, rate=rate)
-            if time.monotonic() - last > AGAIN and done < of:
-                last = time.monotonic()
+            if (begun := time.monotonic()) >= due and done < of:
                 try:
                     look(done, of)
                 except OSError as error:
                     raise CourseError(f"the overview cannot be written: {error.strerror}") from None
+                due = begun + max(AGAIN, SHARE * (time.monotonic() - begun))
 
         yield tell

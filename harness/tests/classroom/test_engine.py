@@ -11,7 +11,7 @@ import sys
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -20,6 +20,7 @@ from backwarp.classroom import results as kept
 from backwarp.classroom.engine import executor, graded, stop
 from backwarp.classroom.results import Results
 from backwarp.classroom.tasks import Grader, Task, nothing, run
+from backwarp.cli import classroom as cli
 from backwarp.errors import CourseError
 from tests import ROOT
 
@@ -188,6 +189,22 @@ def test_progress_is_told(results):
     told = []
     graded(tasks_for("a", "b"), results, Scripted(), 1, 1, lambda done, of: told.append((done, of)))
     assert told == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_overviews_of_a_large_class_take_a_tenth_of_the_time(monkeypatch):
+    now, looks = 0.0, []
+    monkeypatch.setattr(cli, "time", SimpleNamespace(monotonic=lambda: now))
+
+    def look(done: int, of: int) -> None:
+        nonlocal now
+        looks.append(now)
+        now += 3.0
+
+    with cli.progress(look) as tell:
+        for done in range(100):
+            now += 1.0
+            tell(done, 100)
+    assert looks == [1.0, 31.0, 61.0, 91.0]
 
 
 # ---- one real text ---------------------------------------------------------------------------------------
