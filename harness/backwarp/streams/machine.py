@@ -22,6 +22,7 @@ from ..tensors import Launches
 from .order import COMPUTE, IN, OUT, Access, Operation, Order, computed, copied, filled
 
 MOST = 2000  # operations; streams, events and arrays likewise
+MOST_BYTES = 64 << 20  # that come with copies which wait
 BLOCK = 512  # bytes: what memory is given out in
 WORD = 4  # bytes: what is followed
 UNSET = 0x7FC00001  # the bits of a NaN
@@ -208,7 +209,8 @@ class Machine:
             if work.host:
                 name, start = work.host
                 self.host[name].data[start : start + data.size] = data
-            self.landed[operation.number] = data.tobytes()
+            if self.order.known >> operation.number & 1:  # else nobody will ask for it
+                self.landed[operation.number] = data.tobytes()
         elif work.kind == "fill":
             values[0][...] = work.value
         elif work.kind == "copy":
@@ -385,6 +387,11 @@ def _planned(machine: Machine, kind: str, operands: tuple[Operand, ...], source)
                 extra["host"] = name, start
             case np.ndarray() if kind == "set":
                 expect(source.dtype == np.uint8 and source.shape == (first.size,))
+                waiting = sum(o.what.data.size for o in machine.waiting if o.what.data is not None)
+                if waiting + first.size > MOST_BYTES:
+                    raise LaunchMistake(
+                        "copies from memory of your own wait, of more than 64 MB: wait for some of them"
+                    )
                 extra["data"] = source
             case None if kind == "get":
                 pass
