@@ -99,6 +99,15 @@ def test_a_solved_puzzle_passes_and_the_next_is_named(course, backwarp):
     assert "every puzzle is solved" in backwarp("grade")[2]
 
 
+def test_a_single_case_solves_nothing(course, backwarp):
+    solve(course, "01_twice")
+    status, out, _ = backwarp("grade", "1", "--case", "tiny")
+    assert status == 0 and "Only this case was run" in out and "y[n=0..2]" in out
+    assert Progress(course).entry("01_twice").attempts == 0
+    status, _, err = backwarp("grade", "1", "--case", "none")
+    assert status == 2 and "has no case none; it has tiny" in err
+
+
 def test_what_it_was_good_for_is_told_once_and_only_of_your_own_file(course, backwarp, tmp_path):
     (tmp_path / "right.cu").write_text(SOLUTION)
     assert not {"Next:", "own solution"} & set(

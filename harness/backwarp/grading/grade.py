@@ -92,6 +92,8 @@ def grade_file(
         source = checked_source(puzzle, path, verdict, options.within)
         verdict.seed = seed_of(source) if options.seed is None else options.seed
         options = replace(options, seed=verdict.seed)
+        if puzzle.program and options.case:
+            raise CourseError(f"{puzzle.id} is a program: it is graded as a whole, without --case")
         if puzzle.program:
             from .programs.grade import judge_program
 

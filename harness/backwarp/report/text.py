@@ -85,7 +85,7 @@ def parts(verdict: Verdict, width: int) -> Parts:
 def onward(verdict: Verdict, width: int) -> list[Line]:
     """What to do next, and the command that shows more, in one line if there is room."""
     both = (("  Next: ", verdict.next), ("  Look: ", verdict.look))
-    found: list[Line] = [[(says, ""), (what, "bold cyan")] for says, what in both if what]
+    found: list[Line] = [[(says, ""), (printable(what), "bold cyan")] for says, what in both if what]
     if len(found) == 2 and sum(len(text) for line in found for text, _ in line) < width:
         return [[part for line in found for part in line]]
     return found

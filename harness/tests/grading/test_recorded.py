@@ -92,6 +92,15 @@ def check_loads(replay: Replay) -> int:
     return loads
 
 
+def walked(session, key: str) -> list[int]:
+    """The moments that a key leads to, until it leads no further."""
+    found, session.said = [session.t], ""
+    while not session.said:
+        session.press(key)
+        found += [session.t] * (not session.said)
+    return found
+
+
 @pytest.mark.parametrize("number", sampled(SOLVED, every=8))
 def test_the_record_of_a_solution_leads_from_what_was_there_to_what_it_wrote(number):
     puzzle = course().load(number)
@@ -109,6 +118,8 @@ def test_the_record_of_a_solution_leads_from_what_was_there_to_what_it_wrote(num
                 assert replay.memory(held.name, -1)[0].tobytes() == held.before.tobytes()
         session = begin(Recorded(puzzle, outcome.kernel, outcome.case, source, outcome.record, {}))
         assert session.t == replay.start(session.who)
+        there, back = walked(session, "n"), walked(session, "p")
+        assert there[-1] == replay.end(session.who) and back == there[::-1] and len(there) > 1
 
 
 @pytest.mark.parametrize("name", sampled([n for n in WRONG if n != "endless"], every=4))
