@@ -26,7 +26,6 @@ from .errors import CompileError, CourseError, KernelFault
 from .grading import compile_errors
 from .grading.findings import Finding
 from .grading.probes import fault_values
-from .grading.recorded import ROWS
 from .run_results import Expectation
 
 MOST_SHOWN = 1 << 20  # bytes of a __device__ variable
@@ -152,6 +151,7 @@ def record_run(asked: Asked) -> Run:
     """As run_file on the virtual GPU, with the record of the launch, or of the block that fails if that is too long. Errors: as
     run_file's."""
     from .devices import confined_device
+    from .grading.recorded import ROWS  # which loads the grader
 
     blocks: list[int] = []
 

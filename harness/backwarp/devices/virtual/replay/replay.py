@@ -168,17 +168,23 @@ class Replay(Moments):
         return expression.value(_Names(built_in, variable), element)
 
     def flat(self, text: str, who: int, t: int) -> tuple[str, int]:
-        """`tile[1,2]`, `tile[37]`, `tile[ty][tx + 1]`, `input[b=0,c=1,h=0,w=2]` -> (array, flat index). Errors: LookupError;
-        ValueError; others as Expression's."""
+        """`tile[1,2]`, `tile[37]`, `tile[ty][tx + 1]`, `input[b=0,c=1,h=0,w=2]`, `row[3]` of a pointer -> (array, flat index).
+        Errors: LookupError; ValueError; others as Expression's."""
         name, bracket, inside = text.strip().replace("][", ",").partition("[")
         if not bracket or not inside.endswith("]"):
             raise ValueError(f"{text.strip()} is not an element, such as tile[1,2]")
-        shape = self.record.arrays[self.record.number(name.strip())].shape
+        array, plus = name.strip(), 0
+        if array not in (held.name for held in self.record.arrays):
+            pointer = self._variables(who, t, array).get(array)
+            if isinstance(pointer, str):
+                array, _, offset = pointer.partition(" + ")
+                plus = int(offset or 0)
+        shape = self.record.arrays[self.record.number(array)].shape
         parts = [part.rpartition("=")[2] for part in inside[:-1].split(",")]
         index = [int(self.evaluate(Expression(part), who, t)) for part in parts]
-        if len(index) not in (1, len(shape)):
-            raise ValueError(f"{name.strip()} has {len(shape)} axes")
-        return name.strip(), int(np.ravel_multi_index(index, shape)) if len(index) > 1 else index[0]
+        if len(index) not in (1, len(shape)) or plus and len(index) > 1:
+            raise ValueError(f"{array} has {len(shape)} axes")
+        return array, int(np.ravel_multi_index(index, shape)) if len(index) > 1 else index[0] + plus
 
     def accesses_at(self, t: int, who: int) -> np.ndarray:
         """ACCESS[]: of a thread at a moment."""

@@ -71,9 +71,10 @@ __device__ __noinline__ int sum_to(int n) {
     atomicAdd(&out[threadIdx.x % 2], threadIdx.x);
 }}
 {K}turning(volatile int* out) {{
+    volatile int* rest = out + 1;
     if (threadIdx.x == 0) out[0] = 7;
     __syncthreads();
-    if (threadIdx.x == 33) out[1] = out[0];
+    if (threadIdx.x == 33) rest[0] = out[0];
 }}
 {K}endless(int* out) {{
     for (int k = 0; k < 10; k += 0) out[0] += 1;
@@ -312,3 +313,12 @@ def test_the_thread_that_writes_an_element():
     assert session.who == 41
     session.press("t", "64")
     assert session.said == "there is no such thread" and session.who == 41
+
+
+def test_an_element_may_be_named_by_a_pointer():
+    r = replay("turning")
+    assert r.flat("rest[2]", 33, r.end(33)) == ("out", 3)
+    with pytest.raises(LookupError):
+        r.flat("nothing[2]", 33, r.end(33))
+    with pytest.raises(ValueError):
+        r.flat("rest[1,2]", 33, r.end(33))
