@@ -38,7 +38,7 @@ PYTHON = {
 }
 
 
-def meant(name: str, line: int, source: str, stub: str = "") -> str:
+def similar(name: str, line: int, source: str, stub: str = "") -> str:
     """The name probably meant by an undefined one; "" if none is similar."""
     if re.fullmatch(r"__(shfl(_up|_down|_xor)?|any|all|ballot)", name):
         return f"It needs a mask of the lanes that take part: {name}_sync(0xffffffff, ...)."

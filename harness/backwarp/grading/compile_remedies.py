@@ -15,7 +15,7 @@ from ..cuda.text import CudaText, read
 from ..errors import Diagnostic
 from ..once import once
 from .compile_braces import braces_left_open, too_many_closed, unclosed_brace, wrong_line
-from .compile_names import PYTHON, meant, nearest
+from .compile_names import PYTHON, nearest, similar
 
 _MERGE = re.compile(r"(<{7}|={7}|>{7}|\|{7})( .*)?")
 _SYNTAX = re.compile(
@@ -87,7 +87,7 @@ def remedy(d: Diagnostic, source: str = "", stub: str = "") -> str:
     if braces_left_open(source) < 0:
         return too_many_closed(source)
     if undefined := re.search(r'identifier "(\w+)" is undefined', d.message):
-        if near := meant(undefined[1], d.line, source, stub):
+        if near := similar(undefined[1], d.line, source, stub):
             return near
     for pattern, says in REMEDIES:
         if re.search(pattern, d.message):

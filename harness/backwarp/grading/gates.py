@@ -65,7 +65,7 @@ class Measure:
         return self.value <= self.most
 
     @property
-    def told(self) -> bool:
+    def is_shown(self) -> bool:
         """Whether to mention it: not if a kernel should have none of something and has none."""
         return self.value > 0 or self.most > 0 or self.idea
 

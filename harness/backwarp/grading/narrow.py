@@ -53,8 +53,8 @@ def cases(puzzle: Puzzle, t: Tunables, setup: Setup, ptx: str, file: str) -> Ite
 
     with type(setup.device)(notes.BUILD) as device:
         try:
-            told = dict(name=file, include_dirs=puzzle.include_dirs)
-            module = device.compile(setup.module.source + reached.DECLARATION, **told)
+            options = dict(name=file, include_dirs=puzzle.include_dirs)
+            module = device.compile(setup.module.source + reached.DECLARATION, **options)
         except CompileError:  # it uses the name itself
             module = None
         for case in derived:

@@ -38,7 +38,7 @@ def show_profile(profile: Profile, stream: TextIO | None = None, metrics: bool =
         return
     if profile.targets:
         console.print(f"To pass backwarp grade {profile.verdict.puzzle.split('_')[0]}:")
-        for measure in filter(lambda m: m.told, profile.targets):
+        for measure in filter(lambda m: m.is_shown, profile.targets):
             mark, style = ("ok  ", "green") if measure.passed else ("over", "yellow")
             first, *rest = wrap_text(sentence(measure) + worst_line(measure), console.width - 7, hang="")
             console.print(Text.assemble("  ", (mark, style), f" {first}"), soft_wrap=True)

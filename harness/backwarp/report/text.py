@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TextIO
 
 from ..grading.findings import Finding
-from ..grading.repair.telling import code_at, elsewhere, told
+from ..grading.repair.telling import code_at, elsewhere, summary
 from ..grading.sentences import source_line
 from ..grading.verdict import ERROR, FAILED, PASSED, SKIPPED, Verdict
 from .terminal import WIDTH, Line, body_lines, is_source, printable, rows, seconds, show, terminal_width, wrap
@@ -121,7 +121,7 @@ def repair_lines(verdict: Verdict, width: int, above: Iterable[Line] = ()) -> li
     """Where the change is, and the lines of the file there, unless they are shown above."""
     numbers = {number_of("".join(text for text, _ in line)) for line in above}
     code = [source_line(n, text)[:1] for n, text in code_at(verdict).items() if n not in numbers]
-    return [line for text in (told(verdict), *chain(*code)) for line in body_lines(text, width)]
+    return [line for text in (summary(verdict), *chain(*code)) for line in body_lines(text, width)]
 
 
 def shortened(verdict: Verdict, width: int, room: int) -> list[tuple[str, list[Line]]]:

@@ -104,7 +104,7 @@ def test_a_profile_says_what_would_pass(tmp_path):
     path.write_text(solution())
     found, text = profile_file(puzzle, path, case), io.StringIO()
     show_profile(found, text)
-    assert [m.passed for m in found.targets if m.told] == [True, False]
+    assert [m.passed for m in found.targets if m.is_shown] == [True, False]
     assert "To pass backwarp grade 01:\n  ok   vector_add: " in text.getvalue()
     assert "  over vector_add: " in text.getvalue() and " has 100% of it\n" in text.getvalue()
 

@@ -93,8 +93,8 @@ def wrong_accesses(
     if not hasattr(setup.module, "compiled"):  # a device that does not run code
         return []
     with type(setup.device)(notes.BUILD) as device, suppress(CompileError):
-        told = dict(name=setup.module.name, include_dirs=puzzle.include_dirs)
-        module = device.compile(source + notes.DECLARATION, **told)
+        options = dict(name=setup.module.name, include_dirs=puzzle.include_dirs)
+        module = device.compile(source + notes.DECLARATION, **options)
         return [found.finding for found in of_module(puzzle, kernel, cases, module, raced)]
     return []
 
@@ -141,15 +141,15 @@ def misplaced(launch: Launch) -> tuple[list[Access], bool]:
     mine = [last[key] for key in belongs if launch.rows["site"][last[key].row] == site]
     may = np.array([np.isin(np.arange(w.size), belongs[s.thread, s.at]) for s in mine])
     index = Index(launch, first.at[0], [s.row for s in mine])
-    told = index.right_step(may)
+    facts = index.right_step(may)
     single = Counter((at[0], places[0]) for (_, at), places in belongs.items() if len(places) == 1)
-    if not told and (len(places) > 1 or max(single.values()) > 1):  # what is computed twice is not misplaced
+    if not facts and (len(places) > 1 or max(single.values()) > 1):  # what is computed twice is not misplaced
         return [], False
     found, right = launch.called(first.at), w.called(int(places[0]))
-    access = Access("store", launch.lines[first.row], w.array.name, found, right, **told or index.along(may))
+    access = Access("store", launch.lines[first.row], w.array.name, found, right, **facts or index.along(may))
     filled = {at for _, at in last}
     lost = any((at[0], at_[0]) not in filled for (_, at), at_ in belongs.items() if len(at_) == 1)
-    return [access], bool(told) or lost or len({(s.thread, s.at, s.number) for s in launch.stores}) > len(
+    return [access], bool(facts) or lost or len({(s.thread, s.at, s.number) for s in launch.stores}) > len(
         last
     )
 
@@ -235,7 +235,7 @@ def most_of(launch: Launch, kind: str, found: list, reads: dict, level: int) -> 
     mine = [f for f in found if (f[0].array, sites[f[0].row]) == (array, number)]
     use, own, _, missing = next((f for f in mine if f[3].any()), mine[0])
     astray = {u.thread // WARP for u, *_ in mine}
-    w, told = launch.arrays[array], {}
+    w, facts = launch.arrays[array], {}
     never = sorted(np.flatnonzero(missing).tolist(), key=lambda m: ((w.at(m) != w.at(use.element)).sum(), m))
     if use.source >= 0:
         of_thread = {u.thread // level: may for u, _, may, _ in found if u.array == array}
@@ -245,8 +245,8 @@ def most_of(launch: Launch, kind: str, found: list, reads: dict, level: int) -> 
             mine = [u for u in mine if u.thread // level in of_thread]
         may = np.array([of_thread.get(u.thread // level, np.arange(w.size) == u.element) for u in mine])
         index = Index(launch, array, [u.source for u in mine])
-        told = index.right_step(may, [u.thread // level for u in mine]) if kind == "read" else {}
-        told = told or index.along(may)
+        facts = index.right_step(may, [u.thread // level for u in mine]) if kind == "read" else {}
+        facts = facts or index.along(may)
     filled = launch.lines[use.stored] if use.stored >= 0 else 0
     output = next((e for e in sorted(own) if never and launch.needed(array, {e})[never[0]]), min(own))
     elements = w.called(use.element), w.called(never[0]) if never else "", launch.called(output)
@@ -254,8 +254,8 @@ def most_of(launch: Launch, kind: str, found: list, reads: dict, level: int) -> 
         other = next(launch.lines[u.row] for u, *_ in found if (u.array, sites[u.row]) == (array, again[1]))
         return Access("twice", launch.lines[use.row], w.array.name, *elements, filled=other)
     lacking = bool(never) and use.source >= 0 and is_loaded(launch, use, w, never[0])
-    told["warps"] = kind == "read" and lacking and alike_in_warps(launch, number, astray)
-    return Access(kind, launch.lines[use.row], w.array.name, *elements, filled=filled, **told)
+    facts["warps"] = kind == "read" and lacking and alike_in_warps(launch, number, astray)
+    return Access(kind, launch.lines[use.row], w.array.name, *elements, filled=filled, **facts)
 
 
 def read_again(found: list, array: int, sites: np.ndarray) -> tuple[int, ...]:

@@ -117,12 +117,12 @@ class Index:
         axes = {
             n: next(i for i, s in enumerate(self.where.steps) if by % s == 0) for n, by in self.steps.items()
         }
-        meant = self.where.at(rest := self.flat - self._sum(self.steps))
+        expected = self.where.at(rest := self.flat - self._sum(self.steps))
         for n, axis in axes.items():  # as the variables have it, which may be beyond an axis
-            meant[:, axis] += self.columns[n] * (self.steps[n] // self.where.steps[axis])
+            expected[:, axis] += self.columns[n] * (self.steps[n] // self.where.steps[axis])
         if not axes or (rest < 0).any() or (rest >= self.where.size).any():
-            meant = self.where.at(self.flat)
-        boxes = [self.where.at(np.flatnonzero(may[i])) != meant[i] for i in wrong]
+            expected = self.where.at(self.flat)
+        boxes = [self.where.at(np.flatnonzero(may[i])) != expected[i] for i in wrong]
         off = np.array([box.all(0) for box in boxes])
         if not off.any():  # each index occurs, but not with the others
             off = np.array([box[box.sum(1).argmin()] for box in boxes])

@@ -52,7 +52,7 @@ KINDS = {
 }
 
 
-def told(verdict: Verdict) -> str:
+def summary(verdict: Verdict) -> str:
     """`One change in line 37 makes all 12 cases pass.`"""
     found = list(dict.fromkeys(map(_phrase, in_order(verdict.repair))))
     says = either(found)

@@ -4,7 +4,7 @@ import pytest
 
 from backwarp.grading.repair.edits import Edit
 from backwarp.grading.repair.repair import Place, Repair, places
-from backwarp.grading.repair.telling import changed_lines, hint, told
+from backwarp.grading.repair.telling import changed_lines, hint, summary
 from backwarp.grading.verdict import Verdict
 
 SOURCE = """\
@@ -105,7 +105,8 @@ def test_the_fewest_lines_and_what_becomes_of_them(pairs, found, says):
     assert places(SOURCE, own) == found
     repair = Repair(own, 1.0, SOURCE).as_dict()
     assert (
-        told(Verdict("01", "kernel.cu", case_total=4, repair=[repair])) == f"{says} makes all 4 cases pass."
+        summary(Verdict("01", "kernel.cu", case_total=4, repair=[repair]))
+        == f"{says} makes all 4 cases pass."
     )
     assert changed_lines(repair) == [line for place in found for line in place.lines]
     assert [code["text"] for code in repair["code"]] == [

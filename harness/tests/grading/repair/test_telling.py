@@ -3,7 +3,7 @@
 import pytest
 
 from backwarp.grading.repair.schemata import Schemata
-from backwarp.grading.repair.telling import KINDS, told
+from backwarp.grading.repair.telling import KINDS, summary
 from backwarp.grading.verdict import Verdict
 from backwarp.report.json import repairs
 from backwarp.report.json import shown as told_as_data
@@ -101,7 +101,7 @@ def test_each_repair_is_with_the_cause_that_it_removes():
 )
 def test_several_repairs(changes, says):
     found = Verdict("01", "kernel.cu", case_total=4, repair=changes)
-    assert told(found) == says
+    assert summary(found) == says
 
 
 def test_of_many_lines_the_first_are_shown_and_none_twice():
@@ -123,9 +123,9 @@ def test_of_many_lines_the_first_are_shown_and_none_twice():
 def test_what_the_changes_of_many_lines_have_in_common(edits, says):
     made = change(7, last=10) | {"edits": [{"line": 7, "before": a, "after": b} for a, b in edits]}
     found = Verdict("01", "kernel.cu", case_total=4, repair=[made])
-    assert told(found) == f"One change in lines 7 to 10{says} makes all 4 cases pass."
+    assert summary(found) == f"One change in lines 7 to 10{says} makes all 4 cases pass."
     made["places"] = change(7, last=9)["places"]
-    assert told(found) == "One change in lines 7 to 9 makes all 4 cases pass."
+    assert summary(found) == "One change in lines 7 to 9 makes all 4 cases pass."
 
 
 def test_the_repair_takes_no_room_from_what_is_told_without_it():
@@ -148,7 +148,7 @@ def test_there_is_a_sentence_for_every_kind_of_edit(races):
 def test_a_repair_after_which_the_kernel_is_right_but_slow_says_so():
     found = wrong()
     found.repair[0]["is_fast"] = False
-    assert told(found) == (
+    assert summary(found) == (
         "One change in line 7 makes all 4 cases pass. All results of the kernel are right then, so that it is judged for "
         "speed, and it is not fast enough yet."
     )
