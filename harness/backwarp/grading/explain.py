@@ -111,7 +111,7 @@ def of_results(asked: Asked) -> tuple[Finding | None, list[Finding]]:
     """(the name of what the kernel computes, all that is found) for wrong results."""
     shown = asked.shown
     if shown.kind == "schedule":
-        return None, shown.findings or asked.of_text()
+        return None, [*shown.findings, *asked.of_text()]
     if all(o.case.scale for o in asked.outcomes if o.kernel is shown.kernel and o.kind):
         return None, [Finding.of("other_values", note=shown.case.note), *asked.of_text()]
     seen = sorted(asked.observed(), key=lambda o: o.case is not shown.case)

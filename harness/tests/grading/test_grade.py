@@ -213,6 +213,13 @@ def test_a_result_that_depends_on_the_schedule_fails(puzzle, bad_value):
     assert "order in which warps" in verdict.lines[-1]
 
 
+def test_what_the_text_says_stands_beside_results_that_differ(puzzle):
+    body = "{\n  int i = blockIdx.x * 48 + threadIdx.x; y[i] = i < N;\n}"
+    puzzle.stub_path.write_text(puzzle.stub_path.read_text().replace("{}", body))
+    found = grade(puzzle, lambda a, device: a["y"].__setitem__(slice(None), device.schedule)).findings
+    assert [f.kind for f in found] == ["schedule", "blocks_of_another_size"]
+
+
 def test_wrong_in_two_ways_is_reported_as_schedule_too(puzzle):
     def unlucky(a, device):
         a["y"][:] = device.schedule
