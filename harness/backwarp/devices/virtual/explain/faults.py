@@ -370,6 +370,7 @@ _DESCRIBE = {
     "under-way": copies.under_way,
     "unlanded": products.unlanded,
     "overwritten": products.overwritten,
+    "refilled": products.refilled,
     "group-incomplete": products.incomplete,
     "unfenced": products.unfenced,
 }

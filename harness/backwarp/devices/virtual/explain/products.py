@@ -29,6 +29,17 @@ def overwritten(d: Diagnosis, record) -> dict:
     )
 
 
+def refilled(d: Diagnosis, record) -> dict:
+    product = d.place(record["other_site"], record["other_thread"], record["block"])
+    owner = d.owner(record)
+    return (named(owner, int(record["address"])) if owner else {}) | dict(
+        headline="A copy fills what a product still reads",
+        other=product,
+        explanation=f"This copy fills {d.named(record, owner)}, which the wgmma in line {product.line} may still read: wait for it"
+        " (wgmma.wait_group), and tell the thread that starts the copy, by a barrier.",
+    )
+
+
 def incomplete(d: Diagnosis, record) -> dict:
     extra = int(record["extra"])
     waiting, threads, ended = extra & 255, extra >> 8 & 255, extra >> 16

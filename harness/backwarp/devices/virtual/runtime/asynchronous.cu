@@ -2,7 +2,7 @@
 
 EXPORT int rt_copy_reset(Env* env, Thread* thread, u32 site) {
     Extra* e = extra_of(env, thread->linear);
-    e->copies = e->first_copy = e->group = e->bulk_group = 0;
+    e->copies = e->first_copy = e->group = e->bulk_group = e->products = 0;
     return 0;
 }
 

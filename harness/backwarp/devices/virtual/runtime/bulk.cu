@@ -340,6 +340,8 @@ static __device__ void stuck_at_phase(Env* env, Thread* t) {
     env->faulted = 1;
 }
 
+static __device__ void look_at_products(Env* env, Thread* t, u32 site, u64 to, u64 bytes);
+
 // ---- what asynchronous copies and products know ----------------------------------------------------------------
 
 // A copy starts at a site, or whether one does.
@@ -470,6 +472,7 @@ EXPORT int rt_bulk(Env* env, Thread* thread, u32 site, u64 how, u64 to, u64 from
         b.barrier = env->arena + barrier;
     }
     if (launch_of(env)->check_sync) is_copy_site(env, site, 1);
+    if (launch_of(env)->check_sync && load) look_at_products(env, thread, site, shared, b.bytes);
     if (launch_of(env)->check_sync)
         for (u64 k = 0; k < b.bytes; k += 4) {
             u64 at = tensor ? in_shared(env, &b, map_of(env, &b), k) : shared + k;

@@ -134,7 +134,7 @@ struct Arrival {
 // What four warps multiply, see wgmma.cu: products that have not been waited for; registers of all threads, one after the
 // other; matrices as doubles.
 struct Group {
-    u64 committed, count;
+    u64 count;
     u64 flights[320];    // Flight[MAX_FLIGHTS]
     u32 file[16384], a[512];
     u64 wide_a[2048], wide_b[8192], wide_c[16384];
@@ -162,6 +162,7 @@ struct Extra {
     u32 group;      // number of the group of copies that is not committed yet
     u32 bulk_group;  // the same of bulk copies
     u32 fenced;     // time of its last fence.proxy.async
+    u32 products, unused_products;  // groups of products of its four warps that it has committed
     u64 copy_to[64], copy_from[64];    // device addresses
     u32 copy_size[64], copy_bytes[64]; // bytes written, and how many of them are read: the rest is zero
     u32 copy_site[64], copy_group[64];

@@ -42,12 +42,13 @@ static __device__ double element_at(const unsigned char* at, u32 type) {
     }
 }
 
-// What is found on the way over an operand.
-struct Seen { u64 hash, unset; };
+// What is found on the way over an operand. inside: a chunk that lies from `low` on, before `high`.
+struct Seen { u64 hash, unset, low, high, inside; };
 
 // A chunk of 16 bytes of an operand. t: who reads it; 0: nothing is looked at.
 static __device__ u64 chunk(Env* env, u64 at, u32 mask, Thread* t, Seen* seen) {
     u64 address = env->shared_base + (at ^ (at >> 7 & mask) << 4);
+    if (address >= seen->low && address < seen->high && (!seen->inside || address < seen->inside)) seen->inside = address;
     u64* data = (u64*)(env->arena + address);
     seen->hash = (seen->hash ^ data[0]) * 0x9e3779b97f4a7c15ull;
     seen->hash = (seen->hash ^ data[1] ^ seen->hash >> 29) * 0xbf58476d1ce4e5b9ull;
@@ -94,10 +95,24 @@ static __device__ void read_operand(Env* env, u64 d, u32 rows, u32 type, int tra
 }
 
 static __device__ u64 hash_of(Env* env, u64 da, u64 db, u64 how) {
-    Seen a = {0, 0}, b = {0, 0};
+    Seen a = {}, b = {};
     if (!has(how, REGISTERS_A)) read_operand(env, da, 64, a_type(how), has(how, TRANSPOSED_A), 1, 0, 0, 0, 0, &a);
     read_operand(env, db, columns_of(how), b_type(how), has(how, TRANSPOSED_B), 1, 0, 0, 0, 0, &b);
     return a.hash ^ 3 * b.hash;
+}
+
+// A load is about to fill a place: no product that has not been waited for may read there.
+static __device__ void look_at_products(Env* env, Thread* t, u32 site, u64 to, u64 bytes) {
+    for (u32 i = 0; i < launch_of(env)->threads / GROUP_THREADS; i++) {
+        Group* g = (Group*)env->groups + i;
+        for (u32 k = 0; k < g->count; k++) {
+            Flight f = ((Flight*)g->flights)[k];
+            Seen seen = {0, 0, to, to + bytes, 0};
+            if (!has(f.how, REGISTERS_A)) read_operand(env, f.da, 64, a_type(f.how), has(f.how, TRANSPOSED_A), 1, 0, 0, 0, 0, &seen);
+            read_operand(env, f.db, columns_of(f.how), b_type(f.how), has(f.how, TRANSPOSED_B), 1, 0, 0, 0, 0, &seen);
+            if (seen.inside) record(env, t, site, FAULT_REFILLED, seen.inside, 0, f.site, i * GROUP_THREADS, env->block);
+        }
+    }
 }
 
 // Row and column of an accumulator that a thread has.
@@ -174,7 +189,7 @@ static __device__ void multiply_group(Env* env, Thread* first) {
     Thread* t = launch_of(env)->check_sync ? first : 0;
     u32 n = columns_of(how), deep = 32 / size_of(a_type(how));
     double *a = (double*)g->wide_a, *b = (double*)g->wide_b;
-    Seen of_a = {0, 0}, of_b = {0, 0};
+    Seen of_a = {}, of_b = {};
     if (has(how, REGISTERS_A)) read_a_registers(g, how, has(how, NEGATIVE_A) ? -1 : 1);
     else read_operand(env, first->arg0, 64, a_type(how), has(how, TRANSPOSED_A), has(how, NEGATIVE_A) ? -1 : 1, a, deep, 1, t, &of_a);
     read_operand(env, first->arg1, n, b_type(how), has(how, TRANSPOSED_B), has(how, NEGATIVE_B) ? -1 : 1, b, 1, n, t, &of_b);
@@ -188,7 +203,7 @@ static __device__ void multiply_group(Env* env, Thread* first) {
     if (g->count < MAX_FLIGHTS) {
         Flight* f = (Flight*)g->flights + g->count++;
         f->da = first->arg0; f->db = first->arg1; f->hash = of_a.hash ^ 3 * of_b.hash; f->how = how;
-        f->site = first->site; f->group = (u32)g->committed;
+        f->site = first->site; f->group = extra_of(env, first->linear)->products;
     }
     for (u32 i = 0; env->counting && i < bulks_of(env)->count; i++)
         if (is_load(kind_of(bulk(env, i)))) {
@@ -215,18 +230,18 @@ static __device__ int serve_group(Env* env, Thread* first) {
 }
 
 EXPORT int rt_wgmma_commit(Env* env, Thread* thread, u32 site) {
-    if (thread->linear % GROUP_THREADS == 0) group_of(env, thread->linear)->committed++;
+    extra_of(env, thread->linear)->products++;
     return 0;
 }
 
-// All but the `pending` newest groups of products are complete. What they read must be what was there when they began.
+// All but the `pending` newest groups of products are complete, for all threads as soon as one has waited for them. What they
+// read must be what was there when they began.
 EXPORT int rt_wgmma_wait(Env* env, Thread* thread, u32 site, u64 pending) {
-    if (thread->linear % GROUP_THREADS) return 0;
     Group* g = group_of(env, thread->linear);
-    u32 kept = 0;
+    u32 kept = 0, committed = extra_of(env, thread->linear)->products;
     for (u32 i = 0; i < g->count; i++) {
         Flight f = ((Flight*)g->flights)[i];
-        if (f.group + pending >= g->committed) ((Flight*)g->flights)[kept++] = f;
+        if (f.group + pending >= committed) ((Flight*)g->flights)[kept++] = f;
         else if (hash_of(env, f.da, f.db, f.how) != f.hash) record(env, thread, f.site, FAULT_OVERWRITTEN, 0, 0, site, thread->linear, env->block);
     }
     g->count = kept;

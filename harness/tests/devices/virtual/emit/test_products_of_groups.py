@@ -343,3 +343,23 @@ def test_a_fence_before_the_store_is_too_early():
         _wrong(FENCE + "    a[threadIdx.x] = 0x3c00;  // LATE\n" + SYNC)
     fault = caught.value
     assert fault.kind == "unfenced" and fault.other.line == line_of(_WRONG, "ONES") + 6
+
+
+def test_a_copy_may_not_fill_what_a_product_still_reads():
+    bulk = (
+        "if (threadIdx.x == 0) asm volatile("
+        '"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%2];"'
+        ' :: "r"(in_shared(a)), "l"(D), "r"(in_shared(&bar)) : "memory");  // COPIED'
+    )
+    source = _WRONG.replace("BEFORE", "").replace(
+        "unsigned short a[", "unsigned long long bar;\n__shared__ alignas(1024) unsigned short a["
+    )
+    wait = 'asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");'
+    dev = device()
+    for during, kind in ((bulk, "refilled"), (f"{wait}\n{bulk}", "under-way")):
+        text = source.replace("DURING", during)
+        with pytest.raises(KernelFault) as caught:
+            dev.compile(text).get_function("k")(
+                1, 128, (dev.array(np.zeros((4, 128), np.float32), "D"), np.uint64(0))
+            )
+        assert (caught.value.kind, caught.value.line) == (kind, line_of(text, "COPIED"))
