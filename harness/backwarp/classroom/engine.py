@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -38,6 +39,8 @@ def executor(workers: int = 0, scheduler: str = "", slurm: str = "") -> Iterator
                 from distributed import Client
             except ImportError:
                 raise CourseError("a cluster needs Dask: pip install 'backwarp[class]'") from None
+            for name in ("distributed", "concurrent.futures"):  # they print tracebacks
+                logging.getLogger(name).setLevel(logging.CRITICAL)
             at = stack.enter_context(slurm_cluster(slurm)) if slurm else scheduler
             try:
                 client = stack.enter_context(Client(at, timeout=30))
@@ -115,6 +118,7 @@ def graded(
                 with suppress(Empty):
                     run.take(run.finished.get(timeout=LOOK))
                     continue
+                ensure_there(pool)
                 if not run.waiting:
                     run.waiting, run.elsewhere = batches(run.elsewhere, size), []
         except BaseException:
@@ -123,6 +127,13 @@ def graded(
                 run.take(future)
             raise
     return known
+
+
+def ensure_there(pool: Executor) -> None:
+    """Errors: CourseError if Dask's scheduler is gone, whose futures then never end."""
+    client = getattr(pool, "_client", None)
+    if client is not None and client.status == "closed":
+        raise CourseError("the scheduler is gone")
 
 
 @contextmanager

@@ -118,7 +118,7 @@ def grade_class(course, found, worth, tasks, target, how, alike) -> None:
     try:
         with executor(**how) as pool, progress(look) as tell:
             graded(tasks, results, *pool, tell, known)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, CourseError):
         say(f"{len(known)} of {len(tasks)} gradings are kept: the same command goes on from there", err=True)
         raise
     finally:

@@ -207,6 +207,18 @@ def test_overviews_of_a_large_class_take_a_tenth_of_the_time(monkeypatch):
     assert looks == [1.0, 31.0, 61.0, 91.0]
 
 
+def test_a_scheduler_that_is_gone_is_said(results, monkeypatch):
+    class Gone(Executor):
+        _client = SimpleNamespace(status="closed")
+
+        def submit(self, function, batch):
+            return Future()
+
+    monkeypatch.setattr(engine, "LOOK", 0.01)
+    with pytest.raises(CourseError, match="scheduler is gone"):
+        graded(tasks_for("a"), results, Gone(), 1)
+
+
 # ---- one real text ---------------------------------------------------------------------------------------
 
 
