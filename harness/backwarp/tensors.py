@@ -139,14 +139,14 @@ def _here() -> Launches:
     return Launches(open_device("cpu", checks="memory"), chosen())
 
 
-def chosen() -> dict[str, Choice]:
-    """The student's kernels where they have passed, else the solutions'."""
+def chosen(*roles: str) -> dict[str, Choice]:
+    """The student's kernels where they have passed, else the solutions'. roles: default all."""
     from .course.checkout import open_course
     from .course.progress import Progress
-    from .lenet.choices import choose
+    from .lenet.choices import ROLES, choose
 
     course = open_course()
-    return choose(course, Progress(course.root).all())
+    return choose(course, Progress(course.root).all(), roles=roles or tuple(ROLES))
 
 
 # ---- CUDA tensors ----------------------------------------------------------------------------------------
@@ -162,8 +162,9 @@ def _on_cuda(kernel: str, tensors: Sequence, numbers: Mapping[str, float]) -> No
 
 
 @cache
-def on_cuda() -> Launches:
-    return OnCuda(CudaDevice(), chosen())
+def on_cuda(*roles: str) -> Launches:
+    """Launches on the GPU of this process. roles: of the kernels; default all."""
+    return OnCuda(CudaDevice(), chosen(*roles))
 
 
 class OnCuda(Launches):

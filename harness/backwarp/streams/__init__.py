@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+KERNELS = "conv2d_backward_weights", "conv2d_backward_input", "conv2d_backward_bias"
+
 #: takes (kernel, arrays) where CuPy's arrays are not those of a GPU of this process
 elsewhere: Callable[[str, tuple], None] | None = None
 
@@ -21,5 +23,5 @@ def launch(kernel: str, *arrays) -> None:
         return elsewhere(kernel, arrays)
     from ..tensors import on_cuda
 
-    on_cuda()(kernel, arrays, {})
+    on_cuda(*KERNELS)(kernel, arrays, {})
     return None

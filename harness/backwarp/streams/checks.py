@@ -21,10 +21,10 @@ from ..grading.programs.program import ProgramError
 from ..grading.verdict import Failure
 from ..lenet.checks import chosen_kernels, weigh
 from ..tensors import Launches
+from . import KERNELS
 from .machine import BLOCK, Machine, Memory, Race
 from .order import COMPUTE, IN, OUT, Operation, Order, computed, copied, filled
 
-KERNELS = "conv2d_backward_weights", "conv2d_backward_input", "conv2d_backward_bias"
 FILLED = {"grad_images": "images", "grad_weights": "weights"}  # the results, and what they are gradients of
 STORED_BY = {"grad_images": ("conv2d_backward_input",), "grad_weights": ("conv2d_backward_weights", "add")}
 LATELY = 3  # operations: an event often stands for a few, one of which is needed
