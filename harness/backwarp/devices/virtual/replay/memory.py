@@ -29,6 +29,21 @@ def held(moments: Moments, array: str, t: int, block: int = 0) -> tuple[np.ndarr
     return data[:whole].view(about.dtype).reshape(about.shape), good.reshape(about.shape)
 
 
+def element(moments: Moments, array: str, writes: np.ndarray, flat: int) -> tuple[object, bool]:
+    """(value of an element, a flat index, whether it is known) after these writes of it, ACCESS[] in the order of time."""
+    about = moments.record.arrays[moments.record.number(array)]
+    part = slice(flat * (size := about.dtype.itemsize), (flat + 1) * size)
+    whole = (writes["how"] == STORE) & (writes["offset"] <= part.start)
+    whole &= writes["offset"] + writes["nbytes"].astype(np.int64) >= part.stop
+    begin = np.flatnonzero(whole)[-1:].sum()  # what was before does not matter
+    data, known = np.zeros(about.nbytes, np.uint8), np.zeros(about.nbytes, bool)
+    if about.before is not None:
+        data[part], known[part] = about.before[part], True
+    for access in writes[begin:]:
+        apply(moments, access, data, known)
+    return data[part].view(about.dtype)[0].item(), bool(known[part].all())
+
+
 def apply(moments: Moments, access: np.void, data: np.ndarray, known: np.ndarray) -> None:
     """What a write does to the bytes of its array, uint8[nbytes], and to what is known of them, bool[nbytes]."""
     record, at, nbytes = moments.record, int(access["offset"]), int(access["nbytes"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
@@ -30,6 +32,7 @@ class Replay(Moments):
         super().__init__(record, lockstep)
         self.fault = fault
         self.variables = lru_cache(maxsize=1024)(self._variables)
+        self._writes = lru_cache(maxsize=4096)(self._writes_of)
 
     # -- moving ---------------------------------------------------------------------------------------
 
@@ -82,6 +85,12 @@ class Replay(Moments):
             mine &= a["who"] >> 10 == block
         found = a[mine]
         return found[np.lexsort((found["row"], self.time[found["row"]]))]
+
+    def _writes_of(self, array: str, element: int, block: int) -> tuple[np.ndarray, list[int]]:
+        """(ACCESS[] of the writes of an element, their times)"""
+        found = self.touching(array, element, block)
+        found = found[np.isin(found["how"], WRITING)]
+        return found, self.time[found["row"]].tolist()
 
     def writer(self, array: str, element: int) -> int:
         """The thread that writes an element last; -1 if none does."""
@@ -156,14 +165,16 @@ class Replay(Moments):
             return (self._variables(who, t, name) if variables is None else variables)[name]
 
         def element(array: str, index: list[int]) -> object:
-            values, known = self.memory(array, t, who >> 10)
-            shape = values.shape if len(index) > 1 else (values.size,)
-            if len(index) != len(shape) or not all(0 <= i < n for i, n in zip(index, shape)):
+            shape = self.record.arrays[self.record.number(array)].shape
+            axes = shape if len(index) > 1 else (math.prod(shape),)
+            if len(index) != len(axes) or not all(0 <= i < n for i, n in zip(index, axes)):
                 raise LookupError(f"{array}{index} is not in {array}")
-            at = tuple(index) if len(index) > 1 else np.unravel_index(index[0], values.shape)
-            if not known[at]:
+            flat = int(np.ravel_multi_index(index, axes))
+            writes, times = self._writes(array, flat, who >> 10)
+            value, known = memory.element(self, array, writes[: bisect_right(times, t)], flat)
+            if not known:
                 raise LookupError(f"{array}{index} is unset")
-            return values[at].item()
+            return value
 
         return expression.value(_Names(built_in, variable), element)
 

@@ -322,3 +322,18 @@ def test_an_element_may_be_named_by_a_pointer():
         r.flat("nothing[2]", 33, r.end(33))
     with pytest.raises(ValueError):
         r.flat("rest[1,2]", 33, r.end(33))
+
+
+@pytest.mark.parametrize("kernel", ["barriers", "turning", "adding", "variables"])
+def test_an_element_is_what_its_array_holds(kernel):
+    r = replay(kernel)
+    for held in r.record.arrays:
+        for t in range(0, len(r.moments), 3):
+            values, known = r.memory(held.name, t)
+            for flat in range(0, values.size, 7):
+                text = Expression(f"{held.name}[{flat}]")
+                if known.ravel()[flat]:
+                    assert r.evaluate(text, 0, t) == values.ravel()[flat]
+                else:
+                    with pytest.raises(LookupError):
+                        r.evaluate(text, 0, t)
