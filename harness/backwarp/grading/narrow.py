@@ -54,7 +54,8 @@ def cases(puzzle: Puzzle, t: Tunables, setup: Setup, ptx: str, file: str) -> Ite
     with type(setup.device)(notes.BUILD) as device:
         try:
             options = dict(name=file, include_dirs=puzzle.include_dirs)
-            module = device.compile(setup.module.source + reached.DECLARATION, **options)
+            kept = reached.declaration(line for case in derived for line in case.narrow[1:])
+            module = device.compile(setup.module.source + kept, **options)
         except CompileError:  # it uses the name itself
             module = None
         for case in derived:

@@ -5,27 +5,45 @@
     cvt.u16.u32 %rs1, %r1;    ->    atom.global.max.s64 %reached.old, [backwarp_reached+96], %reached.value;    in line 12
                                     cvt.u16.u32 %rs1, %r1;
 
-Only a file that declares DECLARATION is changed. It must be unoptimised, so that a line's instructions are its own.
+Only a file that has `declaration` is changed, in those lines. It must be unoptimised, so that a line's instructions are its own.
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterable
 
 from ..ptx.ir import Instruction, Module
 from ..ptx.types import BITS, is_float
 from .insert import Inserts, mark
 
 NAME, LINES = "backwarp_reached", 4096  # the last one is of all lines beyond
-DECLARATION = f'\nextern "C" __device__ long long {NAME}[{LINES}];\n'
 _VALUE, _OLD = "%reached.value", "%reached.old"
 _NARROWS = {"cvt", "and", "shr", "bfe", "bfi", "prmt", "mul24", "mad24"}
 
 
+def declaration(lines: Iterable[int]) -> str:
+    """What a file declares, to have numbers noted in these lines."""
+    marks = "".join(f'extern "C" __device__ char {NAME}_{line};\n' for line in sorted(set(lines)))
+    return f'\nextern "C" __device__ long long {NAME}[{LINES}];\n{marks}'
+
+
 def run(module: Module) -> None:
     """In place, before other passes."""
+    lines = {
+        int(name.rpartition("_")[2])
+        for name in module.variables
+        if re.fullmatch(rf"{NAME}_[1-9]\d{{0,8}}", name)
+    }
     for function in module.functions.values() if NAME in module.variables else ():
         inserts = Inserts(function)
         for ins in function.body:
-            if isinstance(ins, Instruction) and ins.at.line and not ins.at.header and _may_narrow(ins):
+            if (
+                isinstance(ins, Instruction)
+                and ins.at.line in lines
+                and not ins.at.header
+                and _may_narrow(ins)
+            ):
                 for register in sorted(
                     r for r in ins.reads if BITS.get(function.regs.get(r, "")) in (16, 32)
                 ):

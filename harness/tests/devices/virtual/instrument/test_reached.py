@@ -34,19 +34,21 @@ def body_of(text: str) -> list[str]:
 
 
 def test_the_number_is_noted_before_it_is_kept_in_fewer_bits():
-    found = body_of(HEAD + f".visible .global .align 8 .b8 {reached.NAME}[{8 * reached.LINES}];\n" + BODY)
+    numbers = f".visible .global .align 8 .b8 {reached.NAME}[{8 * reached.LINES}];\n"
+    found = body_of(HEAD + numbers + f".visible .global .align 1 .b8 {reached.NAME}_7;\n" + BODY)
     at = next(i for i, text in enumerate(found) if text.startswith("cvt.u16"))
     assert found[at - 3 : at] == [
         "cvt.s64.s32 %reached.value, %r1",
         "abs.s64 %reached.value, %reached.value",
         f"atom.global.max.s64 %reached.old, [{reached.NAME}+56], %reached.value",
     ]
-    assert not any("reached" in text for text in body_of(HEAD + BODY))
+    for other in ("", numbers, numbers + f".visible .global .align 1 .b8 {reached.NAME}_8;\n"):
+        assert not any("reached" in text for text in body_of(HEAD + other + BODY))
 
 
 def test_a_launch_leaves_the_largest_number_of_each_line():
     with open_device("cpu", checks=notes.BUILD) as device:
-        module = device.compile(KERNEL + reached.DECLARATION)
+        module = device.compile(KERNEL + reached.declaration(range(2, 8)))
         numbers = module.get_global(reached.NAME, np.int64)
         numbers.set(-1)
         module.get_function("k")(2, 32, (device.empty(4, name="y"), np.int32(40)))
