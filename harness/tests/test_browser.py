@@ -93,6 +93,7 @@ def browser(tmp_path):
 
 PANEL = "[...jupyterapp.shell.widgets('main')].find(w => w.context?.path?.endsWith('.ipynb'))"
 CELL = f"({PANEL}).content.widgets[arguments[0]].node"
+NUMBER = f"getComputedStyle({CELL}.querySelector('.backwarp-run td')).color"
 
 
 def steps_through(browser, wait, cell: int) -> None:
@@ -105,6 +106,17 @@ def steps_through(browser, wait, cell: int) -> None:
     wait(f"{text}.includes('writes c[0]')", cell)
     time.send_keys("p", Keys.ARROW_DOWN)
     wait(f"{text}.includes('Thread (1,0,0) runs it.') && !{text}.includes('writes c')", cell)
+
+
+def themes(browser, wait, plot: str, plotted: int, graded: int, stepped: int) -> None:
+    """What is drawn is dark where the theme is, and can be read."""
+    for theme, filter in (("Light", "none"), ("Dark", "invert")):
+        change = "jupyterapp.commands.execute('apputils:change-theme', {theme: `JupyterLab ${arguments[0]}`})"
+        browser.execute_script(change, theme)
+        wait(f"getComputedStyle({plot}).filter.startsWith(arguments[1])", plotted, filter)
+    drawn = f"getComputedStyle({CELL}.querySelector('.backwarp-drawn')).filter"
+    wait(f"{drawn}.startsWith('invert')", graded)
+    wait(f"{NUMBER} == 'rgb(34, 34, 34)'", stepped)  # before it is inverted with the rest
 
 
 def test_a_cell_edited_in_jupyterlab_is_graded(lab, browser):
@@ -158,12 +170,7 @@ def test_a_cell_edited_in_jupyterlab_is_graded(lab, browser):
     run(run_of_01, "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()")
     plot = f"{CELL}.querySelector('.jp-RenderedImage img')"
     wait(f"!!{plot}", run_of_01)
-    for theme, filter in (("Light", "none"), ("Dark", "invert")):
-        change = "jupyterapp.commands.execute('apputils:change-theme', {theme: `JupyterLab ${arguments[0]}`})"
-        browser.execute_script(change, theme)
-        wait(f"getComputedStyle({plot}).filter.startsWith(arguments[1])", run_of_01, filter)
-    drawn = f"getComputedStyle({CELL}.querySelector('.backwarp-drawn')).filter"
-    wait(f"{drawn}.startsWith('invert')", own)
+    themes(browser, wait, plot, run_of_01, own, look)
     browser.execute_async_script(f"({PANEL}).sessionContext.restartKernel().then(arguments[0])")
     run(ids.index("p01-predict-1"), "my_guess = 512\n%predict 01")  # knows the magic, with no other cell run
     wait(f"{output}?.textContent.includes('Yes, 512')", ids.index("p01-predict-1"))

@@ -74,6 +74,7 @@
     root.classList.add("backwarp-drawn");
     root.style.background = "#fff";
     root.style.color = "#222";
+    root.style.colorScheme = "light";
     root.style.font = "14px/1.4 system-ui, sans-serif";
     const at = {view: 0, block: 0, warp: 0, thread: -1, time: 0};
     const bar = make(root, "div", "", "display:flex;flex-wrap:wrap;gap:.3em 1.2em;align-items:center");

@@ -69,7 +69,7 @@
     root.dataset.lmSuppressShortcuts = "true";  // JupyterLab would take the keys for itself
     root.classList.add("backwarp-drawn");
     root.tabIndex = 0;
-    root.style.cssText += ";background:#fff;color:#222;font:14px/1.4 system-ui,sans-serif;box-sizing:border-box";
+    root.style.cssText += ";background:#fff;color:#222;color-scheme:light;font:14px/1.4 system-ui,sans-serif;box-sizing:border-box";
     let [time, lane] = V.at;
     const index = () => Math.max(0, V.lanes.findIndex(([n]) => n === lane));
     const thread = () => `(${V.lanes[index()].slice(1)})`;
@@ -121,10 +121,10 @@
       const figure = make(arrays, "figure", "", "margin:0;max-width:100%");
       make(figure, "figcaption", `${array.name}  ${array.shape.join(" x ")}${array.shared ? ", shared" : ""}`, `font-size:.85em;color:${GREY}`);
       const box = make(figure, "div", "", "overflow:auto;max-height:16em");
-      const table = make(box, "table", "", "border-collapse:collapse;font:11.5px/1.3 ui-monospace,monospace;margin:0");
+      const table = make(box, "table", "", "border-collapse:collapse;color:#222;font:11.5px/1.3 ui-monospace,monospace;margin:0");
       const cells = [];
       for (let flat = 0; flat < array.values.length; flat += columns) {
-        const line = make(table, "tr");
+        const line = make(table, "tr", "", "background:none");
         const plane = array.shape.length > 2 && flat && flat % (columns * array.shape.at(-2)) === 0;
         for (let i = flat; i < Math.min(flat + columns, array.values.length); i++) {
           const cell = make(line, "td", "", `border:1px solid #bbb;padding:0 .3em;text-align:right;min-width:1.2em;height:1.3em${plane ? ";border-top:3px solid #777" : ""}`);
