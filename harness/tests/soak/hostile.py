@@ -30,7 +30,6 @@ from backwarp.devices.virtual.compile.recipes import RECIPES, recipe
 from backwarp.devices.virtual.run.workers import available_cores
 from backwarp.errors import BackwarpError, DeviceError
 from backwarp.grading.repair import texts
-from backwarp.grading.repair.macros import written_out
 from backwarp.grading.slips.statements import slips
 from tests.attacks.test_text import TEXTS
 from tests.devices.virtual.launches import FLAVOURS
@@ -316,7 +315,6 @@ def examine(seed: int, kernels: bool, share: float, guarded: bool) -> tuple[str,
 def explain(source: str) -> None:
     """What is looked for in the text of a wrong kernel: it must end, and soon."""
     tunables(source)
-    written_out(source)
     for kernel in read(source).kernels:
         slips(source, kernel.name)
         deque(texts.edits(source, kernel.name), maxlen=0)

@@ -8,7 +8,5 @@ schemata.py (with statements.py, exchanges.py, expressions.py and support.py) wr
 compiled once; pairs.py says which edits belong together; variants.py runs them; order.py decides their order, and
 suspicion.py which lines come first; search.py tries them, and judge.py grades what is left.
 
-macros.py writes out macros that begin a loop, before anything else.
-
 repair.py represents a repair, telling.py explains it to the student.
 """

@@ -22,7 +22,6 @@ from ..derived import REACHES, narrow_cases, whole
 from ..verdict import FAILED, Verdict
 from . import from_solution, texts
 from .judge import MOST, MOST_GRADED
-from .macros import Written, written_out
 from .order import Order
 from .repair import Repair
 from .suspicion import is_one_place
@@ -63,10 +62,9 @@ def repairs(
         from ...devices import confined_device as opener
     t = tunables(source)
     puzzle = as_graded(puzzle, verdict, t)
-    written = written_out(source)
     search = Search(
         puzzle,
-        written.text if written else source,
+        source,
         verdict,
         name,
         opener,
@@ -76,7 +74,7 @@ def repairs(
         aided=aided and puzzle.has_solution and not puzzle.repair,
     )
     try:
-        return search.carried_back(search.run(), written, source) if written else search.run()
+        return search.run()
     except (CompileError, DeviceError, LaunchError, CourseError, RecursionError):
         return []
 
@@ -123,11 +121,6 @@ class Search(Order):
         other = suggested if is_small and lines.isdisjoint(suggested[0].lines) else []
         best = [*likely, *other][:MOST] or suggested
         return best or self.right_and_slow()
-
-    def carried_back(self, found: Sequence[Repair], written: Written, source: str) -> list[Repair]:
-        """Repairs of a text whose macros are written out, as repairs of the file."""
-        all_ = [replace(r, edits=own, source=source) for r in found if (own := written.back(r.edits))]
-        return [r for r in all_ if self.passes(r.text)]
 
     def changed(self) -> list[Repair]:
         """For races, first in the build with all checks, then in the optimised one, in which more edits can

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import time
 from dataclasses import replace
 from functools import cache
@@ -264,11 +263,3 @@ def test_a_repair_that_makes_a_fast_kernel_slow_is_not_told(monkeypatch, was_fas
     assert [made.may_be_meant(repair) for repair in tried] == [True] + [False] * 3
     assert made.right_and_slow() == ([] if was_fast else [replace(r, is_fast=False) for r in tried[1:3]])
     assert made.end == 2.0  # all of the time is for a better one
-
-
-def test_a_repair_of_written_out_macros_is_as_slow_in_the_file(monkeypatch):
-    made = Search(puzzle("18"), "", Verdict("18", "kernel.cu", kind="wrong"), "", None, math.inf, print)
-    monkeypatch.setattr(Search, "passes", lambda self, text: True)
-    written = SimpleNamespace(back=lambda edits: edits)
-    repair = Repair((Edit(0, 0, "x", "a term"),), 1.0, "", is_fast=False)
-    assert [each.is_fast for each in made.carried_back([repair], written, "y")] == [False]
