@@ -21,6 +21,7 @@ from ..once import once
 from .mistakes import Mistake, mistakes_in  # noqa: F401  (some of these are for puzzles alone)
 from .parameters import Array, Constant, Float, In, InOut, Int, Out, Param, Scalar, require  # noqa: F401
 
+USUAL_SHARED = 48 << 10  # bytes of a block, static and dynamic
 PRISTINE = Path("puzzles", ".stubs")  # in a student's course, which has no solutions to derive stubs from
 PARTS = {
     1: "LeNet, one thread per answer",
@@ -48,6 +49,15 @@ class Launch:
     grid: int | tuple[int, ...]
     block: int | tuple[int, ...]
     shared_mem: int = 0
+
+    def of(self, function, args: tuple):
+        """Launches a kernel, which opts in to more shared memory than every kernel gets. Errors: KernelFault, LaunchError."""
+        self.allow(function)
+        return function(self.grid, self.block, args, shared_mem=self.shared_mem)
+
+    def allow(self, function) -> None:
+        if self.shared_mem >= USUAL_SHARED:
+            function.max_dynamic_shared_size_bytes = self.shared_mem
 
 
 @dataclass(frozen=True)
@@ -97,6 +107,12 @@ class Kernel:
         named = [size for a in self.arrays for _, size in a.axes]
         named += [p.name if p.value is None else p.value for p in self.params if isinstance(p, Scalar)]
         return frozenset(name for name in named if isinstance(name, str))
+
+    def arguments(self, arrays: Mapping[str, Any], dims: dict[str, int]) -> tuple:
+        """What a launch passes. arrays: those on the device, by name."""
+        return tuple(
+            p.argument(arrays[p.name], dims) if isinstance(p, Array) else p.typed(dims) for p in self.params
+        )
 
     @property
     def signature(self) -> str:
@@ -368,6 +384,11 @@ class Puzzle:
     def gradients(self, kernel: Kernel) -> tuple[Gradient, ...]:
         found = self.gradient_of.get(kernel.name, ())
         return found if isinstance(found, tuple) else (found,)
+
+    @property
+    def is_hopper(self) -> bool:
+        """Whether its kernels get tensor maps, and use wgmma."""
+        return any(a.tiles for kernel in self.kernels for a in kernel.passed)
 
     @property
     def number(self) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from ..errors import CourseError
 
 DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint32", "uint8")
@@ -32,7 +34,7 @@ class Array:
     axes: (letter, dimension name or number) per axis, outermost first. values: how an input is
     filled: None (as the case says), "normal", "integers", "zeros", or `f(rng, a, d)` returning the
     array, where `a` has the inputs declared before it. merged: the axes that a merged axis counts through, by
-    its letter.
+    its letter. tiles: makes the tensor map (CUtensorMap) that the kernel gets in its place.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Array:
     values: str | Callable | None = None
     most: int = 0  # the capacity of a variable, in elements
     merged: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, compare=False)
+    tiles: Callable[[object, Mapping[str, int]], object] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         require(self.axes, f"the array {self.name!r} has no axes; write for example In('x', n='N')")
@@ -62,6 +65,11 @@ class Array:
         """Declares that an axis counts through others, outermost first: `i={"c": "C_in", "r": "R", "s":
         "S"}`."""
         return replace(self, merged={letter: tuple(axes.items()) for letter, axes in merged.items()})
+
+    def mapped(self, tiles: Callable[[object, Mapping[str, int]], object]) -> Array:
+        """Declares that the kernel gets a tensor map, which is made of the array on a device and a case's dims:
+        `lambda x, d: x.device.tensor_map(x, box=(64, 64))`."""
+        return replace(self, tiles=tiles)
 
     @property
     def apart(self) -> Array:
@@ -86,12 +94,18 @@ class Array:
     def declaration(self) -> str:
         if self.role == "constant":
             return f"__constant__ {C_TYPES[self.dtype]} {self.name}[{self.most}]"
+        if self.tiles:
+            return f"const __grid_constant__ CUtensorMap {self.name}"
         const = "const " if self.role == "in" else ""
         return f"{const}{C_TYPES[self.dtype]}* {self.name}"
 
     def shape(self, dims: Mapping[str, int]) -> tuple[int, ...]:
         """The shape in a case; `dims` includes the derived dimensions."""
         return tuple(size if isinstance(size, int) else dims[size] for _, size in self.axes)
+
+    def argument(self, array: object, dims: Mapping[str, int]) -> object:
+        """What the kernel gets for the array on a device."""
+        return self.tiles(array, dims) if self.tiles else array
 
 
 def In(
@@ -138,6 +152,10 @@ class Scalar:
         if callable(value):
             return value(dims)
         return dims[value] if isinstance(value, str) else value
+
+    def typed(self, dims: Mapping[str, int]) -> np.generic:
+        """The value in its declared type."""
+        return np.dtype(self.dtype).type(self.resolve(dims))
 
 
 def Int(name: str, value: str | int | Callable | None = None, *, dtype: str = "int32") -> Scalar:

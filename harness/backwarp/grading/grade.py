@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from .results.naming import Foresee
 
 
+HOPPER = 9  # the compute capability of the only generation with wgmma
+
+
 @dataclass(frozen=True)
 class Options:
     """device: "auto" | "gpu" | "cpu"; watch: called with the case that runs.
@@ -190,7 +193,7 @@ def on_device(
     verdict = replace(verdict, notes=[], lines=[])
     with ExitStack() as stack:
         try:
-            setups = open_setups(options, opener, stack)
+            setups = open_setups(puzzle, options, opener, stack)
             first = setups[0].device
             verdict.device, verdict.device_kind, verdict.device_reason = first.name, first.kind, first.reason
             prepare(setups[0], puzzle, source, name)
@@ -306,10 +309,26 @@ def through_gates(
     return verdict
 
 
-def open_setups(options: Options, opener: Callable, stack: ExitStack) -> list[Setup]:
-    """Opens the requested device; the virtual GPU in both builds if requested. An odd and an even schedule
+def open_for(puzzle: Puzzle, opener: Callable, kind: str, **how):
+    """Opens the requested device; in place of a GPU that lacks what the puzzle's kernels need, the virtual one. Errors:
+    DeviceError if it was the GPU that was asked for."""
+    device = opener(kind, **how)
+    if device.kind != "gpu" or not puzzle.is_hopper or device.capability[0] == HOPPER:
+        return device
+    with device:
+        has = "{}.{}".format(*device.capability)
+        why = f"{device.name} has compute capability {has}; wgmma, which puzzle {puzzle.number} is about, exists with 9.0 alone"
+    if kind == "gpu":
+        raise DeviceError(f"{why}: --device cpu runs it on the virtual GPU")
+    device = opener("cpu", **how)
+    device.reason = f"{device.name}: {why}"
+    return device
+
+
+def open_setups(puzzle: Puzzle, options: Options, opener: Callable, stack: ExitStack) -> list[Setup]:
+    """Opens the requested device, see `open_for`; the virtual GPU in both builds if requested. An odd and an even schedule
     differ most."""
-    first = stack.enter_context(opener(options.device, checks="full", seed=options.seed))
+    first = stack.enter_context(open_for(puzzle, opener, options.device, checks="full", seed=options.seed))
     odd, even = 2 * options.seed + 1, 2 * options.seed + 2
     if first.kind == "gpu":
         return [Setup(first, (odd, even))]

@@ -83,6 +83,10 @@ def _alone(n: dict) -> float:
     return c.flops(n) - n.get("flops_overlapped", 0)
 
 
+def _tensor_alone(n: dict) -> float:
+    return n.get("flops_tensor", 0) - n.get("flops_tensor_overlapped", 0)
+
+
 def _wavefronts(n: dict) -> float:
     return n.get("shared_load_wavefronts", 0) + n.get("shared_store_wavefronts", 0)
 
@@ -174,6 +178,26 @@ QUANTITIES = {
     "flops_without_copies": Quantity(
         "per cent of the FLOP with no copy under way", lambda n: 100 * _per_flop(_alone)(n), _alone
     ),
+    "flops_without_bulk": Quantity(
+        "per cent of the FLOP with no copy by TMA on its way",
+        lambda n: 100 * _per_flop(_tensor_alone)(n),
+        lambda n: n.get("flops_tensor", 0),
+        of="all products",
+    ),
+    "bulk_bytes_per_flop": Quantity(
+        "bytes copied by TMA per FLOP",
+        _per_flop(lambda n: n.get("bulk_bytes", 0)),
+        lambda n: n.get("bulk_copies", 0),
+        of="all copies by TMA",
+    ),
+    "bulk_bytes": Quantity(
+        "bytes copied by TMA",
+        lambda n: n.get("bulk_bytes", 0),
+        lambda n: n.get("bulk_copies", 0),
+        of="all copies by TMA",
+        says="Every tile is copied once, by one thread.",
+    ),
+    "bulk_copies": _plain("bulk_copies", "copies by TMA", "Every tile is copied once, by one thread."),
     "integer_divisions": _plain("integer_divisions", "divisions of integers"),
     "async_copies_idle": Quantity(
         "copies waited for at once",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..course.declare import Array, Case, Kernel, Launch, Puzzle, Scalar
+from ..course.declare import Array, Case, Kernel, Launch, Puzzle
 from ..course.inputs import make_inputs
 from ..cuda.values import Tunables
 from ..devices.child import Child
@@ -271,10 +271,8 @@ def start(trial: Trial, setup: Setup, schedule: int, handles: Mapping):
         setup.device.time_limit = min(setup.device.time_limit, QUICK)
     for p in kernel.constants:
         setup.module.set_constant(p.name, trial.arrays[p.name])
-    arguments = [scalar(p, trial.dims) if isinstance(p, Scalar) else handles[p.name] for p in kernel.params]
-    return setup.kernels[kernel.name](
-        trial.launch.grid, trial.launch.block, tuple(arguments), shared_mem=trial.launch.shared_mem
-    )
+    arguments = kernel.arguments(handles, trial.dims)
+    return trial.launch.of(setup.kernels[kernel.name], arguments)
 
 
 def is_brief(setup: Setup) -> bool:
@@ -296,11 +294,6 @@ def prepared(text: str, puzzle: Puzzle, kernel: Kernel, setup: Setup) -> Setup:
     own.module = own.device.compile(text, name=setup.module.name, include_dirs=puzzle.include_dirs)
     own.kernels[kernel.name] = own.module.get_function(kernel.name)
     return own
-
-
-def scalar(p: Scalar, dims: dict[str, int]) -> np.generic:
-    """A scalar argument in its declared type."""
-    return np.dtype(p.dtype).type(p.resolve(dims))
 
 
 def keep_output(outcome: Outcome, done: object) -> None:

@@ -14,6 +14,7 @@ from ..course.stubs import first_task, stub_text
 from ..cuda.accesses import access_at, is_divided, stores_into
 from ..cuda.text import read
 from ..devices.launching import triple
+from ..devices.tensor_map import NBYTES
 from ..errors import Coordinates, KernelFault, LaunchError
 from .compare import LISTED, Mismatch, either, show_pair
 from .findings import Finding
@@ -277,10 +278,12 @@ def signature(kernel: Kernel, sizes: Sequence[int]) -> list[str]:
 
 
 def param_size(p) -> int:
-    """Bytes of a parameter in the kernel's parameter space; arrays are 64-bit pointers."""
+    """Bytes of a parameter in the kernel's parameter space; arrays are 64-bit pointers, or tensor maps."""
     import numpy as np
 
-    return 8 if hasattr(p, "role") else np.dtype(p.dtype).itemsize
+    if hasattr(p, "role"):
+        return NBYTES if p.tiles else 8
+    return np.dtype(p.dtype).itemsize
 
 
 def untouched(puzzle: Puzzle, file: str, source: str) -> list[str]:

@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 
 from ..course import least_work
-from ..course.declare import Array, Case, Kernel, Launch, Puzzle, Scalar
+from ..course.declare import Array, Case, Kernel, Launch, Puzzle
 from ..course.inputs import derive_seed, make_array
 from ..cuda.values import Tunables, tunables
 from ..devices.launching import triple
 from ..devices.virtual.ptx.spellings import find
 from ..errors import CourseError, KernelFault, LaunchError
 from ..grading.compare import compare, expectations
-from ..grading.grade import Stop, checked_source, end, prepare, shown_path
-from ..grading.runs import Setup, scalar
+from ..grading.grade import Stop, checked_source, end, open_for, prepare, shown_path
+from ..grading.runs import Setup
 from ..grading.verdict import PASSED, Verdict
 from . import baseline, peaks, shapes
 from .figures import RIGHT, WRONG, BenchResult, Measured
@@ -72,7 +72,7 @@ def bench(puzzle: Puzzle, path: Path, settings: BenchOptions, opener: Callable |
     report = BenchResult(puzzle, verdict, shape.case.dims, [], peak, shape.unused)
     try:
         source = checked_source(puzzle, path, verdict)
-        with opener(settings.device, checks="count", seed=settings.seed) as device:
+        with open_for(puzzle, opener, settings.device, checks="count", seed=settings.seed) as device:
             kind = device.kind
             verdict.device, verdict.device_kind, verdict.device_reason = device.name, kind, device.reason
             setup = Setup(device, (1,))
@@ -168,20 +168,14 @@ class Measuring:
 
     def arguments(self) -> tuple:
         """The kernel's arguments, in the order of its parameters."""
-        named = (
-            scalar(p, self.dims) if isinstance(p, Scalar) else self.handles[p.name]
-            for p in self.kernel.params
-        )
-        return tuple(named)
+        return self.kernel.arguments(self.handles, self.dims)
 
     def __call__(self):
         """One launch. Errors: Stop if the kernel does not complete."""
         try:
             for p in self.kernel.constants:
                 self.module.set_constant(p.name, self.inputs[p.name])
-            return self.function(
-                self.launch.grid, self.launch.block, self.arguments(), shared_mem=self.launch.shared_mem
-            )
+            return self.launch.of(self.function, self.arguments())
         except (KernelFault, LaunchError) as error:
             if getattr(error, "kind", "") == "timeout" and self.device.kind == "cpu":
                 raise Slow from None

@@ -142,7 +142,7 @@ class Judge:
         self.clock.add(GRADING)
         with ExitStack() as stack:
             try:
-                setups = grade.open_setups(options, self.opener, stack)
+                setups = grade.open_setups(self.puzzle, options, self.opener, stack)
                 trials, done = grade.run_all(self.puzzle, setups, text, self.name, options, most)
             except (grade.Stop, DeviceError):
                 return False

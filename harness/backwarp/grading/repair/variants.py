@@ -21,7 +21,7 @@ from ...cuda.values import tunables
 from ...devices.virtual.run.workers import available_cores
 from ...devices.virtual.variants import FAULTS, RIGHT, Wanted
 from ...errors import CompileError, CourseError
-from ..runs import Outcome, Pace, Setup, Trial, in_order, place, scalar
+from ..runs import Outcome, Pace, Setup, Trial, in_order, place
 from ..verdict import FAILED, Verdict
 from .schemata import Schemata, rows
 from .sites import Choice
@@ -233,7 +233,7 @@ class Variants:
         found = {}
         for p, own in zip(self.kernel.params, function.parameters if function else ()):
             if isinstance(p, Scalar):
-                found[own.name] = scalar(p, trial.dims).item()
+                found[own.name] = p.typed(trial.dims).item()
         for what, sizes in (("gridDim", trial.launch.grid), ("blockDim", trial.launch.block)):
             sizes = sizes if isinstance(sizes, tuple) else (sizes,)
             found |= {f"{what}.{axis}": n for axis, n in zip("xyz", (*sizes, 1, 1))}
@@ -305,11 +305,10 @@ class Variants:
         handles = {p.name: place(device, p, trial) for p in kernel.passed}
         for p in kernel.constants:
             setup.module.set_constant(p.name, trial.arrays[p.name])
-        arguments = tuple(
-            scalar(p, trial.dims) if isinstance(p, Scalar) else handles[p.name] for p in kernel.params
-        )
+        arguments = kernel.arguments(handles, trial.dims)
         wanted = [Wanted(handles[t.array.name], t.values, t.tolerance, t.special) for t in trial.targets]
         launch = trial.launch
+        launch.allow(setup.kernels[kernel.name])
         for at in range(0, len(choices), REQUEST):
             chosen = rows(choices[at : at + REQUEST], len(self.schemata.sites))
             found = setup.kernels[kernel.name].variants(

@@ -13,19 +13,22 @@ import hashlib
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numpy as np
 
 from ...course.checkout import seed_of
-from ...course.declare import Case, Kernel, Puzzle, Scalar
+from ...course.declare import USUAL_SHARED, Case, Kernel, Puzzle, Scalar
 from ...cuda.values import tunables
+from ...devices.gpu.tensor_maps import encoded
 from ...devices.gpu.worker import Context
 from ...devices.launching import constant_bytes, triple
 from ...devices.nvrtc.compiler import compile_ptx
+from ...devices.tensor_map import tensor_map, tensor_map_im2col
 from ...grading.gates import chosen_case
-from ...grading.runs import SMALL, Outcome, Pace, Trial, in_order, scalar
+from ...grading.runs import SMALL, Outcome, Pace, Trial, in_order
 from ...measure.profile import gated_case
 from .work import course, text_of
 
@@ -44,10 +47,13 @@ class Job:
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     told: dict = field(default_factory=dict)
     outputs: dict[int, np.dtype] = field(default_factory=dict)
+    maps: dict[int, Callable] = field(default_factory=dict)  # of the arrays that are passed as tensor maps
 
 
 class Launcher:
     """One file on this process's GPU."""
+
+    tensor_map, tensor_map_im2col = tensor_map, tensor_map_im2col
 
     def __init__(self, source: str, include_dirs=(), flavour: str = "fast"):
         self.context = Context(None)
@@ -77,8 +83,12 @@ class Launcher:
             for a in job.args
         ]
         values = [np.array(a) if p is None else np.array(p, np.uint64) for a, p in zip(job.args, placed)]
+        for at, made in job.maps.items():
+            data = job.args[at]
+            own = SimpleNamespace(device=self, dtype=data.dtype, shape=data.shape, nbytes=data.nbytes)
+            values[at] = encoded(placed[at], made(own).fields)
         function = self.module.get_function(self.ptx.find(job.kernel))
-        self.context._allow_shared(function, job.shared, None)
+        self.context._allow_shared(function, job.shared, job.shared if job.shared >= USUAL_SHARED else None)
         function(triple(job.grid, "grid"), triple(job.block, "block"), tuple(values), shared_mem=job.shared)
         self.runtime.deviceSynchronize()
         found = {"kernel": job.kernel, **job.told}
@@ -127,18 +137,22 @@ def solution_job(puzzle: Puzzle, source: str, kernel: Kernel, case: Case, seed: 
     trial.begin(puzzle, tunables(source), seed)
     if not trial.launch:
         return None
-    args, outputs = [], {}
+    args, outputs, maps = [], {}, {}
     for p in kernel.params:
         if isinstance(p, Scalar):
-            args.append(scalar(p, trial.dims))
+            args.append(p.typed(trial.dims))
             continue
         if p.is_output:
             outputs[len(args)] = np.dtype(p.dtype)
+        if p.tiles:
+            maps[len(args)] = lambda array, made=p.tiles: made(array, trial.dims)
         size = int(np.prod(p.shape(trial.dims))) * np.dtype(p.dtype).itemsize
         args.append(trial.arrays[p.name] if p.is_input else size)
     constants = {p.name: trial.arrays[p.name] for p in kernel.constants}
     launch, told = trial.launch, {"case": case.name}
-    return Job(kernel.name, launch.grid, launch.block, args, launch.shared_mem, constants, told, outputs)
+    return Job(
+        kernel.name, launch.grid, launch.block, args, launch.shared_mem, constants, told, outputs, maps
+    )
 
 
 def nbytes(job: Job) -> int:

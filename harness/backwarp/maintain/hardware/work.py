@@ -60,7 +60,7 @@ def graded(puzzle: Puzzle, source: str) -> dict:
     puzzle, options = puzzle.drawn(seed), Options(device="gpu", seed=seed, patience=0.0)
     try:
         with ExitStack() as stack:
-            setups = open_setups(options, open_gpu, stack)
+            setups = open_setups(puzzle, options, open_gpu, stack)
             trials, done = run_all(puzzle, setups, source, puzzle.file, options)
     except Stop as stop:
         return {"passed": False, "kind": stop.kind, "says": " ".join(stop.lines)[:300]}

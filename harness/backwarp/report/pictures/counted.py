@@ -15,7 +15,6 @@ from backwarp.devices import confined_device
 from backwarp.devices.virtual.explain.metrics import Request
 from backwarp.errors import CourseError, KernelFault
 from backwarp.grading.kinds import ENDS
-from backwarp.grading.runs import scalar
 from backwarp.grading.sentences import WORDS
 
 MOST_REQUESTS = 100_000
@@ -66,10 +65,10 @@ def counted_run(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> 
         for p in kernel.constants:
             function.module.set_constant(p.name, inputs[p.name])
         launch = kernel.launch(dims, tunables(source))
-        args = tuple(arrays[p.name] if p.name in arrays else scalar(p, dims) for p in kernel.params)
+        args = kernel.arguments(arrays, dims)
         fault = None
         try:
-            done = function(launch.grid, launch.block, args, shared_mem=launch.shared_mem)
+            done = launch.of(function, args)
         except KernelFault as found:
             if found.kind not in ENDS or not found.launch:
                 raise

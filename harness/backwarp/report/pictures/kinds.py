@@ -98,6 +98,13 @@ KINDS = {
             first=True,
         ),
         Kind(
+            "tma",
+            "which pixels a copy by TMA brings, and where their channels lie",
+            "tma:pixels_and_chunks",
+            ("36",),
+            first=True,
+        ),
+        Kind(
             "units",
             "how long the units of a multiprocessor are busy",
             "units:units_picture",

@@ -49,14 +49,8 @@ class Runner:
     def start(self, arrays: dict, *more) -> None:
         """Launches the kernel on arrays by name, with `more` appended to its arguments; its output goes to
         `printed`."""
-        arguments = [
-            arrays[p.name] if p.name in arrays else np.dtype(p.dtype).type(p.resolve(self.dims))
-            for p in self.kernel.params
-        ]
-        size = self.launch.shared_mem
-        self.printed = self.function(
-            self.launch.grid, self.launch.block, (*arguments, *more), shared_mem=size
-        ).stdout
+        arguments = self.kernel.arguments(arrays, self.dims)
+        self.printed = self.launch.of(self.function, (*arguments, *more)).stdout
 
     def place(self, inputs: dict[str, np.ndarray]) -> dict:
         """All arrays on the device: inputs with these values, outputs poisoned."""

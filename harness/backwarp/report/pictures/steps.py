@@ -59,16 +59,14 @@ def run(device, puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Rows
     """What the first warp of block 0 prints in a run of a watched source."""
     dims, inputs = puzzle.full_dims(case), make_inputs(puzzle, case, kernel)
     launch = kernel.launch(dims, tunables(source))
-    arguments = [
-        device.array(inputs[p.name], name=p.name)
+    arrays = {
+        p.name: device.array(inputs[p.name], name=p.name)
         if p.name in inputs
         else device.empty(p.shape(dims), np.dtype(p.dtype), name=p.name)
-        if hasattr(p, "role")
-        else np.dtype(p.dtype).type(p.resolve(dims))
-        for p in kernel.params
-    ]
+        for p in kernel.passed
+    }
     function = device.compile(source, include_dirs=puzzle.include_dirs).get_function(kernel.name)
-    printed = function(launch.grid, launch.block, tuple(arguments), shared_mem=launch.shared_mem).stdout
+    printed = launch.of(function, kernel.arguments(arrays, dims)).stdout
     threads: list[list[float]] = [[] for _ in range(min(count(launch.block), WARP))]
     for thread, value in map(str.split, printed.splitlines()):
         threads[int(thread)].append(float(value))

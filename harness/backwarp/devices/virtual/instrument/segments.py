@@ -179,8 +179,10 @@ class _Counting:
             self._add("bump", "Extra.work")
 
     def _accesses(self, ins: Instruction) -> None:
-        """Record the addresses of an instruction's accesses."""
+        """Record the addresses of an instruction's accesses. Operations on an mbarrier are none: a unit of its own does them."""
         op = ins.op
+        if op.is_mbarrier:
+            return
         if op.collective == "matrix":
             self._matrix(ins)
         elif op.memory == "copy" and not op.bulk:
@@ -191,8 +193,7 @@ class _Counting:
             and (op.memory or op.asynchronous)
             and op.space not in ("const", "param")
         ):
-            plain = op.memory if op.memory in ("load", "store") else "atomic"
-            kind = "store" if op.operation == "init" else plain
+            kind = op.memory if op.memory in ("load", "store") else "atomic"
             size = op.nbytes * op.vector
             self._word(kind, op.space, size, f"count.word.{op.space}", ins.address)
 

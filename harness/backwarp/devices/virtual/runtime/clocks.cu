@@ -17,6 +17,7 @@ constexpr u32 LONG = 128;  // ticks: a shorter clock is not worth a base, a long
 struct Fence { u64 known, clock; u32 bar, full, tick, unused; };
 
 constexpr u32 WARP_ID = 0x400, THREAD_ID = 0x800;  // who: block << 12, alone or with one of these and a number
+constexpr u32 STEP_UNNOTED = ~0u;  // not in the record of steps
 
 static __device__ __forceinline__ u32 tick(Env* env) { return ++launch_of(env)->now; }  // one worker only
 
@@ -308,7 +309,7 @@ static __device__ void meet(Env* env, u32* lanes, u64 given, u32 what, u32 site,
     u64 all = given, block = env->block << 12;
     for (u32 i = 0; i < n; i++) {
         if (!(lanes[i / 32] >> (i & 31) & 1)) continue;
-        note_step(env, what, site, i, number, 0, 0, now);
+        if (what != STEP_UNNOTED) note_step(env, what, site, i, number, 0, 0, now);
         all = join(env, all, known(env, i));
         count++;
     }

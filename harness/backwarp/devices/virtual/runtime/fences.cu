@@ -300,7 +300,9 @@ EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 what) {
 }
 
 // What the arrivals at an mbarrier hand on to the threads that wait for its phase.
-struct Phase { u64 barrier, owner, arrived, complete; Passed arriving, passed; u32 next, unused; };
+// from, with, made: what a thread that waited knew before, what it learned, and what it knows now; others that knew the same
+// share that, as threads of a group do that wait in every step.
+struct Phase { u64 barrier, owner, arrived, complete, from, with, made; Passed arriving, passed; u32 next, unused; };
 
 static __device__ Phase* find_phase(Env* env, u64 barrier) {
     Launch* launch = launch_of(env);
@@ -313,7 +315,8 @@ static __device__ Phase* find_phase(Env* env, u64 barrier) {
     u32 at = take(launch, sizeof(Phase));
     if (!at) return 0;
     Phase* p = (Phase*)pool_at(launch, at);
-    p->barrier = barrier; p->owner = env->block; p->arrived = p->complete = 0; p->next = *head;
+    p->barrier = barrier; p->owner = env->block; p->next = *head;
+    p->arrived = p->complete = p->from = p->with = p->made = 0;
     clear(&p->arriving); clear(&p->passed);
     *head = at;
     return p;
@@ -333,7 +336,14 @@ static __device__ void finish_phase(Env* env, Phase* p) {
     p->arrived = 0; clear(&p->arriving);
 }
 
-static __device__ void wait_for_phase(Env* env, Thread* thread, const Phase* p) {
-    learn(env, thread->linear, p->complete);
+static __device__ void wait_for_phase(Env* env, Thread* thread, Phase* p) {
+    u64 from = known(env, thread->linear);
+    if (p->made && from == p->from && p->complete == p->with) {
+        begin_clocks(env);
+        extra_of(env, thread->linear)->known = p->made;
+    } else {
+        learn(env, thread->linear, p->complete);
+        p->from = from; p->with = p->complete; p->made = known(env, thread->linear);
+    }
     if (launch_of(env)->ordered) take_fences(env, thread, &p->passed);
 }

@@ -175,11 +175,9 @@ static __device__ void write_accumulators(Group* g, u64 how) {
 }
 
 static __device__ void order_group(Env* env, Thread* first) {
-    Phase* p = find_phase(env, (u64)group_of(env, first->linear));
-    if (!p) return;
-    for (u32 i = 0; i < GROUP_THREADS; i++) arrive_at_phase(env, first + i, p);
-    finish_phase(env, p);
-    for (u32 i = 0; i < GROUP_THREADS; i++) wait_for_phase(env, first + i, p);
+    u32 sets[MAX_THREADS / 32];
+    for (u32 w = 0; w < MAX_THREADS / 32; w++) sets[w] = w / 4 == first->linear / GROUP_THREADS ? FULL : 0;
+    meet(env, sets, 0, STEP_UNNOTED, 0, 0);
 }
 
 // All threads of a group wait for the same product.
