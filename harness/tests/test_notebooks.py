@@ -400,7 +400,7 @@ def test_a_run_that_fails_is_stepped_through_and_traced(magics, monkeypatch):
     assert "Invalid __global__ read of size 4 bytes" in seen and "reads x[n=99]" in seen
     verdict = magics.kernel("01", SOLUTION.replace("2 *", "3 *")).verdict
     assert verdict.look.startswith("%trace 01 --element n=")
-    assert "is right" in html_of(monkeypatch, magics.trace, verdict.look.removeprefix("%trace "))
+    assert "are right" in html_of(monkeypatch, magics.trace, verdict.look.removeprefix("%trace "))
     for magic, line, said in (
         (magics.step, "01 --break x", "not a line"),
         (magics.step, "01 --thread 1,x", "invalid literal"),

@@ -165,9 +165,11 @@ def _laid_out(named: list[tuple[str, bool]], width: int) -> list[Line]:
 
 
 def fault_here(session: Session) -> str:
-    """The headline of the fault, at its place."""
+    """The fault, at its place: the headline, and the first sentence of what it is."""
     fault = session.replay.fault
-    return fault.headline if fault and (session.who, session.t) == session.replay.to_fault() else ""
+    if not fault or (session.who, session.t) != session.replay.to_fault():
+        return ""
+    return f"{fault.headline}. {fault.explanation.split('. ')[0].rstrip('.')}."
 
 
 def text(recorded: Recorded, session: Session, count: int) -> list[Line]:
