@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Collection
+from math import prod
 
 import numpy as np
 
@@ -83,6 +84,9 @@ def traced(recorded: Recorded, element: str = "") -> tuple[Replay, Trace]:
         raise CourseError(f"{element} is no element of {recorded.kernel.name}'s output: {error}") from None
     if array not in (a.name for a in outputs):
         raise CourseError(f"{array} is no output of {recorded.kernel.name}")
+    size = prod(replay.record.arrays[replay.record.number(array)].shape)
+    if not 0 <= flat < size:
+        raise CourseError(f"{element} is no element of {array}, which has {size}")
     return replay, trace(recorded, replay, array, flat)
 
 
