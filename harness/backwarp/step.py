@@ -74,6 +74,10 @@ def begin(
 def traced(recorded: Recorded, element: str = "") -> tuple[Replay, Trace]:
     """The terms of an element: `h=1,w=0` of the only output, `out[1,0]`; without one, of the first that is wrong. Errors:
     CourseError if there is none."""
+    if recorded.puzzle.is_hopper:
+        raise CourseError(
+            f"a trace does not follow terms through TMA and wgmma: `backwarp step {recorded.puzzle.number}` shows the run"
+        )
     replay, outputs = Replay(Record(recorded.record), recorded.fault), recorded.kernel.outputs
     if element and "[" not in element and len(outputs) == 1:
         element = f"{outputs[0].name}[{element}]"

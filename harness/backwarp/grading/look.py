@@ -35,7 +35,7 @@ def command(puzzle: Puzzle, source: str, outcomes: Sequence[Outcome], verdict: V
             terms = of_element(
                 shown.kernel, puzzle.full_dims(shown.case), shown.observation.arrays, first.array, 0
             )
-            verb = verb if terms is None else "trace"
+            verb = verb if terms is None or puzzle.is_hopper else "trace"
         alone = verb == "trace" and len(shown.kernel.outputs) == 1
         index = first.first.index if alone else f"{first.array}[{first.first.index}]"
         if verb == "trace" or shown.kind == "wrong":

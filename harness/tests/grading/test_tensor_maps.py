@@ -9,8 +9,9 @@ import pytest
 
 from backwarp.course.checkout import open_course
 from backwarp.course.stubs import stub_text
-from backwarp.errors import DeviceError
+from backwarp.errors import CourseError, DeviceError
 from backwarp.grading.grade import Options, grade_file, open_for
+from backwarp.step import traced
 
 COURSE = open_course(Path(__file__).resolve().parent)
 PUZZLE = COURSE.load("36")
@@ -25,6 +26,16 @@ def test_a_pointer_in_place_of_a_map_is_a_wrong_signature(tmp_path):
     assert verdict.kind == "signature"
     wanted = "Parameter 11 of one_tile has 8 bytes; const __grid_constant__ CUtensorMap x has 128."
     assert verdict.lines[0] == wanted
+
+
+def test_a_wrong_sum_is_looked_at_by_stepping_as_a_trace_does_not_follow_tensor_cores(tmp_path):
+    wrong = next(m for m in PUZZLE.mistakes if m.name == "stride of another swizzle")
+    file = tmp_path / "kernel.cu"
+    file.write_text(wrong.apply(PUZZLE.solution_path.read_text(encoding="utf-8")))
+    verdict = grade_file(PUZZLE, file, Options("cpu", unnamed=False, patience=0, foresee=lambda *_: None))
+    assert verdict.kind == "wrong" and verdict.look.startswith("backwarp step 36 ")
+    with pytest.raises(CourseError, match="`backwarp step 36` shows the run"):
+        traced(SimpleNamespace(puzzle=PUZZLE))
 
 
 class Gpu:
