@@ -138,7 +138,7 @@ MISTAKES = (
         Mistake(
             "released before it is read",
             (("            wait_products<1>();  // all but those just begun\n", ""),),
-            expect="overwritten",
+            expect="refilled",
             line=PRODUCT,
             hint=2,
         ),
@@ -177,7 +177,7 @@ MISTAKES = (
                 ("        wait_products<0>();\n        arrive(&empty[i]);", "        arrive(&empty[i]);"),
                 ("    store(d, y, m + first", "    wait_products<0>();\n    store(d, y, m + first"),
             ),
-            expect="overwritten",
+            expect="refilled",
             line=PRODUCT,
             hint=3,
         ),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from ..errors import CourseError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint32", "uint8")
 C_TYPES = {
@@ -155,6 +157,8 @@ class Scalar:
 
     def typed(self, dims: Mapping[str, int]) -> np.generic:
         """The value in its declared type."""
+        import numpy as np  # commands that refuse do without
+
         return np.dtype(self.dtype).type(self.resolve(dims))
 
 

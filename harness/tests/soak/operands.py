@@ -7,6 +7,7 @@ way. Each mutant is refused, with its line, or runs to a result or to a fault.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from random import Random
 
 from backwarp.devices.virtual.ptx.ir import Instruction
@@ -55,10 +56,15 @@ class Scope:
     def made(self, opcode: str, rng: Random) -> str | None:
         """With operands that fit."""
         op = find(opcode)
-        given = [self.operand(op, role, rng) for role in rng.choice(list(op.roles.values()))]
+        roles = rng.choice(list(op.roles.values()))
+        if op.collective == "group":  # its sums stand there once
+            roles = [role for role in roles if role.name != "c"]
+        given = [self.operand(op, role, rng) for role in roles]
         return None if None in given else f"{opcode} {', '.join(given)}"
 
     def operand(self, op: Op, role: Role, rng: Random) -> str | None:
+        if role.type == "tile":
+            role = replace(role, type="b32", vector=4) if rng.random() < 0.5 else replace(role, type="b64")
         if role.kind == "address":
             return rng.choice(self.addresses) if self.addresses else None
         if role.kind == "texel":

@@ -220,7 +220,7 @@ def test_what_is_kept_within_a_limit(change, says):
     assert (str(claim) if claim else "") == says
 
 
-@pytest.mark.parametrize("puzzle", ["26", "30", "32"])
+@pytest.mark.parametrize("puzzle", ["26"])
 def test_a_tile_that_is_turned_may_have_been_stored_so(puzzle):
     """The outputs are the same whether a tile is stored or read with rows and columns swapped."""
     puzzle = open_course().load(puzzle)

@@ -55,7 +55,7 @@ def test_what_changes_adds_up_to_what_was_there(name, tmp_path):
     here, lane = view["at"]
     assert times[here] == session.t and lane == session.who & 31
     if recorded.fault:
-        assert view["fault"] == [here, lane, recorded.fault.headline]
+        assert view["fault"][:2] == [here, lane] and view["fault"][2].startswith(recorded.fault.headline)
 
 
 def test_a_long_run_is_cut_around_where_one_is():

@@ -5,7 +5,6 @@ Source: PTX ISA, sections 9.7.9.25 (cp.async), 9.7.9.27 (copies of tensors) and 
 
 from __future__ import annotations
 
-from ....errors import Unsupported
 from ..ptx.ir import Vector
 from ..ptx.types import llvm_type
 from ..runtime.abi import BULKS, MB_LOOK, MBARRIERS, TENSOR_TYPES, UPDATES, WAIT
@@ -87,8 +86,6 @@ def _bulk(e, ins) -> None:
     if op.operation == "wait_group":
         e.state.call("rt_bulk_wait", str(named["n"].value), site=e.sites.of(ins))
         return
-    if "k" in named:
-        raise Unsupported("copies to several blocks of a cluster")
     texel, places = named.get("t"), [o for o in ins.operands if o in (named.get("d"), named.get("a"))]
     kind = "im2col" if "im2col" in op.mods else "tile" if texel else "load"
     if op.spaces[0] == "global":

@@ -185,6 +185,9 @@ class _Body:
 
     def limits(self, ins: Instruction) -> None:
         op = ins.op
+        if op.bulk and "multicast::cluster" in op.mods:
+            at = ins.at if ins.at.line else self._called_at()
+            raise Unsupported("copies to several blocks of a cluster", at.file or self.name, at.line)
         if op.nbytes * op.vector > 16:
             self.refuse(ins, f"which accesses {op.nbytes * op.vector} bytes at once")
         if (
