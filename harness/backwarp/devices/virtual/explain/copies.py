@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..runtime.abi import BULKS
-from .wording import named
 
 if TYPE_CHECKING:
     from .faults import Diagnosis
@@ -54,12 +53,27 @@ def stuck(d: Diagnosis, record) -> dict:
     copies = (
         f"copies of {under_way:,} bytes are under way to it" if under_way else "no copy is under way to it"
     )
-    owner = d.owner(record)
-    return (named(owner, int(record["address"])) if owner else {}) | dict(
+    fields, name = d.place_in_memory(record)
+    return fields | dict(
         headline="Deadlock at an mbarrier",
         place=here,
         other=other,
         explanation=f"All threads of the block wait, and this phase still expects {' and '.join(missing)}. {last}; {copies}.",
+    )
+
+
+def too_many(d: Diagnosis, record) -> dict:
+    """More arrivals at a barrier in memory than its phase has left."""
+    other, before = None, ""
+    if record["other_site"]:
+        other = d.place(record["other_site"], record["other_thread"], record["block"])
+        before = f" after line {other.line}" * (other.line != d.place(record["site"], 0, 0).line)
+    (fields, _), count = d.place_in_memory(record), int(record["extra"])
+    return fields | dict(
+        headline="Too many arrivals at an mbarrier",
+        other=other,
+        explanation=f"A phase of this barrier has {count:,} arrival{'s' * (count != 1)}, and this is one more{before}: wait until the"
+        " phase is over before arriving again, or initialise the barrier with the number of those who arrive.",
     )
 
 

@@ -125,6 +125,12 @@ class Diagnosis:
         shared = bool(int(record["extra"]) & INFO_SHARED)
         return self.owners.find(self.address(record), int(record["site"]), shared, int(record["slot"]))
 
+    def place_in_memory(self, record) -> tuple[dict, str]:
+        """(the fields that name the element at a record's address, its name): of what has no access of a thread."""
+        address = int(record["address"])
+        owner = self.owners.at(address, int(record["slot"]))
+        return (named(owner, address), element(owner, address)) if owner else ({}, "shared memory")
+
     def address(self, record) -> int:
         """The address of an access; negative if it wrapped around, in shared memory at 32 bits."""
         address = int(record["address"])
@@ -367,6 +373,7 @@ _DESCRIBE = {
     "stale-texel": textures.stale,
     "invalid-map": copies.invalid_map,
     "stuck-at-phase": copies.stuck,
+    "too-many": copies.too_many,
     "under-way": copies.under_way,
     "unlanded": products.unlanded,
     "overwritten": products.overwritten,

@@ -86,6 +86,11 @@ class Owners:
             return beside if beside and any(o.start == beside.start for o in found) else None
         return beside
 
+    def at(self, address: int, slot: int) -> Owner | None:
+        """The owner of what lies there, whatever it is used for."""
+        self._window, self._access = self.arena.shared_base(slot), 0
+        return self._beside(address, self._space(address, False))
+
     # -- where the address lies ------------------------------------------------------------------
 
     def _space(self, address: int, shared: bool) -> str:

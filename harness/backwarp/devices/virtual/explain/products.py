@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .wording import named
-
 if TYPE_CHECKING:
     from .faults import Diagnosis
 
 
 def unlanded(d: Diagnosis, record) -> dict:
-    owner = d.owner(record)
-    return (named(owner, int(record["address"])) if owner else {}) | dict(
+    fields, name = d.place_in_memory(record)
+    return fields | dict(
         headline="A product reads what is not there yet",
-        explanation=f"This wgmma reads {d.named(record, owner)}, which nothing has written, or whose copy has not been waited for:"
+        explanation=f"This wgmma reads {name}, which nothing has written, or whose copy has not been waited for:"
         " wait for the copy's barrier first, and look at the descriptor's start and strides.",
     )
 
@@ -31,11 +29,11 @@ def overwritten(d: Diagnosis, record) -> dict:
 
 def refilled(d: Diagnosis, record) -> dict:
     product = d.place(record["other_site"], record["other_thread"], record["block"])
-    owner = d.owner(record)
-    return (named(owner, int(record["address"])) if owner else {}) | dict(
+    fields, name = d.place_in_memory(record)
+    return fields | dict(
         headline="A copy fills what a product still reads",
         other=product,
-        explanation=f"This copy fills {d.named(record, owner)}, which the wgmma in line {product.line} may still read: wait for it"
+        explanation=f"This copy fills {name}, which the wgmma in line {product.line} may still read: wait for it"
         " (wgmma.wait_group), and tell the thread that starts the copy, by a barrier.",
     )
 
@@ -62,10 +60,10 @@ def incomplete(d: Diagnosis, record) -> dict:
 def unfenced(d: Diagnosis, record) -> dict:
     """Of copies too."""
     other = d.place(record["other_site"], record["other_thread"], record["block"])
-    owner = d.owner(record)
-    return (named(owner, int(record["address"])) if owner else {}) | dict(
+    fields, name = d.place_in_memory(record)
+    return fields | dict(
         headline="fence.proxy.async is missing",
         other=other,
-        explanation=f"This reads {d.named(record, owner)}, which line {other.line} has stored the ordinary way. Between the two,"
+        explanation=f"This reads {name}, which line {other.line} has stored the ordinary way. Between the two,"
         " fence.proxy.async is missing: who stores executes it, and then the barrier.",
     )

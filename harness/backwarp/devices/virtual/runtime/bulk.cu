@@ -317,6 +317,11 @@ EXPORT u64 rt_mbarrier(Env* env, Thread* thread, u32 site, u64 what, u64* barrie
         *barrier = mb_word(expected, pending, old >> 40, bytes);
         if (!pending && !bytes) complete_phase(env, barrier);
     } else if (what == MBARRIER_ARRIVE || what == MBARRIER_ARRIVE_DROP) {
+        if ((long long)argument > (long long)pending && launch_of(env)->check_sync) {
+            Arrival* last = (Arrival*)bulks_of(env)->last + ((u64)barrier >> 3) % LAST_ARRIVALS;
+            int known = last->barrier == (u64)barrier;
+            record(env, thread, site, FAULT_TOO_MANY, (u64)barrier - env->arena, expected, known ? last->site : 0, known ? last->thread : 0, env->block);
+        }
         if (what == MBARRIER_ARRIVE_DROP) expected -= argument;
         pending = pending - argument & MB_COUNT;
         *barrier = mb_word(expected, pending, old >> 40, bytes);

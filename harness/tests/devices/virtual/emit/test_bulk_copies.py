@@ -274,6 +274,16 @@ def test_a_phase_that_never_ends_is_told_at_once(changes, says):
     assert all(each in fault.explanation for each in says)
 
 
+def test_an_arrival_that_a_phase_does_not_expect_is_named():
+    """The bytes of the first are still under way, so its phase is not over."""
+    again = "expect(&bar, sizeof tile);\n        arrive(&bar);"
+    with pytest.raises(KernelFault) as caught:
+        _plain(("expect(&bar, sizeof tile);", again))
+    fault = caught.value
+    assert (fault.kind, fault.array) == ("too-many", "bar")
+    assert fault.other.line == line_of(_PLAIN, "EXPECTED") and "has 1 arrival, and" in fault.explanation
+
+
 @pytest.mark.parametrize(
     "changes, kind",
     [
