@@ -170,7 +170,8 @@ def _result(product: Product, values: np.ndarray) -> np.ndarray:
         if product.flags:
             found = np.clip(found, -(2.0**31), 2.0**31 - 1)
         return found.astype(np.int64).astype(np.uint32)
-    halves = found.astype(np.float16).view(np.uint16).reshape(-1, 2, 128).astype(np.uint32)
+    with np.errstate(over="ignore"):  # of halves, infinity is what a product gives
+        halves = found.astype(np.float16).view(np.uint16).reshape(-1, 2, 128).astype(np.uint32)
     return halves[:, 0] | halves[:, 1] << 16
 
 
