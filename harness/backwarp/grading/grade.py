@@ -251,7 +251,7 @@ def only(puzzle: Puzzle, case: str) -> Puzzle:
         raise CourseError(
             f"{puzzle.id} has no case {case}; it has {', '.join(c.name for c in in_order(puzzle))}"
         )
-    return replace(puzzle, cases=tuple(c for c in puzzle.cases if c.name == case))
+    return replace(puzzle, cases=tuple(c for c in puzzle.cases if c.name == case), gates=())
 
 
 def run_all(

@@ -147,7 +147,11 @@ def raced(machine: Machine, wrong: str) -> Failure:
     elif race.stores == (False, True):
         lines.append("The array is used again: let the stream wait for an event after its last use.")
     else:
-        lines.append("Record an event after the first, and let the other stream wait for it.")
+        before, after = sorted((own, first), key=lambda operation: operation.number)
+        lines.append(
+            f"Record an event after {named(before)}, and let {after.what.stream or f'stream {after.stream}'} wait for it before"
+            f" {named(after)}."
+        )
     if wrong:
         lines.append(f"In the order of this run, {wrong}")
     return Failure("race", lines, hint=2, places=tuple(dict.fromkeys((first.line, own.line))))

@@ -12,7 +12,7 @@ import pytest
 
 from backwarp.course.checkout import Course
 from backwarp.grading import runs
-from backwarp.grading.grade import Options, grade_file
+from backwarp.grading.grade import Options, grade_file, only
 from backwarp.maintain import check_mistakes
 from backwarp.report.text import MOST_LINES, verdict_lines
 from tests import ROOT, sampled
@@ -185,3 +185,11 @@ def test_another_seed_changes_inputs_and_not_the_verdict(tmp_path):
     assert all(
         grade_file(small(puzzle), puzzle.solution_path, Options("cpu", seed)).passed for seed in (1, 2)
     )
+
+
+def test_each_case_of_a_puzzle_can_be_graded_alone():
+    """Its gates count in a case of their own."""
+    for id in COURSE.ids():
+        puzzle = COURSE.load(id)
+        alone = only(puzzle, puzzle.cases[0].name)
+        assert alone.cases == puzzle.cases[:1] and not alone.gates
