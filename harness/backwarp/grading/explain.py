@@ -25,6 +25,7 @@ from .slips.block_slips import same_slot, takes_what_changes
 from .slips.causes import causes
 from .slips.collectives import kept_away
 from .slips.only_store import only_store
+from .slips.statements import slips
 from .slips.unset import left_in_a_loop, read_unset, too_few_threads, written_twice, zeros_left_out
 from .verdict import RUNNABLE, Verdict
 
@@ -117,7 +118,7 @@ def of_results(asked: Asked) -> tuple[Finding | None, list[Finding]]:
     seen = sorted(asked.observed(), key=lambda o: o.case is not shown.case)
     claim = naming.explain(asked.puzzle, asked.kernel, seen, asked.foresee, asked.unnamed)
     if claim and claim.kind == "mistake":
-        return claim, [claim]
+        return claim, [claim, *(f for f in slips(asked.source, asked.kernel.name) if f.row.leads(shown.kind))]
     first = claim
     if not claim and shown.kind == "wrong":
         first = integers.explain(asked.kernel, seen) or asked.added(True)

@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from .kind import Kind, always, unless_it_ends
 
 
+def stored_instead(kind: str) -> bool:
+    """A condition with another outcome, and a variable with another value, change results and the ends of loops."""
+    return kind in ("timeout", "uninitialised-read", "wrong", "unwritten")
+
+
 def _ends_at_once(line: int, word: str) -> str:
     done = "in any case" if word == "if" else "once"
     return (
@@ -41,6 +46,10 @@ def _only_missing(first: int, last: int = 0, kernel: str = "") -> str:
 TEXT = {
     "ends_at_once": Kind(_ends_at_once),
     "compares_with_itself": Kind("Line {0} compares {name} with itself: {code}."),
+    "stores_in_a_condition": Kind(
+        "In line {0}, the condition {code} does not compare, it stores in {name}: to compare, write ==.",
+        leads=stored_instead,
+    ),
     "keeps_only_the_last": Kind(
         "Line {0} sets {name} again in every iteration of the loop, so that only the last product is left; add with +=."
     ),

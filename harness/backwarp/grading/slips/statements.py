@@ -1,7 +1,7 @@
 """Slips: code that compiles but cannot be meant, found in the text of a wrong kernel.
 
-Each is a fact about the file, whatever else is wrong: `if (...);`, `i < i`, a sum that is set again in every iteration. None occurs
-in any right kernel written for this course or its tests.
+Each is a fact about the file, whatever else is wrong: `if (...);`, `i < i`, `if (i = 0)`, a sum that is set again in every
+iteration. None occurs in any right kernel written for this course or its tests.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...cuda.parts import reached, shown, sign_of
-from ...cuda.pieces import Function
+from ...cuda.pieces import Function, Piece
 from ...cuda.text import read
 from ...cuda.tree import LOOPS
 from ...cuda.types import FLOAT, INTEGER, kind_of
 from ..findings import Finding, distinct
 
 COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
+JOINED = ("&&", "||", "and", "or")
 BODIES = {"if_statement": "consequence", **dict.fromkeys(LOOPS, "body")}
 
 
@@ -52,6 +53,41 @@ def compares_with_itself(function: Function) -> Iterator[Finding]:
                 yield Finding.of("compares_with_itself", e.line, name=left.code, code=shown(e))
 
 
+def stores_in_a_condition(function: Function) -> Iterator[Finding]:
+    """`if (x = e)`, and `right = k = label ? 1 : 0`. A second pair of parentheses, a comparison around it, or `x` or an atomic in
+    `e` shows that it is meant."""
+    for asking in function.body.all("if_statement", *LOOPS, "conditional_expression"):
+        condition, needs = asking.part("condition"), int(asking.kind != "for_statement")
+        if condition and condition.kind == "condition_clause":
+            condition, needs = condition.part("value"), 0
+        for e in assigned(condition, needs) if condition else ():
+            yield Finding.of("stores_in_a_condition", e.line, name=e.part("left").code, code=shown(e))
+    for e in function.body.all("assignment_expression"):
+        name, value = e.part("left"), e.part("right")
+        asked = value.part("condition") if value.kind == "conditional_expression" else None
+        if asked and e.outer.kind in ("init_declarator", "assignment_expression"):
+            if kind_of(name) == kind_of(asked) == INTEGER != kind_of(value) and not sign_of(asked):
+                code = f"{name.code} = {shown(asked)}"
+                yield Finding.of("stores_in_a_condition", e.line, name=name.code, code=code)
+
+
+def assigned(e: Piece, needs: int) -> Iterator[Piece]:
+    """The assignments that a condition, or an operand of it, consists of. needs: how many parentheses it cannot be without."""
+    bare, around = e, 0
+    while bare.kind == "parenthesized_expression" and len(bare.parts) == 1:
+        bare, around = bare.parts[0], around + 1
+    if bare.kind == "assignment_expression" and bare.part("operator").code == "=" and around <= needs:
+        name, value = bare.part("left"), bare.part("right")
+        again = any(name.code.split() == p.code.split() for p in value.all(name.kind))
+        if not again and not any(called.startswith("atomic") for called, _ in value.calls()):
+            yield bare
+    elif sign_of(bare) in JOINED:
+        yield from assigned(bare.part("left"), 1)
+        yield from assigned(bare.part("right"), 1)
+    elif bare.kind == "unary_expression" and bare.part("operator").code in ("!", "not"):
+        yield from assigned(bare.part("argument"), 1)
+
+
 def keeps_only_the_last(function: Function) -> Iterator[Finding]:
     """`sum = a * b` in every iteration of a loop, where `sum` begins with 0 and is used after the loop."""
     for e in function.body.all("assignment_expression"):
@@ -74,4 +110,4 @@ def keeps_only_the_last(function: Function) -> Iterator[Finding]:
             yield Finding.of("keeps_only_the_last", e.line, name=name.code)
 
 
-DETECTORS = (ends_at_once, compares_with_itself, keeps_only_the_last)
+DETECTORS = (ends_at_once, compares_with_itself, stores_in_a_condition, keeps_only_the_last)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from backwarp.course.checkout import open_course
 from backwarp.cuda.text import read
+from backwarp.devices import confined_device
+from backwarp.grading.grade import Options
 from backwarp.grading.slips.statements import slips
+from backwarp.maintain.check_mistakes import graded
+from tests.grading.first_cases import small
 from tests.lenet.small import ROOT
 
 KERNEL = 'extern "C" __global__ void k(const float* a, float* c, int n, int F) {{\n{}\n}}\n'
@@ -21,6 +26,19 @@ def found(body):
         ("if (threadIdx.x < n);\nc[0] = 1;", "ends_at_once", 2),
         ("for (int i = 0; i < n; i++);\n{ c[0] = 1; }", "ends_at_once", 2),
         ("if (n < n) c[0] = 1;", "compares_with_itself", 2),
+        *(
+            (f"int y = n;\n{body}", "stores_in_a_condition", 3)
+            for body in (
+                "if (y = F) c[0] = 1;",
+                "for (; y = F; y++) c[0] = 1;",
+                "do c[0] = 1; while (y = F);",
+                "while (y = F || n) c[0] = 1;",
+                "if (n < F && (y = F)) c[0] = 1;",
+                "if (!(n < F || !(y = F))) c[0] = 1;",
+                "c[0] = (y = F) ? 1.0f : 0.0f;",
+                "float x = y = F ? 1.0f : 0.0f;",
+            )
+        ),
         (
             "float s = 0;\nfor (int i = 0; i < n; i++) { float x = a[i];\n s = x * 2; }\nc[0] = s;",
             "keeps_only_the_last",
@@ -40,6 +58,15 @@ def test_a_slip_is_named(body, kind, line):
         "int i = 0; for (; i < n && a[i] > 0; i++);\nc[0] = i;",
         "c[0] = (n < F) == (F < 3);",
         "if (a[0] != a[0]) c[0] = 1;",
+        "int y; if ((y = n)) c[0] = 1;",
+        "int y; while ((y = n) != 0) c[0] = 1;",
+        "int y; if (F < n && ((y = n))) c[0] = 1;",
+        "int y; for (; (y = n); ) c[0] = 1;",
+        "while (n = n / 2) c[0] = 1;",
+        "int y; while (y = atomicExch(&lock, 1)) ;",
+        "if (int y = n) c[0] = y;",
+        "int y; float x = y = F < n ? 1.0f : 0.0f;",
+        "int y; int x = y = F ? 1 : 0;",
         "float s = 1;\nfor (int i = 0; i < n; i++) if (a[i] > 0) s = 2 * a[i];\nc[0] = s;",
         "float s = 0;\nfor (int i = 0; i < n; i++) { s = 0; for (int j = 0; j < F; j++) s += a[i + j]; c[i] = s; }",
         "float s = 0;\nfor (int i = 0; i < n; i++) { s = 2 * a[i]; c[i] = s; }\nc[0] = s;",
@@ -68,3 +95,34 @@ def test_no_right_kernel_has_one():
     kernels = [(text, kernel.name) for text in texts for kernel in read(text).kernels]
     assert len(kernels) > 200
     assert not [slip for text, name in kernels for slip in slips(text, name)]
+
+
+LABEL = "float right = k == labels[b] ? 1.0f : 0.0f;"
+ENDLESS = "float right = 0.0f; if (k = labels[b]) right = 1.0f;"
+COPY = "int y = labels[b];\n        float right = 0.0f;\n        if ({}) right = 1.0f;"
+
+
+def few_steps(*given, **more):
+    """The grader's device, with less patience for what never ends."""
+    device = confined_device(*given, **more)
+    device.step_budget = 1 << 16
+    return device
+
+
+@pytest.mark.parametrize(
+    ("new", "line", "leads"),
+    [
+        (ENDLESS, 62, True),
+        (COPY.format("y = k"), 64, True),
+        (COPY.format("y = 0"), 64, True),  # a mistake of the puzzle as well
+        ("float right = 0.0f; if (k = batch * classes) right = 1.0f;", 62, False),
+        (COPY.format("(y = labels[b]) == k"), 0, False),
+    ],
+)
+def test_a_condition_that_stores_comes_first_where_the_run_follows_from_it(new, line, leads):
+    puzzle = small(open_course().load("05"))
+    right = puzzle.solution_path.read_text(encoding="utf-8")
+    assert LABEL in right
+    verdict = graded(puzzle, right.replace(LABEL, new), Options("cpu"), opener=few_steps)
+    stored = [(*f.lines, f.leads) for f in verdict.findings if f.kind == "stores_in_a_condition"]
+    assert stored == ([(line, leads)] if line else []) and verdict.passed == (not line)
