@@ -31,7 +31,10 @@ def explained(
 ) -> Verdict:
     """The verdict, with the failing case that shows most and what explains it. setup: see `conclude`."""
     failed = [o for o in outcomes if o.kind]
-    shown = clearest(failed)
+    kernels = {o.kernel.name: o.kernel for o in failed}.values()
+    empty = {k.name: found for k in kernels if (found := sentences.still_empty(puzzle, k, source))}
+    begun = [o for o in failed if o.kernel.name not in empty]  # what is wrong there is worth more
+    shown = clearest(begun or failed)
     verdict.stdout, verdict.stdout_dropped = shown.stdout, shown.stdout_dropped
     verdict.status, verdict.kind = FAILED, shown.kind
     verdict.case, verdict.dims, verdict.kernel = shown.case.name, shown.case.dims, shown.kernel.name
@@ -57,9 +60,14 @@ def explained(
         verdict.findings = [f for f in verdict.findings if str(f) not in refuted] + found
         verdict.lines = [line for line in verdict.lines if line not in refuted]
         verdict.lines += map(str, found)
+    if begun:
+        verdict.findings += (found := [f for findings in empty.values() for f in findings])
+        verdict.lines += map(str, found)
     if again and verdict.diagnosis == "race":
         verdict.timeline = race_timeline.timeline(puzzle, source, shown, setup, verdict.seed)
-    great = shown is failed[0] and shown.case.stress and shown.kind in ("fault", "wrong", "unwritten")
+    great = (
+        shown is (begun or failed)[0] and shown.case.stress and shown.kind in ("fault", "wrong", "unwritten")
+    )
     if great and not any(o.kernel is shown.kernel and o.same_writes for o in outcomes):
         verdict.lines.append(sentences.great_sizes(shown.case))
     return verdict

@@ -208,17 +208,25 @@ def wrong_type(found: KernelFault, kernel: Kernel) -> list[str]:
     return [f"That is 8 bytes into an array of {size}-byte elements: is it declared as {p.declaration}?"]
 
 
+def still_empty(puzzle: Puzzle, kernel: Kernel, source: str) -> list[Finding]:
+    """That a kernel is the stub's, if it is."""
+    text, stub = (read(t).function(kernel.name) for t in (source, stub_text(puzzle)))
+    if not text or not stub or text.code.split() != stub.code.split():
+        return []
+    for comment in text.all("comment"):
+        if todo := re.search(r"TODO\(\d+\)", comment.code):
+            return [Finding.of("still_empty", comment.line, kernel=kernel.name, task=todo[0])]
+    return [Finding.of("still_empty", text.name_line, kernel=kernel.name, task="")]
+
+
 def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, wrong: Sequence[Mismatch]) -> list[Finding]:
     """Why no element was written: the code is missing, or no thread reaches it."""
     some = any(m.count != m.total for m in wrong)
     if some and not wrong[0].updated:  # else the others are right as they were
         return []
-    text, stub = (read(t).function(kernel.name) for t in (source, stub_text(puzzle)))
-    if text and stub and text.code.split() == stub.code.split():
-        for comment in text.all("comment"):
-            if todo := re.search(r"TODO\(\d+\)", comment.code):
-                return [Finding.of("still_empty", comment.line, kernel=kernel.name, task=todo[0])]
-        return [Finding.of("still_empty", text.name_line, kernel=kernel.name, task="")]
+    if empty := still_empty(puzzle, kernel, source):
+        return empty
+    text = read(source).function(kernel.name)
     array = name_in_file(wrong[0].array, kernel, source)
     into = next((v for v in text.parameters if v.name == array), None) if text else None
     if into and stores_into(text.file, into) == []:

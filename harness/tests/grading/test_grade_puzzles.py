@@ -11,6 +11,7 @@ import re
 import pytest
 
 from backwarp.course.checkout import Course
+from backwarp.course.stubs import stub_text
 from backwarp.grading import runs
 from backwarp.grading.grade import Options, grade_file, only
 from backwarp.maintain import check_mistakes
@@ -193,3 +194,13 @@ def test_each_case_of_a_puzzle_can_be_graded_alone():
         puzzle = COURSE.load(id)
         alone = only(puzzle, puzzle.cases[0].name)
         assert alone.cases == puzzle.cases[:1] and not alone.gates
+
+
+def test_what_is_wrong_is_shown_before_what_is_still_empty(grade):
+    puzzle = PUZZLES["04_relu"]
+    stub = stub_text(puzzle)
+    body = "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) output[i] = input[i] > 1 ? input[i] : 0;\n"
+    verdict = grade("04_relu", re.sub(r"(    // TODO\(1\)[^\n]*\n)", lambda m: m[1] + body, stub))
+    assert (verdict.kernel, verdict.kind) == ("relu_forward", "wrong")
+    empty = [f.facts["kernel"] for f in verdict.findings if f.kind == "still_empty"]
+    assert empty == ["relu_inplace", "relu_backward"]
