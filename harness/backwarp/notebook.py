@@ -159,7 +159,7 @@ class CourseMagics(Magics):
         puzzle = self.load(chosen.id)
         cell = in_file(puzzle, cell)
         self.verdicts.pop(puzzle.id, None)
-        if is_stub(puzzle, cell):
+        if is_stub(puzzle, cell) or self.mended_elsewhere(puzzle, cell):
             return self.not_begun(puzzle, line)
         path = self.cell_path(puzzle)
         before = text_of(path)[1:]
@@ -169,7 +169,8 @@ class CourseMagics(Magics):
             more.append(said)
         if verdict.passed:
             own = f"%kernel_from {puzzle.number} --solution"
-            more += [t.replace(f"backwarp solution {puzzle.number}", own) for t in debrief(puzzle)]
+            said = [t.replace(f"backwarp solution {puzzle.number}", own) for t in debrief(puzzle)]
+            more += [re.sub(r"\bbackwarp (hint|profile|picture|step|trace)\b", r"%\1", t) for t in said]
         shown = report(verdict, more)
         searched, picture = verdict.is_repairable and not puzzle.program, verdict_picture(verdict)
         if not searched and not picture:
@@ -197,6 +198,15 @@ class CourseMagics(Magics):
         )
         self.progress.record(replace(verdict, source_hash=source_hash(text)))
         return verdict
+
+    def mended_elsewhere(self, puzzle: Puzzle, cell: str) -> bool:
+        """Is a cell still the stub of a bug hunt, which is graded like any kernel, while the file has another text?"""
+        stub = stub_text(puzzle).split()
+        return (
+            bool(puzzle.repair)
+            and cell.split() == stub
+            and text_of(puzzle.stub_path).split() not in ([], stub)
+        )
 
     def not_begun(self, puzzle: Puzzle, line: str) -> Shown:
         """The cell is still the stub: replace it with the student's file if that contains more."""

@@ -16,6 +16,7 @@ from .devices.virtual.replay.record import WRITING, Record
 from .devices.virtual.replay.replay import Replay, short
 from .devices.virtual.replay.session import KEYS, WRONG, Session
 from .errors import CourseError
+from .grading.compare import either
 from .grading.recorded import Recorded
 from .grading.trace import Trace, trace
 from .keys import keyboard
@@ -79,7 +80,10 @@ def traced(recorded: Recorded, element: str = "") -> tuple[Replay, Trace]:
             f"a trace does not follow terms through TMA and wgmma: `backwarp step {recorded.puzzle.number}` shows the run"
         )
     replay, outputs = Replay(Record(recorded.record), recorded.fault), recorded.kernel.outputs
-    if element and "[" not in element and len(outputs) == 1:
+    if element and "[" not in element:
+        if len(outputs) > 1:
+            each = either([f"{a.name}[{element}]" for a in outputs])
+            raise CourseError(f"{recorded.kernel.name} has {len(outputs)} outputs: name one, {each}")
         element = f"{outputs[0].name}[{element}]"
     element = element or recorded.wrong or f"{outputs[0].name}[0]"
     try:

@@ -257,6 +257,16 @@ def test_a_cell_that_is_still_the_stub_takes_what_the_file_has(magics):
     assert magics.progress.entry("01_twice").solved
 
 
+def test_a_bug_hunts_stub_is_graded_until_the_file_is_mended(magics):
+    own = own_file(magics)
+    declared = own.with_name("puzzle.py")
+    declared.write_text(declared.read_text().replace("lines=2,", "lines=2, repair=True,"))
+    assert not magics.kernel("01 --save", STUB).verdict.passed
+    own.write_text(SOLUTION)
+    assert "It now has your file" in repr(magics.kernel("01 --save", STUB))
+    assert magics.shell.rl_next_input == f"%%kernel 01 --save\n{SOLUTION}" and own.read_text() == SOLUTION
+
+
 def test_a_grader_of_notebooks_asks_whether_a_puzzle_passes(magics, capsys):
     wrong = magics.kernel("01", SOLUTION.replace("2 *", "3 *"))
     assert not wrong.verdict.passed

@@ -261,8 +261,9 @@ PUZZLE = Puzzle(
         "groups = C_out / FILTERS, rounded up, z % groups is the group and z / groups the image. The last group may have "
         "fewer filters. Threads without an output copy and wait like all others.",
         "Forward, the tile has an even number of columns and a thread begins at an even one, so two floats there can be "
-        "read as one float2. With own[6][6] and sum[FILTERS][2][2] in loops whose bounds are known at compile time, all "
-        "of it stays in registers. Backward, a thread takes the pooled outputs t, t + THREADS, ... of channel k in all "
+        "read as one float2. With own[6][6] and sum[FILTERS][2][2] in loops that are unrolled, all of it stays in "
+        "registers. Put #pragma unroll before a loop over FILTERS that skips filters from C_out on: its bounds are "
+        "constant, but the compiler may leave it a loop. Backward, a thread takes the pooled outputs t, t + THREADS, ... of channel k in all "
         "images; one with place -1 is skipped, for any other the window of the input begins at row place / W_out, "
         "column place % W_out.",
         "Sum (i, j) of thread (x, y) is the convolution at row 2 * p + i, column 2 * q + j. Begin with best = 0 and the "

@@ -284,7 +284,7 @@ PUZZLE = Puzzle(
         "The scale comes first, in float; then __floats2half2_rn rounds two floats to a __half2. Thread i of the grid has "
         "elements 2 * i and 2 * i + 1, and the last one may have only one of them. A half is infinite from 65,520 on: "
         "isfinite of __low2float and __high2float says so. Change overflow only then, with an atomic function, as "
-        "several threads may have found one.",
+        "several threads may have found one; the counted case has none, and no atomic update is allowed there.",
         "A thread takes the pairs t, t + THREADS, ... of channel k in all images, with (W_out + 1) / 2 pairs in a row. A "
         "pair of gradients at column q meets, for each s, the inputs at q + s and q + s + 1: the 6 inputs from q on are "
         "three pairs, and for odd s __halves2half2 joins the high half of one with the low half of the next. Where "

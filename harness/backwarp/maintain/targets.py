@@ -44,8 +44,10 @@ def section(puzzle: Puzzle) -> str:
                 other = copy(constants)
                 other[name] *= 2
                 needed |= {name} if gate.limit(dims, other) != most else set()
-            text = number(floor(most) if most >= 10 else most, 6)
-            rows.setdefault(quantity(gate.quantity).noun, {})[kernel, case.name] = text
+            noun = quantity(gate.quantity).noun
+            share = noun.startswith("per cent")  # no whole number: three digits, as the grader says it
+            text = number(most, 3) if share else number(floor(most) if most >= 10 else most, 6)
+            rows.setdefault(noun, {})[kernel, case.name] = text
     columns = [(kernel, case) for case, kernels in places.items() for kernel in kernels]
     several = len({kernel for kernel, _ in columns}) < len(columns)
     alike: dict[str, list[str]] = {}

@@ -19,7 +19,7 @@ from ...course.parameters import Array, Scalar
 from ...errors import BackwarpError, KernelFault
 from ..compare import right_outputs
 from ..runs import Setup, Trial, place, start
-from .budget import ACCESSES, FAILED, LAUNCH, RIGHT, Budget
+from .budget import ACCESSES, FAILED, LAUNCH, RIGHT, Budget, Spent
 
 MOST = 240  # launches
 MOST_TERMS = 40000
@@ -134,11 +134,14 @@ def sums_of(
 
 
 def numbered(rng: np.random.Generator, array: np.ndarray, least: int = LEAST) -> np.ndarray:
-    """Different integers; in a small array no two pairs have the same sum, if the numbers are long enough."""
+    """Different integers; in a small array no two pairs have the same sum, if the numbers are long enough.
+    Errors: Spent, if there are not as many."""
     if least == SHORT:
         numbers = (least + rng.permutation(least)[np.arange(array.size) % least]).tolist()
     else:
         numbers = list(dict.fromkeys(rng.integers(least, 2 * least, 8 * array.size).tolist()))
+    if len(numbers) < array.size:
+        raise Spent
     sums: set[int] = set()
     if array.size > MOST or least == SHORT:
         return np.reshape(numbers[: array.size], array.shape).astype(np.float32)
