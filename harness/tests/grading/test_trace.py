@@ -8,6 +8,8 @@ import pytest
 from backwarp.devices.virtual.replay.record import Record
 from backwarp.devices.virtual.replay.replay import Replay
 from backwarp.errors import CourseError
+from backwarp.grading.probes.budget import Spent
+from backwarp.grading.probes.summed import LEAST, numbered
 from backwarp.grading.recorded import record_file
 from backwarp.grading.trace import AGAIN, FOREIGN, RIGHT, ZERO, trace
 from backwarp.report.trace import lines_of
@@ -53,6 +55,20 @@ def test_a_term_of_another_element_is_marked(tmp_path):
     verdicts = [a.verdict for a in found.added]
     assert FOREIGN in verdicts and AGAIN not in verdicts and len(found.missing) == verdicts.count(FOREIGN)
     assert "r = 1" in said and "<- no term of it" in said
+
+
+def test_one_of_several_outputs_has_to_be_named():
+    puzzle = course().load("08")
+    recorded = record_file(puzzle, puzzle.solution_path, kernel=puzzle.kernels[0].name)
+    first, second = (a.name for a in recorded.kernel.outputs)
+    with pytest.raises(CourseError) as said:
+        traced(recorded, "b=0")
+    assert f"{first}[b=0]" in str(said.value) and f"{second}[b=0]" in str(said.value)
+
+
+def test_an_array_with_more_elements_than_there_are_numbers_is_given_up():
+    with pytest.raises(Spent):
+        numbered(np.random.default_rng(1), np.zeros(LEAST + 1))
 
 
 def test_what_is_no_output_is_said(tmp_path):

@@ -138,10 +138,10 @@ def numbered(rng: np.random.Generator, array: np.ndarray, least: int = LEAST) ->
     Errors: Spent, if there are not as many."""
     if least == SHORT:
         numbers = (least + rng.permutation(least)[np.arange(array.size) % least]).tolist()
+    elif array.size > 0.9 * least:  # of as many numbers, nearly all are drawn
+        raise Spent
     else:
         numbers = list(dict.fromkeys(rng.integers(least, 2 * least, 8 * array.size).tolist()))
-    if len(numbers) < array.size:
-        raise Spent
     sums: set[int] = set()
     if array.size > MOST or least == SHORT:
         return np.reshape(numbers[: array.size], array.shape).astype(np.float32)
