@@ -79,7 +79,7 @@ ATTACKS: dict[str, tuple[str, str | None]] = {
     "prefetch_anywhere": ('asm volatile("prefetch.global.L2 [%0];" :: "l"(1ull << 50));', None),
     "mbarrier_outside": ('asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(800000));', OUT_OF_BOUNDS),
     "mbarrier_of_nothing": (
-        '__shared__ long long b; b = 0; asm volatile("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [%0]; }" :: "r"((unsigned)__cvta_generic_to_shared(&b)));', "Race|^$"),
+        '__shared__ long long b; b = 0; asm volatile("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [%0]; }" :: "r"((unsigned)__cvta_generic_to_shared(&b)));', "Race|Too many arrivals|^$"),
     "matrix_rows_outside": (
         'int v; asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(v) : "r"(950000)); x[threadIdx.x] = v;', OUT_OF_BOUNDS),
     "matrix_rows_stored_outside": (
