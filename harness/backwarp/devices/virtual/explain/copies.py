@@ -25,6 +25,8 @@ def invalid_map(d: Diagnosis, record) -> dict:
             if kind == "im2col"
             else "This copies a tile; its map is of pixels: make it with tensor_map()."
         )
+    elif why == 4:
+        said = "This updates elements of 1 or 2 bytes in a way that only larger ones can be: halves have add, min and max."
     else:
         said = (
             "What this is given as its tensor map is none: pass device.tensor_map(...) as the kernel's parameter"

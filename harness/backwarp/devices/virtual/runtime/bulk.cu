@@ -14,9 +14,7 @@ static __device__ __forceinline__ u32 kind_of(const Bulk* b) { return b->how & 1
 static __device__ __forceinline__ int is_load(u32 kind) { return kind <= BULK_IM2COL; }
 static __device__ __forceinline__ Bulks* bulks_of(Env* env) { return (Bulks*)env->bulks; }
 static __device__ __forceinline__ Bulk* bulk(Env* env, u32 i) { return (Bulk*)bulks_of(env)->data + i; }
-static __device__ __forceinline__ TensorMap* map_of(Env* env, const Bulk* b) {
-    return (TensorMap*)(env->arena + (kind_of(b) == BULK_STORE_TILE ? b->to : b->from));
-}
+static __device__ __forceinline__ TensorMap* map_of(const Bulk* b) { return (TensorMap*)b->map; }
 
 // ---- rows -----------------------------------------------------------------------------------------------------
 
@@ -32,13 +30,25 @@ static __device__ u32 count_along(const TensorMap* m, u32 axis) {
 static __device__ int is_im2col(const TensorMap* m) { return m->kind >> 12 & 1; }
 
 // Pixels are counted in the second entry of the box.
-static __device__ u32 rows_of(const TensorMap* m) {
+static __device__ u64 rows_of(const TensorMap* m) {
     if (is_im2col(m)) return m->box[1];
-    u32 rows = 1;
+    u64 rows = 1;
     for (u32 axis = 1; axis < rank_of(m); axis++) rows *= count_along(m, axis);
     return rows;
 }
-static __device__ u64 bytes_of(const TensorMap* m) { return (u64)rows_of(m) * m->box[0] * m->size; }
+static __device__ u64 bytes_of(const TensorMap* m) { return rows_of(m) * m->box[0] * m->size; }
+
+// Whether it is one that the host has made. What a kernel has put together in its place must not lead anywhere either.
+static __device__ int is_map(const TensorMap* m) {
+    u32 rank = rank_of(m), type = m->kind >> 16, wide = type <= TENSOR_BFLOAT16 ? (u32)(0x1321332210ull >> 4 * type) & 15 : 15;  // a power of 2
+    if (m->magic != TENSOR_MAGIC || !m->address || rank < 1 || rank > 5 || m->size != 1u << wide) return 0;
+    if ((m->kind >> 4 & 15) > 3 || is_im2col(m) && rank < 3 || m->box[0] * m->size & 15) return 0;
+    for (u32 axis = 0; axis < rank; axis++) {
+        u32 most = is_im2col(m) && axis == 1 ? 1024 : 256, step = m->steps >> 4 * axis & 15;
+        if (m->box[axis] < 1 || m->box[axis] > most || step < 1 || step > 8) return 0;
+    }
+    return 1;
+}
 
 static __device__ void find_row(Rows* r) {
     const TensorMap* m = r->m;
@@ -54,9 +64,9 @@ static __device__ void find_row(Rows* r) {
 
 static __device__ Rows begin_rows(Env* env, const Bulk* b) {
     Rows r;
-    r.m = map_of(env, b); r.b = b;
+    r.m = map_of(b); r.b = b;
     for (u32 axis = 0; axis < 5; axis++) r.at[axis] = (int)b->at[axis], r.index[axis] = 0;
-    r.left = rows_of(r.m); r.offset = 0;
+    r.left = (u32)rows_of(r.m); r.offset = 0;
     find_row(&r);
     return r;
 }
@@ -457,10 +467,12 @@ EXPORT int rt_bulk(Env* env, Thread* thread, u32 site, u64 how, u64 to, u64 from
     u32 kind = kind_of(&b), tensor = kind != BULK_LOAD && kind != BULK_STORE, load = is_load(kind);
     u64 shared = load ? to : from, global = load ? from : to;
     if (tensor) {
-        if (!granules_allowed(env, global, sizeof(TensorMap), READ)) return wrong(env, thread, site, FAULT_INVALID_MAP, global, 0);
-        TensorMap* m = map_of(env, &b);
-        u32 why = m->magic != TENSOR_MAGIC ? 1 : rank_of(m) != (how >> 12 & 15) ? 2 : is_im2col(m) != (kind == BULK_IM2COL) ? 3 : 0;
-        if (!why && !m->address) why = 1;
+        if (global & 7 || !granules_allowed(env, global, sizeof(TensorMap), READ)) return wrong(env, thread, site, FAULT_INVALID_MAP, global, 0);
+        for (u32 i = 0; i < 16; i++) b.map[i] = ((u64*)(env->arena + global))[i];
+        TensorMap* m = map_of(&b);
+        u32 update = (u32)how >> 4 & 15, type = m->kind >> 16, half = type == TENSOR_FLOAT16 || type == TENSOR_BFLOAT16;
+        u32 why = !is_map(m) ? 1 : rank_of(m) != (how >> 12 & 15) ? 2 : is_im2col(m) != (kind == BULK_IM2COL) ? 3 : 0;
+        if (!why && update && m->size < 4 && !(half && update <= UPDATE_MAX)) why = 4;
         if (why) return wrong(env, thread, site, FAULT_INVALID_MAP, global, why | (u64)rank_of(m) << 8 | how << 16);
         b.bytes = bytes_of(m);
     }
@@ -469,7 +481,7 @@ EXPORT int rt_bulk(Env* env, Thread* thread, u32 site, u64 how, u64 to, u64 from
     if (!tensor && (global & 15 || b.bytes & 15 || !b.bytes))
         return wrong(env, thread, site, FAULT_MISALIGNED, global, 16 | (load ? 0 : INFO_WRITE));
     for (u64 k = 0; k < b.bytes; k += 16)
-        if (!is_allowed(env, thread, site, tensor ? in_shared(env, &b, map_of(env, &b), k) : shared + k, 16, load ? WRITE : READ)) return 0;
+        if (!is_allowed(env, thread, site, tensor ? in_shared(env, &b, map_of(&b), k) : shared + k, 16, load ? WRITE : READ)) return 0;
     if (tensor ? !check_rows(env, thread, &b, load ? READ : WRITE) : !is_allowed(env, thread, site, global, b.bytes, load ? READ : WRITE)) return 0;
     if (load) {
         if (barrier & 7) return wrong(env, thread, site, FAULT_MISALIGNED, barrier, 8 | INFO_WRITE);
@@ -480,7 +492,7 @@ EXPORT int rt_bulk(Env* env, Thread* thread, u32 site, u64 how, u64 to, u64 from
     if (launch_of(env)->check_sync && load) look_at_products(env, thread, site, shared, b.bytes);
     if (launch_of(env)->check_sync)
         for (u64 k = 0; k < b.bytes; k += 4) {
-            u64 at = tensor ? in_shared(env, &b, map_of(env, &b), k) : shared + k;
+            u64 at = tensor ? in_shared(env, &b, map_of(&b), k) : shared + k;
             if (load) claim(env, thread, site, at);
             else {
                 look_at_stores(env, thread, 1, site, at);

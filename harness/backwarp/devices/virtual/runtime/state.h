@@ -115,12 +115,13 @@ struct Bulk {
     u64 barrier, bytes;  // host address of the barrier that counts them; 0: its group is waited for
     u32 how, site, thread, group;
     u32 at[5], offset[3];  // coordinates; of a pixel in a filter
+    u64 map[16];         // the TensorMap as it was when the copy began: the kernel may change its memory
 };
 
 // Those of a block; and who has arrived last at barriers, by their addresses.
 struct Bulks {
     u64 count, used;     // of copies; whether there has been any, or a product
-    u64 data[20480];     // Bulk[MAX_BULKS]
+    u64 data[26624];     // Bulk[MAX_BULKS]
     u64 last[128];       // Arrival[LAST_ARRIVALS]
     u32 sites[128];      // where copies start, plus 1: a hash table
     u64 began;           // racecheck's time when the block began

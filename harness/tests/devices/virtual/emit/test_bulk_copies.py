@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import cache
 
 import numpy as np
@@ -297,6 +298,57 @@ def test_a_copy_is_checked_where_it_is_started(changes, kind):
     with pytest.raises(KernelFault) as caught:
         _plain(*changes)
     assert (caught.value.kind, caught.value.line) == (kind, line_of(_PLAIN, "COPIED"))
+
+
+_FORGED = (
+    _HEAD
+    + r"""
+struct Copied { u64 words[16]; };
+extern "C" __global__ void k(const __grid_constant__ CUtensorMap map, float* y, Copied* own) {
+    __shared__ alignas(1024) float tile[32 * 32];
+    __shared__ u64 bar;
+    if (threadIdx.x == 0) {
+        *own = *(const Copied*)&map;
+        BEFORE
+        init(&bar, 1);
+        fence_init();
+        expect(&bar, sizeof tile);
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %2}], [%3];"
+            :: "r"(in_shared(tile)), "l"(own), "r"(0), "r"(in_shared(&bar)) : "memory");
+        AFTER
+    }
+    __syncthreads();
+    wait(&bar, 0);
+    for (int i = threadIdx.x; i < 32 * 32; i += blockDim.x) y[i] = tile[i];
+}
+"""
+)
+
+
+def _forged(before: str = "", after: str = "", checks: str = "full"):
+    dev = device(checks)
+    x = dev.array(np.arange(1024, dtype=np.float32).reshape(32, 32), "x")
+    y, own = dev.empty((32, 32), name="y"), dev.array(np.zeros(16, np.uint64), "own")
+    source = _FORGED.replace("BEFORE", before).replace("AFTER", after)
+    dev.compile(source).get_function("k")(1, 128, (dev.tensor_map(x, (32, 32)), y, own))
+    return y.get()
+
+
+@pytest.mark.parametrize("checks", ["full", "memory"])
+def test_a_copy_has_the_map_as_it_was_when_it_began(checks):
+    """A kernel may copy a map, and change the copy while it is in use."""
+    wreck = "for (int i = 0; i < 16; i++) own->words[i] = ~0ull;"
+    assert (_forged(after=wreck, checks=checks).reshape(-1) == np.arange(1024)).all()
+
+
+@pytest.mark.parametrize("checks", ["full", "memory"])
+@pytest.mark.parametrize("word", [*range(2), *range(7, 15)])
+def test_a_map_that_a_kernel_has_changed_leads_nowhere(word, checks):
+    """Its type, address, size of elements, box, steps and kind: for each a fault, or the numbers of a smaller tile."""
+    for value in ("0", "~0ull", "0x0000010000000100ull"):
+        with contextlib.suppress(KernelFault):
+            _forged(f"own->words[{word}] = {value};", checks=checks)
+    assert (_forged(checks=checks).reshape(-1) == np.arange(1024)).all()
 
 
 def test_a_tile_may_not_be_overwritten_while_others_read_it():
