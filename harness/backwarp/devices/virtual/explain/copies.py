@@ -47,7 +47,6 @@ def stuck(d: Diagnosis, record) -> dict:
         missing.append(
             f"{expected:,} bytes" if expected > 0 else f"{-expected:,} bytes fewer than have arrived"
         )
-    here = d.place(record["site"], record["thread"], record["block"])
     other, last = None, "Nobody has arrived at it"
     if record["other_site"]:
         other = d.place(record["other_site"], record["other_thread"], record["block"])
@@ -55,10 +54,9 @@ def stuck(d: Diagnosis, record) -> dict:
     copies = (
         f"copies of {under_way:,} bytes are under way to it" if under_way else "no copy is under way to it"
     )
-    fields, name = d.place_in_memory(record)
+    fields, _ = d.place_in_memory(record)
     return fields | dict(
         headline="Deadlock at an mbarrier",
-        place=here,
         other=other,
         explanation=f"All threads of the block wait, and this phase still expects {' and '.join(missing)}. {last}; {copies}.",
     )

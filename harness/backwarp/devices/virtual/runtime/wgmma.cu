@@ -146,7 +146,6 @@ static __device__ void read_accumulators(Group* g, u64 how) {
         for (u32 t = 0; t < GROUP_THREADS; t++) {
             double* to = &c[row_of(t, i) * n + column_of(t, i)];
             if (!has(how, SCALED)) *to = 0;
-            else if (type == WG_F32) *to = __int_as_float(g->file[i * GROUP_THREADS + t]);
             else if (type == WG_S32) *to = (int)g->file[i * GROUP_THREADS + t];
             else *to = widened((unsigned short)(g->file[(i >> 1) * GROUP_THREADS + t] >> 16 * (i & 1)), 0);
         }
@@ -163,8 +162,7 @@ static __device__ void write_accumulators(Group* g, u64 how) {
         for (u32 t = 0; t < GROUP_THREADS; t++) {
             double value = c[row_of(t, i) * n + column_of(t, i)];
             u32* to = &g->file[(type == WG_F16 ? i >> 1 : i) * GROUP_THREADS + t];
-            if (type == WG_F32) *to = __float_as_int((float)value);
-            else if (type == WG_S32) {
+            if (type == WG_S32) {
                 if (has(how, SATURATES)) value = value > 2147483647.0 ? 2147483647.0 : value < -2147483648.0 ? -2147483648.0 : value;
                 *to = (u32)(long long)value;
             } else {
