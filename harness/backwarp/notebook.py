@@ -300,7 +300,7 @@ class CourseMagics(Magics):
         chosen = options(line, "solution", case="")
         puzzle = self.load(chosen.id)
         from .measure.profile import profile_file
-        from .report.profile import CAVEAT, kernel_parts
+        from .report.profile import print_profile
 
         try:
             path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
@@ -313,10 +313,7 @@ class CourseMagics(Magics):
             found.verdict.next = found.verdict.next.replace("backwarp hint", "%hint")
             return report(found.verdict)
         console = recorder(WIDTH)
-        for kernel in found.kernels:
-            for part in kernel_parts(kernel, found.source, console.width):
-                console.print(part, soft_wrap=True)
-        console.print(CAVEAT)
+        print_profile(found, console, f"%%kernel {puzzle.number}", f"%counters {puzzle.number}")
         text = console.export_text(clear=False)
         return Page(as_html(console).replace("pre-wrap", "pre"), text)
 

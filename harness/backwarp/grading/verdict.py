@@ -28,7 +28,7 @@ class CaseResult:
 @dataclass
 class Failure:
     """What is wrong in one case of a Python file; fields as in Verdict, mismatches are compare.Mismatch. places: lines of the
-    file to be shown, by number."""
+    file to be shown, by number. kind: "" if nothing is wrong, and lines say what is worth knowing."""
 
     kind: str
     lines: list[str]

@@ -6,15 +6,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ..course.checkout import seed_of
-from ..course.declare import Kernel, Puzzle
+from ..course.declare import Case, Kernel, Puzzle
 from ..cuda.values import Tunables, tunables
 from ..devices.nvrtc import ptxas
 from ..devices.virtual.explain import metrics
 from ..errors import CourseError
 from ..grading.gates import Measure, chosen_case, count, gates_of, names, weigh
 from ..grading.grade import Stop, checked_source, conclude, end, prepare, shown_path
-from ..grading.runs import Outcome, Setup
+from ..grading.runs import Outcome, Pace, Setup, in_order, try_kernel
 from ..grading.verdict import Verdict
+
+LONGEST = 3.0  # seconds of a launch of a small case
 
 
 @dataclass
@@ -34,12 +36,14 @@ class KernelProfile:
 
 @dataclass
 class Profile:
-    """verdict: on the cases that were run; wrong results are counted all the same."""
+    """verdict: on the cases that were run; wrong results are counted all the same. endless: kernels that were stopped, and are
+    not counted."""
 
     verdict: Verdict
     source: str = ""
     kernels: list[KernelProfile] = field(default_factory=list)
     targets: list[Measure] = field(default_factory=list)  # from the gates that apply to these cases
+    endless: tuple[str, ...] = ()
     no_resources: str = ""  # why registers and occupancy are not known, for "Registers and occupancy ..."
 
 
@@ -71,12 +75,23 @@ def profile_file(puzzle: Puzzle, path: Path, case: str = "", opener=None) -> Pro
             )
             setup = Setup(device, (2 * seed + 1,))
             prepare(setup, puzzle, source, path.name)
-            outcomes = count(puzzle, todo, setup, tunables(source), seed)
-            verdict = conclude(puzzle, source, outcomes, [], verdict)
-            kernels, missing = _kernels(puzzle, setup, outcomes, tunables(source))
-            return Profile(verdict, source, kernels, _targets(puzzle, outcomes, tunables(source)), missing)
+            t = tunables(source)
+            stopped = _endless(puzzle, todo, setup, t, seed)
+            endless = tuple(o.kernel.name for o in stopped)
+            outcomes = count(puzzle, [(c, k) for c, k in todo if k.name not in endless], setup, t, seed)
+            endless += tuple(o.kernel.name for o in outcomes if o.timed_out)
+            verdict = conclude(puzzle, source, stopped + outcomes, [], verdict)
+            kernels, missing = _kernels(puzzle, setup, outcomes, t)
+            return Profile(verdict, source, kernels, _targets(puzzle, outcomes, t), endless, missing)
     except Stop as stop:
         return Profile(end(verdict, stop))
+
+
+def _endless(puzzle: Puzzle, todo: list[tuple[Case, Kernel]], setup: Setup, t: Tunables, seed: int):
+    """The outcomes of the kernels that do not end in their smallest case either."""
+    smallest = [(next(c for c in in_order(puzzle) if k in puzzle.kernels_of(c)), k) for _, k in todo]
+    tried = [try_kernel(puzzle, c, k, setup, t, seed, Pace(longest=LONGEST)) for c, k in smallest]
+    return [outcome for outcome in tried if outcome.timed_out]
 
 
 def gated_case(puzzle: Puzzle, kernel: Kernel) -> str:

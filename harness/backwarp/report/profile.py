@@ -14,7 +14,7 @@ from ..devices.nvrtc import ptxas
 from ..devices.virtual.explain import metrics as c
 from ..grading.gates import Measure, per_cent, sentence
 from ..measure.profile import KernelProfile, Profile
-from .terminal import printable, show_text, terminal_width, wants_colour
+from .terminal import printable, terminal_width, wants_colour
 from .terminal import wrap as wrap_text
 
 _LEAST_SOURCE = 10  # columns
@@ -29,15 +29,26 @@ def show_profile(profile: Profile, stream: TextIO | None = None, metrics: bool =
     console = Console(
         file=stream, width=terminal_width(stream), highlight=False, force_terminal=colour, no_color=not colour
     )
+    grade = f"backwarp grade {profile.verdict.puzzle.split('_')[0]}"
+    print_profile(profile, console, grade, "" if metrics else "--metrics", metrics)
+
+
+def print_profile(
+    profile: Profile, console: Console, grade: str, counters: str, metrics: bool = False
+) -> None:
+    """grade: the command for a verdict; counters: what shows every counter, or ""."""
     for kernel in profile.kernels:
         for part in kernel_parts(kernel, profile.source, console.width):
             console.print(part, soft_wrap=True)
         if metrics:
             console.print(metric_table(kernel.counters), "")
+    for kernel in profile.endless:
+        says = f"{kernel} took too long, so that it was not counted: {grade}"
+        console.print(Text(says, "bold red"), soft_wrap=True)
     if not profile.kernels:
         return
     if profile.targets:
-        console.print(f"To pass backwarp grade {profile.verdict.puzzle.split('_')[0]}:")
+        console.print(f"To pass {grade}:")
         for measure in filter(lambda m: m.is_shown, profile.targets):
             mark, style = ("ok  ", "green") if measure.passed else ("over", "yellow")
             first, *rest = wrap_text(sentence(measure) + worst_line(measure), console.width - 7, hang="")
@@ -45,18 +56,17 @@ def show_profile(profile: Profile, stream: TextIO | None = None, metrics: bool =
             for part in rest:
                 console.print(f"       {part}", soft_wrap=True)
         console.print()
-    if not profile.verdict.passed:
-        console.print(
-            Text(f"The results are wrong: backwarp grade {profile.verdict.puzzle.split('_')[0]}", "bold red")
-        )
+    if not profile.verdict.passed and not profile.endless:
+        console.print(Text(f"The results are wrong: {grade}", "bold red"))
     notes = [CAVEAT]
     if any(k.counters["split"] for k in profile.kernels):
         notes.append("Memory ran short: requests by divergent lanes may be counted more than once.")
     if profile.no_resources:
         notes.append(f"Registers and occupancy {profile.no_resources}")
-    if not metrics:
-        notes.append("Every counter, with its name in Nsight Compute: --metrics")
-    show_text(notes, indent="", stream=stream)
+    if counters:
+        notes.append(f"Every counter, with its name in Nsight Compute: {counters}")
+    for part in (line for note in notes for line in wrap_text(note, console.width, hang="")):
+        console.print(part, soft_wrap=True)
 
 
 def worst_line(measure: Measure) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from math import ceil, floor, log2
 from typing import TYPE_CHECKING, TextIO
 
 from rich.box import SIMPLE_HEAD
@@ -97,7 +98,7 @@ def cell(m: Measure | None) -> Text:
 def picture(rows: Sequence[Row], title: str) -> Figure:
     """The share of every limit that each row uses; above 100 % it is over it."""
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     from .pictures.canvas import FAINT, INK, WRONG
 
@@ -113,7 +114,9 @@ def picture(rows: Sequence[Row], title: str) -> Figure:
     axes.axhline(100, color=WRONG, linestyle="--", linewidth=1.2)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    low, high = (log2(y / 100) for y in axes.get_ylim())
+    axes.yaxis.set_major_locator(FixedLocator([100 * 2.0**n for n in range(ceil(low), floor(high) + 1)]))
+    axes.yaxis.set_minor_locator(NullLocator())
     axes.set_ylabel("share of the limit", color=FAINT)
     axes.set_xticks(range(len(rows)), ["\n".join(f"{k} {v}" for k, v in row.values.items()) for row in rows])
     for label, row in zip(axes.get_xticklabels(), rows, strict=True):

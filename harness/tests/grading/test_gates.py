@@ -12,6 +12,7 @@ from backwarp.course.declare import CourseError, Gate
 from backwarp.grading import gates
 from backwarp.grading.grade import Options, grade_file
 from backwarp.grading.quantities import QUANTITIES
+from backwarp.measure import profile
 from backwarp.measure.profile import profile_file
 from backwarp.report.profile import show_profile
 from backwarp.report.text import verdict_lines
@@ -227,6 +228,18 @@ def test_what_is_counted_is_told_of_the_case_of_the_gates(tmp_path):
     assert [k.case for k in found.kernels] == ["counted"] and found.targets[0].value == 96
 
 
+def test_kernels_that_do_not_end_are_named_and_the_others_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(profile, "LONGEST", 0.1)
+    puzzle, path, text = COURSE.load("09"), tmp_path / "kernel.cu", io.StringIO()
+    source = puzzle.solution_path.read_text()
+    path.write_text(source.replace("q < W_out; q++", "q < W_out; q += 0", 1))
+    found = profile_file(puzzle, path)
+    show_profile(found, text)
+    assert found.endless == ("conv2d_backward_weights",) and not found.verdict.passed
+    assert [k.kernel for k in found.kernels] == ["conv2d_backward_bias"]
+    assert "conv2d_backward_weights took too long" in text.getvalue()
+
+
 def test_numbers_that_differ_look_different():
     over = gates.Measure("k", "counted", {}, "bytes_per_flop", 0.30001, 0.3, None, 0, 0.0, "", 1)
     assert gates.sentence(over) == "k: 0.30001 bytes of global memory moved per FLOP, target at most 0.3"
@@ -240,9 +253,9 @@ def test_a_limit_without_advice_adds_no_empty_line():
 
 
 def test_a_profile_fits_on_a_narrow_terminal(monkeypatch):
-    profile, out = profile_file(COURSE.load("20"), COURSE.load("20").solution_path), io.StringIO()
+    found, out = profile_file(COURSE.load("20"), COURSE.load("20").solution_path), io.StringIO()
     monkeypatch.setenv("COLUMNS", "80")
-    show_profile(profile, out)
+    show_profile(found, out)
     assert max(map(len, out.getvalue().splitlines())) <= 80
 
 

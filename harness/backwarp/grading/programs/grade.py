@@ -57,6 +57,8 @@ def judged(puzzle: Puzzle, program: Program, source: str, name: str, device, see
             finding = declared.check(functions, case, device, seed)
         except ProgramError as e:
             finding = Failure(e.kind, e.lines)
+        if finding and not finding.kind:
+            verdict.notes, finding = [*verdict.notes, *finding.lines], None
         status = FAILED if finding else PASSED
         verdict.cases.append(CaseResult(case.name, case.dims, "", status, finding.kind if finding else ""))
         if finding:
