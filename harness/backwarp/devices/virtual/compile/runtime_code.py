@@ -42,6 +42,7 @@ _PARTS = (
     "epochs",
     "reports",
     "races",
+    "agents",
     "lanes",
     "asynchronous",
     "bulk",

@@ -84,7 +84,7 @@ def _bulk(e, ins) -> None:
         e.state.call("rt_bulk_commit", site=e.sites.of(ins))
         return
     if op.operation == "wait_group":
-        e.state.call("rt_bulk_wait", str(named["n"].value), site=e.sites.of(ins))
+        e.state.call("rt_bulk_wait", str(named["n"].value), str(int("read" in op.mods)), site=e.sites.of(ins))
         return
     texel, places = named.get("t"), [o for o in ins.operands if o in (named.get("d"), named.get("a"))]
     kind = "im2col" if "im2col" in op.mods else "tile" if texel else "load"

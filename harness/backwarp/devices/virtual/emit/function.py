@@ -110,7 +110,7 @@ def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
         max_threads=f.max_threads,
         turns=waits.turn_lines(f.name),
         overwrites=waits.interleaved and waits.overwrites(f.name),
-        symmetric=barriers.symmetric(f.name),
+        symmetric=abi.ASYNCHRONOUS if _is_asynchronous(f, unit) else barriers.symmetric(f.name),
         ordered=barriers.ordered(f.name),
         finals=waits.interleaved and barriers.block_barriers(f.name),
         epochs=_shows_in_epochs(f, unit),
@@ -138,10 +138,15 @@ def _shows_in_epochs(f: Function, unit: Unit) -> bool:
     """Whether epochs can show that a kernel has no race. Not if threads synchronize through memory, or texels
     have to be compared with stores; if blocks take turns, only with barriers of whole blocks."""
     name, waits, barriers = f.name, unit.waits, unit.barriers
-    recorded = unit.graph.any(name, lambda op: op.texture or op.bulk or op.collective == "group")
+    recorded = unit.graph.any(name, lambda op: op.texture) or _is_asynchronous(f, unit)
     if barriers.ordered(name) or waits.takes_turns(name) or recorded:
         return False
     return not waits.meets(name) or bool(barriers.symmetric(name) & abi.SYMMETRIC_LANES)
+
+
+def _is_asynchronous(f: Function, unit: Unit) -> bool:
+    """Whether something that it starts goes on while it does (runtime/agents.cu)."""
+    return unit.graph.any(f.name, lambda op: op.bulk or op.collective == "group")
 
 
 def _parameters(f: Function) -> Iterator[Parameter]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..runtime.abi import BULKS
+from .wording import triple
 
 if TYPE_CHECKING:
     from .faults import Diagnosis
@@ -74,6 +75,38 @@ def too_many(d: Diagnosis, record) -> dict:
         other=other,
         explanation=f"A phase of this barrier has {count:,} arrival{'s' * (count != 1)}, and this is one more{before}: wait until the"
         " phase is over before arriving again, or initialise the barrier with the number of those who arrive.",
+    )
+
+
+#: until when a copy reads or writes, by whether a barrier counts its bytes and by what it does
+_UNTIL = {
+    (True, "Read"): "the barrier that counts its bytes has been waited for, in the right parity",
+    (True, "Write"): "the barrier that counts its bytes has been waited for, in the right parity",
+    (False, "Read"): "its thread has waited for its group (cp.async.bulk.wait_group.read)",
+    (False, "Write"): "its thread has waited for its group (cp.async.bulk.wait_group, not .read)",
+    (False, "Atomic"): "its thread has waited for its group (cp.async.bulk.wait_group, not .read)",
+}
+_DOES = {"Read": "reads", "Write": "writes", "Atomic": "updates"}
+
+
+def race(d: Diagnosis, shown, name: str) -> str:
+    """What a race says in which a copy of many bytes takes part; "" if none does."""
+    opcodes = [text.split(" ")[0] for _, text in d.run.module.lowered.sites]
+    sides = (shown.last, shown.accesses[1], shown.site), (shown.first, shown.accesses[0], shown.other_site)
+    copies = [side for side in sides if "async.bulk" in opcodes[side[2]]]
+    if not copies:
+        return ""
+    place, how, site = copies[0]
+    other, does, _ = sides[copies[0] is sides[0]]
+    until = _UNTIL["mbarrier" in opcodes[site], how]
+    who = f"Thread {triple(other.thread)} (line {other.line})"
+    if len(copies) == 2:
+        who = (
+            f"Another one, of line {other.line}," if other.line != place.line else "Another one of this line"
+        )
+    return (
+        f"The copy that line {place.line} starts {_DOES[how]} {name} until {until}. {who} {_DOES[does]} it, and nothing orders the"
+        " two: whoever comes later must have waited for the other, or have met at a barrier who has."
     )
 
 

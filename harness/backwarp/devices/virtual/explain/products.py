@@ -9,19 +9,38 @@ if TYPE_CHECKING:
 
 
 def unlanded(d: Diagnosis, record) -> dict:
+    """extra: what it reads has been begun to be copied, and not waited for by a warp's threads."""
     fields, name = d.place_in_memory(record)
+    fields["headline"] = "A product reads what is not there yet"
+    if record["extra"]:
+        copy, thread = d.place(record["other_site"], 0, record["block"]), int(record["thread"])
+        return fields | dict(
+            other=copy,
+            explanation=f"This wgmma reads {name}, which the copy in line {copy.line} fills, and thread {thread} of the block does not"
+            " know that it has arrived: all four warps wait for the copy's barrier, in the right parity, and the barrier expects"
+            " the bytes of all copies.",
+        )
     return fields | dict(
-        headline="A product reads what is not there yet",
         explanation=f"This wgmma reads {name}, which nothing has written, or whose copy has not been waited for:"
         " wait for the copy's barrier first, and look at the descriptor's start and strides.",
     )
 
 
 def overwritten(d: Diagnosis, record) -> dict:
+    """extra: the other line is that of a store, not of the wait that shows it."""
     wait = d.place(record["other_site"], record["other_thread"], record["block"])
-    return dict(
-        headline="An operand is overwritten while it is read",
-        other=wait,
+    fields = dict(headline="An operand is overwritten while it is read", other=wait)
+    if record["extra"]:
+        place, name = d.place_in_memory(record)
+        return (
+            fields
+            | place
+            | dict(
+                explanation=f"This wgmma reads {name}, and line {wait.line} writes there in a thread that does not know that it is complete:"
+                " it must have waited for it (wgmma.wait_group), or have met at a barrier who has.",
+            )
+        )
+    return fields | dict(
         explanation=f"What this wgmma reads in shared memory has changed before line {wait.line} has waited for it: write to the tile"
         " only after wgmma.wait_group.",
     )
@@ -34,7 +53,7 @@ def refilled(d: Diagnosis, record) -> dict:
         headline="A copy fills what a product still reads",
         other=product,
         explanation=f"This copy fills {name}, which the wgmma in line {product.line} may still read: wait for it"
-        " (wgmma.wait_group), and tell the thread that starts the copy, by a barrier.",
+        " (wgmma.wait_group), and tell the thread that starts the copy, by a barrier that it waits for.",
     )
 
 

@@ -13,6 +13,7 @@ from ....cuda.text import read
 from ....errors import Place
 from ..analyse.paths import Paths, is_barrier
 from ..runtime.abi import INFO_ATOMIC, INFO_VOLATILE, SCOPE_SHIFT, SCOPES
+from . import copies
 from .elements import Elements
 from .handshakes import handshake
 from .wording import ONE_THREAD, threads_of, triple
@@ -143,6 +144,8 @@ class Told:
                 f" the other writes (line {written.line}). What threads wait for must be volatile or changed by atomics, with a"
                 f" {fence} directly before it is written and another after the wait."
             )
+        if said := copies.race(self.diagnosis, race, self._element()):
+            return said
         if self.by_owner:
             verb = "update" if self.updates or set(race.accesses) == {"Read", "Write"} else "write"
             says = self.handshake
@@ -157,11 +160,6 @@ class Told:
             used = f"{who} {_VERBS[first]} it" if mine else f"this thread {_VERBS[last]} it"
             wait = f" (line {self.wait})" * bool(self.wait)
             copy = f"A copy{f' (line {self.copied.line})' * bool(self._line())} started by {started} fills {self._element()}; {used}."
-            if self.diagnosis.is_bulk_copy(self.copied):
-                return (
-                    f"{copy} Before it is used, wait for the barrier that counts its bytes, in the right parity; before the next copy"
-                    " to the same place, all who use it must have arrived at a barrier that its thread waits for."
-                )
             return (
                 f"{copy} Put a"
                 f" __syncthreads() between the wait for the copy{wait} and this use, and another between this use and the next copy."

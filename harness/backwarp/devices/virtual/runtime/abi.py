@@ -52,7 +52,7 @@ MAX_COPIES = 64  # of a thread that are pending; beyond that, the oldest arrive
 MAX_BULKS = 1 << 10  # copies of a block that are under way; beyond that, the oldest arrive
 MAX_FLIGHTS = 64  # products of a warpgroup that are looked at when they are waited for
 WARPGROUP = 128  # threads
-COPY_SITES = 128  # where a block's bulk copies start
+MAX_AGENTS = 1 << 10  # copies and products of a block that racecheck tells apart
 LAST_ARRIVALS = 64  # at barriers in memory, that are remembered
 MAX_RECORDS = 64  # faults kept
 STOP_AFTER = 4096  # faults after which no further block starts
@@ -125,6 +125,7 @@ FENCE_PROXY = 8  # what the thread has written is known to asynchronous copies a
 #: threads are ordered alike: lanes by barriers and collectives of their whole warp only, warps by barriers of their whole
 #: block only, blocks not at all
 SYMMETRIC_LANES, SYMMETRIC_WARPS, SYMMETRIC_BLOCKS = 1, 2, 4
+ASYNCHRONOUS = 8  # instead: it copies many bytes at a time, or multiplies with four warps
 #: in the word of a granule, see epochs.cu: who has accessed it; how
 WHO_WARP, WHO_SEVERAL = 1025, 2047
 WORD_BEFORE, WORD_OTHERS, WORD_OF_WARP, WORD_UNSEEN, WORD_WRITTEN = 1, 2, 4, 8, 1 << 7
@@ -218,7 +219,7 @@ _FOR_CUDA = """
     MAX_RECORDS STOP_AFTER SLICE SPIN_SLICE GIVEN_UP SHARERS TURNS TURN_SLICE FEW_LOOKS PATIENCE PATIENT
     CACHE_LINE MAX_THREADS MAX_COPIES MAX_DEPTH STACK_BYTES READ WRITE INIT PARTIAL INFO_WRITE
     INFO_ATOMIC INFO_SHARED INFO_VOLATILE INFO_VALUE ORIGIN_KIND ORIGIN_SITE INFO_RELEASE INFO_ACQUIRE
-    INFO_FINAL INFO_BLIND INFO_SEEN SCOPE_SHIFT FENCE_SC FENCE_PROXY COPY_SITES SYMMETRIC_LANES SYMMETRIC_WARPS SYMMETRIC_BLOCKS STOP_AFTER_RACES
+    INFO_FINAL INFO_BLIND INFO_SEEN SCOPE_SHIFT FENCE_SC FENCE_PROXY MAX_AGENTS ASYNCHRONOUS SYMMETRIC_LANES SYMMETRIC_WARPS SYMMETRIC_BLOCKS STOP_AFTER_RACES
     HAZARDS PLACES PHASES NO_THREAD DEAD_FAULT TIMEOUT_SPENT TIMEOUT_BLOCKS TIMEOUT_WAITED
     TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD FRAMES_FULL
     HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES FAULTY ALL_RIGHT LOOKS WHO_WARP WHO_SEVERAL WORD_BEFORE WORD_OTHERS WORD_OF_WARP WORD_UNSEEN WORD_WRITTEN WORD_WROTE SUSPECT_UNSET SUSPECT_RACE
@@ -278,7 +279,7 @@ FUNCTIONS = {
         ("rt_block", "void", "i64"),
         ("rt_bulk", "i32", f"{_CHECK} i64 i64 i64 i64 i64"),
         ("rt_bulk_commit", "i32", _CHECK),
-        ("rt_bulk_wait", "i32", f"{_CHECK} i64"),
+        ("rt_bulk_wait", "i32", f"{_CHECK} i64 i64"),
         ("rt_check", "i32", "i64 i64 i64 i32 i32 i64"),
         ("rt_copy", "i32", f"{_CHECK} i64 i64 i64 i64"),
         ("rt_copy_check", "i32", f"{_CHECK} i64 i64 i64 i64"),

@@ -215,13 +215,10 @@ static __device__ void update_element(u64 to, u64 from, u32 update, u32 type) {
 // Some bytes of a store, or of a reduction, arrive in global memory.
 static __device__ void put(Env* env, Thread* t, const Bulk* b, u64 to, u64 from, u32 size, u32 element, u32 type) {
     u32 update = b->how >> 4 & 15;
-    int checked = launch_of(env)->check_sync;
-    for (u32 k = 0; checked && k < size; k += 4)
-        rt_race(env, t, b->site, to + k, (size < 4 ? size : 4) | INFO_WRITE | (update ? INFO_ATOMIC | INFO_BLIND : 0), 0);
     if (!update) move(env, t, b->site, to, from, size);
     else
         for (u32 k = 0; k < size; k += element) update_element(env->arena + to + k, env->arena + from + k, update, type);
-    if (checked && !update) set_written(env, to, size);
+    if (launch_of(env)->check_sync && !update) set_written(env, to, size);
 }
 
 // A store arrives.
@@ -273,6 +270,11 @@ static __device__ void complete_phase(Env* env, u64* barrier) {
     if (Phase* p = env->cells ? find_phase(env, (u64)barrier) : 0) finish_phase(env, p);
 }
 
+// A load has arrived, and threads that wait for the phase know that.
+static __device__ void count_in(Env* env, const Bulk* b) {
+    if (Phase* p = env->cells ? find_phase(env, b->barrier) : 0) p->arrived = merge(env, p->arrived, completion(env, b->agent), 0);
+}
+
 // Let loads arrive that complete a phase at which all threads have arrived: as many, in their order, as have its bytes.
 static __device__ int land_for(Env* env, u64* barrier) {
     Bulks* all = bulks_of(env);
@@ -288,6 +290,7 @@ static __device__ int land_for(Env* env, u64* barrier) {
             Bulk b = *bulk(env, i);
             drop(env, i);
             land(env, threads_of(env) + b.thread, &b);
+            count_in(env, &b);
             needed--;
         }
     complete_phase(env, barrier);
@@ -355,47 +358,6 @@ static __device__ void stuck_at_phase(Env* env, Thread* t) {
     env->faulted = 1;
 }
 
-static __device__ void look_at_products(Env* env, Thread* t, u32 site, u64 to, u64 bytes);
-
-// ---- what asynchronous copies and products know ----------------------------------------------------------------
-
-// A copy starts at a site, or whether one does.
-static __device__ int is_copy_site(Env* env, u32 site, int add) {
-    u32* sites = bulks_of(env)->sites;
-    for (u32 i = 0; i < COPY_SITES; i++) {
-        u32* at = &sites[(site + i) % COPY_SITES];
-        if (*at == site + 1) return 1;
-        if (*at) continue;
-        if (add) *at = site + 1;
-        return add;
-    }
-    return 0;
-}
-
-// An asynchronous copy, or a product, reads a granule of shared memory: a thread that has stored there the ordinary way must
-// have executed fence.proxy.async since, or one of the readers. t: the first of them, n: how many.
-static __device__ void look_at_stores(Env* env, Thread* t, u32 n, u32 site, u64 address) {
-    Cell* c = cell_of(env, address);
-    if (!env->cells || c->tag < bulks_of(env)->began) return;
-    u32 copied = 0;
-    for (Record* r = first_of(c); r; r = next_record(env, c, address, r, RESTLESS | CALM))
-        if (r->lanes && r->key & KEY_WRITE && is_copy_site(env, r->key & KEY_SITE, 0) && r->stamp > copied) copied = r->stamp;
-    for (Record* r = first_of(c); r; r = next_record(env, c, address, r, RESTLESS | CALM)) {
-        if (!(r->key & KEY_WRITE) || is_copy_site(env, r->key & KEY_SITE, 0)) continue;
-        for (u32 i = 0; i < 2; i++) {
-            u32 lanes = i ? r->lanes2 : r->lanes, place = i ? r->place2 : r->place, stamp = i ? r->stamp2 : r->stamp;
-            for (; lanes && stamp > copied; lanes &= lanes - 1) {
-                u32 writer = (place & 31) * 32 + __ffs(lanes) - 1, seen = extra_of(env, writer)->fenced > stamp;
-                u32 met = stamp < env->bar ? env->bar : stamp;  // a reader's fence counts once it knows of the store
-                for (u32 k = 0; k < n && !seen; k++) seen = extra_of(env, t->linear + k)->fenced > met;
-                if (seen) continue;
-                record(env, t, site, FAULT_UNFENCED, address, 0, r->key & KEY_SITE, writer, env->block);
-                return;
-            }
-        }
-    }
-}
-
 // ---- starting -------------------------------------------------------------------------------------------------
 
 static __device__ int wrong(Env* env, Thread* t, u32 site, u32 kind, u64 address, u64 info) {
@@ -419,8 +381,7 @@ static __device__ int is_allowed(Env* env, Thread* t, u32 site, u64 address, u64
 }
 
 // Others may not use the place of a load any more, and nobody yet.
-static __device__ void claim(Env* env, Thread* t, u32 site, u64 to) {
-    rt_race(env, t, site, to, 4 | INFO_WRITE, 0);
+static __device__ void claim(Env* env, u32 site, u64 to) {
     *shadow_of(env, to) &= READ | WRITE;
     if (!env->unset) return;
     unset_all(env, to, 4);
@@ -428,8 +389,18 @@ static __device__ void claim(Env* env, Thread* t, u32 site, u64 to) {
     trace_of(env, to)->copy_site = site;
 }
 
+// What a copy reads in global memory, or writes there, is accessed by its agent; nobody writes what is read-only.
+static __device__ void touch_global(Env* env, Thread* t, const Bulk* b, u32 agent, u64 start, u64 bytes, u32 size) {
+    if (agent == NO_AGENT) return;
+    u32 info = is_load(kind_of(b)) ? 0 : INFO_WRITE | (b->how >> 4 & 15 ? INFO_ATOMIC | INFO_BLIND : 0);
+    for (u64 k = start & ~(u64)(size - 1); k < start + bytes; k += size) {
+        if (info || *shadow_of(env, k) & WRITE) touch(env, t, agent, b->site, k, size, info);
+        if (info && !(info & INFO_ATOMIC) && launch_of(env)->ordered) plain_write(env, k, size);
+    }
+}
+
 // What a copy reads, or a store will write, in the tensor.
-static __device__ int check_rows(Env* env, Thread* t, const Bulk* b, u32 need) {
+static __device__ int check_rows(Env* env, Thread* t, const Bulk* b, u32 need, u32 agent) {
     Rows r = begin_rows(env, b);
     TensorMap* m = r.m;
     do {
@@ -438,8 +409,7 @@ static __device__ int check_rows(Env* env, Thread* t, const Bulk* b, u32 need) {
         if (!r.inside || first >= last) continue;
         u64 start = r.row + (u64)first * m->size, bytes = (u64)(last - first) * m->size;
         if (!is_allowed(env, t, b->site, start, bytes, need)) return 0;
-        if (need & WRITE || !launch_of(env)->check_sync || !env->cells) continue;
-        for (u64 k = start & ~3ull; k < start + bytes && *shadow_of(env, k) & WRITE; k += 4) rt_race(env, t, b->site, k, 4, 0);
+        touch_global(env, t, b, agent, start, bytes, need & WRITE && m->size < 4 ? m->size : 4);
     } while (next_row(&r));
     return 1;
 }
@@ -482,29 +452,28 @@ EXPORT int rt_bulk(Env* env, Thread* thread, u32 site, u64 how, u64 to, u64 from
         return wrong(env, thread, site, FAULT_MISALIGNED, global, 16 | (load ? 0 : INFO_WRITE));
     for (u64 k = 0; k < b.bytes; k += 16)
         if (!is_allowed(env, thread, site, tensor ? in_shared(env, &b, map_of(&b), k) : shared + k, 16, load ? WRITE : READ)) return 0;
-    if (tensor ? !check_rows(env, thread, &b, load ? READ : WRITE) : !is_allowed(env, thread, site, global, b.bytes, load ? READ : WRITE)) return 0;
+    b.agent = begin_agent(env, thread, load ? AGENT_LOAD : AGENT_STORE, b.group);
+    if (tensor ? !check_rows(env, thread, &b, load ? READ : WRITE, b.agent) : !is_allowed(env, thread, site, global, b.bytes, load ? READ : WRITE)) return 0;
+    if (!tensor) touch_global(env, thread, &b, b.agent, global, b.bytes, 4);
     if (load) {
         if (barrier & 7) return wrong(env, thread, site, FAULT_MISALIGNED, barrier, 8 | INFO_WRITE);
         if (!granules_allowed(env, barrier, 8, READ | WRITE)) return wrong(env, thread, site, FAULT_OUT_OF_BOUNDS, barrier, 8 | INFO_WRITE);
         b.barrier = env->arena + barrier;
     }
-    if (launch_of(env)->check_sync) is_copy_site(env, site, 1);
-    if (launch_of(env)->check_sync && load) look_at_products(env, thread, site, shared, b.bytes);
-    if (launch_of(env)->check_sync)
-        for (u64 k = 0; k < b.bytes; k += 4) {
-            u64 at = tensor ? in_shared(env, &b, map_of(&b), k) : shared + k;
-            if (load) claim(env, thread, site, at);
-            else {
-                look_at_stores(env, thread, 1, site, at);
-                rt_race(env, thread, site, at, 4, 0);
-            }
-        }
+    u32 reads = load ? NO_AGENT : begin_agent(env, thread, AGENT_SOURCE, b.group);
+    Good good = {0, 0, 0};
+    for (u64 k = 0; k < b.bytes && launch_of(env)->check_sync; k += 4) {
+        u64 at = tensor ? in_shared(env, &b, map_of(&b), k) : shared + k;
+        if (load) touch(env, thread, b.agent, site, at, 4, INFO_WRITE), claim(env, site, at);
+        else read_as(env, thread, 1, reads, site, at, &good);
+    }
     if (Phase* p = load && env->cells ? find_phase(env, b.barrier) : 0) arrive_at_phase(env, thread, p);
     if (bulks_of(env)->count == MAX_BULKS) {  // the oldest arrives
         Bulk first = *bulk(env, 0);
         drop(env, 0);
         if (is_load(kind_of(&first))) {
             land(env, threads_of(env) + first.thread, &first);
+            count_in(env, &first);
             rt_mbarrier(env, thread, site, MBARRIER_COMPLETE_TX, (u64*)first.barrier, first.bytes);
         } else store(env, threads_of(env) + first.thread, &first);
     }
@@ -522,9 +491,11 @@ EXPORT int rt_bulk_commit(Env* env, Thread* thread, u32 site) {
     return 0;
 }
 
-// All of a thread's stores but those of its `pending` newest groups arrive.
-EXPORT int rt_bulk_wait(Env* env, Thread* thread, u32 site, u64 pending) {
+// All of a thread's stores but those of its `pending` newest groups arrive. reads: only that they have read is waited for.
+EXPORT int rt_bulk_wait(Env* env, Thread* thread, u32 site, u64 pending, u64 reads) {
     u32 group = extra_of(env, thread->linear)->bulk_group;
+    if (env->cells && group > pending)
+        join_agents(env, thread->linear, thread->linear, 1 << AGENT_SOURCE | (reads ? 0 : 1 << AGENT_STORE), group - (u32)pending);
     for (u32 i = 0; i < bulks_of(env)->count;) {
         Bulk b = *bulk(env, i);
         if (is_load(kind_of(&b)) || b.thread != thread->linear || b.group + pending >= group) { i++; continue; }

@@ -218,14 +218,14 @@ static __device__ u32 faulted_lanes(Thread* warp, u32 lanes) {
 static __device__ void note_step(Env* env, u32 what, u32 site, u32 thread, u64 address, u32 info, u64 value, u32 serial);
 
 // What fences of kind sc hand on from threads that arrive at a barrier to those that wait there: `near` of any scope, `far` of the
-// GPU's at least; and a list of what the former have read, which fences of the latter acquire.
-struct Passed { u64 near, far; u32 observed, unused; };
+// GPU's at least; `proxy`: what fence.proxy.async does; and a list of what the former have read, which fences of the latter acquire.
+struct Passed { u64 near, far, proxy; u32 observed, unused; };
 
 static __device__ __forceinline__ Passed* arrived_fences(Env* env, u32 number) {
     return (Passed*)env->arrived_fences + (number & 15);
 }
 
-static __device__ __forceinline__ void clear(Passed* p) { p->near = p->far = p->observed = p->unused = 0; }
+static __device__ __forceinline__ void clear(Passed* p) { p->near = p->far = p->proxy = p->observed = p->unused = 0; }
 static __device__ void pass_fences(Env* env, u32 thread, Passed* on);
 static __device__ void take_fences(Env* env, Thread* thread, const Passed* from);
 
@@ -234,8 +234,8 @@ static __device__ void start_block(Env* env) {
     Launch* launch = launch_of(env);
     for (u32 i = 0; i < env->dirty; i++) {
         Extra* e = extra_of(env, i);
-        e->known = e->watched = e->kept = 0; e->pending = e->observed = e->hole = e->in_vain = e->fenced = 0;
-        for (u32 k = 0; k < 4; k++) ((Fence*)e->fences)[k].tick = 0;
+        e->known = e->watched = e->kept = 0; e->pending = e->observed = e->hole = e->in_vain = 0;
+        for (u32 k = 0; k < 5; k++) ((Fence*)e->fences)[k].tick = 0;
     }
     env->clocks = env->holes = env->dirty = 0;
     env->careful = launch->ordered || launch->steps_end;
@@ -243,7 +243,7 @@ static __device__ void start_block(Env* env) {
     env->fresh_global = launch->epochs ? launch->tag : 0;
     env->global_tag = launch->tag; env->symmetric = launch->symmetric;
     env->bar = env->began = env->shared_tag = tick(env);
-    ((Bulks*)env->bulks)->began = env->bar;
+    ((Bulks*)env->bulks)->agent_count = 0;
     env->fresh_shared = launch->epochs ? env->bar : 0;
     env->span = launch->slots > 1 ? 0 : FULL >> 1;  // the times of blocks that take turns overlap
     for (u32 i = 0; i < 16; i++) env->arrived_clock[i] = 0, clear(arrived_fences(env, i));
@@ -298,7 +298,8 @@ static __device__ void meet_all(Env* env, u32 site, u32 number) {
     if (!env->span) env->began = now;
     if (env->epochs) env->fresh_shared = now;
     if (env->holes && env->epochs) suspect(env, threads, SUSPECT_RACE);
-    if (!env->holes) env->shared_tag = now;
+    // what an agent does, no barrier orders; and what has been stored in earlier intervals may still need a fence
+    if (!env->holes && !(launch->symmetric & ASYNCHRONOUS)) env->shared_tag = now;
 }
 
 // Some threads of the block meet: of each warp those in `lanes[warp]`. given: what others have handed to them.

@@ -21,10 +21,26 @@ static __device__ void extend_chain(Env* env, Thread* t, Visit* v, Cell* cell) {
     c->seer_lane = v->info & INFO_BLIND ? 0 : v->bit;
 }
 
-// Compare an access with one record of its granule.
-static __device__ void compare(Env* env, Thread* t, Visit* v, Record* r) {
-    u32 bytes = bytes_of(r->key) & bytes_of(v->key);
-    if (!bytes || !((r->key | v->key) & KEY_WRITE)) return;
+static __device__ int is_product(Env* env, u32 place, u32 lanes) {
+    return place & AGENT && agent_of(env, (place & 31) * 32 + __ffs(lanes) - 1)->what == AGENT_PRODUCT;
+}
+
+// A product reads what a copy has not been seen to bring, or what it reads is overwritten. Any other race: 0.
+static __device__ int race_of_product(Env* env, Thread* t, Visit* v, u32 key, u32 place, u32 lanes) {
+    u32 other = key & KEY_SITE;
+    if (v->address < env->arena_size / 2) return 0;
+    if (is_product(env, v->place, v->bit) && place & AGENT)
+        record(env, t, v->site, FAULT_UNLANDED, v->address, 1, other, 0, env->block);
+    else if (!is_product(env, place, lanes)) return 0;
+    else if (v->place & AGENT) record(env, t, v->site, FAULT_REFILLED, v->address, 0, other, place & 31, env->block);
+    else record(env, t, other, FAULT_OVERWRITTEN, v->address, 1, v->site, t->linear, env->block);
+    return 1;
+}
+
+// Compare an access with one record of its granule. Returns whether they race.
+static __device__ int compare(Env* env, Thread* t, Visit* v, Record* r) {
+    u32 bytes = bytes_of(r->key) & bytes_of(v->key), found = 0;
+    if (!bytes || !((r->key | v->key) & KEY_WRITE)) return 0;
     int strong = (r->key | v->key) & KEY_STRONG;  // two plain stores of one value do no harm on today's hardware
     int alike = !strong && r->key & v->key & KEY_WRITE && r->key & v->key & KEY_KNOWN && r->value == v->value &&
                 !((r->key ^ v->key) & KEY_SHAPE);
@@ -46,8 +62,12 @@ static __device__ void compare(Env* env, Thread* t, Visit* v, Record* r) {
         Cold* c = cold_of(env, v->address);
         if ((r->key & strong_write) == strong_write && c->seer_lane && !(c->writer & BROKEN) && stamp >= c->since &&
             !unordered(env, t, c->seer_place, c->seer_stamp, c->seer_lane)) continue;
-        race(env, t, v, bytes, r->key, place, lanes, same ? FAULT_SAME_VALUE : place == v->place ? FAULT_WARP_RACE : FAULT_RACE);
+        found = 1;
+        if ((place | v->place) & AGENT && race_of_product(env, t, v, r->key, place, lanes)) continue;
+        int near = place == v->place && !(place & AGENT);
+        race(env, t, v, bytes, r->key, place, lanes, same ? FAULT_SAME_VALUE : near ? FAULT_WARP_RACE : FAULT_RACE);
     }
+    return found;
 }
 
 // Where a granule is only read in an interval, and more reads by this instruction would add nothing, its word says so.

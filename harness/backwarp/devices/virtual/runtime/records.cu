@@ -68,6 +68,10 @@ struct Visit { u64 address; u32 key, value, place, bit, stamp, site, info; };
 
 static __device__ __forceinline__ u32 stamp_of(Env* env, Thread* t) { return t->clock > env->bar ? t->clock : env->bar; }
 static __device__ __forceinline__ u32 place_of(Env* env, Thread* t) { return (u32)env->block * 32 + t->linear / 32; }
+// A copy or a product under way counts as a thread of another block, see agents.cu: in a place; in the number of a block.
+constexpr u32 AGENT = 1u << 31, AGENT_BLOCK = AGENT >> 5;
+enum { AGENT_LOAD, AGENT_SOURCE, AGENT_STORE, AGENT_PRODUCT };  // a store's reads and writes are two: the reads end earlier
+static __device__ __forceinline__ Agent* agent_of(Env* env, u32 n) { return (Agent*)((Bulks*)env->bulks)->agents + n; }
 static __device__ __forceinline__ u32 tag_of(Env* env, u64 address) {
     return address >= env->arena_size / 2 ? env->shared_tag : launch_of(env)->tag;
 }

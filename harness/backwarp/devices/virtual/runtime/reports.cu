@@ -56,7 +56,8 @@ static __device__ __noinline__ void race(Env* env, Thread* thread, Visit* v, u32
     u32 other_access = (other_key & KEY_WRITE ? INFO_WRITE : 0) | (other_key & KEY_ATOMIC ? INFO_ATOMIC : 0) |
                        (other_key & KEY_STRONG ? INFO_VOLATILE : 0) | (other_key >> KEY_SCOPE & 3) << SCOPE_SHIFT;
     u32 other = (place & 31) * 32 + __ffs(lanes) - 1;
-    Side a = {v->info, v->site, env->block, thread->linear}, b = {other_access, other_key & KEY_SITE, place / 32, other};
+    if (place & AGENT) other = agent_of(env, other)->thread;  // of another block, that of the like one of this block
+    Side a = {v->info, v->site, env->block, thread->linear}, b = {other_access, other_key & KEY_SITE, (place & ~AGENT) / 32, other};
     u32* lines = (u32*)launch->site_lines;
     Fault* records = (Fault*)(launch + 1);
     Side first = before(lines, a, b) ? a : b, last = before(lines, a, b) ? b : a;

@@ -52,7 +52,7 @@ struct Env {
     u32 full[32];        // per warp: time of the last collective of all its lanes
     u64 started;         // processor time of the worker's thread when it was first asked for in the launch, in nanoseconds; or 0
     u64 arrived_clock[16];  // per barrier number: what bar.arrive has handed over
-    u64 arrived_fences[48];  // and what fences of kind sc have: a Passed for each
+    u64 arrived_fences[64];  // and what fences of kind sc have: a Passed for each
     u32 arrived[16];     // per barrier number: arrivals by bar.arrive
     u32 arrival[16], arrival_site[16], arrival_thread[16];  // the first of them: as in schedule.cu, barrier_of
     u32 running;         // the block has threads that have not ended
@@ -113,7 +113,7 @@ struct TensorMap {
 struct Bulk {
     u64 to, from;        // device addresses; in global memory, of a tensor its TensorMap's
     u64 barrier, bytes;  // host address of the barrier that counts them; 0: its group is waited for
-    u32 how, site, thread, group;
+    u32 how, site, thread, group, agent, unused;
     u32 at[5], offset[3];  // coordinates; of a pixel in a filter
     u64 map[16];         // the TensorMap as it was when the copy began: the kernel may change its memory
 };
@@ -121,10 +121,15 @@ struct Bulk {
 // Those of a block; and who has arrived last at barriers, by their addresses.
 struct Bulks {
     u64 count, used;     // of copies; whether there has been any, or a product
-    u64 data[26624];     // Bulk[MAX_BULKS]
+    u64 data[27648];     // Bulk[MAX_BULKS]
     u64 last[128];       // Arrival[LAST_ARRIVALS]
-    u32 sites[128];      // where copies start, plus 1: a hash table
-    u64 began;           // racecheck's time when the block began
+    u64 agents[2048];    // Agent[MAX_AGENTS]
+    u32 agent_count, agent_serial;  // in use; begun so far
+};
+
+// A copy or a product that racecheck takes for a thread, see agents.cu. stamp: when it began.
+struct Agent {
+    u32 stamp, thread, group, what;
 };
 
 struct Arrival {
@@ -137,6 +142,8 @@ struct Arrival {
 struct Group {
     u64 count;
     u64 flights[320];    // Flight[MAX_FLIGHTS]
+    u64 from, made;      // what a thread that waited for products knew before, and what it knows now: others share that
+    u32 since, until;    // Bulks.agent_serial then; the first group of products that it did not wait for
     u32 file[16384], a[512];
     u64 wide_a[2048], wide_b[8192], wide_c[16384];
 };
@@ -162,15 +169,14 @@ struct Extra {
     u32 copies, first_copy;  // pending, in a ring
     u32 group;      // number of the group of copies that is not committed yet
     u32 bulk_group;  // the same of bulk copies
-    u32 fenced;     // time of its last fence.proxy.async
-    u32 products, unused_products;  // groups of products of its four warps that it has committed
+    u32 products;  // groups of products of its four warps that it has committed
     u64 copy_to[64], copy_from[64];    // device addresses
     u32 copy_size[64], copy_bytes[64]; // bytes written, and how many of them are read: the rest is zero
     u32 copy_site[64], copy_group[64];
     u32 copy_work[64];  // when counting: `work` when the copy was started
     u32 work;       // grows with what the thread computes in floating point
     u64 known;      // host address of the Clock with what it knows of others; void unless Env.clocks
-    u64 fences[16]; // four Fences: the last one, the last one that reached other blocks; the same of those of kind sc
+    u64 fences[20]; // five Fences: the last one, the last one that reached other blocks; the same of those of kind sc; fence.proxy.async
     u32 pending;    // what it has read of others' releases and not acquired: a place in the pool
     u32 observed;   // and what its fences of kind sc acquire beside that, as threads that it has met have read it
     u64 watched, seen;  // what it last looked at that others change (host address), and the value found there

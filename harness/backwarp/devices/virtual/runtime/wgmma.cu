@@ -42,21 +42,19 @@ static __device__ double element_at(const unsigned char* at, u32 type) {
     }
 }
 
-// What is found on the way over an operand. inside: a chunk that lies from `low` on, before `high`.
-struct Seen { u64 hash, unset, low, high, inside; };
+// What is found on the way over an operand.
+struct Seen { u64 hash, unset; u32 agent; Good good; };
 
-// A chunk of 16 bytes of an operand. t: who reads it; 0: nothing is looked at.
+// A chunk of 16 bytes of an operand. t: the first of those who read it; 0: nothing is looked at.
 static __device__ u64 chunk(Env* env, u64 at, u32 mask, Thread* t, Seen* seen) {
     u64 address = env->shared_base + (at ^ (at >> 7 & mask) << 4);
-    if (address >= seen->low && address < seen->high && (!seen->inside || address < seen->inside)) seen->inside = address;
     u64* data = (u64*)(env->arena + address);
     seen->hash = (seen->hash ^ data[0]) * 0x9e3779b97f4a7c15ull;
     seen->hash = (seen->hash ^ data[1] ^ seen->hash >> 29) * 0xbf58476d1ce4e5b9ull;
     if (t)
         for (u32 k = 0; k < 16; k += 4) {
             if (!(*shadow_of(env, address + k) & INIT) && !seen->unset) seen->unset = address + k;
-            look_at_stores(env, t, GROUP_THREADS, t->site, address + k);
-            rt_race(env, t, t->site, address + k, 4, 0);
+            read_as(env, t, GROUP_THREADS, seen->agent, t->site, address + k, &seen->good);
         }
     return (u64)data;
 }
@@ -99,20 +97,6 @@ static __device__ u64 hash_of(Env* env, u64 da, u64 db, u64 how) {
     if (!has(how, REGISTERS_A)) read_operand(env, da, 64, a_type(how), has(how, TRANSPOSED_A), 1, 0, 0, 0, 0, &a);
     read_operand(env, db, columns_of(how), b_type(how), has(how, TRANSPOSED_B), 1, 0, 0, 0, 0, &b);
     return a.hash ^ 3 * b.hash;
-}
-
-// A load is about to fill a place: no product that has not been waited for may read there.
-static __device__ void look_at_products(Env* env, Thread* t, u32 site, u64 to, u64 bytes) {
-    for (u32 i = 0; i < launch_of(env)->threads / GROUP_THREADS; i++) {
-        Group* g = (Group*)env->groups + i;
-        for (u32 k = 0; k < g->count; k++) {
-            Flight f = ((Flight*)g->flights)[k];
-            Seen seen = {0, 0, to, to + bytes, 0};
-            if (!has(f.how, REGISTERS_A)) read_operand(env, f.da, 64, a_type(f.how), has(f.how, TRANSPOSED_A), 1, 0, 0, 0, 0, &seen);
-            read_operand(env, f.db, columns_of(f.how), b_type(f.how), has(f.how, TRANSPOSED_B), 1, 0, 0, 0, 0, &seen);
-            if (seen.inside) record(env, t, site, FAULT_REFILLED, seen.inside, 0, f.site, i * GROUP_THREADS, env->block);
-        }
-    }
 }
 
 // Row and column of an accumulator that a thread has.
@@ -172,12 +156,6 @@ static __device__ void write_accumulators(Group* g, u64 how) {
         }
 }
 
-static __device__ void order_group(Env* env, Thread* first) {
-    u32 sets[MAX_THREADS / 32];
-    for (u32 w = 0; w < MAX_THREADS / 32; w++) sets[w] = w / 4 == first->linear / GROUP_THREADS ? FULL : 0;
-    meet(env, sets, 0, STEP_UNNOTED, 0, 0);
-}
-
 // All threads of a group wait for the same product.
 static __device__ void multiply_group(Env* env, Thread* first) {
     Group* g = group_of(env, first->linear);
@@ -185,7 +163,9 @@ static __device__ void multiply_group(Env* env, Thread* first) {
     Thread* t = launch_of(env)->check_sync ? first : 0;
     u32 n = columns_of(how), deep = 32 / size_of(a_type(how));
     double *a = (double*)g->wide_a, *b = (double*)g->wide_b;
+    u32 committed = extra_of(env, first->linear)->products;
     Seen of_a = {}, of_b = {};
+    of_a.agent = of_b.agent = t ? begin_agent(env, first, AGENT_PRODUCT, committed) : NO_AGENT;
     if (has(how, REGISTERS_A)) read_a_registers(g, how, has(how, NEGATIVE_A) ? -1 : 1);
     else read_operand(env, first->arg0, 64, a_type(how), has(how, TRANSPOSED_A), has(how, NEGATIVE_A) ? -1 : 1, a, deep, 1, t, &of_a);
     read_operand(env, first->arg1, n, b_type(how), has(how, TRANSPOSED_B), has(how, NEGATIVE_B) ? -1 : 1, b, 1, n, t, &of_b);
@@ -195,11 +175,10 @@ static __device__ void multiply_group(Env* env, Thread* first) {
     read_accumulators(g, how);
     call_multiply((u64)a, (u64)b, (u64)g->wide_c, n, deep);
     write_accumulators(g, how);
-    if (env->cells) order_group(env, first);
     if (g->count < MAX_FLIGHTS) {
         Flight* f = (Flight*)g->flights + g->count++;
         f->da = first->arg0; f->db = first->arg1; f->hash = of_a.hash ^ 3 * of_b.hash; f->how = how;
-        f->site = first->site; f->group = extra_of(env, first->linear)->products;
+        f->site = first->site; f->group = committed;
     }
     for (u32 i = 0; env->counting && i < bulks_of(env)->count; i++)
         if (is_load(kind_of(bulk(env, i)))) {
@@ -230,8 +209,21 @@ EXPORT int rt_wgmma_commit(Env* env, Thread* thread, u32 site) {
     return 0;
 }
 
-// All but the `pending` newest groups of products are complete, for all threads as soon as one has waited for them. What they
-// read must be what was there when they began.
+// A thread that has waited knows of a group's products, others do not: those of its warps are complete together (section
+// 9.7.15.7.2: a group is one of all four warps, and an executing thread can wait for it).
+static __device__ void join_products(Env* env, Thread* thread, Group* g, u32 until) {
+    u32 first = thread->linear & ~(GROUP_THREADS - 1);
+    u64 from = known(env, thread->linear);
+    if (g->made && g->from == from && g->until == until && g->since == bulks_of(env)->agent_serial) {
+        begin_clocks(env);
+        extra_of(env, thread->linear)->known = g->made;
+        return;
+    }
+    join_agents(env, thread->linear, first, 1 << AGENT_PRODUCT, until);
+    g->from = from; g->made = known(env, thread->linear); g->until = until; g->since = bulks_of(env)->agent_serial;
+}
+
+// All but the `pending` newest groups of products are complete. What they read must be what was there when they began.
 EXPORT int rt_wgmma_wait(Env* env, Thread* thread, u32 site, u64 pending) {
     Group* g = group_of(env, thread->linear);
     u32 kept = 0, committed = extra_of(env, thread->linear)->products;
@@ -241,6 +233,7 @@ EXPORT int rt_wgmma_wait(Env* env, Thread* thread, u32 site, u64 pending) {
         else if (hash_of(env, f.da, f.db, f.how) != f.hash) record(env, thread, f.site, FAULT_OVERWRITTEN, 0, 0, site, thread->linear, env->block);
     }
     g->count = kept;
+    if (env->cells && committed > pending) join_products(env, thread, g, committed - (u32)pending);
     return 0;
 }
 

@@ -350,7 +350,7 @@ def test_a_copy_may_not_fill_what_a_product_still_reads():
     bulk = (
         "if (threadIdx.x == 0) asm volatile("
         '"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%2];"'
-        ' :: "r"(in_shared(a)), "l"(D), "r"(in_shared(&bar)) : "memory");  // COPIED'
+        ' :: "r"(in_shared(a)), "l"(D + 512), "r"(in_shared(&bar)) : "memory");  // COPIED'
     )
     source = _WRONG.replace("BEFORE", "").replace(
         "unsigned short a[", "unsigned long long bar;\n__shared__ alignas(1024) unsigned short a["
@@ -361,6 +361,6 @@ def test_a_copy_may_not_fill_what_a_product_still_reads():
         text = source.replace("DURING", during)
         with pytest.raises(KernelFault) as caught:
             dev.compile(text).get_function("k")(
-                1, 128, (dev.array(np.zeros((4, 128), np.float32), "D"), np.uint64(0))
+                1, 128, (dev.array(np.zeros((5, 128), np.float32), "D"), np.uint64(0))
             )
         assert (caught.value.kind, caught.value.line) == (kind, line_of(text, "COPIED"))
