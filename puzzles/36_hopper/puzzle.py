@@ -102,8 +102,8 @@ MISTAKES = (
         Mistake(
             "stride of another swizzle",
             ((PRODUCT, PRODUCT.replace("1024", "512")),),
-            says="The stride is that of rows of 64 bytes: a row of these tiles has 128, so the next 8 rows begin 1,024 "
-            "bytes further on.",
+            expect="descriptor",
+            line=PRODUCT.replace("1024", "512"),
             hint=1,
         ),
         Mistake(

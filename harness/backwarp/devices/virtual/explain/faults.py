@@ -374,6 +374,7 @@ _DESCRIBE = {
     "invalid-map": copies.invalid_map,
     "stuck-at-phase": copies.stuck,
     "too-many": copies.too_many,
+    "descriptor": products.descriptor,
     "under-way": copies.under_way,
     "unlanded": products.unlanded,
     "overwritten": products.overwritten,

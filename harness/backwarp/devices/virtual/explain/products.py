@@ -57,6 +57,36 @@ def refilled(d: Diagnosis, record) -> dict:
     )
 
 
+_SWIZZLES = "none", "one of 32 bytes", "one of 64 bytes", "one of 128 bytes"
+
+
+def descriptor(d: Diagnosis, record) -> dict:
+    """See misfit() in runtime/agents.cu."""
+    extra = int(record["extra"])
+    why, operand, given, wanted = extra & 3, "AB"[extra >> 2 & 1], extra >> 8 & 0xFFFFFF, extra >> 32
+    row = 16 << wanted
+    fields = dict(headline="A descriptor that does not fit its tile")
+    if why == 0:
+        said = (
+            f"The tile of {operand} begins {given} bytes past a multiple of {8 * row:,}, the bytes after which its swizzle,"
+            f" {_SWIZZLES[wanted]}, repeats: align it to {8 * row:,} bytes, and begin at a multiple of 8 rows."
+        )
+    elif why == 1:
+        said = (
+            f"The descriptor of {operand} says that the next 8 rows begin {given:,} bytes further on; with its swizzle,"
+            f" {_SWIZZLES[wanted]}, 8 rows take {8 * row:,} bytes."
+        )
+    else:
+        place, name = d.place_in_memory(record)
+        other = d.place(record["other_site"], 0, record["block"])
+        fields |= place | dict(other=other)
+        said = (
+            f"The swizzle in the descriptor of {operand} is {_SWIZZLES[given]}; that of the map with which line {other.line} copies"
+            f" {name} is {_SWIZZLES[wanted]}: both must be the same."
+        )
+    return fields | dict(explanation=said)
+
+
 def incomplete(d: Diagnosis, record) -> dict:
     extra = int(record["extra"])
     waiting, threads, ended = extra & 255, extra >> 8 & 255, extra >> 16

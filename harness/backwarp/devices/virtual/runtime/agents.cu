@@ -52,15 +52,20 @@ static __device__ Visit visit_by(Env* env, u32 n, u32 site, u64 address, u32 siz
     return v;
 }
 
-// An agent that thread `t` starts accesses a granule or a part of it.
-static __device__ void touch(Env* env, Thread* t, u32 n, u32 site, u64 address, u32 size, u32 info) {
+// An agent that thread `t` starts accesses a granule or a part of it. swizzle: of what it brings, see read_as.
+static __device__ void touch(Env* env, Thread* t, u32 n, u32 site, u64 address, u32 size, u32 info, u32 swizzle) {
     if (n == NO_AGENT) return;
     Visit v = visit_by(env, n, site, address, size, info | (info & STRONG ? SCOPE_GPU << SCOPE_SHIFT : 0));
+    v.value = swizzle;
     visit(env, t, &v);
 }
 
-// A store that has been found to be there for all: granules next to one another mostly have the same.
-struct Good { u32 place, stamp, lanes; };
+// Of reads of granules next to one another. place, stamp, lanes: a store that has been found to be there for all. swizzle: how what
+// is there has to lie, in bits and plus 1; 0: anyhow. operand: 0 or 1, of a product.
+struct Reads { u32 place, stamp, lanes, swizzle, operand; };
+
+enum { DESCRIPTOR_START, DESCRIPTOR_STRIDE, DESCRIPTOR_SWIZZLE };
+static __device__ u64 misfit(u32 why, u32 operand, u32 given, u32 wanted) { return why | operand << 2 | (u64)given << 8 | (u64)wanted << 32; }
 
 // Whether some lanes' stores, of this block, have reached a fence.proxy.async that one of `n` threads knows of.
 static __device__ int is_fenced(Env* env, Thread* t, u32 n, u32 place, u32 stamp, u32 lanes) {
@@ -73,14 +78,19 @@ static __device__ int is_fenced(Env* env, Thread* t, u32 n, u32 place, u32 stamp
 
 // Such a read of shared memory, and whether it may find what others have stored there. n: the threads from `t` on that
 // read together, warp by warp.
-static __device__ void read_as(Env* env, Thread* t, u32 n, u32 agent, u32 site, u64 address, Good* good) {
+static __device__ void read_as(Env* env, Thread* t, u32 n, u32 agent, u32 site, u64 address, Reads* good) {
     if (agent == NO_AGENT) return;
     Cell* c = cell_of(env, address);
     Visit v = visit_by(env, agent, site, address, 4, 0);
     if (c->tag != env->shared_tag) return visit(env, t, &v);
-    u32 copied = 0;
-    for (Record* r = first_of(c); r; r = next_record(env, c, address, r, RESTLESS | CALM))
-        if (r->lanes && r->key & KEY_WRITE && r->place & AGENT && r->stamp > copied) copied = r->stamp;
+    u32 copied = 0, stored = 0, swizzle = 0, copy = 0;
+    for (Record* r = first_of(c); r; r = next_record(env, c, address, r, RESTLESS | CALM)) {
+        if (!r->lanes || !(r->key & KEY_WRITE)) continue;
+        if (!(r->place & AGENT)) stored = r->stamp > stored ? r->stamp : stored;
+        else if (r->stamp > copied) copied = r->stamp, swizzle = r->value, copy = r->key & KEY_SITE;
+    }
+    if (good->swizzle && swizzle && copied > stored && swizzle != good->swizzle)
+        record(env, t, site, FAULT_DESCRIPTOR, address, misfit(DESCRIPTOR_SWIZZLE, good->operand, good->swizzle - 1, swizzle - 1), copy, 0, env->block);
     for (Record* r = first_of(c); r; r = next_record(env, c, address, r, RESTLESS | CALM)) {
         if (!r->lanes || !(r->key & KEY_WRITE)) continue;
         if (!r->lanes2 && r->place == good->place && r->stamp == good->stamp && r->lanes == good->lanes) continue;

@@ -394,7 +394,7 @@ static __device__ void touch_global(Env* env, Thread* t, const Bulk* b, u32 agen
     if (agent == NO_AGENT) return;
     u32 info = is_load(kind_of(b)) ? 0 : INFO_WRITE | (b->how >> 4 & 15 ? INFO_ATOMIC | INFO_BLIND : 0);
     for (u64 k = start & ~(u64)(size - 1); k < start + bytes; k += size) {
-        if (info || *shadow_of(env, k) & WRITE) touch(env, t, agent, b->site, k, size, info);
+        if (info || *shadow_of(env, k) & WRITE) touch(env, t, agent, b->site, k, size, info, 0);
         if (info && !(info & INFO_ATOMIC) && launch_of(env)->ordered) plain_write(env, k, size);
     }
 }
@@ -461,10 +461,11 @@ EXPORT int rt_bulk(Env* env, Thread* thread, u32 site, u64 how, u64 to, u64 from
         b.barrier = env->arena + barrier;
     }
     u32 reads = load ? NO_AGENT : begin_agent(env, thread, AGENT_SOURCE, b.group);
-    Good good = {0, 0, 0};
+    Reads good = {};
+    u32 swizzle = tensor ? 1 + (map_of(&b)->kind >> 4 & 15) : 0;
     for (u64 k = 0; k < b.bytes && launch_of(env)->check_sync; k += 4) {
         u64 at = tensor ? in_shared(env, &b, map_of(&b), k) : shared + k;
-        if (load) touch(env, thread, b.agent, site, at, 4, INFO_WRITE), claim(env, site, at);
+        if (load) touch(env, thread, b.agent, site, at, 4, INFO_WRITE, swizzle), claim(env, site, at);
         else read_as(env, thread, 1, reads, site, at, &good);
     }
     if (Phase* p = load && env->cells ? find_phase(env, b.barrier) : 0) arrive_at_phase(env, thread, p);

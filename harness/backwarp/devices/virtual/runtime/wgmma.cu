@@ -43,7 +43,7 @@ static __device__ double element_at(const unsigned char* at, u32 type) {
 }
 
 // What is found on the way over an operand.
-struct Seen { u64 hash, unset; u32 agent; Good good; };
+struct Seen { u64 hash, unset; u32 agent; Reads good; };
 
 // A chunk of 16 bytes of an operand. t: the first of those who read it; 0: nothing is looked at.
 static __device__ u64 chunk(Env* env, u64 at, u32 mask, Thread* t, Seen* seen) {
@@ -156,6 +156,19 @@ static __device__ void write_accumulators(Group* g, u64 how) {
         }
 }
 
+static __device__ __forceinline__ u32 swizzle_of(u64 d) { return (u32)(d >> 62) ? 4 - (u32)(d >> 62) : 0; }  // in bits
+
+// A descriptor that cannot be meant: its tile begins within the pattern that the swizzle repeats, or its groups of 8 rows overlap.
+static __device__ void check_descriptor(Env* env, Thread* t, u64 d, u32 operand, u32 rows, int transposed, Seen* seen) {
+    u32 bits = swizzle_of(d), row = 16u << bits, off = (u32)(d & 0x3fff) << 4 & 8 * row - 1 & ~(row - 1), sbo = (u32)(d >> 32 & 0x3fff) << 4;
+    seen->good.swizzle = bits + 1; seen->good.operand = operand;
+    if (!bits) return;
+    if (off && (off >> 7 & 7) != (d >> 49 & 7))
+        record(env, t, t->site, FAULT_DESCRIPTOR, 0, misfit(DESCRIPTOR_START, operand, off, bits), 0, 0, env->block);
+    else if (!transposed && rows > 8 && sbo && sbo < 8 * row)
+        record(env, t, t->site, FAULT_DESCRIPTOR, 0, misfit(DESCRIPTOR_STRIDE, operand, sbo, bits), 0, 0, env->block);
+}
+
 // All threads of a group wait for the same product.
 static __device__ void multiply_group(Env* env, Thread* first) {
     Group* g = group_of(env, first->linear);
@@ -166,6 +179,8 @@ static __device__ void multiply_group(Env* env, Thread* first) {
     u32 committed = extra_of(env, first->linear)->products;
     Seen of_a = {}, of_b = {};
     of_a.agent = of_b.agent = t ? begin_agent(env, first, AGENT_PRODUCT, committed) : NO_AGENT;
+    if (t && !has(how, REGISTERS_A)) check_descriptor(env, t, first->arg0, 0, 64, has(how, TRANSPOSED_A), &of_a);
+    if (t) check_descriptor(env, t, first->arg1, 1, n, has(how, TRANSPOSED_B), &of_b);
     if (has(how, REGISTERS_A)) read_a_registers(g, how, has(how, NEGATIVE_A) ? -1 : 1);
     else read_operand(env, first->arg0, 64, a_type(how), has(how, TRANSPOSED_A), has(how, NEGATIVE_A) ? -1 : 1, a, deep, 1, t, &of_a);
     read_operand(env, first->arg1, n, b_type(how), has(how, TRANSPOSED_B), has(how, NEGATIVE_B) ? -1 : 1, b, 1, n, t, &of_b);

@@ -172,6 +172,26 @@ def test_products_of_tiles_that_are_there(changes):
     assert _multiplied(*changes)[0] == [None, None]
 
 
+def _descriptor(mode: int, stride: int) -> str:
+    return f"(tile_at(pair.w, {stride}) & ~(3ull << 62) | {mode}ull << 62)"
+
+
+@pytest.mark.parametrize(
+    "changes, values",
+    [
+        ((("tile_at(pair.x, 1024)", "tile_at(pair.x, 512)"),), ("of A", "512 bytes", "1,024 bytes")),
+        ((("tile_at(pair.w, 1024)", _descriptor(2, 512)),), ("of B", "64 bytes", "128 bytes")),
+        ((("tile_at(pair.w, 1024)", _descriptor(0, 256)),), ("of B", "none", "128 bytes")),
+        ((("tile_at(pair.w, 1024)", "tile_at(pair.w + 64, 1024)"),), ("of B", "128 bytes past", "1,024")),
+    ],
+)
+def test_a_descriptor_fits_the_tile_that_was_copied(changes, values):
+    faults, source = _multiplied(*changes)
+    for fault in faults:
+        assert fault and (fault.kind, fault.line) == ("descriptor", line_of(source, "PRODUCT"))
+        assert all(value in fault.explanation for value in values)
+
+
 @pytest.mark.parametrize(
     "changes, kind, line, other",
     [
