@@ -21,7 +21,7 @@ from .phases import Phases, phases
 from .pointers import Origins, Values, rooted
 from .private_arrays import private, short_loops
 from .rows import ROWS, Block, are_block
-from .uniformity import Coarsening, coarsening
+from .uniformity import Coarsening, coarsening, computes_floats
 from .unused import unused_results
 from .waits import Waits
 from .warps import WARP, exchanges
@@ -45,7 +45,8 @@ class ModuleFacts:
     ):
         self.width, self.masks, self.keeping = width, masks, keeping
         # two vectors side by side hide the latency of products; with fewer registers, they are kept in memory
-        self.by_warps = width == _HALF and masks == "i1" and bool(block) and block[0] % WARP == 0
+        self.few_registers = width == _HALF and masks != "i1"
+        self.by_warps = width == _HALF and not self.few_registers and bool(block) and block[0] % WARP == 0
         self.block = block
         self.module, self.graph = module, CallGraph(module)
         self.barriers = Barriers(self.graph)
@@ -141,8 +142,12 @@ class Facts:
         return phases(self.function, self._origins, self.known.block)
 
     def _find_block(self) -> None:
-        """Whether a block, if its shape is known, can run as one."""
-        if self._alone and (rows := are_block(self.known.block, self.width)):
+        """Whether a block, if its shape is known, can run as one, with all its sums in registers."""
+        rows = are_block(self.known.block, self.width) if self._alone else 0
+        found = (i for i in self.function.body if isinstance(i, Instruction))
+        if self.known.few_registers and rows > ROWS and any(map(computes_floats, found)):
+            return
+        if rows:
             self.block = self.known.block
             if self.find_lanes(rows):
                 self.rows = rows
