@@ -92,6 +92,7 @@ class Plan:
             grid_workspace=device.workspace.start,
             slots=self.slots,
             symmetric=info.symmetric,
+            registers=info.registers,
             ordered=info.ordered,
             finals=info.finals and not info.scouts,
             most_looks=abi.FEW_LOOKS,

@@ -44,6 +44,7 @@ class KernelInfo:
     turns: tuple[int, ...]  # lines after which other threads intervene
     overwrites: bool = False  # nobody need look: what it leaves may depend on who comes last
     symmetric: int = 0  # abi.SYMMETRIC bits
+    registers: int = 0  # that a thread begins with, if setmaxnreg may change it
     ordered: bool = False  # fences, releases or acquires order its threads
     epochs: bool = False  # racecheck need not record its accesses immediately
     finals: bool = False  # a thread may end after an access while others go on to a barrier

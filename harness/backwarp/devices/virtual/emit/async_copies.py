@@ -43,6 +43,9 @@ def emit(e, ins) -> None:
         return _mbarrier(e, ins)
     if op.bulk:
         return _bulk(e, ins)
+    if op.base == "setmaxnreg":
+        e.state.call("rt_registers", str(ins.named["n"].value), site=e.sites.of(ins))
+        return
     if op.base == "wgmma":
         waits = [str(ins.named["n"].value)] if op.operation == "wait_group" else []
         e.state.call("rt_wgmma_wait" if waits else "rt_wgmma_commit", *waits, site=e.sites.of(ins))

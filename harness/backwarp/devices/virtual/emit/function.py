@@ -33,6 +33,7 @@ from .text import memory_name
 from .unit import Unit
 
 #: a large frame is touched page by page, so that it cannot reach over the guard page of the host's stack
+_REGISTERS, _MOST = 1 << 16, 256  # of a multiprocessor; of a thread
 _PROBED = 'nounwind "probe-stack"="inline-asm"'
 _CORO = (
     "token @llvm.coro.id(i32, ptr, ptr, ptr)",
@@ -112,6 +113,7 @@ def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
         overwrites=waits.interleaved and waits.overwrites(f.name),
         symmetric=abi.ASYNCHRONOUS if _is_asynchronous(f, unit) else barriers.symmetric(f.name),
         ordered=barriers.ordered(f.name),
+        registers=_registers(f),
         finals=waits.interleaved and barriers.block_barriers(f.name),
         epochs=_shows_in_epochs(f, unit),
         refused=unit.facts.refused.get(f.name, ""),
@@ -142,6 +144,15 @@ def _shows_in_epochs(f: Function, unit: Unit) -> bool:
     if barriers.ordered(name) or waits.takes_turns(name) or recorded:
         return False
     return not waits.meets(name) or bool(barriers.symmetric(name) & abi.SYMMETRIC_LANES)
+
+
+def _registers(f: Function) -> int:
+    """How many registers a thread begins with, where setmaxnreg may change that: only with both bounds."""
+    return (
+        min(_REGISTERS // (f.max_threads * f.min_blocks), _MOST) // 8 * 8
+        if f.max_threads * f.min_blocks
+        else 0
+    )
 
 
 def _is_asynchronous(f: Function, unit: Unit) -> bool:

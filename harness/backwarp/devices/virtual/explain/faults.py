@@ -375,6 +375,7 @@ _DESCRIBE = {
     "stuck-at-phase": copies.stuck,
     "too-many": copies.too_many,
     "descriptor": products.descriptor,
+    "registers": products.registers,
     "under-way": copies.under_way,
     "unlanded": products.unlanded,
     "overwritten": products.overwritten,

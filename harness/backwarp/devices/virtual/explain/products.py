@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -85,6 +86,28 @@ def descriptor(d: Diagnosis, record) -> dict:
             f" {name} is {_SWIZZLES[wanted]}: both must be the same."
         )
     return fields | dict(explanation=said)
+
+
+def registers(d: Diagnosis, record) -> dict:
+    """See end_registers() in runtime/wgmma.cu."""
+    extra = int(record["extra"])
+    count, other, differ = extra & 0xFFFF, extra >> 16 & 0xFFFF, extra >> 32 & 1
+    if differ:
+        place = d.place(record["other_site"], record["other_thread"], record["block"]) if other else None
+        instead = f"has {other}, from line {place.line}" if place else "executes none"
+        return dict(
+            headline="setmaxnreg is for all four warps of a group",
+            other=place,
+            explanation=f"The warp of this thread has {count} registers from here on, and that of thread {record['other_thread']} of the"
+            f" block, of the same group, {instead}.",
+        )
+    threads = prod(d.run.block)
+    warps, wanted = -(-threads // 32), extra >> 33
+    return dict(
+        headline="Registers that never become free",
+        explanation=f"This waits for ever: the {warps} warps of the block begin with {other} registers a thread, {32 * warps * other:,}"
+        f" together, and with this the block wants {32 * wanted:,}. Take fewer, or let others give up more.",
+    )
 
 
 def incomplete(d: Diagnosis, record) -> dict:

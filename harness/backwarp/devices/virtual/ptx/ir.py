@@ -374,6 +374,7 @@ class Function:
     body: list[Instruction | Label] | None = None
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)  # .branchtargets and .callprototype
     max_threads: int = 0  # .maxntid, 0 if not given
+    min_blocks: int = 0  # .minnctapersm, 0 if not given
 
 
 @dataclass

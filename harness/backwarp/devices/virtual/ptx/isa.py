@@ -417,7 +417,7 @@ TABLE = """
                                                            d, c, a:tile, b:b64, p:pred, s:imm, t:imm  group tensor
   wgmma.mma_async.sync.aligned.<wgmma_int>{.satfinite}.s32.<byte>.<byte>{.satfinite}
                                                            d, c, a:tile, b:b64, p:pred  group
-  setmaxnreg.(inc|dec).sync.aligned.u32                    n:imm                        nothing
+  setmaxnreg.!(inc|dec).sync.aligned.u32                   n:imm                        async
 
 9.7.19 Video instructions, 9.7.20 others
   v(add|sub|avrg|absdiff|min|max)(2|4).<int32>.<int32>.<int32>{.(sat|add)}

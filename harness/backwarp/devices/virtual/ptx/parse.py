@@ -324,6 +324,7 @@ class _Parser:
             self._params(match["params"]),
             self._params(match["ret"]),
             max_threads=count,
+            min_blocks=int(blocks[1]) if (blocks := re.search(r"\.minnctapersm\s+(\d{1,9})", attrs)) else 0,
         )
 
     def _params(self, text: str | None) -> list[Variable]:

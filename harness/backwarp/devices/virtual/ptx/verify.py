@@ -188,6 +188,8 @@ class _Body:
         if op.bulk and "multicast::cluster" in op.mods:
             at = ins.at if ins.at.line else self._called_at()
             raise Unsupported("copies to several blocks of a cluster", at.file or self.name, at.line)
+        if op.base == "setmaxnreg" and not (24 <= (count := ins.named["n"].value) <= 256 and count % 8 == 0):
+            self.refuse(ins, f"in which {count} must be a multiple of 8 from 24 to 256")
         if op.nbytes * op.vector > 16:
             self.refuse(ins, f"which accesses {op.nbytes * op.vector} bytes at once")
         if (

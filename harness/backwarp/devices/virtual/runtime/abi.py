@@ -143,7 +143,7 @@ FAULTS = """
     none out-of-bounds misaligned read-only timeout assert trap stack-overflow barrier-divergence
     shuffle-mask exited-early uninitialised-read race warp-race same-write went-round missing-block
     lanes-differ invalid-free invalid-texture outside-surface stale-texel same-value invalid-map stuck-at-phase
-    under-way unlanded overwritten refilled group-incomplete unfenced too-many descriptor
+    under-way unlanded overwritten refilled group-incomplete unfenced too-many descriptor registers
 """.split()
 #: the origin of an unset value is a number: an address, what lies there (ORIGINS), and the site of the first read
 ORIGIN_KIND, ORIGIN_SITE = 36, 40
@@ -305,6 +305,7 @@ FUNCTIONS = {
         ("rt_printf", "i32", f"{_CHECK} i64 i64"),
         ("rt_race", "i32", f"{_CHECK} i64 i64 i64"),
         ("rt_record", "i32", f"{_CHECK} i64"),
+        ("rt_registers", "i32", f"{_CHECK} i64"),
         ("rt_slice", "i32", f"{_CHECK} i64 i64"),
         ("rt_suspect", "i32", _CHECK),
         ("rt_surface", "i64", f"{_CHECK} i64 i64 i64 i64"),

@@ -668,6 +668,7 @@ EXPORT void rt_block(Env* env) {
 static __device__ void end_block(Env* env) {
     if (!bulks_of(env)->used) return;
     bulks_of(env)->used = 0;
+    end_registers(env);
     for (u32 g = 0; g < launch_of(env)->threads / GROUP_THREADS; g++) ((Group*)env->groups)[g].count = 0;
     end_copies(env);
 }

@@ -125,6 +125,7 @@ struct Bulks {
     u64 last[128];       // Arrival[LAST_ARRIVALS]
     u64 agents[2048];    // Agent[MAX_AGENTS]
     u32 agent_count, agent_serial;  // in use; begun so far
+    u32 registers[32], register_site[32];  // of each warp's threads, since its last setmaxnreg; 0: it has had none
 };
 
 // A copy or a product that racecheck takes for a thread, see agents.cu. stamp: when it began.
@@ -256,7 +257,8 @@ struct Launch {
     u32 shared_dynamic;
     u32 check_sync;
     u32 suspect;         // SUSPECT_*: why it has to run again; 0: it has not
-    u32 guarded, unused; // guarded: some arrays are read-only in this launch alone
+    u32 guarded;         // some arrays are read-only in this launch alone
+    u32 registers;       // that each thread has when it begins; 0: they are not to be changed
     u64 unset_argument;  // device address of one of printf's
     u32 slots;           // blocks that a worker runs in turns
     u32 grid_sync;       // blocks wait for one another at the barrier of their grid, and threads report it

@@ -252,6 +252,35 @@ EXPORT int rt_wgmma_wait(Env* env, Thread* thread, u32 site, u64 pending) {
     return 0;
 }
 
+// A warp's threads have so many registers from here on.
+EXPORT int rt_registers(Env* env, Thread* thread, u32 site, u64 count) {
+    Bulks* all = bulks_of(env);
+    all->used = 1;
+    all->registers[thread->linear / 32] = (u32)count; all->register_site[thread->linear / 32] = site;
+    return 0;
+}
+
+// What its threads ask for together a block must have; and the warps of a group ask for the same.
+static __device__ void end_registers(Env* env) {
+    Bulks* all = bulks_of(env);
+    u32 own = launch_of(env)->registers, warps = (launch_of(env)->threads + 31) / 32, sum = 0, most = 0, apart = NOBODY;
+    for (u32 w = 0; w < warps; w++) {
+        u32 count = all->registers[w] ? all->registers[w] : own;
+        sum += count;
+        if (count > (all->registers[most] ? all->registers[most] : own)) most = w;
+        if (all->registers[w & ~3u] != all->registers[w] && apart == NOBODY) apart = w;
+    }
+    if (own && !env->faulted && launch_of(env)->check_sync) {
+        if (apart != NOBODY) {
+            u32 has = all->registers[apart] ? apart : apart & ~3u, other = has == apart ? apart & ~3u : apart;
+            u64 counts = all->registers[has] | (u64)all->registers[other] << 16 | 1ull << 32;
+            record(env, threads_of(env) + 32 * has, all->register_site[has], FAULT_REGISTERS, 0, counts, all->register_site[other], 32 * other, env->block);
+        } else if (sum > own * warps)
+            record(env, threads_of(env) + 32 * most, all->register_site[most], FAULT_REGISTERS, 0, all->registers[most] | own << 16 | (u64)sum << 33, 0, 0, env->block);
+    }
+    for (u32 w = 0; w < warps; w++) all->registers[w] = 0;
+}
+
 // Some threads of a block wait for a product and no thread can go on.
 static __device__ void stuck_at_product(Env* env, Thread* t) {
     Thread* first = threads_of(env) + t->linear / GROUP_THREADS * GROUP_THREADS;

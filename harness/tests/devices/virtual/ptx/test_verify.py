@@ -135,6 +135,8 @@ REFUSED = {
     "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes [%r1], [%rd2, {%r3, %r3}], [%r2];": "TMA with other",
     "cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd2, {%r3}], [%r2];": "must have 2 coordinates",
     "mbarrier.init.shared::cluster.b64 [%r2], 1;": "the PTX instruction",
+    "setmaxnreg.inc.sync.aligned.u32 36;": "must be a multiple of 8 from 24 to 256",
+    "setmaxnreg.dec.sync.aligned.u32 16;": "must be a multiple of 8 from 24 to 256",
     # vectors, pairs
     "ld.global.v2.f32 %f1, [%rd1];": "whose operand %f1 must be a vector of 2",
     "ld.global.v2.f32 {%f1, %f2, %f3}, [%rd1];": "must be a vector of 2",

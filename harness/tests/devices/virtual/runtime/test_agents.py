@@ -208,3 +208,36 @@ def test_a_product_races_with_what_its_warps_do_not_know(changes, kind, line, ot
     for fault in faults:
         assert fault and (fault.kind, fault.line) == (kind, line_of(source, line))
         assert fault.other.line == line_of(source, other)
+
+
+# -- registers --------------------------------------------------------------------------------------------------
+
+_REGISTERS = r"""
+#include "hopper.cuh"
+extern "C" __global__ void __launch_bounds__(384, 1) k(float* y) {
+    int t = threadIdx.x;
+    if (t < 128) give_up_registers<40>();
+    else take_registers<232>();  // TAKE
+    y[t] = 1;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "changes, says",
+    [
+        ((), ""),
+        ((("(384, 1)", "(384)"), ("<40>", "<48>")), ""),  # the assembler ignores both
+        ((("<40>", "<24>"), ("<232>", "<240>")), ""),
+        ((("<40>", "<48>"),), "64,512 together, and with this the block wants 65,536"),
+        ((("<232>", "<240>"),), "the block wants 66,560"),
+        ((("else take", "else if (t < 320) take"),), "that of thread 320 of the block, of the same group, executes none"),
+    ],
+)  # fmt: skip
+def test_registers_that_are_taken_are_given_up_by_others(changes, says):
+    source = _REGISTERS
+    for old, new in changes:
+        source = source.replace(old, new)
+    for fault in _found(source, 384, lambda dev: (dev.empty(384, name="y"),)):
+        assert (fault is None) == (not says)
+        assert not says or says in fault.explanation and fault.line == line_of(source, "TAKE")
