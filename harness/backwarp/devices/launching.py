@@ -21,10 +21,9 @@ class Launch:
 
     stdout: the kernel's printf output, truncated; stdout_dropped: lines cut off. counters: exact on the
     virtual GPU, empty on a GPU. notes: findings that do not fail a kernel. requests: the first accesses of
-    warps, limited by the virtual GPU's `keep_requests` (metrics.Request). steps: accesses of threads and what
-    orders them, limited by its `keep_steps` (trace.Steps). hazards: recorded with the steps, the bytes on
-    which two instructions race (Hazard in state.h). turns: lines that read what other threads may change
-    without a race, if the virtual GPU has let others run in between (see its `turns`).
+    warps, limited by the virtual GPU's `keep_requests` (metrics.Request). record: what threads did, limited
+    by its `keep_rows` (see virtual/run/record). turns: lines that read what other threads may change without a
+    race, if the virtual GPU has let others run in between (see its `turns`).
     """
 
     stdout: str = ""
@@ -32,8 +31,6 @@ class Launch:
     counters: dict = field(default_factory=dict)
     notes: list[KernelFault] = field(default_factory=list)
     requests: list = field(default_factory=list)
-    steps: object = None
-    hazards: object = None
     record: dict | None = None
     turns: tuple[int, ...] = ()
 

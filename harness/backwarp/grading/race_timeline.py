@@ -1,22 +1,27 @@
-"""The timeline of a race: what two threads did to the element in that barrier interval, from a second run.
+"""The timeline of a race: what two threads did to the element in that barrier interval, from a record of the run.
 
-`timeline` runs the kernel again, recording every access. Nothing here draws; see report/race.py.
+`timeline` runs the kernel again, recorded. Nothing here draws; see report/pictures/race.py.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from ..course.declare import Puzzle
 from ..cuda.values import tunables
 from ..devices.launching import triple
-from ..devices.virtual.run.trace import Steps
-from ..errors import KernelFault
+from ..devices.virtual.replay.record import ATOMIC, COPY, KIND, LANDS, STORE, Record
+from ..devices.virtual.run.record import MOST_BLOCKS
+from ..errors import BackwarpError, KernelFault
 from .runs import Outcome, Pace, Setup, Trial, place, start
 from .sentences import nth_line
 
-MOST_STEPS = 1 << 20  # per launch: 40 MB
+ROWS = 1 << 20  # of a record: 16 MB; all threads of all small cases have fewer
 MOST_EVENTS = 5  # shown
+PASS = KIND["pass"]
 
 
 def timeline(puzzle: Puzzle, source: str, raced: Outcome, setup: Setup, seed: int = 0) -> dict[str, Any]:
@@ -27,46 +32,100 @@ def timeline(puzzle: Puzzle, source: str, raced: Outcome, setup: Setup, seed: in
     1, "access", "line", "text", "race": is it one of the two that race}. missing: see `missing`.
     same_warp: are both threads lanes of one warp?
     """
-    again, shape, steps = recorded(puzzle, source, raced, setup, seed)
-    found = from_fault(raced.error, *shape, source, steps) if again else {}
-    # it may name other threads of the race, because more reads are checked
-    return found or (from_fault(again, *shape, source, steps) if again else {})
+    again, record = recorded(puzzle, source, raced, setup, seed)
+    return from_fault(raced.error, source, record) or from_fault(again, source, record)
 
 
 def recorded(
-    puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int, most: int = MOST_STEPS
-) -> tuple[KernelFault | None, tuple, Steps | None]:
-    """(the outcome's fault if it happens again, grid and block, at most `most` of its steps)."""
+    puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int
+) -> tuple[KernelFault | None, Record | None]:
+    """(the outcome's fault if it happens again, the record of its blocks)."""
     trial = Trial(Outcome(failed.case, failed.kernel), Pace())
     trial.begin(puzzle, tunables(source), seed)
-    setup.device.keep_steps = most
-    shape = triple(trial.launch.grid, "grid"), triple(trial.launch.block, "block")
+    grid, fault = triple(trial.launch.grid, "grid"), failed.error
+    blocks = [linear(side.block, grid) for side in (fault, fault.other) if side]
     handles = {p.name: place(setup.device, p, trial) for p in failed.kernel.passed}
+    done = kept(trial, setup, handles, min(blocks), max(blocks) - min(blocks) + 1)
+    return done if isinstance(done[0], KernelFault) else (None, None)
+
+
+def kept(
+    trial: Trial, setup: Setup, handles: dict, first: int = 0, blocks: int = MOST_BLOCKS, rows: int = ROWS
+) -> tuple[BackwarpError | None, Record | None]:
+    """(what ended a launch, the record of its blocks from the first)."""
+    device = setup.device
+    device.keep_rows, device.rows_first, device.rows_blocks = rows, first, blocks
     try:
-        start(trial, setup, setup.schedules[0], handles)
-    except KernelFault as again:
-        return again, shape, getattr(again.launch, "steps", None)
+        error, launch = None, start(trial, setup, setup.schedules[0], handles)
+    except BackwarpError as ended:
+        error, launch = ended, getattr(ended, "launch", None)
     finally:
-        setup.device.keep_steps = 0
-    return None, shape, None
+        device.keep_rows, device.rows_first, device.rows_blocks = 0, 0, MOST_BLOCKS
+    record = getattr(launch, "record", None)
+    return error, Record(record) if record else None
 
 
-def from_fault(
-    fault: KernelFault, grid: tuple, block: tuple, source: str, steps: Steps | None
-) -> dict[str, Any]:
-    """`timeline` for a fault in a launch that recorded its steps."""
-    if fault.kind != "race" or not fault.access or not steps:
+@dataclass(frozen=True)
+class Event:
+    """An access. at: its row; interval: how many barriers its thread has passed; what: the number of its point."""
+
+    at: int
+    access: str
+    line: int
+    interval: int
+    who: int
+    what: int
+
+
+def events_of(record: Record, who: int) -> list[tuple[Event, np.void]]:
+    """All accesses of a thread, in order, with what the record says of them."""
+    a = record.accesses
+    mine = a[(a["who"] == who) & (a["how"] != COPY)]
+    mine = mine[np.argsort(mine["row"], kind="stable")]
+    intervals = np.searchsorted([row for row, _ in passes(record, who)], mine["row"])
+    return [
+        (
+            Event(
+                row := int(each["row"]),
+                "atomic" if each["how"] == ATOMIC else "write" if each["how"] in (STORE, LANDS) else "read",
+                int(each["line"]),
+                interval,
+                who,
+                int(record.point[row]),
+            ),
+            each,
+        )
+        for each, interval in zip(mine, intervals.tolist(), strict=True)
+    ]
+
+
+def passes(record: Record, who: int) -> list[tuple[int, int]]:
+    """(row, line) of each barrier that a thread has passed."""
+    rows = record.threads.get(who, np.empty(0, np.int64))
+    points = ((row, record.of(row)) for row in rows[record.kind[rows] == PASS].tolist())
+    return [(row, point[1]) for row, point in points if point[4] == "block"]
+
+
+def from_fault(fault: KernelFault | None, source: str, record: Record | None) -> dict[str, Any]:
+    """`timeline` for a fault in a launch that was recorded."""
+    if not fault or fault.kind != "race" or not fault.access or not record:
         return {}
     places = (fault.other, fault)
-    blocks = [linear(p.block, grid) for p in places]
-    threads = [linear(p.thread, block) for p in places]
-    own = [steps.of(b, t) for b, t in zip(blocks, threads, strict=True)]  # everything the two threads do
-    here = steps.touching(fault.address)
+    array, offset = record.place(fault.address)
+    whos = [record.who_of(p.thread, p.block) for p in places]
+    every = [events_of(record, who) for who in whos]  # all that the two threads do
+    here = {
+        event.at
+        for of_thread in every
+        for event, a in of_thread
+        if a["array"] == array and a["offset"] // 4 * 4 <= offset // 4 * 4 < a["offset"] + a["nbytes"]
+    }
+    own = [[event for event, _ in of_thread] for of_thread in every]
     racing = [
-        [s for s in of_thread if s.at in here and s.line == p.line and s.kind == p.access]
+        [s for s in of_thread if s.at in here and s.line == p.line and s.access == p.access]
         for of_thread, p in zip(own, places, strict=True)
     ]
-    together = blocks[0] == blocks[1]
+    together = whos[0] >> 10 == whos[1] >> 10
     pairs = [(a, b) for a in racing[0] for b in racing[1] if a.interval == b.interval or not together]
     if not pairs:
         return {}
@@ -74,12 +133,8 @@ def from_fault(
     intervals = [s.interval for s in pair]
     own = [[s for s in of_thread if s.interval == i] for of_thread, i in zip(own, intervals, strict=True)]
     events = sorted((s.at, who, s) for who in (0, 1) for s in own[who] if s.at in here)
-    begins = (
-        next((s.line for s in steps.barriers(blocks[0]) if s.interval == intervals[0]), 0) if together else 0
-    )
-    ends = (
-        next((s.line for s in steps.barriers(blocks[0]) if s.interval > intervals[0]), 0) if together else 0
-    )
+    barriers = [0, *(line for _, line in passes(record, whos[0])), 0] if together else [0, 0]
+    begins, ends = barriers[intervals[0] * together :][:2]
     return {
         "array": fault.array,
         "index": fault.index,
@@ -87,11 +142,11 @@ def from_fault(
         "ends": ends,
         "threads": [list(p.thread) for p in places],
         "blocks": [list(p.block) for p in places],
-        "same_warp": together and threads[0] // 32 == threads[1] // 32,
+        "same_warp": whos[0] >> 5 == whos[1] >> 5,
         "events": [
             {
                 "who": who,
-                "access": s.kind,
+                "access": s.access,
                 "line": s.line,
                 "text": nth_line(source, s.line).strip(),
                 "race": s in pair,
@@ -126,8 +181,8 @@ def missing(pair: tuple, own: list[list], events: list, together: bool, fault: K
     """
     a, b = pair
     lines = sorted({a.line, b.line})
-    done = {(s.thread, s.block, s.kind) for s in events if s.line in lines}
-    updates = all((s.thread, s.block, kind) in done for s in pair for kind in ("read", "write"))
+    done = {(s.who, s.access) for s in events if s.line in lines}
+    updates = all((s.who, access) in done for s in pair for access in ("read", "write"))
     if not together:
         return {"kind": "blocks", "updates": updates} | ({"signal": True} if fault.signal else {})
     if fault.signal:
@@ -135,16 +190,16 @@ def missing(pair: tuple, own: list[list], events: list, together: bool, fault: K
     if fault.no_barrier:
         return {"kind": "one thread", "lines": lines, "updates": updates}
     passes = [
-        sum(s.site == racing.site and s.at <= racing.at for s in steps)
+        sum(s.what == racing.what and s.at <= racing.at for s in steps)
         for racing, steps in zip(pair, own, strict=True)
     ]
     if a.line == b.line and passes[0] == passes[1]:
-        changing = {s.thread for s in events if s.line == a.line and s.kind != "read"}
-        if {a.thread, b.thread} <= changing:
+        changing = {s.who for s in events if s.line == a.line and s.access != "read"}
+        if {a.who, b.who} <= changing:
             return {"kind": "one thread", "lines": lines, "updates": updates}
         return {"kind": "within", "line": a.line}
     if fault.wait:
-        used = next(s.line for s in pair if s.kind == "read")
+        used = next(s.line for s in pair if s.access == "read")
         return {"kind": "barrier", "after": fault.wait, "before": used, "again": used <= fault.wait}
     first, last = (a, b) if comes_first(a, b, own, passes) else (b, a)
     return {"kind": "barrier", "after": first.line, "before": last.line, "again": last.line <= first.line}
@@ -158,7 +213,7 @@ def comes_first(a, b, own: list[list], passes: list[int]) -> bool:
     for steps in own:
         places = []
         for racing, count in zip((a, b), passes, strict=True):
-            executed = [i for i, s in enumerate(steps) if s.site == racing.site]
+            executed = [i for i, s in enumerate(steps) if s.what == racing.what]
             places += executed[count - 1 : count]
         if len(places) == 2:
             return places[0] < places[1]

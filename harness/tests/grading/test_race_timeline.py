@@ -8,6 +8,7 @@ import pytest
 
 from backwarp.course.checkout import open_course
 from backwarp.devices.virtual.device import VirtualGPU
+from backwarp.devices.virtual.replay.record import Record
 from backwarp.errors import KernelFault
 from backwarp.grading.grade import Options, grade_file
 from backwarp.grading.race_timeline import from_fault
@@ -45,7 +46,7 @@ COPY = f"""{K}copy(float* out) {{
 @pytest.fixture(scope="module")
 def noting():
     device = VirtualGPU("full", seed=1)
-    device.keep_steps = 100_000
+    device.keep_rows = 100_000
     yield device
     device.close()
 
@@ -55,9 +56,7 @@ def raced(device, source: str, grid=1, block=64) -> tuple[KernelFault, dict]:
     function = device.compile(source).get_function(name)
     with pytest.raises(KernelFault) as caught:
         function(grid, block, (device.empty((192,), name="out"),))
-    return caught.value, from_fault(
-        caught.value, (grid, 1, 1), (block, 1, 1), source, caught.value.launch.steps
-    )
+    return caught.value, from_fault(caught.value, source, Record(caught.value.launch.record))
 
 
 def racing(found: dict) -> list[tuple]:

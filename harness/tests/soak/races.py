@@ -18,22 +18,23 @@ from backwarp.devices.nvrtc import compiler as nvrtc
 from backwarp.devices.virtual import device
 from backwarp.devices.virtual.compile import build
 from backwarp.devices.virtual.explain import faults
+from backwarp.devices.virtual.replay.record import Record
 from backwarp.devices.virtual.runtime import abi
 from tests.devices.virtual.runtime.race_oracle import (
     FURTHER,
     Access,
     Hazard,
+    Steps,
     furthest,
     hazards,
     read_hazards,
     read_same_values,
-    read_steps,
     same_values,
 )
 from tests.devices.virtual.runtime.race_programs import BYTES, PROFILES, Program, program, source
 
 SCHEDULES = 16
-STEPS = 1 << 15
+ROWS = 1 << 21
 BATCH = 25  # programs in a file
 RACES, HARMLESS = ("race", "warp-race"), ("same-write", "same-value", "exited-early")
 ACCESSES = (abi.INFO_WRITE | abi.INFO_ATOMIC) * (1 | 1 << 32)  # of both sides, in Fault.extra
@@ -79,16 +80,16 @@ class Bench:
         if self.files % 2:  # it takes as long as many programs run
             self.module.scout()
 
-    def launch(self, program: Program, schedule: int, steps: int):
+    def launch(self, program: Program, schedule: int, rows: int):
         """The record of the launch, and the races: (kind, line, other line, accesses, number of hazards)."""
-        self.device.schedule, self.device.keep_steps = schedule, steps
+        self.device.schedule, self.device.keep_rows = schedule, rows
         self.memory.set(0)
         self.program = program
         Records.last = ()
         kernel = self.module.get_function(program.name)
         with mock.patch.object(faults, "Diagnosis", Records):
             done = kernel(program.blocks, program.threads, (self.memory,))
-        self.ran = kernel.for_blocks((program.threads, 1, 1)).module  # lanes, or single threads
+        self.ran = kernel.for_blocks((program.threads, 1, 1)).module  # recorded, lanes, or single threads
         found = []
         for record in Records.last:
             kind = abi.FAULTS[record["kind"]]
@@ -101,7 +102,7 @@ class Bench:
                 lines = self.line(record["site"]), self.line(record["other_site"])
                 found.append((kind, *lines, hex(record["extra"] & ACCESSES), int(record["count"])))
         found.sort()
-        return done, found
+        return done.record, found
 
     def disagreement(self, program: Program, schedule: int) -> str:
         """Where the runtime and the oracle disagree; "" if nowhere."""
@@ -112,35 +113,30 @@ class Bench:
             return ""
 
     def compared(self, program: Program, schedule: int) -> str:
-        done, faults = self.launch(program, schedule, STEPS)
-        if len(done.steps.rows) == STEPS:
-            done, faults = self.launch(program, schedule, 64 * STEPS)
-        rows = done.steps.rows
-        events = np.unique(rows["serial"], return_inverse=True)[1]  # they are counted over all launches
-        key = b"".join(
-            rows[field].tobytes() for field in ("what", "block", "thread", "address", "site", "info", "value")
-        )
-        key += events.tobytes()
-        if key not in self.seen:
-            steps = read_steps(rows)
+        self.module.recorded.add(program.name)  # its launches have no epochs
+        record, faults = self.launch(program, schedule, ROWS)
+        kept, rows = self.device.arena.pool.hazards(), record["rows"]
+        assert not record["full"]
+        if (key := rows.tobytes()) not in self.seen:
+            steps = Steps(Record(record)).found
             racy = furthest(hazards(steps, self.observation))
             self.seen[key] = racy, same_values(steps, self.observation, racy)
             self.counts["traces"] += 1
-        (expected, alike), found = self.seen[key], read_hazards(done.hazards)
+        (expected, alike), found = self.seen[key], read_hazards(kept, self.line)
         self.counts["executions"] += 1
-        self.counts["accesses"] += int((rows["what"] == abi.STEPS.index("access")).sum())
+        self.counts["rows"] += len(rows)
         self.counts["racy"] += bool(expected)
         self.counts["hazards"] += len(expected)
         if found != expected:
-            if different := self.different(rows, expected, found):
-                return self.difference(rows, expected, different)
-        noted, racy = read_same_values(done.hazards), {h[:4] for h in found}
+            if different := self.different(record, expected, found):
+                return self.difference(record, expected, different)
+        noted, racy = read_same_values(kept, self.line), {h[:4] for h in found}
         self.counts["of one value"] += bool(alike)
         if further := noted - racy - alike:  # see `different`
-            further -= {h[:4] for h in hazards(read_steps(rows), values=False)}
+            further -= {h[:4] for h in hazards(Steps(Record(record)).found, values=False)}
         if further or alike - noted - racy:
             return f"stores of one value: {sorted(alike ^ noted)[:8]}"
-        pairs = {tuple(sorted((self.line(h.a[0]), self.line(h.b[0])))) for h in found}
+        pairs = {tuple(sorted((h.a[0], h.b[0]))) for h in found}
         told = {tuple(sorted(fault[1:3])) for fault in faults}
         if not told <= pairs or told < pairs and len(Records.last) < abi.MAX_RECORDS:
             return f"hazards on lines {sorted(pairs)}, but the faults are {faults}"
@@ -165,43 +161,41 @@ class Bench:
             )
         return ""
 
-    def different(self, rows: np.ndarray, expected: set[Hazard], found: set[Hazard]) -> set[Hazard]:
+    def different(self, record: dict, expected: set[Hazard], found: set[Hazard]) -> set[Hazard]:
         """Hazards missed, and false ones. Not every thread's value is kept, nor is all that each has observed, so that the
         runtime may name further pairs of instructions: on a byte that has a race ("more"), or on another ("strict")."""
-        doubtful, racy = hazards(read_steps(rows), values=False), {h[:2] for h in expected}
+        doubtful, racy = hazards(Steps(Record(record)).found, values=False), {h[:2] for h in expected}
         further = {h for h in found - expected if h in doubtful}
         self.counts["more"] += any(h[:2] in racy for h in further)
         if strict := {h for h in further if h[:2] not in racy}:
             self.counts["strict"] += 1
             self.example = (
-                self.example or f"{self.program.source()}\n{self.difference(rows, expected, strict)}"
+                self.example or f"{self.program.source()}\n{self.difference(record, expected, strict)}"
             )
         return found - expected - further | {
             h for h in expected - found if h._replace(how=FURTHER) not in found
         }
 
-    def difference(self, rows: np.ndarray, expected: set[Hazard], different: set[Hazard]) -> str:
+    def difference(self, record: dict, expected: set[Hazard], different: set[Hazard]) -> str:
         """Hazards missed and false, and what led to the first of them."""
         lines = [f"missed {self.described(h)}" for h in sorted(different & expected)[:8]]
         lines += [f"false {self.described(h)}" for h in sorted(different - expected)[:8]]
-        return "\n".join([*lines, *self.story(rows, min(different))])
+        return "\n".join([*lines, *self.story(record, min(different))])
 
     def line(self, site: int) -> int:
         return self.ran.lowered.sites[site][0].line
 
     def described(self, hazard: Hazard) -> str:
-        sides = " and ".join(
-            f"line {self.line(site)} (site {site}, kind {kind:#x})" for site, kind in (hazard.a, hazard.b)
-        )
+        sides = " and ".join(f"line {line} (kind {kind:#x})" for line, kind in (hazard.a, hazard.b))
         where = f"byte {hazard.address:#x}" + f" of block {hazard.block}" * (
             hazard.address >= self.device.arena.size // 2
         )
         return f"{where}: {sides}, how {hazard.how}"
 
-    def story(self, rows: np.ndarray, hazard: Hazard) -> list[str]:
+    def story(self, record: dict, hazard: Hazard) -> list[str]:
         """The accesses of a byte, and what orders threads."""
         lines = []
-        for step in read_steps(rows):
+        for step in Steps(Record(record)).found:
             if isinstance(step, Access):
                 near = step.address <= hazard.address < step.address + step.size
                 if not (step.strong or near) or step.shared and step.block != hazard.block and near:
@@ -214,7 +208,7 @@ class Bench:
                 scope = f" scope {step.scope}" * step.strong
                 value = f" value {step.value}" * (step.value is not None)
                 lines.append(
-                    f"{step[:2]} line {self.line(step.site)}: {step.address:#x} + {step.size} {' '.join(words)}{scope}{value}"
+                    f"{step[:2]} line {step.site}: {step.address:#x} + {step.size} {' '.join(words)}{scope}{value}"
                     + " <" * near
                 )
             else:
@@ -275,7 +269,7 @@ def main(seconds: float, seed: int, schedules: int, only: tuple[str, ...], stop:
         "programs",
         "executions",
         "traces",
-        "accesses",
+        "rows",
         "racy",
         "hazards",
         "more",

@@ -25,7 +25,6 @@ DEVICE_SETTINGS = (
     "several_orders",
     "agree",
     "keep_requests",
-    "keep_steps",
     "keep_rows",
     "rows_first",
     "rows_blocks",

@@ -27,7 +27,6 @@ from .confined_process import GRACE, PROCESS, START
 from .plan import LIMITS, check_launch
 from .run.arena import arena_sizes, slots_start
 from .run.record import MOST_BLOCKS
-from .run.trace import Steps
 from .run.workers import STEP_BUDGET, available_cores
 
 
@@ -39,7 +38,7 @@ class ConfinedGPU:
     def __init__(self, checks: str = "full", seed: int = 0):
         self.checks, self.schedule, self.quick = checks, seed, False
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
-        self.sample_blocks = self.keep_requests = self.keep_steps = 0
+        self.sample_blocks = self.keep_requests = 0
         self.keep_rows, self.rows_first, self.rows_blocks = 0, 0, MOST_BLOCKS
         self.turns = self.several_orders = self.agree = True
         cores = available_cores()
@@ -225,9 +224,10 @@ class ConfinedModule(CompiledFile):
 
     def _compile(self) -> None:
         try:
-            self.built = self._build(self.quick, False, 0)
+            stepping = self.device.keep_rows > 0
+            self.built = self._build(self.quick, False, 0, stepping=stepping)
             if not self.built.code:  # threads cannot run as lanes
-                self.built = self._build(self.quick, False, 1)
+                self.built = self._build(self.quick, False, 1, stepping=stepping)
         except CompileError as error:
             raise with_source(error, self.source, self.name) from None
         self.compiled, self.lowered = self.built.compiled, self.built.lowered
@@ -247,22 +247,23 @@ class ConfinedModule(CompiledFile):
             self._compile()
 
     def _build(
-        self, quick: bool, tracking: bool, lanes: int, when: str = "now", fixed: tuple | None = None
+        self, quick: bool, tracking: bool, lanes: int, when="now", fixed: tuple | None = None, stepping=False
     ) -> Built | None:
         fixed = self._fixed if fixed is None else fixed
         device = self.device
         how = device.checks, device.memory, fixed, quick, tracking
-        return build(*self.request, *how, lanes=lanes, when=when, stepping=device.keep_rows > 0)
+        return build(*self.request, *how, lanes=lanes, when=when, stepping=stepping)
 
     def better(self, *how: object) -> Built | None:
         """Another build of the same file, requested by the process during a launch. how: quick, tracking,
-        lanes (of LANES); only if it is cached; or made beside the launch; (the kernel, _, the shape of blocks) it is for."""
-        *given, wanted = (*how, *[False] * 6)[:6]
-        quick, tracking, _, cached, beside = (option is True for option in given)
+        lanes (of LANES); only if it is cached; or made beside the launch; whether it can be recorded; (the kernel, _, the shape of
+        blocks) it is for."""
+        *given, wanted = (*how, *[False] * 7)[:7]
+        quick, tracking, _, cached, beside, stepping = (option is True for option in given)
         lanes = given[2] if type(given[2]) is int and given[2] in LANES else 0
         when = "cached" if cached else "beside" if beside else "now"
         fixed = self._only_for(wanted) or (for_any_block(self._fixed) if lanes == 1 else self._fixed)
-        return self._build(quick, tracking, lanes, when, fixed)
+        return self._build(quick, tracking, lanes, when, fixed, stepping)
 
     def _only_for(self, wanted: object) -> tuple:
         """What a build is fixed to that is for one shape of blocks; () if it is for any."""
@@ -301,17 +302,10 @@ class ConfinedKernel:
         limit = 3 * device.time_limit + GRACE
         answer = device.process.ask("launch", *request, limit=limit, verbs={"build": module.better})
         match answer:
-            case (
-                bool() as quick,
-                np.ndarray() | None as lines,
-                KernelFault() | Launch() | LaunchError() as found,
-            ) if is_sound(found):
+            case (bool() as quick, KernelFault() | Launch() | LaunchError() as found) if is_sound(found):
                 module.quick = quick
             case _:
                 raise device.process.nonsense()
-        launch = found if isinstance(found, Launch) else getattr(found, "launch", None)
-        if launch is not None and launch.steps is not None:
-            launch.steps = Steps(launch.steps, lines)
         if isinstance(found, KernelFault | LaunchError):
             raise found
         return found

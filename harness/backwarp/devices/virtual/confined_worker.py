@@ -47,7 +47,7 @@ class Handles:
         self.devices[number] = device = VirtualGPU(checks)
         # the parent builds: the compilers run in another process, and this one cannot reach the cache
         device.build = lambda *given, quick, tracking, lanes, target, when, stepping: self.channel.ask(
-            "build", (quick, tracking, lanes, when == "cached", when == "beside", given[-1])
+            "build", (quick, tracking, lanes, when == "cached", when == "beside", stepping, given[-1])
         )
 
     def close(self, number: int) -> None:
@@ -107,18 +107,14 @@ class Handles:
         self.modules[module].get_function(name).for_blocks(block)
 
     def launch(self, module: int, name: str, grid, block, packed, shared_mem: int, settings: dict):
-        """(whether the code is still a quick build's, its lines by site if steps are kept, the result)"""
+        """(whether the code is still a quick build's, the result)"""
         module, arguments = self._prepared(module, packed, settings)
         try:
             found = _kernel(module, name)(grid, block, arguments, shared_mem)
         except KernelFault as fault:
             fault.__traceback__ = fault.__context__ = None  # they would keep the arrays alive
             found = fault
-        launch = found.launch if isinstance(found, KernelFault) else found
-        lines = None
-        if launch is not None and launch.steps is not None:
-            lines, launch.steps = launch.steps.lines, launch.steps.rows
-        return module.quick, lines, found
+        return module.quick, found
 
     def graph(self, number: int, device: int, nodes) -> None:
         """nodes: see ConfinedGraph."""

@@ -87,7 +87,6 @@ class VirtualGPU:
         # after which arrays must agree, see explain/agreement
         self.agree = True
         self.keep_requests = 0  # for a counted launch: how many requests are listed in launch.requests
-        self.keep_steps = 0  # for a launch with full checks: how many steps are listed in launch.steps
         # for modules compiled and launched with full checks: how many rows are listed in launch.record; of which blocks
         self.keep_rows, self.rows_first, self.rows_blocks = 0, 0, MOST_BLOCKS
         self.events = 0  # the number of synchronisations so far: racecheck's time
@@ -288,8 +287,10 @@ class Module(CompiledFile):
 
     def _load(self, built: Built) -> None:
         self._single: Module | None = None
+        self._stepping: Module | None = None
         self.of_blocks = {}
         self.lowered, self.nbytes = built.lowered, len(built.code)
+        self.stepping = bool(self.lowered.points)  # whether its launches can be recorded
         names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
         names += [name for k in self.lowered.kernels.values() for name in k.starts]
         self.executable = Executable(built.code, names)
@@ -406,6 +407,18 @@ class Module(CompiledFile):
             self._single = single
         return self._single
 
+    def of_steps(self) -> Module:
+        """The same module with code whose launches can be recorded, compiled when first needed. It shares this module's
+        variables."""
+        if self.stepping:
+            return self
+        if self._stepping is None:
+            made = copy.copy(self)
+            made.stepping, made.fixed = True, for_any_block(self.fixed)
+            made._load(made._built_again(1))
+            self._stepping = made
+        return self._stepping
+
     def track(self) -> None:
         """From now on, use code that tracks unset values."""
         self.tracking = True
@@ -415,7 +428,7 @@ class Module(CompiledFile):
         """when: see `build`."""
         device = self.device
         how = dict(quick=self.quick or self.tracking, tracking=self.tracking)
-        how |= dict(lanes=lanes, target=device.target, stepping=device.keep_rows > 0)
+        how |= dict(lanes=lanes, target=device.target, stepping=self.stepping)
         if self.request:
             return device.build(*self.request, device.checks, device.arena.size, self.fixed, when=when, **how)
         if when == "cached":

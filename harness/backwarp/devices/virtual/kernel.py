@@ -53,10 +53,12 @@ class Kernel:
         exact: not for a launch that only finds out whether anything may be wrong.
         """
         info, module = self.info, self.module
+        if module.device.keep_rows and not module.stepping:
+            return self._in(module.of_steps())
         if not exact and (made := module.of_blocks.get((self._symbol, block))):
             return self._in(made)
         if info.scouts:
-            exact = exact or bool(module.device.keep_steps) or info.name in module.doubted
+            exact = exact or info.name in module.doubted
         if module.fits(block) and info.fits(block) and not (exact and (info.scouts or info.block)):
             return self
         return self._in(module.of_single_threads())

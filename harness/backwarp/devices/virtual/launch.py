@@ -14,7 +14,6 @@ from .array import Array
 from .run import orders, record
 from .run.orders import Order
 from .run.printf import Output
-from .run.trace import Steps
 from .run.workers import block_order, opposite_order
 from .runtime import abi
 
@@ -65,7 +64,7 @@ class Execution:
         device = self.device
         self._guard()
         info = self.kernel.info
-        depends = info.turns or device.agree and info.overwrites and not device.keep_steps
+        depends = info.turns or device.agree and info.overwrites
         several = device.races and device.several_orders and bool(depends)
         unsure = self.epochs or device.unset_reads and not self.module.tracking
         before = self.snapshot() if several or unsure else []
@@ -88,7 +87,7 @@ class Execution:
         """Arrays that this launch cannot store to are read-only while it runs; lanes get to know."""
         info, guard, given = self.kernel.info, self.arena.guard, self.device.parameters
         known = info.stored is not None and info.name not in self.module.unguarded
-        self.guarded = known and not (self.module.tracking or self.device.keep_steps)
+        self.guarded = known and not self.module.tracking
         if not self.guarded:
             return guard.only()
         stored = {guard.holding(int.from_bytes(given[at : at + 8], "little")) for at in info.stored}
@@ -110,7 +109,7 @@ class Execution:
 
         device, memory = self.device, sum(len(values) for _, values, _ in before)
         self._launch(orders.AHEAD)
-        agreement = Agreement(self) if device.agree and not device.keep_steps else None
+        agreement = Agreement(self) if device.agree else None
         turns = device.turns and bool(self.kernel.info.turns)
         between = orders.between(device.schedule, turns, lambda: self._work(memory))
         for order in chain(between, [orders.IN_STEP]):
@@ -128,16 +127,20 @@ class Execution:
             result.notes += [found] if found else []
         return result
 
-    def _traced(self, order: Order, before: list) -> np.ndarray:
-        """The rows of the steps of an order."""
-        from .explain.agreement import MOST_STEPS
+    def _traced(self, order: Order, before: list) -> dict:
+        """The record of an order."""
+        from .explain.agreement import MOST_ROWS
 
+        device = self.device
         self.arena.restore(before)
-        self.device.keep_steps = MOST_STEPS
+        kept = device.keep_rows, device.rows_first, device.rows_blocks
+        device.keep_rows, device.rows_first, device.rows_blocks = MOST_ROWS, 0, record.MOST_BLOCKS
         try:
-            return self._launch(order).steps.rows
+            kernel = self.kernel.for_blocks(self.block)
+            again = Execution(kernel, self.grid, self.block, self.args, self.shared_mem)
+            return again._launch(order).record
         finally:
-            self.device.keep_steps = 0
+            device.keep_rows, device.rows_first, device.rows_blocks = kept
 
     def snapshot(self) -> list:
         """A copy of everything the launch may change."""
@@ -246,9 +249,7 @@ class Execution:
     def epochs(self) -> bool:
         """Whether racecheck only detects whether there could be a race."""
         device, info = self.device, self.kernel.info
-        return (
-            device.races and info.epochs and not device.keep_steps and info.name not in self.module.recorded
-        )
+        return device.races and info.epochs and info.name not in self.module.recorded
 
     def _start_racecheck(self, launch: abi.Launch) -> None:
         launch.epochs = self.epochs
@@ -257,10 +258,6 @@ class Execution:
         if launch.now > abi.LATE:
             self.arena.forget_races()
             self.tag = launch.now = launch.tag = 1
-        if self.device.keep_steps:
-            self._steps = abi.array("Step", self.device.keep_steps)
-            launch.steps = self._steps.ctypes.data
-            launch.steps_end = launch.steps + self._steps.nbytes
 
     def _follow(self) -> None:
         arena, envs = self.arena, self.workers.envs
@@ -284,11 +281,6 @@ class Execution:
             self.arena.pool.end(launch)
         if self.recording:
             result.record = self.recording.taken(launch, output)
-        if self.device.keep_steps:
-            rows = self._steps[: (launch.steps - self._steps.ctypes.data) // self._steps.itemsize]
-            lines = np.array([at.line for at, _ in self.module.lowered.sites], np.int64)
-            result.steps = Steps(rows, lines)
-            result.hazards = self.arena.pool.hazards()
         if launch.kept or self.module.tracking:
             self.diagnose(launch, result)
         if self.plan.launch.grid_sync:

@@ -17,10 +17,11 @@ from ...cuda.text import read
 from ...devices.launching import triple
 from ..compare import either, right_outputs
 from ..findings import Finding
+from ..race_timeline import kept
 from ..runs import Setup, Trial, place
 from ..sentences import is_barrier
 from .budget import Budget
-from .summed import MOST_STEPS, Arrays, Run, launches, noted
+from .summed import Arrays, Run, launches
 
 WARP = 32
 MOST_RANGES = 6  # of threads that are listed one by one
@@ -52,16 +53,14 @@ def adds_together(kernel: Kernel, source: str) -> bool:
 def shares_of(array: Array, trial: Trial, setup: Setup) -> dict[int, list[int]]:
     """The elements that one thread reads, in block 0 and perhaps in others, by thread; {} if unknown."""
     kernel, device = trial.outcome.kernel, setup.device
-    handles = {p.name: place(device, p, trial) for p in kernel.passed}
-    handles[array.name] = device.array(trial.arrays[array.name], name=array.name, axes=array.letters)
-    rows = noted(trial, setup, handles)
-    at, size = handles[array.name].pointer, trial.arrays[array.name].nbytes
-    if not 0 < len(rows) < MOST_STEPS:
+    record = kept(trial, setup, {p.name: place(device, p, trial) for p in kernel.passed})[1]
+    if not record or record.full:
         return {}
-    rows = rows[(rows["address"] >= at) & (rows["address"] < at + size)]
+    a = record.accesses
+    a = a[(a["array"] == record.number(array.name)) & (a["offset"] >= 0)]
     readers: dict[int, set[tuple[int, int]]] = {}
-    for row in rows[["address", "block", "thread"]].tolist():
-        readers.setdefault((row[0] - at) // 4, set()).add(row[1:])
+    for at, who in a[a["offset"] < trial.arrays[array.name].nbytes][["offset", "who"]].tolist():
+        readers.setdefault(at // 4, set()).add((who >> 10, who & 1023))
     found: dict[int, list[int]] = {}
     for element, by in sorted(readers.items()):
         if len({thread for _, thread in by}) == 1 and min(by)[0] == 0:

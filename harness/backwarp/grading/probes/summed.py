@@ -18,12 +18,12 @@ from ...course.declare import Case, Kernel, Puzzle
 from ...course.parameters import Array, Scalar
 from ...errors import BackwarpError, KernelFault
 from ..compare import right_outputs
+from ..race_timeline import kept
 from ..runs import Setup, Trial, place, start
 from .budget import ACCESSES, FAILED, LAUNCH, RIGHT, Budget, Spent
 
 MOST = 240  # launches
 MOST_TERMS = 40000
-MOST_STEPS = 1 << 18  # of a launch with recorded accesses
 OF_ELEMENT = 20_000  # work, as of Budget, for the terms of an element
 LEAST = 1 << 20  # the numbers of the other array: integers from here to twice this
 SHORT = 1 << 10  # the same for numbers of 11 bits, as in half and TF32
@@ -327,7 +327,7 @@ def launches(trial: Trial, setup: Setup, budget: Budget) -> Run:
     """Launches the kernel of a trial on other inputs; a launch that fails gives None. If the only fault is
     that some threads leave an array, the result has what the others wrote, and STOPPED. Errors, of the
     function: Spent."""
-    kernel, cost = trial.outcome.kernel, LAUNCH + len(noted(trial, setup)) // ACCESSES
+    kernel, cost = trial.outcome.kernel, LAUNCH + work(trial, setup) // ACCESSES
 
     def run(arrays: Arrays) -> Arrays | None:
         budget.spend(cost)
@@ -360,19 +360,16 @@ def least_cost(trial: Trial, run: Run) -> int:
     return (min(sizes) + 1) * (run.cost + RIGHT) if len(sizes) > 1 else 0
 
 
-def noted(trial: Trial, setup: Setup, handles: Mapping | None = None) -> np.ndarray:
-    """The accesses of a launch as recorded by the virtual GPU; none if it cannot. handles: of the arrays."""
-    device = setup.device
-    handles = handles or {p.name: place(device, p, trial) for p in trial.outcome.kernel.passed}
-    device.keep_steps = MOST_STEPS
-    try:
-        launch = start(trial, setup, setup.schedules[0], handles)
-    except BackwarpError as e:
-        launch = getattr(e, "launch", None)
-    finally:
-        device.keep_steps = 0
-    steps = getattr(launch, "steps", None)
-    return steps.rows if steps else np.empty(0)
+def work(trial: Trial, setup: Setup) -> int:
+    """How many accesses a launch makes to what it may write to, as far as they can be recorded."""
+    kernel = trial.outcome.kernel
+    handles = {p.name: place(setup.device, p, trial) for p in kernel.passed}
+    record = kept(trial, setup, handles)[1]
+    if not record:
+        return 0
+    a, given = record.accesses, {p.name for p in kernel.passed if p.role == "in"}
+    given = np.array([held.name in given for held in record.arrays] + [True])
+    return int((~given[a["array"]]).sum())
 
 
 def most_telling(puzzle: Puzzle, kernel: Kernel, most: int = MOST) -> list[Case]:

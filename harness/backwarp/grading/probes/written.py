@@ -11,20 +11,16 @@ import numpy as np
 from ...course.declare import Puzzle
 from ...cuda.accesses import is_divided
 from ...cuda.values import tunables
-from ...devices.virtual.run.trace import Steps
-from ...devices.virtual.runtime.abi import INFO_SHARED, INFO_WRITE
+from ...devices.virtual.replay.record import LOAD, WRITING, Record
 from ...errors import KernelFault
 from ..compare import either
 from ..findings import Finding
-from ..race_timeline import linear, recorded
+from ..race_timeline import recorded
 from ..runs import Outcome, Setup
 from ..slips.only_store import only_store
-from .summed import MOST_STEPS
 
 ORDINALS = "first", "second", "third", "fourth"
 MOST_RUNS = 3  # ranges of elements that are listed
-GUARD = 128  # bytes: arrays in shared memory begin at a multiple
-SIZE = 255  # of an access, in the lowest bits of what is recorded about it
 
 
 def explain(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[Finding]:
@@ -32,52 +28,44 @@ def explain(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: in
     fault = failed.error
     if fault.kind != "uninitialised-read" or fault.space != "shared" or failed.case.stress:
         return []
-    _, shape, steps = recorded(puzzle, source, failed, setup, seed, MOST_STEPS)
-    if not steps or len(steps.rows) >= MOST_STEPS or is_divided(fault.array, source) or "async" in source:
-        return []  # a copy in flight writes later
+    _, record = recorded(puzzle, source, failed, setup, seed)
+    if not record or record.full or is_divided(fault.array, source):
+        return []
     launch = failed.kernel.launch(dict(puzzle.full_dims(failed.case)), tunables(source))
-    before = written_before(fault, steps, *shape, launch.shared_mem)
+    before = written_before(fault, record, launch.shared_mem)
     nothing = any(f.kind == "nothing_written" for f in before)
     return before + (only_store(fault.array, failed.kernel, source) if nothing else [])
 
 
-def written_before(
-    fault: KernelFault, steps: Steps, grid: Sequence[int], block: Sequence[int], dynamic: int = 0
-) -> list[Finding]:
+def written_before(fault: KernelFault, record: Record, dynamic: int = 0) -> list[Finding]:
     """`By then, line 30 has written only elements from tile[0] to tile[271].` dynamic: the bytes of dynamic shared
     memory."""
     at = [int(n) for n in re.findall(r"\d+", fault.index)]
     shape = [int(n) for n in re.findall(r"\d+", fault.shape)] or [0]
-    if not fault.size or len(shape) != len(at) or len(at) > len(ORDINALS):
+    known = [n for n, held in enumerate(record.arrays) if (held.name, held.space) == (fault.array, "shared")]
+    if not fault.size or len(shape) != len(at) or len(at) > len(ORDINALS) or len(known) != 1:
         return []
-    bytes_, flat = fault.size, sum(n * prod(shape[i + 1 :]) for i, n in enumerate(at))
-    of_block = steps.accesses(linear(fault.block, grid))
-    rows = of_block[of_block["info"] & INFO_SHARED != 0]
-    lines, writes = steps.lines[rows["site"]], rows["info"] & INFO_WRITE != 0
-    mine = (rows["thread"] == linear(fault.thread, block)) & (lines == fault.line) & ~writes
-    first: dict[int, int] = {}  # by instruction: the first of its reads of what nobody had written
-    for i in np.flatnonzero(mine).tolist():
-        if rows["address"][i] not in words(rows[:i][writes[:i]], bytes_):
-            first.setdefault(int(rows["site"][i]), i)
-    if len(first) != 1:  # with several, it is not known which is of the array
+    size, flat = fault.size, sum(n * prod(shape[i + 1 :]) for i, n in enumerate(at))
+    who, a = record.who_of(fault.thread, fault.block), record.accesses
+    a = a[(a["array"] == known[0]) & (a["who"] >> 10 == who >> 10)]
+    a = a[np.argsort(a["row"], kind="stable")]
+    writes = np.isin(a["how"], WRITING)
+    mine = (a["who"] == who) & (a["line"] == fault.line) & (a["how"] == LOAD) & (a["offset"] == size * flat)
+    unwritten = (i for i in np.flatnonzero(mine).tolist() if flat not in elements_of(a[:i][writes[:i]], size))
+    read = next(unwritten, None)
+    if read is None:
         return []
-    (read,) = first.values()
-    base = int(rows["address"][read]) - bytes_ * flat
-    if base % GUARD:  # it read something else before
-        return []
-    end = base + (bytes_ * prod(shape) if shape != [0] else dynamic)
-    before = rows[:read][writes[:read]]
-    inside = (before["address"] >= base) & (before["address"] < end)
-    places = (words(before[inside], bytes_) - base) // bytes_
-    who = sorted({int(n) for n in steps.lines[before[inside]["site"]]})
-    return described(fault.array, at, places.tolist(), shape, who)
+    before = a[:read][writes[:read]]
+    places, most = elements_of(before, size), prod(shape) if shape != [0] else dynamic // size
+    lines = sorted({int(n) for n in before["line"]})
+    return described(fault.array, at, [n for n in places.tolist() if 0 <= n < most], shape, lines)
 
 
-def words(rows: np.ndarray, size: int) -> np.ndarray:
-    """The addresses of the elements of a size that accesses reach; those of several elements reach each of them."""
-    each = np.maximum(1, (rows["info"] & SIZE) // size).astype(int)
+def elements_of(accesses: np.ndarray, size: int) -> np.ndarray:
+    """The elements of a size that accesses reach, each once."""
+    each = np.maximum(1, accesses["nbytes"] // size).astype(int)
     nth = np.arange(each.sum()) - np.repeat(each.cumsum() - each, each)
-    return np.unique(np.repeat(rows["address"].astype(np.int64), each) + size * nth)
+    return np.unique(np.repeat(accesses["offset"] // size, each) + nth)
 
 
 def described(

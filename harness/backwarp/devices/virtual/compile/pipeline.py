@@ -149,7 +149,7 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     if not recipe.runtime:
         for function in facts.emitted:
             watchdog.run(function, facts.of(function), recipe.checks)
-    points, sources = steps.run(facts.emitted, module) if Check.STEPS in recipe else ([], [])
+    points, sources = steps.run(facts.emitted, module, facts.of) if Check.STEPS in recipe else ([], [])
     for function in facts.emitted:
         found = facts.of(function)
         if Check.BOUNDS in recipe:

@@ -1,7 +1,7 @@
 """Whether the results of a launch depend on the order of threads, where these read what others change without a race.
 
 The arrays after each order of a launch (see `run/orders`) are compared with those after the first. Where they differ, both
-orders run once more with a trace of all accesses, and the earliest one that finds something else tells what the difference
+orders run once more, recorded, and the earliest one that finds something else tells what the difference
 is:
 
 * a fault: a thread reads what others store, and nothing orders the two. Sums through `volatile` without __syncwarp(), and
@@ -18,24 +18,23 @@ Nothing is said where no access tells the difference: the kernel reads a clock. 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ....errors import KernelFault
-from ..ptx.parse import instruction
+from ..replay.record import KIND, Record, number
 from ..run.arena import Owner
 from ..run.orders import AHEAD, Order
-from ..runtime.abi import INFO_ATOMIC, INFO_BLIND, INFO_VALUE, INFO_VOLATILE, INFO_WRITE, SLOT_BYTES, STEPS
+from ..runtime.abi import INFO_ATOMIC, INFO_BLIND, INFO_VOLATILE, INFO_WRITE
 from .owners import element
 from .wording import coordinates
 
-MOST_STEPS = 1 << 18  # of a trace
+MOST_ROWS = 1 << 21  # of a record
 MOST_BYTES = 1 << 30  # of all arrays
 #: of the largest number in an array: what adding in another order may change
 ROUNDING = {2: 2**-6, 4: 2**-13, 8: 2**-36}
 SAME, ROUNDED, MOVED, OTHER = range(4)
-_ACCESS = STEPS.index("access")
 _KIND = "order-dependent"
 
 
@@ -75,16 +74,16 @@ class Agreement:
     def _bytes(self, owner: Owner) -> np.ndarray:
         return self.run.arena.bytes[owner.start : owner.start + owner.nbytes]
 
-    def report(self, again: Callable[[Order], object]) -> KernelFault | None:
-        """What there is to say. again(order): the rows of the steps of an order, which runs once more."""
+    def report(self, again: Callable[[Order], dict]) -> KernelFault | None:
+        """What there is to say. again(order): the record of an order, which runs once more."""
         found = self.found
         if found is None:
             return None
         name = element(found.owner, found.owner.start + found.at * found.owner.itemsize)
         one, other = (f"{value:.9g}" if isinstance(value, float) else str(value) for value in found.values)
         differs = f"{name} is {one} in one order of threads and {other} in another"
-        first = again(AHEAD)
-        look = earliest(first, again(found.order), self.run.arena.size // 2)
+        first = Record(again(AHEAD))
+        look = earliest(first, Record(again(found.order)))
         if found.how == ROUNDED:
             text = f"{differs}: floating-point numbers are added in another order."
         elif found.how == MOVED:
@@ -97,7 +96,7 @@ class Agreement:
         elif look.decides:
             text = f"{differs}: who comes first here decides. That is right only if either result is."
         else:
-            one, other = (self._value(look, value) for value in look.values)
+            one, other = (self._value(look, first, value) for value in look.values)
             text = (
                 f"{differs}. Here this thread reads {one} in the first and {other} in the second: nothing says whether another "
                 f"thread's store comes before. {self._remedy(look)}"
@@ -107,23 +106,21 @@ class Agreement:
 
     def _remedy(self, look: Look) -> str:
         update = "update in one step with an atomic"
-        if self.run.plan.blocks > 1 and look.address < self.run.arena.size // 2:
+        if self.run.plan.blocks > 1 and look.space == "global":
             return f"Barriers do not reach other blocks: {update}, or read what they have stored in a later launch."
         return f"Put __syncthreads(), or __syncwarp() within a warp, between that store and this read, or {update}."
 
-    def _value(self, look: Look, bits: int) -> str:
+    def _value(self, look: Look, record: Record, bits: int) -> str:
         """What an access finds, in its type."""
-        ins = instruction(self.run.module.lowered.sites[look.site][1])
-        type_ = ins.op.type if ins else ""
-        owner = next((o for o in self.run.arena.arrays() if o.contains(look.address)), None)
-        if type_[:1] == "f" or owner and owner.dtype[1] == "f" and owner.itemsize == look.size:
-            return f"{np.array([bits], np.uint64).view(f'f{look.size}')[0]:.9g}"
-        below = bits >> 8 * look.size - 1 and type_[:1] == "s"
-        return str(bits - (below << 8 * look.size))
+        held = record.arrays[look.array] if look.array >= 0 else None
+        if held and held.dtype.kind == "f" and held.dtype.itemsize == look.size:
+            return f"{number(bits, f'f{8 * look.size}'):.9g}"
+        found = number(bits, look.type)
+        return f"{found:.9g}" if isinstance(found, float) else str(found)
 
     def _fault(self, found: Difference, text: str, look: Look | None, severity: str = "note") -> KernelFault:
         run, owner = self.run, found.owner
-        line = run.module.lowered.sites[look.site][0].line if look else 0
+        line = look.line if look else 0
         lines = run.module.source.splitlines()
         return KernelFault(
             _KIND,
@@ -131,8 +128,8 @@ class Agreement:
             text,
             file=run.module.name,
             line=line,
-            thread=coordinates(look.thread, run.block) if look else None,
-            block=coordinates(look.block, run.grid) if look else None,
+            thread=coordinates(look.who & 1023, run.block) if look else None,
+            block=coordinates(look.who >> 10, run.grid) if look else None,
             array=owner.name,
             index=owner.element(owner.start + found.at * owner.itemsize),
             severity=severity,
@@ -162,25 +159,26 @@ def compared(a: np.ndarray, b: np.ndarray) -> int:
 
 @dataclass(frozen=True)
 class Look:
-    """An access that finds other values in two orders. decides: it is an update, or a guess at what one will find, and so
-    says who is first."""
+    """An access that finds other values in two orders. at: its row; decides: it is an update, or a guess at what one will find,
+    and so says who is first."""
 
     at: int
-    site: int
-    address: int
-    block: int
-    thread: int
+    line: int
+    array: int
+    space: str
+    type: str
     size: int
-    values: tuple[int, int]
-    decides: bool
+    who: int
+    values: tuple[int, int] = (0, 0)
+    decides: bool = True
 
 
-def earliest(first: np.ndarray, other: np.ndarray, slots: int) -> Look | None:
-    """The access that finds something else, first in the first order. slots: where the memory of running blocks begins.
+def earliest(first: Record, other: Record) -> Look | None:
+    """The access that finds something else, first in the first order.
 
     A look is a guess if the same thread later updates what it has looked at, and sees what it finds then.
     """
-    ones, others = (_by_thread(rows, slots) for rows in (first, other))
+    ones, others = (_by_thread(record) for record in (first, other))
     found = []
     for who, mine in ones.items():
         for i, (a, b) in enumerate(zip(mine, others.get(who, ()))):
@@ -188,54 +186,88 @@ def earliest(first: np.ndarray, other: np.ndarray, slots: int) -> Look | None:
                 continue
             if a.what == b.what and a.reads:
                 later = (*mine[i + 1 :], *others[who][i + 1 :])
-                guess = any(step.what[1] == a.what[1] and step.reads and step.updates for step in later)
-                found.append(
-                    Look(a.at, *a.what, *who, a.size, (a.value, b.value), guess or a.updates or b.updates)
-                )
+                guess = any(step.what[1:] == a.what[1:] and step.reads and step.updates for step in later)
+                decides, values = guess or a.updates or b.updates, (a.value, b.value)
+                found.append(replace(_look(first, a.access), values=values, decides=decides))
             break
     return min(found, key=lambda look: look.at, default=None)
 
 
-def last_store(rows: np.ndarray, place: int) -> Look | None:
-    """The last swap, or store of something volatile, at a place."""
-    address, info = rows["address"].astype(np.int64), rows["info"]
-    there = (rows["what"] == _ACCESS) & (address <= place) & (place < address + (info & 255))
-    at = np.flatnonzero(there & ((info & INFO_WRITE) != 0) & ((info & (INFO_ATOMIC | INFO_VOLATILE)) != 0))
-    if not len(at):
-        return None
-    site, found, block, thread = (int(rows[name][at[-1]]) for name in ("site", "address", "block", "thread"))
-    return Look(int(at[-1]), site, found, block, thread, int(info[at[-1]]) & 255, (0, 0), True)
+def last_store(record: Record, place: int) -> Look | None:
+    """The last swap, or store of something volatile, at a place, a device address."""
+    (array, offset), a = record.place(place), record.accesses
+    there = (a["array"] == array) & (a["offset"] <= offset) & (offset < a["offset"] + a["nbytes"])
+    for access in a[there][np.argsort(a[there]["row"])][::-1]:
+        info = _info(record, access)
+        if info & INFO_WRITE and info & (INFO_ATOMIC | INFO_VOLATILE):
+            return _look(record, access)
+    return None
+
+
+def _look(record: Record, access: np.void) -> Look:
+    row, array = int(access["row"]), int(access["array"])
+    point = record.of(row)
+    space = record.arrays[array].space if array >= 0 else "local"
+    return Look(row, int(access["line"]), array, space, point[6], int(access["nbytes"]), int(access["who"]))
+
+
+def _info(record: Record, access: np.void) -> int:
+    point = record.of(int(access["row"]))
+    return point[8] if point[0] == "at" else 0
 
 
 @dataclass(frozen=True)
 class _Step:
-    at: int
-    what: tuple[int, int]  # site and address
-    size: int
+    """what: the number of its point, array, offset."""
+
+    access: np.void
+    what: tuple[int, int, int]
     value: int | None
     reads: bool
     updates: bool
 
 
-def _by_thread(rows: np.ndarray, slots: int) -> dict[tuple[int, int], list[_Step]]:
-    """The accesses of each (block, thread); of several looks at one place in a row, the last."""
-    found: dict[tuple[int, int], list[_Step]] = {}
-    chosen = np.flatnonzero(rows["what"] == _ACCESS)
-    fields = ("block", "thread", "site", "address", "info", "value")
-    table = list(zip(chosen.tolist(), *(rows[chosen][name].tolist() for name in fields), strict=True))
-    kept = _unchanged(table)
-    for at, block, thread, site, address, info, value in table:
-        if address >= slots:  # blocks run in any slot
-            address = slots + (address - slots) % SLOT_BYTES
-        reads = _finds(info) and not info & INFO_BLIND
-        updates = bool(info & INFO_ATOMIC) and at not in kept
-        step = _Step(
-            at, (site, address), info & 255, value if reads or info & INFO_VALUE else None, reads, updates
-        )
-        mine = found.setdefault((block, thread), [])
+def _by_thread(record: Record) -> dict[int, list[_Step]]:
+    """The accesses of each thread; of several looks at one place in a row, the last."""
+    found: dict[int, list[_Step]] = {}
+    a = record.accesses
+    about = np.array([p[8] if p[0] == "at" else 0 for p in record.points], np.int64)
+    chosen = a[(a["array"] >= 0) & (about[record.point[a["row"]]] & 255 > 0)]
+    info = about[record.point[chosen["row"]]].tolist()
+    unused, kept = _unused(record), _unchanged(record, chosen, info)
+    for access, about in zip(chosen, info, strict=True):
+        row, who = int(access["row"]), int(access["who"])
+        reads = _finds(about) and not about & INFO_BLIND and row not in unused
+        value = _values(record, access, "got" if reads else "given")
+        what = int(record.point[row]), int(access["array"]), int(access["offset"])
+        updates = bool(about & INFO_ATOMIC) and row not in kept
+        stores = not about & INFO_ATOMIC and about & INFO_WRITE
+        step = _Step(access, what, value if reads or stores else None, reads, updates)
+        mine = found.setdefault(who, [])
         if mine and reads and mine[-1].what == step.what:
             mine.pop()
         mine.append(step)
+    return found
+
+
+def _values(record: Record, access: np.void, which: str) -> int | None:
+    """What an access finds, or stores, as one number."""
+    bytes_ = record.moved(access, which)
+    return int.from_bytes(bytes_, "little") if bytes_ else None
+
+
+def _unused(record: Record) -> set[int]:
+    """The rows in calls of atomics whose results are not used."""
+    found: set[int] = set()
+    calls = np.flatnonzero(record.kind == KIND["call"])
+    for row in calls[[record.of(row)[5] for row in calls.tolist()]].tolist() if len(calls) else ():
+        rows = record.threads[int(record.rows["who"][row])]
+        at, depth = int(np.searchsorted(rows, row)), 0
+        for inside in rows[at:].tolist():
+            depth += int(record.kind[inside] == KIND["call"]) - int(record.kind[inside] == KIND["back"])
+            if not depth:
+                break
+            found.add(inside)
     return found
 
 
@@ -244,12 +276,18 @@ def _finds(info: int) -> bool:
     return bool(info & INFO_ATOMIC or info & INFO_VOLATILE and not info & INFO_WRITE)
 
 
-def _unchanged(table: list[tuple]) -> set[int]:
-    """The atomic updates that change nothing, as an atomicAdd() of 0: they only look. A compare-and-swap that fails does
+def _unchanged(record: Record, accesses: np.ndarray, info: list[int]) -> set[int]:
+    """The rows of atomic updates that change nothing, as an atomicAdd() of 0: they only look. A compare-and-swap that fails does
     not count: it has lost to somebody."""
     kept, after = set(), {}
-    for at, _, _, _, address, info, value in reversed(table):
-        if info & INFO_ATOMIC and info & INFO_WRITE and after.get(address) == value:
-            kept.add(at)
-        after[address] = value if _finds(info) else None
+    for access, about in zip(accesses[::-1], reversed(info)):
+        place = int(access["array"]), int(access["offset"])
+        value = _values(record, access, "got") if _finds(about) else None
+        same = value is not None and after.get(place) == value
+        lost = record.of(int(access["row"]))[4] == "cas" and not record.moved(access, "given").startswith(
+            record.moved(access, "got")
+        )
+        if about & INFO_ATOMIC and same and not lost:
+            kept.add(int(access["row"]))
+        after[place] = value
     return kept

@@ -37,6 +37,16 @@ def run(function: Function, facts: Facts, checks: frozenset[Check]) -> None:
     _Accesses(function, facts, Check.INITIALISED in checks).run()
 
 
+def described(ins: Instruction, function: Function, facts: Facts) -> int:
+    """The description of an access for the runtime, with what is known of its surroundings."""
+    what = info(ins)
+    if ins in facts.guesses and not ins.op.ordering:
+        what |= order(ins.op)
+    if function.entry and (ins in facts.final or ins.original in facts.final):
+        what |= INFO_FINAL
+    return what | INFO_BLIND * (bool(what & INFO_ATOMIC) and ins in facts.unused)
+
+
 class _Accesses:
     def __init__(self, function: Function, facts: Facts, initialised: bool):
         self.function, self.facts, self.initialised = function, facts, initialised
@@ -88,15 +98,9 @@ class _Accesses:
         return [self._check(ins, root.name), access]
 
     def _check(self, ins: Instruction, array: str) -> Instruction:
-        op, facts, what = ins.op, self.facts, info(ins)
-        writes, atomic, keeps = what & INFO_WRITE, what & INFO_ATOMIC, ins in facts.sets_bits
+        op, what, keeps = ins.op, described(ins, self.function, self.facts), ins in self.facts.sets_bits
+        writes, atomic = what & INFO_WRITE, what & INFO_ATOMIC
         reads = not keeps and (atomic or not writes)
-        if ins in facts.guesses and not op.ordering:
-            what |= order(op)
-        if self.function.entry and (ins in facts.final or ins.original in facts.final):
-            what |= INFO_FINAL
-        if atomic and ins in facts.unused:
-            what |= INFO_BLIND
         unread = 0 if writes else -1 if keeps else ~ins.used & (1 << op.width) - 1
         value = "_"
         if op.operation == "cas":

@@ -17,8 +17,10 @@ and calls. The number of a row's point is also its place in the code:
                                              record.b32 43, %f2;
 
 A point is a tuple: (kind, line, function, lexical block, ...). What follows depends on the kind: enter: function; line, leave,
-back: nothing; var: its number in debuginfo.scopes, PTX type; at: what, space, PTX type, elements; given, got (after their at, or
-collective): PTX type; base: symbol, bytes, depot, start there; call: name; arrive, pass: "block" | "warp" | "matrix", opcode,
+back: nothing; var: its number in debuginfo.scopes, PTX type; at: what, space, PTX type, elements, its
+description for racecheck (abi.INFO_...); given, got (after their at, or
+collective): PTX type; base: symbol, bytes, depot, start there; call: name, whether
+an atomic's result in it is not used; fence: scope, whether it is sc; arrive, pass: "block" | "warp" | "matrix", opcode,
 number; async: opcode, operands; argument: symbol, offset, PTX type. A var whose number is -1 is a register without a name whose
 history a sum needs.
 
@@ -30,14 +32,16 @@ the same register.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ..analyse import debuginfo
+from ..analyse.facts import Facts
 from ..analyse.scopes import Scopes
 from ..analyse.sums import Sums, before
 from ..ptx.callgraph import defined
 from ..ptx.ir import Address, Function, Immediate, Instruction, Label, Module, Symbol, operand
 from ..ptx.types import BITS
+from .accesses import described
 from .bounds import is_checked
 from .insert import mark
 
@@ -131,20 +135,23 @@ def _following(body: list) -> list[Instruction | None]:
     return found[::-1]
 
 
-def run(functions: Iterable[Function], module: Module) -> tuple[list[tuple], list[tuple[int, tuple]]]:
+def run(
+    functions: Iterable[Function], module: Module, facts_of: Callable[[Function], Facts]
+) -> tuple[list[tuple], list[tuple[int, tuple]]]:
     """In place, the last pass but that of the checks. (points, sources)"""
     points: list[tuple] = []
     sources: list[tuple[int, tuple]] = []
     for function in functions:
-        rows = _Rows(function, module, points)
+        rows = _Rows(function, module, points, facts_of(function))
         rows.run()
         sources += rows.sources()
     return points, sources
 
 
 class _Rows:
-    def __init__(self, function: Function, module: Module, points: list[tuple]):
-        self.function, self.module, self.points = function, module, points
+    def __init__(self, function: Function, module: Module, points: list[tuple], facts: Facts):
+        self.function, self.module, self.points, self.facts = function, module, points, facts
+        self.blind = False  # what is called next is an atomic whose result is not used
         self.place = (function.name, 0, -1)
         self.callers: list[tuple[str, int, int]] = []
         self.body: list[Instruction | Label] = []
@@ -221,8 +228,10 @@ class _Rows:
         self.body.append(mark(f"record.{bits}", number, of, at=ins))
         return number
 
-    def _at(self, ins: Instruction, what: str, space: str, type_: str, count: int, address: Address) -> None:
-        number = self._point("at", what, space, type_, count)
+    def _at(
+        self, ins: Instruction, what: str, space: str, type_: str, count: int, address: Address, info: int = 0
+    ) -> None:
+        number = self._point("at", what, space, type_, count, info)
         self.body.append(mark(f"record.at.{space}", number, address, at=ins))
 
     def _enter(self, ins: Instruction, function: str, variables) -> None:
@@ -253,6 +262,8 @@ class _Rows:
             self.place = self.callers.pop()
         else:
             self.body.append(ins)
+            if ins.base == "note" and str(ins.operands[0]) == "Env.blind":
+                self.blind = bool(ins.operands[1].value)
 
     def _instruction(self, ins: Instruction) -> None:
         op = ins.op
@@ -273,6 +284,9 @@ class _Rows:
             self.body.append(ins)
         elif op.collective:
             self._collective(ins)
+        elif op.is_fence:
+            self._event(ins, "fence", op.scope, op.is_sc)
+            self.body.append(ins)
         else:
             if op.leaves:
                 self._event(ins, "leave")
@@ -284,7 +298,7 @@ class _Rows:
 
     def _call(self, ins: Instruction) -> None:
         returns, name, given = ins.called
-        self._event(ins, "call", str(name))
+        self._event(ins, "call", str(name), self.blind)
         stored = self.arguments.items()
         each = (
             tuple(n for (symbol, at), p in stored if symbol == g for n in (at, p)) for g in map(str, given)
@@ -298,7 +312,8 @@ class _Rows:
         op = ins.op
         how = op.operation if op.memory in ("atomic", "reduction") else op.memory
         parts = ins.operands[0 if op.memory == "load" else 1].parts
-        self._at(ins, how, op.space, op.type, len(parts), ins.address)
+        about = described(ins, self.function, self.facts)
+        self._at(ins, how, op.space, op.type, len(parts), ins.address, about)
         given = {"load": (), "store": parts}.get(op.memory) if op.memory in ("load", "store") else None
         given = [ins.named[n] for n in ("b", "c") if n in ins.named] if given is None else given
         for part in given:
@@ -320,14 +335,16 @@ class _Rows:
 
     def _collective(self, ins: Instruction) -> None:
         op = ins.op
-        about = op.collective, ins.opcode, str(ins.operands[0]) if op.collective == "block" else ""
+        about = op.collective, ins.opcode, str(ins.named["a"]) if op.collective == "block" else ""
         self._event(ins, "arrive", *about)
         if op.collective == "matrix" and op.accesses:
             self._at(ins, "matrix", op.space, "b8", 16 if op.moved_rows else 0, ins.address)
-        if op.collective == "warp":
-            for role, o in zip(ins.roles, ins.operands, strict=True):
-                if role.name in "abc" and role.kind == "value":
-                    self._value(ins, "given", o, role.type or op.type)
+        for role, o in (
+            zip(ins.roles, ins.operands, strict=True) if op.collective in ("warp", "block") else ()
+        ):
+            known = op.collective == "block" and type(o) is Immediate
+            if role.name in "abcm" and role.kind == "value" and not known:  # m: the mask
+                self._value(ins, "given", o, role.type or op.type)
         self.body.append(ins)
         self._event(ins, "pass", *about)
         for part in ins.operands[0].parts if op.has_result else ():

@@ -56,7 +56,7 @@ def apply(moments: Moments, access: np.void, data: np.ndarray, known: np.ndarray
         new = before[int(source["offset"]) :][:n].tobytes() if n else b""
         new += bytes(nbytes - len(new))
     elif 0 <= at <= len(data) - nbytes:
-        _, _, _, _, how, _, type_, _ = record.of(int(access["row"]))
+        how, _, type_ = record.of(int(access["row"]))[4:7]
         letter = {"f": "f", "s": "i"}.get(type_[0], "u")
         dtype = np.dtype("f2") if "x" in type_ else np.dtype(f"{letter}{nbytes}")
         old = data[at : at + nbytes].copy().view(dtype)

@@ -14,7 +14,7 @@ from ..analyse.scopes import Scopes, Type
 from ..ptx.types import BYTES
 from ..runtime import abi
 
-KINDS = "enter leave call back line var base at given got arrive pass async argument".split()
+KINDS = "enter leave call back line var base at given got arrive pass async argument fence".split()
 KIND = {name: n for n, name in enumerate(KINDS)}
 #: an access: the row of its `at`; whose; line; one of HOW; array: its number in `arrays`, -1: in local memory; offset: bytes from
 #: its start; nbytes: of all its elements; first, many: of its values, as places in the thread's rows
@@ -147,8 +147,8 @@ class Record:
         found = np.zeros(len(at), ACCESS)
         found["row"], found["who"] = at, self.rows["who"][at]
         points, which = np.unique(self.point[at], return_inverse=True)
-        about = np.array([_about(self.points[p]) for p in points], np.int64).reshape(-1, 3)[which]
-        found["line"], found["how"], found["nbytes"] = about.T
+        about = np.array([_about(self.points[p]) for p in points], np.int64).reshape(-1, 2)[which]
+        found["how"], found["nbytes"] = about.T
         addresses, which = np.unique(self.rows["value"][at], return_inverse=True)
         places = np.array([self.place(a) for a in addresses.tolist()], np.int64).reshape(-1, 2)[which]
         found["array"], found["offset"] = places.T
@@ -158,6 +158,9 @@ class Record:
         other = np.append(~np.isin(self.kind[self.order], (KIND["given"], KIND["got"])), True)
         others = np.flatnonzero(other)
         found["first"] = position[at] + 1
+        lines = np.array([p[1] for p in self.points])[self.point[self.order]]
+        known = np.maximum.accumulate(np.where(lines > 0, np.arange(len(lines)), 0))
+        found["line"] = lines[known[position[at]]]  # in a function without lines: that of its call
         found["many"] = np.minimum(others[np.searchsorted(others, found["first"])] - found["first"], 255)
         landed = self._landing(found)
         return np.concatenate([found, landed]) if len(landed) else found
@@ -231,10 +234,10 @@ class Record:
         return t | b << 10
 
 
-def _about(point: tuple) -> tuple[int, int, int]:
-    """(line, one of HOW, bytes) of an access."""
-    _, line, _, _, how, _, type_, count = point
-    return line, HOW.index(how) if how in HOW else ATOMIC, BYTES.get(type_, 1) * count
+def _about(point: tuple) -> tuple[int, int]:
+    """(one of HOW, bytes) of an access."""
+    how, type_, count = point[4], *point[6:8]
+    return HOW.index(how) if how in HOW else ATOMIC, BYTES.get(type_, 1) * count
 
 
 def _declared(t: Type | None, nbytes: int) -> tuple[tuple[int, ...], np.dtype]:

@@ -17,7 +17,6 @@ constexpr u32 LONG = 128;  // ticks: a shorter clock is not worth a base, a long
 struct Fence { u64 known, clock; u32 bar, full, tick, unused; };
 
 constexpr u32 WARP_ID = 0x400, THREAD_ID = 0x800;  // who: block << 12, alone or with one of these and a number
-constexpr u32 STEP_UNNOTED = ~0u;  // not in the record of steps
 
 static __device__ __forceinline__ u32 tick(Env* env) { return ++launch_of(env)->now; }  // one worker only
 
@@ -215,8 +214,6 @@ static __device__ u32 faulted_lanes(Thread* warp, u32 lanes) {
     return found;
 }
 
-static __device__ void note_step(Env* env, u32 what, u32 site, u32 thread, u64 address, u32 info, u64 value, u32 serial);
-
 // What fences of kind sc hand on from threads that arrive at a barrier to those that wait there: `near` of any scope, `far` of the
 // GPU's at least; `proxy`: what fence.proxy.async does; and a list of what the former have read, which fences of the latter acquire.
 struct Passed { u64 near, far, proxy; u32 observed, unused; };
@@ -238,7 +235,7 @@ static __device__ void start_block(Env* env) {
         for (u32 k = 0; k < 5; k++) ((Fence*)e->fences)[k].tick = 0;
     }
     env->clocks = env->holes = env->dirty = 0;
-    env->careful = launch->ordered || launch->steps_end;
+    env->ordered = launch->ordered;
     env->epochs = launch->epochs;
     env->fresh_global = launch->epochs ? launch->tag : 0;
     env->global_tag = launch->tag; env->symmetric = launch->symmetric;
@@ -247,7 +244,6 @@ static __device__ void start_block(Env* env) {
     env->fresh_shared = launch->epochs ? env->bar : 0;
     env->span = launch->slots > 1 ? 0 : FULL >> 1;  // the times of blocks that take turns overlap
     for (u32 i = 0; i < 16; i++) env->arrived_clock[i] = 0, clear(arrived_fences(env, i));
-    note_step(env, STEP_START, 0, NO_THREAD, 0, 0, 0, env->bar);
 }
 
 // A thread has ended. Later barriers do not order what it did since the last one.
@@ -262,12 +258,10 @@ static __device__ void leave(Env* env, Thread* thread) {
 static __device__ void share_fences(Env* env, u32* lanes, u32 now);
 
 // A barrier of all threads of the block that have not ended.
-static __device__ void meet_all(Env* env, u32 site, u32 number) {
+static __device__ void meet_all(Env* env) {
     Launch* launch = launch_of(env);
     Thread* threads = threads_of(env);
     u32 now = tick(env), n = launch->threads;
-    for (u32 i = 0; i < n && launch->steps_end; i++)
-        if (threads[i].wait != WAIT_EXITED) note_step(env, STEP_BARRIER, site, i, number, 0, 0, now);
     if (launch->ordered) {
         u32 sets[MAX_THREADS / 32];
         for (u32 w = 0; w < MAX_THREADS / 32; w++) sets[w] = 0;
@@ -303,14 +297,13 @@ static __device__ void meet_all(Env* env, u32 site, u32 number) {
 }
 
 // Some threads of the block meet: of each warp those in `lanes[warp]`. given: what others have handed to them.
-static __device__ void meet(Env* env, u32* lanes, u64 given, u32 what, u32 site, u32 number) {
+static __device__ void meet(Env* env, u32* lanes, u64 given) {
     Launch* launch = launch_of(env);
     Thread* threads = threads_of(env);
     u32 now = tick(env), n = launch->threads, count = 0;
     u64 all = given, block = env->block << 12;
     for (u32 i = 0; i < n; i++) {
         if (!(lanes[i / 32] >> (i & 31) & 1)) continue;
-        if (what != STEP_UNNOTED) note_step(env, what, site, i, number, 0, 0, now);
         all = join(env, all, known(env, i));
         count++;
     }
@@ -329,14 +322,13 @@ static __device__ void meet(Env* env, u32* lanes, u64 given, u32 what, u32 site,
 }
 
 // A thread arrives at a barrier without waiting.
-static __device__ void arrive_at(Env* env, Thread* thread, u32 site, u32 number) {
-    note_step(env, STEP_ARRIVE, site, thread->linear, 0, 0, 0, number);
+static __device__ void arrive_at(Env* env, Thread* thread, u32 number) {
     env->arrived_clock[number] = merge(env, env->arrived_clock[number], give(env, thread), 0);
     if (launch_of(env)->ordered) pass_fences(env, thread->linear, arrived_fences(env, number));
 }
 
 // The threads at a barrier meet, and are not all threads of the block. warp: only those of this one, or NOBODY.
-static __device__ void meet_waiting(Env* env, u32 number, u32 site, u32 warp) {
+static __device__ void meet_waiting(Env* env, u32 number, u32 warp) {
     u32 sets[MAX_THREADS / 32];
     Thread* threads = threads_of(env);
     for (u32 w = 0; w < MAX_THREADS / 32; w++) sets[w] = 0;
@@ -344,7 +336,7 @@ static __device__ void meet_waiting(Env* env, u32 number, u32 site, u32 warp) {
         if (warp != NOBODY && warp != i / 32) continue;
         else if (threads[i].wait == WAIT_BARRIER ? threads[i].mask == number : threads[i].dead & DEAD_FAULT)
             sets[i / 32] |= 1u << (i & 31);
-    meet(env, sets, env->arrived_clock[number & 15], STEP_BARRIER, site, number);
+    meet(env, sets, env->arrived_clock[number & 15]);
     env->arrived_clock[number & 15] = 0;
     for (u32 i = 0; i < launch_of(env)->threads && launch_of(env)->ordered; i++)
         if (sets[i / 32] >> (i & 31) & 1) take_fences(env, threads + i, arrived_fences(env, number));
@@ -352,7 +344,7 @@ static __device__ void meet_waiting(Env* env, u32 number, u32 site, u32 warp) {
 }
 
 // Lanes of one warp meet in a collective.
-static __device__ void meet_lanes(Env* env, Thread* warp, u32 present, u32 site) {
+static __device__ void meet_lanes(Env* env, Thread* warp, u32 present) {
     Launch* launch = launch_of(env);
     u32 first = warp->linear, lanes = launch->threads - first < 32 ? launch->threads - first : 32;
     u32 everybody = lanes < 32 ? (1u << lanes) - 1 : FULL;
@@ -360,12 +352,11 @@ static __device__ void meet_lanes(Env* env, Thread* warp, u32 present, u32 site)
     u32 sets[MAX_THREADS / 32];
     for (u32 w = 0; w < MAX_THREADS / 32 && (launch->ordered || present != everybody); w++) sets[w] = 0;
     sets[first / 32] = present;
-    if (present != everybody) return meet(env, sets, 0, STEP_COLLECTIVE, site, 0);
+    if (present != everybody) return meet(env, sets, 0);
     u32 now = tick(env);
     if (launch->ordered) share_fences(env, sets, now);
     u64 all = 0;
     for (u32 i = 0; i < lanes; i++) {
-        note_step(env, STEP_COLLECTIVE, site, first + i, 0, 0, 0, now);
         warp[i].clock = now;
         all = join(env, all, known(env, first + i));
     }

@@ -279,7 +279,6 @@ EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 what) {
     Launch* launch = launch_of(env);
     if (!env->cells) return 0;
     u32 scope = what & 3, sc = what & FENCE_SC;
-    note_step(env, STEP_FENCE, site, thread->linear, 0, scope << SCOPE_SHIFT, sc, 0);
     Extra* e = extra_of(env, thread->linear);
     for (u32 at = e->pending; at; at = ((Pending*)pool_at(launch, at))->before) {
         Chains seen = ((Pending*)pool_at(launch, at))->seen;

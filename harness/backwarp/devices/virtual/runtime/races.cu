@@ -227,29 +227,12 @@ static __device__ __noinline__ int race_otherwise(Env* env, Thread* thread, u32 
     return race_anyhow(env, thread, site, address, info, value);
 }
 
-EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value);
-
-// rt_race where fences order threads, or steps are traced.
-static __device__ __noinline__ int race_carefully(Env* env, Thread* t, u32 site, u64 address, u64 info, u64 value) {
-    if (!env->cells || is_local(env, address)) return 0;
-    u32 size = info & 255, shared = address >= env->arena_size / 2 ? INFO_SHARED : 0, blind = info & INFO_ATOMIC && env->blind ? INFO_BLIND : 0;
-    u64 known = info & INFO_VALUE ? value : info & STRONG && size <= 8 ? value_at(env->arena + address, size) : 0;
-    note_step(env, STEP_ACCESS, site, t->linear, address, (u32)info | shared | blind, known, 0);
-    if (is_quiet(env, site, address, (u32)info)) return 0;
-    if (launch_of(env)->ordered) return race_otherwise(env, t, site, address, (u32)info, value);
-    env->careful = 0;
-    rt_race(env, t, site, address, info & ~(u64)INFO_SHARED, value);
-    env->careful = 1;
-    return 0;
-}
-
 // An access that is recorded. The most frequent cases are decided here, in one function that calls no other, since calls
 // are slow: a plain access of 4 bytes to a granule that nobody has accessed in this interval, or only this thread by this
 // instruction, or only threads of the block by this instruction if it is a read.
 static __device__ __noinline__ int race_on_record(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value) {
-    if (env->careful) return race_carefully(env, thread, site, address, info, value);
     if (is_quiet(env, site, address, (u32)info)) return 0;
-    if ((info & (255 | STRONG | INFO_FINAL)) == 4 && !env->final) {
+    if (!env->ordered && (info & (255 | STRONG | INFO_FINAL)) == 4 && !env->final) {
         u32* tags = info & INFO_SHARED || address >= env->arena_size / 2 ? &env->shared_tag : &env->global_tag;
         Cell* c = (Cell*)env->cells + (address >> 2);
         Record* r = (Record*)c->record;

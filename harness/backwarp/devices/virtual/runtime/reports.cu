@@ -1,4 +1,4 @@
-// Reports of racecheck, and the trace of a launch.
+// Reports of racecheck, and the record of a launch.
 
 // One of the two accesses of a race.
 struct Side { u32 access, site; u64 block; u32 thread; };
@@ -103,14 +103,4 @@ EXPORT int rt_record(Env* env, Thread* thread, u32 point, u64 value) {
     row->point = point; row->who = thread->linear | (u32)env->block << 10; row->value = value;
     launch->rows += sizeof(Row);
     return 1;
-}
-
-// Append a step to the launch's trace, while there is room.
-static __device__ void note_step(Env* env, u32 what, u32 site, u32 thread, u64 address, u32 info, u64 value, u32 serial) {
-    Launch* launch = launch_of(env);
-    if (launch->steps == launch->steps_end) return;
-    Step* s = (Step*)launch->steps;
-    s->address = address; s->value = value; s->block = env->block; s->site = site; s->thread = thread; s->what = what;
-    s->info = info; s->serial = serial; s->interval = env->bar;
-    launch->steps += sizeof(Step);
 }

@@ -324,7 +324,7 @@ static __device__ void complete(Env* env, Thread* warp, u32 op, u32 present) {
             t->result1 = lane == (u32)t->result0;
         }
     }
-    if (env->cells) meet_lanes(env, warp, present, warp[first].site);  // from now on the lanes know about each other
+    if (env->cells) meet_lanes(env, warp, present);  // from now on the lanes know about each other
     for (u32 lane = 0; lane < 32; lane++)
         if (present >> lane & 1) warp[lane].wait = WAIT_READY;
 }
@@ -429,7 +429,7 @@ EXPORT int rt_arrive(Env* env, Thread* thread, u32 site, u64 barrier, u64 count)
     }
     env->arrived[number] += counts_for(env, thread);
     if (count == 32 && env->arrived[number] == 32) env->arrived[number] = 0;  // its warp alone has opened it
-    if (env->cells) arrive_at(env, thread, site, number);
+    if (env->cells) arrive_at(env, thread, number);
     return 0;
 }
 
@@ -491,8 +491,8 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
     }
     if (!expected(t) && !env->arrived[number & 15] && launch->check_sync && !env->faulted) note_absent(env, t, waiting);
     if (env->cells) {
-        if (waiting == (expected(t) ? n : alive) && !env->arrived[number & 15]) meet_all(env, t->site, number);
-        else meet_waiting(env, number, t->site, expected(t) == 32 ? t->linear / 32 : NOBODY);
+        if (waiting == (expected(t) ? n : alive) && !env->arrived[number & 15]) meet_all(env);
+        else meet_waiting(env, number, expected(t) == 32 ? t->linear / 32 : NOBODY);
     }
     env->arrived[number & 15] = 0;
     for (u32 i = 0; i < n; i++) {
@@ -587,7 +587,7 @@ static __device__ int resume_together(Env* env) {
         same += *(u64*)&t->wait == *(u64*)&first->wait && *(u64*)&t->mask == *(u64*)&first->mask;
     }
     if (same < n || first->wait != WAIT_BARRIER || first->op != OP_BARRIER || env->arrived[first->mask & 15]) return 0;
-    if (env->cells) meet_all(env, first->site, first->mask);
+    if (env->cells) meet_all(env);
     return 1;
 }
 
@@ -650,7 +650,7 @@ static __device__ int advance(Env* env) {
     env->together = at_barrier == n && first->wait == WAIT_BARRIER && first->op == OP_BARRIER &&
                     !env->arrived[first->mask & 15];
     if (env->together) {
-        if (env->cells) meet_all(env, first->site, first->mask);
+        if (env->cells) meet_all(env);
     } else if (!serve(env, launch->threads, alive) && !progress && !land_something(env)) {
         if (!env->faulted) deadlock(env);  // after a fault the rest only wait for the dead
         return 0;

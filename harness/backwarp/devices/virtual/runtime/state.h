@@ -39,7 +39,7 @@ struct Env {
     u32 worker, slot;
     u32 bar;             // time (Launch.now) of the block's last barrier, or of its start
     u32 shared_tag, global_tag;  // of the cells of shared memory in this interval, and of global memory
-    u32 careful;         // every access is checked in full: it is recorded, or fences order threads
+    u32 ordered;         // fences order threads: every access is checked in full
     u32 epochs;          // as in the Launch
     u32 fresh_shared, fresh_global;  // times before which nobody else can have accessed such memory; 0: accesses are recorded
     u32 began, span;     // when the block's last accesses to global memory were, if an epoch can tell: the first such time, how long
@@ -286,7 +286,6 @@ struct Launch {
     u32 anything;        // 1: who is about to look waits until anything has been shown; 0: until what it looks at changes
     u32 shown;           // writes of what others may read without a race, so far
     u32 idles, passed;   // rounds in a row in which threads only waited for memory to change; how many did in this one, so far
-    u64 steps, steps_end;  // host addresses: where the next Step goes, if there is room
     u64 rows, rows_end;  // host addresses: where the next Row of the record goes, if there is room; 0: nothing is recorded
     u64 rows_first, rows_blocks;  // the first block that is recorded, and how many
     u64 batch;           // host address of the Batch of which it is one
@@ -417,17 +416,6 @@ struct Texture {
     u32 linear, normalised, as_float;
     u32 address[3];  // ADDRESS_*, in x, y and z
     u32 border[4];   // bits of floats
-};
-
-// Something that racecheck looked at: an access, or an event that synchronises threads, one step for each that takes
-// part.
-struct Step {
-    u64 address;   // of a barrier: its number
-    u64 value, block;
-    u32 site, thread;
-    u32 what, info;
-    u32 serial;    // of an event in which several threads take part; of an arrival: the barrier's number
-    u32 interval;  // Env.bar
 };
 
 // What is counted in a launch (see counters.cu).

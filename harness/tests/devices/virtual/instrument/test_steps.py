@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from backwarp.devices.virtual.analyse.facts import ModuleFacts
 from backwarp.devices.virtual.analyse.scopes import Block, Scoped, Scopes, Type
 from backwarp.devices.virtual.instrument import steps
+from backwarp.devices.virtual.runtime.abi import (
+    INFO_ATOMIC,
+    INFO_BLIND,
+    INFO_SHARED,
+    INFO_VOLATILE,
+    INFO_WRITE,
+    SCOPE_SHIFT,
+    SCOPES,
+)
 from tests.devices.virtual.ptx_text import lines, module, printed
 
 KERNEL = """
@@ -39,6 +49,11 @@ NAMED = """
     .loc 1 6 0
     ret;
 """
+UPDATE = INFO_WRITE | INFO_ATOMIC | INFO_BLIND | INFO_VOLATILE | SCOPES.index("gpu") << SCOPE_SHIFT | 4
+
+
+def facts(parsed):
+    return ModuleFacts(parsed, interleaved=True, threads=True).of
 
 
 @pytest.fixture
@@ -54,7 +69,7 @@ def rows(body: str) -> tuple[str, list[tuple]]:
     place."""
     parsed = module(KERNEL.replace("BODY", body))
     steps.note(parsed)
-    points, _ = steps.run([parsed.functions["k"]], parsed)
+    points, _ = steps.run([parsed.functions["k"]], parsed, facts(parsed))
     entered, _, text = printed(parsed.functions["k"]).partition("\n")
     assert entered == "record 0;" and points[0][0] == "enter"
     return text, [(p[0], *p[4:]) for p in points[1:]]
@@ -89,7 +104,7 @@ def test_no_analysis_sees_the_register_of_a_mark(named):
 
 
 def test_marks_become_rows_that_know_their_place(named):
-    points, _ = steps.run([named.functions["k"]], named)
+    points, _ = steps.run([named.functions["k"]], named, facts(named))
     assert [p[:4] for p in points if p[0] == "var"] == [
         ("var", 3, "k", 0),
         ("var", 3, "k", 1),
@@ -104,17 +119,17 @@ def test_marks_become_rows_that_know_their_place(named):
         (
             "ld.global.v2.f32 {%f1, %f2}, [%rd1+8];",
             "record.at.global 1, [%rd1+8]; INS record.b32 2, %f1; record.b32 3, %f2;",
-            [("at", "load", "global", "f32", 2), ("got", "f32"), ("got", "f32")],
+            [("at", "load", "global", "f32", 2, 8), ("got", "f32"), ("got", "f32")],
         ),
         (
             "st.shared.f32 [%rd1], 0f3F800000;",
             "record.at.shared 1, [%rd1]; record.b32 2, 0f3F800000; INS",
-            [("at", "store", "shared", "f32", 1), ("given", "f32")],
+            [("at", "store", "shared", "f32", 1, INFO_WRITE | INFO_SHARED | 4), ("given", "f32")],
         ),
         (
             "atom.global.cas.b32 %r1, [%rd1], %r2, %r3;",
             "record.at.global 1, [%rd1]; record.b32 2, %r2; record.b32 3, %r3; INS record.b32 4, %r1;",
-            [("at", "cas", "global", "b32", 1), ("given", "b32"), ("given", "b32"), ("got", "b32")],
+            [("at", "cas", "global", "b32", 1, UPDATE), ("given", "b32"), ("given", "b32"), ("got", "b32")],
         ),
         (
             "bar.sync 0;",
@@ -123,7 +138,7 @@ def test_marks_become_rows_that_know_their_place(named):
         ),
         (
             "shfl.sync.down.b32 %r1, %r2, 4, 31, -1;",
-            "record 1; record.b32 2, %r2; record.b32 3, 4; record.b32 4, 31; INS record 5; record.b32 6, %r1;",
+            "record 1; record.b32 2, %r2; record.b32 3, 4; record.b32 4, 31; record.b32 5, -1; INS record 6; record.b32 7, %r1;",
             None,
         ),
         ("cp.async.wait_group 1;", "record 1; INS", [("async", "cp.async.wait_group", "1")]),
@@ -158,7 +173,7 @@ LOOP = """
 def products(body: str) -> dict[str, tuple]:
     """What the value that is stored is the sum of, and the others that have a history: each point as its instruction's place."""
     parsed = module(KERNEL.replace("BODY", body))
-    points, found = steps.run([parsed.functions["k"]], parsed)
+    points, found = steps.run([parsed.functions["k"]], parsed, facts(parsed))
     kinds = [p[0] for p in points]
     return {(kinds[point], point): terms for point, terms in found if point >= 0}
 

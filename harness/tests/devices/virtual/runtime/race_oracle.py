@@ -8,12 +8,13 @@ here are those of the memory consistency model in the PTX manual.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
+from backwarp.devices.virtual.replay.record import LANDS, Record
 from backwarp.devices.virtual.runtime import abi
 
 CTA, CLUSTER, GPU, SYS = range(4)  # scopes; a cluster is one block here
@@ -327,63 +328,87 @@ def kind(access: Access) -> int:
 # -- as the runtime writes it down ---------------------------------------------------------------------------
 
 
-def read_steps(rows: np.ndarray) -> list:
-    """The steps of `launch.steps`."""
-    found, names, met = [], abi.STEPS, set()
-    fields = ("what", "serial", "block", "thread", "address", "site", "info", "value")
-    table = zip(*(rows[field].tolist() for field in fields), strict=True)
-    for (what, serial), group in groupby(table, key=lambda row: (names[row[0]], row[1])):
-        if what in ("barrier", "collective", "grid"):
-            assert serial not in met, f"the steps of event {serial} do not follow one another"
-            met.add(serial)
-            group = list(group)
-            found.append(Sync(tuple(row[2:4] for row in group), group[0][4] if what == "barrier" else None))
-            continue
-        for _, number, block, thread, address, site, info, value in group:
-            if what == "access":
-                found.append(_access(block, thread, address, site, info, value))
-            elif what == "fence":
-                found.append(Fence(block, thread, info >> abi.SCOPE_SHIFT & 3, bool(value & abi.FENCE_SC)))
-            elif what == "arrive":
-                found.append(Arrive(block, thread, number))
-    return found
+class Steps:
+    """A record as a list of steps, `found`: the accesses of threads, where a line is a site, and what orders them."""
+
+    def __init__(self, record: Record):
+        self.record, self.rows = record, record.rows
+        self.order: list[tuple[int, int, object]] = []  # (row, 1 for what comes after it, step)
+        self.calls: dict[int, list[bool]] = defaultdict(
+            list
+        )  # of a thread: is the result of what is called not used?
+        self.at: dict[int, tuple[int, tuple, list[int]]] = {}  # who waits -> (row, point, what it gives)
+        self.accesses = {int(a["row"]): a for a in record.accesses if a["how"] != LANDS and a["array"] >= 0}
+        for row, (who, point) in enumerate(zip(self.rows["who"].tolist(), record.point.tolist())):
+            self._see(row, who, record.points[point])
+        self.found = [step for *_, step in sorted(self.order, key=lambda o: o[:2])]
+
+    def _see(self, row: int, who: int, point: tuple) -> None:
+        block, thread = who >> 10, who & 1023
+        match point[0]:
+            case "call":
+                self.calls[who].append(point[5])
+            case "back":
+                self.calls[who].pop()
+            case "at" if row in self.accesses and point[8]:
+                self.order.append((row, 0, self._access(row, block, thread, point[8], any(self.calls[who]))))
+            case "fence":
+                self.order.append((row, 0, Fence(block, thread, abi.SCOPES.index(point[4]), point[5])))
+            case "arrive":
+                self.at[who] = row, point, []
+            case "given" if who in self.at:
+                self.at[who][2].append(int(self.rows["value"][row]))
+            case "pass" if who in self.at and ".arrive" in point[5]:
+                self.order.append((row, 0, Arrive(block, thread, self._where(who)[-1])))
+                del self.at[who]
+            case "pass" if who in self.at:  # the first of those that meet goes on
+                met = [w for w in self.at if self._where(w) == self._where(who)]
+                number = self._where(who)[-1] if point[4] == "block" else None
+                last = max(self.at.pop(w)[0] for w in met)
+                self.order.append((last, 1, Sync(tuple((w >> 10, w & 1023) for w in sorted(met)), number)))
+
+    def _where(self, who: int) -> tuple:
+        """What it waits for: the last number is that of the barrier, or the mask."""
+        _, (_, _, _, _, kind, _, number), given = self.at[who]
+        if kind == "block":
+            return kind, who >> 10, int(number) if number.isdecimal() else given[0]
+        return kind, who >> 5, given[-1] if kind == "warp" else -1
+
+    def _access(self, row: int, block: int, thread: int, info: int, blind: bool) -> Access:
+        has = lambda bit: bool(info & bit)  # noqa: E731
+        access, given = self.accesses[row], self.record.moved(self.accesses[row], "given")
+        atomic, strong = has(abi.INFO_ATOMIC), has(abi.INFO_ATOMIC | abi.INFO_VOLATILE)
+        lost = self.record.of(row)[4] == "cas" and not given.startswith(self.record.moved(access, "got"))
+        writes = has(abi.INFO_WRITE) and not lost
+        one = self.record.of(row)[7] == 1
+        return Access(
+            block,
+            thread,
+            int(self.rows["value"][row]),
+            info & 255,
+            int(access["line"]),
+            not writes or atomic,
+            writes,
+            strong,
+            info >> abi.SCOPE_SHIFT & 3,
+            has(abi.INFO_ACQUIRE),
+            has(abi.INFO_RELEASE),
+            self.record.arrays[access["array"]].space == "shared",
+            has(abi.INFO_BLIND) or atomic and blind,
+            int.from_bytes(given, "little") if one and writes and not strong else None,
+        )
 
 
-def _access(block: int, thread: int, address: int, site: int, info: int, value: int) -> Access:
-    has = lambda bit: bool(info & bit)  # noqa: E731
-    writes, atomic, strong = (
-        has(abi.INFO_WRITE),
-        has(abi.INFO_ATOMIC),
-        has(abi.INFO_ATOMIC | abi.INFO_VOLATILE),
-    )
-    return Access(
-        block,
-        thread,
-        address,
-        info & 255,
-        site,
-        not writes or atomic,
-        writes,
-        strong,
-        info >> abi.SCOPE_SHIFT & 3,
-        has(abi.INFO_ACQUIRE),
-        has(abi.INFO_RELEASE),
-        has(abi.INFO_SHARED),
-        has(abi.INFO_BLIND),
-        value if has(abi.INFO_VALUE) and writes and not strong else None,
-    )
-
-
-def read_hazards(rows: np.ndarray) -> set[Hazard]:
-    """The hazards of `launch.hazards`, each only with the threads that are furthest apart; not those of two stores of one
-    value."""
+def read_hazards(rows: np.ndarray, line: Callable[[int], int]) -> set[Hazard]:
+    """The runtime's hazards, each only with the threads that are furthest apart; not those of two stores of one
+    value. line: of a site."""
     rows = rows[rows["kind"] & SAME_VALUE == 0]
     found = set()
     fields = ("address", "block", "site", "kind", "other_site", "other_kind", "bytes", "across")
     for address, block, site, kind, other, other_kind, bytes_, across in zip(
         *(rows[f].tolist() for f in fields)
     ):
-        pair = sorted([(site, kind), (other, other_kind)])
+        pair = sorted([(line(site), kind), (line(other), other_kind)])
         found |= {
             Hazard(address + i, block, *pair, FURTHER if across >> i & 1 else ONE_WARP)
             for i in range(4)
@@ -392,11 +417,11 @@ def read_hazards(rows: np.ndarray) -> set[Hazard]:
     return furthest(found)
 
 
-def read_same_values(rows: np.ndarray) -> set[tuple]:
+def read_same_values(rows: np.ndarray, line: Callable[[int], int]) -> set[tuple]:
     """(byte, block, the two instructions) of stores of one value, by other than lanes of one instruction."""
     rows = rows[rows["kind"] & SAME_VALUE != 0].copy()
     rows["kind"] &= ~np.uint32(SAME_VALUE)
-    return {h[:4] for h in read_hazards(rows)}
+    return {h[:4] for h in read_hazards(rows, line)}
 
 
 def same_values(steps: list, observation: bool, racy: set[Hazard]) -> set[tuple]:
