@@ -67,7 +67,8 @@ def kept(
 
 @dataclass(frozen=True)
 class Event:
-    """An access. at: its row; interval: how many barriers its thread has passed; what: the number of its point."""
+    """An access. at: its row; interval: how many barriers its thread has passed; what: the number of its point; here: it is of
+    the word that is raced for."""
 
     at: int
     access: str
@@ -75,28 +76,24 @@ class Event:
     interval: int
     who: int
     what: int
+    here: bool
 
 
-def events_of(record: Record, who: int) -> list[tuple[Event, np.void]]:
-    """All accesses of a thread, in order, with what the record says of them."""
-    a = record.accesses
-    mine = a[(a["who"] == who) & (a["how"] != COPY)]
+def events_of(record: Record, who: int, array: int, offset: int) -> list[Event]:
+    """All accesses of a thread, in order. array, offset: where the race is."""
+    every = record.accesses
+    mine = every[(every["who"] == who) & (every["how"] != COPY)]
     mine = mine[np.argsort(mine["row"], kind="stable")]
+    ends = mine["offset"] + mine["nbytes"]
+    here = (mine["array"] == array) & (mine["offset"] // 4 <= offset // 4) & (offset // 4 * 4 < ends)
     intervals = np.searchsorted([row for row, _ in passes(record, who)], mine["row"])
-    return [
-        (
-            Event(
-                row := int(each["row"]),
-                "atomic" if each["how"] == ATOMIC else "write" if each["how"] in (STORE, LANDS) else "read",
-                int(each["line"]),
-                interval,
-                who,
-                int(record.point[row]),
-            ),
-            each,
-        )
-        for each, interval in zip(mine, intervals.tolist(), strict=True)
-    ]
+    found = []
+    for a, interval, there in zip(mine, intervals.tolist(), here.tolist(), strict=True):
+        began = every[int(a["first"]) - 1] if a["how"] == LANDS else a
+        access = "atomic" if a["how"] == ATOMIC else "write" if a["how"] in (STORE, LANDS) else "read"
+        what = int(record.point[began["row"]])
+        found.append(Event(int(a["row"]), access, int(a["line"]), interval, who, what, there))
+    return found
 
 
 def passes(record: Record, who: int) -> list[tuple[int, int]]:
@@ -113,16 +110,9 @@ def from_fault(fault: KernelFault | None, source: str, record: Record | None) ->
     places = (fault.other, fault)
     array, offset = record.place(fault.address)
     whos = [record.who_of(p.thread, p.block) for p in places]
-    every = [events_of(record, who) for who in whos]  # all that the two threads do
-    here = {
-        event.at
-        for of_thread in every
-        for event, a in of_thread
-        if a["array"] == array and a["offset"] // 4 * 4 <= offset // 4 * 4 < a["offset"] + a["nbytes"]
-    }
-    own = [[event for event, _ in of_thread] for of_thread in every]
+    own = [events_of(record, who, array, offset) for who in whos]  # all that the two threads do
     racing = [
-        [s for s in of_thread if s.at in here and s.line == p.line and s.access == p.access]
+        [s for s in of_thread if s.here and s.line == p.line and s.access == p.access]
         for of_thread, p in zip(own, places, strict=True)
     ]
     together = whos[0] >> 10 == whos[1] >> 10
@@ -132,7 +122,7 @@ def from_fault(fault: KernelFault | None, source: str, record: Record | None) ->
     pair = min(pairs, key=lambda ab: (ab[0].interval, abs(ab[0].at - ab[1].at)))
     intervals = [s.interval for s in pair]
     own = [[s for s in of_thread if s.interval == i] for of_thread, i in zip(own, intervals, strict=True)]
-    events = sorted((s.at, who, s) for who in (0, 1) for s in own[who] if s.at in here)
+    events = sorted([(s.at, who, s) for who in (0, 1) for s in own[who] if s.here], key=lambda e: e[:2])
     barriers = [0, *(line for _, line in passes(record, whos[0])), 0] if together else [0, 0]
     begins, ends = barriers[intervals[0] * together :][:2]
     return {
