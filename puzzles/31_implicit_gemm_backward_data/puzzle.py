@@ -1,33 +1,42 @@
-"""Puzzle 31: the input gradient as implicit matrix products, one for every class with taps of its own."""
+"""Puzzle 31: the input gradient as implicit matrix products, one for every class with taps of its own; in two dimensions,
+and in one to three with one mapping."""
 
 from __future__ import annotations
 
-from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle, ceil_div
-from backwarp.course.conv_cases import ints, output_sizes, own_sizes, size
-from backwarp.course.convolutions import backward_input, loss_of_input
+from itertools import product
+from math import prod
+
+from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle, ceil_div, mistakes_in
+from backwarp.course.conv_cases import ints, output_sizes, own_sizes, size, solid
+from backwarp.course.convolutions import backward_input, backward_solid, loss_of_input, loss_of_solid
 from backwarp.course.sizes import gradient_check, integers
 from backwarp.course.tile_limits import in_tiles, tile_limits
 
-KERNEL = "conv2d_backward_input"
+KERNEL, SOLID = "conv2d_backward_input", "conv_nd_backward_input"
+SIDES = ("D", "T", "d"), ("H", "R", "h"), ("W", "S", "w")
 
 
 def classes(d):
-    """(rows, columns, taps in r, taps in s) of every class: slices of the image and of a filter."""
+    """The number of elements and of taps of every class, in one image and channel."""
 
-    def of_an_axis(stride, pad):
-        return [(slice(c, None, stride), slice((c + pad) % stride, None, stride)) for c in range(stride)]
+    def of_a_side(size, filter, stride, pad):
+        return [
+            (len(range(size)[c::stride]), len(range(filter)[(c + pad) % stride :: stride]))
+            for c in range(stride)
+        ]
 
-    down, across = of_an_axis(d["stride_h"], d["pad_h"]), of_an_axis(d["stride_w"], d["pad_w"])
-    return [(h, w, r, s) for h, r in down for w, s in across]
+    sides = [of_a_side(d[n], d[f], d[f"stride_{side}"], d[f"pad_{side}"]) for n, f, side in SIDES]
+    return [tuple(map(prod, zip(*each))) for each in product(*sides)]
 
 
-def products(d):
-    """Products, those with padding too: for every class its elements times its taps."""
-    total = 0
-    for h, w, r, s in classes(d):
-        elements = len(range(d["H"])[h]) * len(range(d["W"])[w])
-        total += elements * len(range(d["R"])[r]) * len(range(d["S"])[s])
-    return total * d["batch"] * d["C_in"] * d["C_out"]
+def dense(d):
+    """Rows, columns and depth of the product of every class."""
+    return [(d["C_in"], d["batch"] * elements, d["C_out"] * taps) for elements, taps in classes(d)]
+
+
+def flops(d):
+    """Those with padding too: for every class its elements times its taps."""
+    return int(1.2 * 2 * sum(map(prod, dense(d))))
 
 
 TAPS_R = "int taps_r = (R - first_r + stride_h - 1) / stride_h;"
@@ -49,7 +58,8 @@ BY_ITSELF = """for (int i = 0; i < depth && c < C_in && n < elements; i++) {
     """
 
 
-MISTAKES = (
+MISTAKES = mistakes_in(
+    KERNEL,
     # right, not yet fast
     Mistake(
         "every thread by itself, as in puzzle 13",
@@ -102,17 +112,41 @@ MISTAKES = (
 
 def launch(d, t):
     """Blocks in x: the tiles of the largest class; in y: the classes."""
-    side = t["TILE"]
-    elements = d["batch"] * ceil_div(d["H"], d["stride_h"]) * ceil_div(d["W"], d["stride_w"])
-    grid = ceil_div(d["C_in"], side) * ceil_div(elements, side), d["stride_h"] * d["stride_w"]
-    return Launch(grid=grid, block=(side, side))
+    side, strides = t["TILE"], [d[f"stride_{side}"] for _, _, side in SIDES]
+    elements = d["batch"] * prod(ceil_div(d[n], stride) for (n, _, _), stride in zip(SIDES, strides))
+    return Launch((ceil_div(d["C_in"], side) * ceil_div(elements, side), prod(strides)), (side, side))
 
 
-def dense(d):
-    """Rows, columns and depth of the product of every class."""
-    for h, w, r, s in classes(d):
-        elements = d["batch"] * len(range(d["H"])[h]) * len(range(d["W"])[w])
-        yield d["C_in"], elements, d["C_out"] * len(range(d["R"])[r]) * len(range(d["S"])[s])
+def costs(kernel, case, below):
+    """The limits of a kernel; below: the counts of puzzles 13 and 15."""
+    return (
+        Gate(
+            "flops",
+            flops,
+            kernels=(kernel,),
+            case=case,
+            below=below[0],
+            hint=1,
+            says="The zeros between the steps of the stride need no products: let every class loop over its "
+            "own taps only.",
+        ),
+        Gate(
+            "global_bytes",
+            # the sectors of what lies a stride apart, three times what is in them
+            lambda d: (
+                3.05
+                * 4
+                * (512 * in_tiles(dense(d))[1] + prod(d[n] for n in ("batch", "C_in", "D", "H", "W")))
+            ),
+            kernels=(kernel,),
+            case=case,
+            below=below[1],
+            hint=2,
+            says="Neighbours need the same weights and grad_output: let the block read each element of a tile once, "
+            "into shared memory.",
+        ),
+        *tile_limits(case, kernel, dense, but="flops"),
+    )
 
 
 PUZZLE = Puzzle(
@@ -123,10 +157,13 @@ PUZZLE = Puzzle(
         "CUTLASS has a strided dgrad as well, which leaves out the products with the zeros that a stride "
         "makes."
     ),
-    lines=36,
-    kernels=(backward_input(KERNEL, launch, [p for p in ints() if not p.name.startswith("dilation")]),),
-    dims=lambda d: {**output_sizes(d), **d},
-    gradient_of={KERNEL: Gradient(loss_of_input)},
+    lines=73,
+    kernels=(
+        backward_input(KERNEL, launch, [p for p in ints() if not p.name.startswith("dilation")]),
+        backward_solid(SOLID, launch),
+    ),
+    dims=lambda d: solid({**output_sizes(d), **d}),
+    gradient_of={KERNEL: Gradient(loss_of_input), SOLID: Gradient(loss_of_solid)},
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
         Case(
@@ -166,32 +203,50 @@ PUZZLE = Puzzle(
         ),
         own_sizes(C_out=(2, 20)),
         Case(
+            "sound",
+            size(2, 3, 1, 13, 5, 1, 4, stride=(1, 3), pad=(0, 2)),
+            kernels=(SOLID,),
+            note="one dimension: three classes",
+        ),
+        Case(
+            "video",
+            size(2, 3, 4, 7, 3, 2, 3, stride=(1, 2), pad=(0, 1), D=5, T=3, stride_d=3, pad_d=2),
+            kernels=(SOLID,),
+            note="no two directions agree; six classes",
+        ),
+        Case(
+            "video_few_taps",
+            size(2, 2, 3, 4, 2, 1, 2, stride=(2, 2), D=4, T=2, stride_d=3, pad_d=1),
+            kernels=(SOLID,),
+            note="12 classes, some without taps",
+        ),
+        gradient_check(
+            "video_numerical_gradient_check",
+            size(1, 2, 3, 3, 2, 3, 2, stride=(2, 1), pad=(1, 0), D=4, T=2, stride_d=2, pad_d=1),
+            kernels=(SOLID,),
+            note="each element moved by epsilon",
+        ),
+        Case(
+            "video_counted",
+            size(1, 16, 8, 8, 16, 3, 3, stride=(2, 2), pad=(1, 1), D=8, T=3, stride_d=2, pad_d=1),
+            kernels=(SOLID,),
+            note="3 x 3 x 3, stride 2, padding 1",
+            again=lambda pick: size(
+                2, 32, 4, 16, 32, 5, 2, stride=(2, 2), pad=(2, 0), D=2 * pick(1, 2), T=2, stride_d=2, pad_d=0
+            ),
+        ),
+        Case(
             "counted",
             size(1, 32, 16, 16, 16, 3, 3, stride=(2, 2), pad=(1, 1)),
             note="the usual 3 x 3, stride 2, padding 1: the case of the gates",
+            kernels=(KERNEL,),
             again=lambda pick: size(2, 48, 8, 32, 8 * pick(3, 4), 5, 5, stride=(2, 2), pad=(2, 2)),
         ),
     ),
     mistakes=MISTAKES,
     gates=(
-        Gate(
-            "flops",
-            lambda d: int(1.2 * 2 * products(d)),
-            below=2_359_296,
-            hint=1,
-            says="The zeros between the steps of the stride need no products: let every class loop over its "
-            "own taps only.",
-        ),
-        Gate(
-            "global_bytes",
-            # the sectors of what lies a stride apart, three times what is in them
-            lambda d: 3.05 * 4 * (512 * in_tiles(dense(d))[1] + d["batch"] * d["C_in"] * d["H"] * d["W"]),
-            below=2_293_760,
-            hint=2,
-            says="Neighbours need the same weights and grad_output: let the block read each element of a tile once, "
-            "into shared memory.",
-        ),
-        *tile_limits("counted", KERNEL, dense, but="flops"),
+        *costs(KERNEL, "counted", (2_359_296, 2_293_760)),
+        *costs(SOLID, "video_counted", (7_077_888, 3_550_000)),
     ),
     hints=(
         "Take rows alone, with stride 2 and padding 1. Row h meets tap r where h + 1 - r is even: rows of "
@@ -207,6 +262,7 @@ PUZZLE = Puzzle(
         "Row number m of a class is row class + m * stride of the image. Its position under the first tap "
         "is m plus (class + padding) / stride, rounded down; each further tap of the class lies one "
         "position earlier. Positions before 0 or past the last one count as 0 in the tile. The sum of a "
-        "class without taps is 0 and is stored.",
+        "class without taps is 0 and is stored. For the second kernel, write this once as a function of one direction, and call it "
+        "for d, h and w; a direction of length 1 needs no special case.",
     ),
 )

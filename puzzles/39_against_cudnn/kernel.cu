@@ -1,8 +1,9 @@
 // Puzzle 39: against_cudnn, the forward convolution as libraries compute it, in float and on tensor cores.
 //
 // What to do: the implicit product of puzzle 30, with the 64 sums per thread of puzzle 27 and the copies of
-// puzzle 34; then the same layer in the layout that tensor cores like, with the fragments of puzzle 35.
-// Sizes need not be multiples of anything. You will write about 145 lines.
+// puzzle 34; then the same layer in the layout that tensor cores like, with the fragments of puzzle 35; then, in the
+// first kernel's tiles, the gradient of the input in one to three dimensions, by puzzle 31's classes.
+// Sizes need not be multiples of anything. You will write about 210 lines.
 //
 // Check: backwarp grade 39    Stuck: backwarp hint 39    Start again: backwarp reset 39
 
@@ -65,4 +66,33 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 2) conv2d_forward_tf32(
     //          ldmatrix_x4, round them, and multiply each of A with each of B.
 
     // TODO(7): store the sums that have a place, with the bias.
+}
+
+// One direction of a class, as in puzzle 31.
+struct Axis { int count, first, taps, ahead; };
+
+__device__ Axis axis(int at, int size, int filter, int stride, int pad) {
+    // TODO(8): yours of puzzle 31.
+    return {};
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 2) conv_nd_backward_input(
+    const float* grad_output,  // [batch, C_out, D_out, H_out, W_out]
+    const float* weights,      // [C_out, T, R, S, C_in]
+    float* grad_input,         // [batch, C_in, D, H, W], yours to fill
+    int batch, int C_in, int D, int H, int W, int C_out, int T, int R, int S,
+    int stride_d, int stride_h, int stride_w, int pad_d, int pad_h, int pad_w) {
+    int D_out = (D + 2 * pad_d - T) / stride_d + 1;
+    int H_out = (H + 2 * pad_h - R) / stride_h + 1;
+    int W_out = (W + 2 * pad_w - S) / stride_w + 1;
+    int thread = threadIdx.x, lane = thread % 32, down = (C_in + BM - 1) / BM;
+    int top = blockIdx.x % down * BM, left = blockIdx.x / down * BN;
+
+    // TODO(9): blockIdx.y counts the classes, those of w fastest: find its directions, and let the block leave if the
+    //          class has no such tile. Declare tiles and sums. A warp copies one row of both tiles, all taps of a
+    //          filter before the next filter: find (k, t, r, s) of its first one, and where its lanes' elements are.
+
+    // TODO(10): the pipeline of the first kernel. A lane copies four weights at a time, neighbours in memory.
+
+    // TODO(11): store the sums that have a place: thread x has every (BN / 8)th element from x on.
 }

@@ -1,18 +1,23 @@
-"""Puzzle 39: the forward convolution in large tiles: in float, and in TF32 on tensor cores with channels last."""
+"""Puzzle 39: the forward convolution in large tiles: in float, and in TF32 on tensor cores with channels last; and the
+gradient of the input in one to three dimensions."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
+from math import prod
 
 import numpy as np
 from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
-from backwarp.course.conv_cases import column_sizes, ints, options, own_sizes, size
-from backwarp.course.convolutions import forward
+from backwarp.course.conv_cases import column_sizes, ints, options, own_sizes, size, solid
+from backwarp.course.convolutions import backward_solid, forward
 from backwarp.course.sizes import integers
 
-FLOAT, TF32 = "conv2d_forward_float", "conv2d_forward_tf32"
+FLOAT, TF32, BACK = "conv2d_forward_float", "conv2d_forward_tf32", "conv_nd_backward_input"
+FORWARD = FLOAT, TF32
+SIDES = ("D", "T", "d"), ("H", "R", "h"), ("W", "S", "w")
 
 
 def tf32(values):
@@ -46,6 +51,12 @@ SHORT = {
         ),
     ),
     TF32: (("for (int k = 0; k < PIECES", '_Pragma("unroll 1") for (int k = 0; k < PIECES'),),
+    BACK: (
+        (
+            "#pragma unroll\n        for (int j = 0; j < BK",
+            "#pragma unroll 1\n        for (int j = 0; j < BK",
+        ),
+    ),
 }
 
 
@@ -176,12 +187,82 @@ MISTAKES = (
             says="Where s passes the end of the filter's row it starts again, but r stays: it must go up by one.",
         ),
     ),
+    *short(
+        BACK,
+        # right, not yet fast
+        Mistake(
+            "weights float by float",
+            ("C_in % 4 == 0);", "C_in < 0);"),
+            expect="slow",
+            line="copy4_async(&filters",
+        ),
+        Mistake(
+            "fours of elements",
+            (
+                ("[x + BN / 8 * i]", "[i / 4 * BN / 2 + 4 * x + i % 4]"),
+                ("int n = left + x + BN / 8 * i;", "int n = left + i / 4 * BN / 2 + 4 * x + i % 4;"),
+            ),
+            expect="slow",
+            line="grad_input[",
+        ),
+        Mistake(
+            "carry of the filters missing",
+            ("if (t >= taps_t) t -= taps_t, k++;", "if (t >= taps_t) t -= taps_t;"),
+            says="Where t passes the last tap of the class the next filter begins: k must go up by one.",
+            hint=2,
+        ),
+    ),
 )
 
 
 def grid(d, t):
     """A block for every BN positions and BM filters."""
     return ceil_div(d["width"], t["BN"]), ceil_div(d["C_out"], t["BM"])
+
+
+def classes(d):
+    """Elements, in all images, and taps of the classes of puzzle 31."""
+    sides = [
+        [
+            (len(range(d[n])[c::stride]), len(range(d[f])[(c + d[f"pad_{side}"]) % stride :: stride]))
+            for c in range(stride)
+        ]
+        for n, f, side in SIDES
+        for stride in [d[f"stride_{side}"]]
+    ]
+    return [
+        (d["batch"] * elements, taps)
+        for elements, taps in (tuple(map(prod, zip(*c))) for c in product(*sides))
+    ]
+
+
+def back_grid(d, t):
+    elements = max(elements for elements, _ in classes(d))
+    strides = prod(d[f"stride_{side}"] for _, _, side in SIDES)
+    return Launch(
+        (ceil_div(d["C_in"], t["BM"]) * ceil_div(elements, t["BN"]), strides), t["BM"] // 8 * (t["BN"] // 8)
+    )
+
+
+def back_blocks(d, steps=lambda depth: 1):
+    """Blocks with work, each times steps(depth)."""
+    tiles = ((ceil_div(elements, 128), d["C_out"] * taps) for elements, taps in classes(d))
+    return ceil_div(d["C_in"], 128) * sum(blocks * steps(depth) for blocks, depth in tiles)
+
+
+def only(kernels, *cases):
+    return tuple(replace(case, kernels=case.kernels or kernels) for case in cases)
+
+
+def volumes(pick):
+    """Of one to three directions."""
+    rank, more = pick(1, 3), {}
+    if rank == 3:
+        more = dict(D=pick(2, 4), T=pick(1, 2), stride_d=pick(1, 2), pad_d=pick(0, 1))
+    rows = (pick(3, 5), pick(1, 3), pick(1, 3), pick(0, 2)) if rank > 1 else (1, 1, 1, 0)
+    H, R, stride, pad = rows
+    strides, pads = (stride, pick(1, 3)), (pad, pick(0, 2))
+    return size(pick(30, 40), pick(1, 9), H, pick(3, 6), pick(2, 9), R, pick(1, 3), strides, pads, **more)
 
 
 def limits(kernel, steps):
@@ -208,7 +289,7 @@ PUZZLE = Puzzle(
     part=6,
     teaches="What the fastest kernels of this course have in common, and how near a GPU's limits they can come.",
     practice="CUTLASS calls these kernels SIMT and tensor-op implicit GEMM; cuDNN chooses among dozens of tile sizes.",
-    lines=145,
+    lines=210,
     kernels=(
         forward(FLOAT, lambda d, t: Launch(grid(d, t), t["BM"] // 8 * (t["BN"] // 8)), ints()),
         Kernel(
@@ -224,49 +305,114 @@ PUZZLE = Puzzle(
             reference=channels_last,
             short=("R", "S"),
         ),
+        backward_solid(BACK, back_grid, channels_last=True),
     ),
-    dims=lambda d: {**column_sizes(d), **d},
+    dims=lambda d: solid({**column_sizes(d), **d}),
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
-        Case(
-            "cudnn_tiny",
-            size(1, 1, 2, 3, 1, 1, 2),
-            note="done by hand in the lesson; with one channel, both layouts are the same",
-            inputs={"input": [[[[1, 2, 3], [4, 5, 6]]]], "weights": [[[[2, -1]]]], "bias": [1]},
-        ),
-        Case("one_position", size(2, 3, 4, 3, 5, 4, 3), note="the filter as large as the image"),
-        Case("one_channel", size(3, 1, 6, 5, 2, 3, 2, pad=(1, 1)), note="pieces with one channel in them"),
-        Case("aligned", size(2, 8, 5, 7, 6, 2, 2), note="planes and channels are multiples of 4"),
-        Case("channels_11", size(2, 11, 5, 4, 3, 3, 2), note="three pieces for each tap, steps of four"),
-        Case("channels_6", size(2, 6, 7, 5, 4, 3, 3), note="a piece and a half for each tap"),
-        integers(size(2, 3, 7, 5, 4, 3, 2)),
-        Case("wide_filter", size(1, 2, 3, 19, 2, 2, 17, pad=(0, 1)), note="a row of taps longer than a step"),
-        Case(
-            "all_asymmetric",
-            size(2, 3, 9, 13, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-            note="no two parameters of rows and columns agree",
-        ),
-        Case(
-            "nothing_divides",
-            size(3, 5, 8, 7, 131, 3, 3, pad=(1, 1)),
-            note="131 filters, 45 rows, 168 positions: 2 x 2 blocks",
-        ),
-        *(
+        *only(
+            FORWARD,
             Case(
-                f"filter_{R}x{S}",
-                size(1, 1, R + 2, S + 1, 2, R, S),
-                kernels=(TF32,),
-                stress=True,
-                note="a long filter",
-            )
-            for R, S in ((257, 1), (1, 257))
+                "cudnn_tiny",
+                size(1, 1, 2, 3, 1, 1, 2),
+                note="done by hand in the lesson; with one channel, both layouts are the same",
+                inputs={"input": [[[[1, 2, 3], [4, 5, 6]]]], "weights": [[[[2, -1]]]], "bias": [1]},
+            ),
+            Case("one_position", size(2, 3, 4, 3, 5, 4, 3), note="the filter as large as the image"),
+            Case(
+                "one_channel", size(3, 1, 6, 5, 2, 3, 2, pad=(1, 1)), note="pieces with one channel in them"
+            ),
+            Case("aligned", size(2, 8, 5, 7, 6, 2, 2), note="planes and channels are multiples of 4"),
+            Case("channels_11", size(2, 11, 5, 4, 3, 3, 2), note="three pieces for each tap, steps of four"),
+            Case("channels_6", size(2, 6, 7, 5, 4, 3, 3), note="a piece and a half for each tap"),
+            integers(size(2, 3, 7, 5, 4, 3, 2)),
+            Case(
+                "wide_filter",
+                size(1, 2, 3, 19, 2, 2, 17, pad=(0, 1)),
+                note="a row of taps longer than a step",
+            ),
+            Case(
+                "all_asymmetric",
+                size(2, 3, 9, 13, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
+                note="no two parameters of rows and columns agree",
+            ),
+            Case(
+                "nothing_divides",
+                size(3, 5, 8, 7, 131, 3, 3, pad=(1, 1)),
+                note="131 filters, 45 rows, 168 positions: 2 x 2 blocks",
+            ),
+            *(
+                Case(
+                    f"filter_{R}x{S}",
+                    size(1, 1, R + 2, S + 1, 2, R, S),
+                    kernels=(TF32,),
+                    stress=True,
+                    note="a long filter",
+                )
+                for R, S in ((257, 1), (1, 257))
+            ),
+            own_sizes(C_in=(1, 12), H=(3, 4), W=(3, 4), C_out=(2, 20), pad_h=0, pad_w=(0, 1)),
+            Case(
+                "counted",
+                size(2, 16, 8, 8, 128, 3, 3, pad=(1, 1)),
+                note="one full block; this one is counted",
+                again=lambda pick: size(1, 4 * pick(2, 3), 4, 32, 256, 5, 5, pad=(2, 2)),
+            ),
         ),
-        own_sizes(C_in=(1, 12), H=(3, 4), W=(3, 4), C_out=(2, 20), pad_h=0, pad_w=(0, 1)),
-        Case(
-            "counted",
-            size(2, 16, 8, 8, 128, 3, 3, pad=(1, 1)),
-            note="one full block; this one is counted",
-            again=lambda pick: size(1, 4 * pick(2, 3), 4, 32, 256, 5, 5, pad=(2, 2)),
+        *only(
+            (BACK,),
+            Case(
+                "sound",
+                size(2, 5, 1, 13, 7, 1, 4, stride=(1, 3), pad=(0, 2)),
+                note="one dimension: three classes",
+            ),
+            Case(
+                "image",
+                size(2, 131, 7, 5, 3, 3, 2, stride=(2, 1), pad=(1, 1)),
+                note="131 channels: two tiles, neither aligned",
+            ),
+            Case(
+                "video",
+                size(3, 8, 6, 9, 11, 2, 3, stride=(1, 2), pad=(0, 1), D=5, T=3, stride_d=3, pad_d=2),
+                note="no two directions agree; blocks without elements",
+            ),
+            Case(
+                "video_few_taps",
+                size(2, 4, 3, 4, 2, 1, 2, stride=(2, 2), D=4, T=2, stride_d=3, pad_d=1),
+                note="12 classes, some without taps",
+            ),
+            Case(
+                "one_tap",
+                size(2, 3, 5, 4, 9, 1, 1, D=3),
+                note="a product of matrices; a step has taps of eight filters",
+            ),
+            Case(
+                "volume",
+                size(4, 6, 6, 7, 3, 3, 3, pad=(1, 1), D=5, T=3, pad_d=1),
+                note="exact sums; 27 taps, seven tiles",
+                values="integers",
+            ),
+            Case("own_volumes", note="sizes drawn from your file's text", draw=volumes),
+            Case(
+                "volumes_counted",
+                size(2, 128, 16, 16, 64, 3, 3, stride=(2, 2), pad=(1, 1)),
+                note="a block for each of four classes; this one is counted",
+                again=lambda pick: size(
+                    1,
+                    256,
+                    8,
+                    32,
+                    16 * pick(2, 3),
+                    2,
+                    2,
+                    stride=(1, 2),
+                    pad=(1, 0),
+                    D=4,
+                    T=3,
+                    stride_d=2,
+                    pad_d=1,
+                ),
+            ),
         ),
     ),
     mistakes=MISTAKES,
@@ -349,6 +495,34 @@ PUZZLE = Puzzle(
             says="While these products are made, no copy is under way: start those of a later step before, and wait for "
             "them after.",
         ),
+        Gate(
+            "bytes_per_flop",
+            0.072,
+            kernels=(BACK,),
+            case="volumes_counted",
+            hint=1,
+            says="A weight is read once for BN elements, a gradient once for BM channels. Neighbouring lanes should copy "
+            "neighbouring weights, and store neighbouring elements.",
+        ),
+        Gate(
+            "flops_without_copies",
+            15,
+            kernels=(BACK,),
+            case="volumes_counted",
+            hint=1,
+            says="While these products are made, no copy is under way: start those of a later step before, and wait for "
+            "them after.",
+        ),
+        *Gate.limits(
+            "volumes_counted",
+            BACK,
+            instructions_per_multiply_add=1.7,
+            shared_stores_from_registers=0,
+            shared_conflicts=0,
+            barriers=lambda d: 1.25 * 8 * back_blocks(d, lambda depth: ceil_div(depth, 8)),
+            integer_divisions=lambda d: 110 * 256 * back_blocks(d),
+            flops=lambda d: 1.05 * 2 * 128 * 128 * back_blocks(d, lambda depth: 8 * ceil_div(depth, 8)),
+        ),
         *limits(FLOAT, lambda d: ceil_div(d["rows"], 8)),
         *limits(TF32, lambda d: d["R"] * d["S"] * ceil_div(ceil_div(d["C_in"], 4), 4)),
     ),
@@ -358,16 +532,19 @@ PUZZLE = Puzzle(
         "Then move out of the loop what does not change in it: a lane copies pixels of the same BN / 32 positions in every "
         "step, so where their patches begin is found once, and from row to row (c, r, s) is found by adding and "
         "carrying. A row of the image that is negative becomes a large number as an unsigned int: one comparison "
-        "instead of two.",
+        "instead of two. The gradient of the input comes last: the classes of puzzle 31 in these tiles, with this pipeline.",
         "In the tile of weights the rows of the matrix are BM + 4 words apart, so that 8 rows and 4 filters "
         "of a warp fall into 32 banks; the tile of pixels needs nothing. In the product, thread t takes fours at 4 x and "
         "BN / 2 + 4 x of the one tile and at 4 y and BM / 2 + 4 y of the other, x and y being remainder and quotient of "
         "t by BN / 8. In the second kernel the channels are the fastest: a row of the matrix is cut into pieces of 4 "
-        "channels of one tap, and the last piece of a tap may be incomplete; the next tap begins with a new piece.",
+        "channels of one tap, and the last piece of a tap may be incomplete; the next tap begins with a new piece. In the third kernel both tiles "
+        "have a row for each (k, t, r, s), taps of the class fastest; it is found once for a warp, and each carry reaches the next.",
         "In the second kernel both tiles lie alike: a row for a filter or a position, with PIECES of 4 words. Eight lanes "
         "of an ldmatrix name 8 rows, one piece of each. For A, the filters, the four matrices are as in puzzle 35: rows 0 "
         "to 7 and 8 to 15 of the first piece, then of the second. For B, the positions, they are the two pieces of rows 0 "
         "to 7, then of rows 8 to 15, so that registers 0, 1 and 2, 3 are two fragments. Two rows fill the banks once, so "
-        "what moves the pieces must change from one pair of rows to the next. Round after loading.",
+        "what moves the pieces must change from one pair of rows to the next. Round after loading. In the third kernel a "
+        "thread multiplies two fours of channels with eight elements, 16 apart, each loaded by itself; a class without taps "
+        "has no steps, but must not divide by their number.",
     ),
 )

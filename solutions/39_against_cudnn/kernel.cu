@@ -1,8 +1,9 @@
 // Puzzle 39: against_cudnn, the forward convolution as libraries compute it, in float and on tensor cores.
 //
 // What to do: the implicit product of puzzle 30, with the 64 sums per thread of puzzle 27 and the copies of
-// puzzle 34; then the same layer in the layout that tensor cores like, with the fragments of puzzle 35.
-// Sizes need not be multiples of anything. You will write about 145 lines.
+// puzzle 34; then the same layer in the layout that tensor cores like, with the fragments of puzzle 35; then, in the
+// first kernel's tiles, the gradient of the input in one to three dimensions, by puzzle 31's classes.
+// Sizes need not be multiples of anything. You will write about 210 lines.
 //
 // Check: backwarp grade 39    Stuck: backwarp hint 39    Start again: backwarp reset 39
 
@@ -223,6 +224,123 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 2) conv2d_forward_tf32(
                 bool there = k < C_out && column + 8 * n < width;
                 if (there) output[(column + 8 * n) * C_out + k] = start + sum[m][n][e];
             }
+        }
+    }
+    // END SOLUTION
+}
+
+// One direction of a class, as in puzzle 31.
+struct Axis { int count, first, taps, ahead; };
+
+__device__ Axis axis(int at, int size, int filter, int stride, int pad) {
+    // TODO(8): yours of puzzle 31.
+    // BEGIN STUB
+    // return {};
+    // END STUB
+    // BEGIN SOLUTION
+    int first = (at + pad) % stride;
+    return {(size - at + stride - 1) / stride, first, (filter - first + stride - 1) / stride, (at + pad) / stride};
+    // END SOLUTION
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 2) conv_nd_backward_input(
+    const float* grad_output,  // [batch, C_out, D_out, H_out, W_out]
+    const float* weights,      // [C_out, T, R, S, C_in]
+    float* grad_input,         // [batch, C_in, D, H, W], yours to fill
+    int batch, int C_in, int D, int H, int W, int C_out, int T, int R, int S,
+    int stride_d, int stride_h, int stride_w, int pad_d, int pad_h, int pad_w) {
+    int D_out = (D + 2 * pad_d - T) / stride_d + 1;
+    int H_out = (H + 2 * pad_h - R) / stride_h + 1;
+    int W_out = (W + 2 * pad_w - S) / stride_w + 1;
+    int thread = threadIdx.x, lane = thread % 32, down = (C_in + BM - 1) / BM;
+    int top = blockIdx.x % down * BM, left = blockIdx.x / down * BN;
+
+    // TODO(9): blockIdx.y counts the classes, those of w fastest: find its directions, and let the block leave if the
+    //          class has no such tile. Declare tiles and sums. A warp copies one row of both tiles, all taps of a
+    //          filter before the next filter: find (k, t, r, s) of its first one, and where its lanes' elements are.
+    // BEGIN SOLUTION
+    int class_d = blockIdx.y / (stride_w * stride_h), class_h = blockIdx.y / stride_w % stride_h;
+    int class_w = blockIdx.y % stride_w;
+    Axis of_d = axis(class_d, D, T, stride_d, pad_d);
+    Axis of_h = axis(class_h, H, R, stride_h, pad_h), of_w = axis(class_w, W, S, stride_w, pad_w);
+    int plane = of_h.count * of_w.count, width = batch * of_d.count * plane;
+    if (left >= width) return;
+    __shared__ __align__(16) float filters[STAGES][BK][BM], grads[STAGES][BK][BN];
+    float sum[8][8] = {};
+    int o[BN / 32], p[BN / 32], q[BN / 32], image[BN / 32];
+    for (int i = 0; i < BN / 32; i++) {
+        int n = left + lane + 32 * i;
+        o[i] = n < width ? n / plane % of_d.count + of_d.ahead : NOWHERE;
+        p[i] = n / of_w.count % of_h.count + of_h.ahead;
+        q[i] = n % of_w.count + of_w.ahead;
+        image[i] = ((n / (plane * of_d.count) * C_out * D_out + o[i]) * H_out + p[i]) * W_out + q[i];
+    }
+    constexpr int APART = THREADS / 32;  // rows from copy to copy
+    int taps_s = max(of_w.taps, 1), taps_r = max(of_h.taps, 1), taps_t = max(of_d.taps, 1), first = thread / 32;
+    int s = first % taps_s, r = first / taps_s % taps_r;
+    int t = first / (taps_s * taps_r) % taps_t, k = first / (taps_s * taps_r * taps_t);
+    int add_s = APART % taps_s, add_r = APART / taps_s % taps_r;
+    int add_t = APART / (taps_s * taps_r) % taps_t, add_k = APART / (taps_s * taps_r * taps_t);
+    // END SOLUTION
+
+    // TODO(10): the pipeline of the first kernel. A lane copies four weights at a time, neighbours in memory.
+    // BEGIN SOLUTION
+    int depth = C_out * of_d.taps * of_h.taps * of_w.taps, steps = (depth + BK - 1) / BK;
+    int x = thread % (BN / 8), y = thread / (BN / 8);
+    for (int step = 1 - STAGES; step < steps; step++) {
+        if (step >= 0) {
+            wait_copies<STAGES - 2>();
+            __syncthreads();
+        }
+        int next = step + STAGES - 1, to = next % STAGES;
+        if (next < steps) {
+            for (int row = first; row < BK; row += APART) {
+                bool exists = k < C_out;
+                int tap = (k * T + of_d.first + t * stride_d) * R + of_h.first + r * stride_h;
+                tap = tap * S + of_w.first + s * stride_w;
+                for (int c = 4 * lane; c < BM; c += 128) {
+                    int there = exists ? min(max(C_in - top - c, 0), 4) : 0;
+                    copy4_async(&filters[to][row][c], weights + tap * C_in + top + c, there, C_in % 4 == 0);
+                }
+                const float* from = grad_output + ((k * D_out - t) * H_out - r) * W_out - s;
+                for (int i = 0; i < BN / 32; i++) {  // unsigned, an index below 0 is large
+                    bool inside = (unsigned)(o[i] - t) < D_out && (unsigned)(p[i] - r) < H_out;
+                    inside = inside && (unsigned)(q[i] - s) < W_out && exists;
+                    copy_async(&grads[to][row][lane + 32 * i], from + image[i], inside);
+                }
+                s += add_s, r += add_r, t += add_t, k += add_k;
+                if (s >= taps_s) s -= taps_s, r++;
+                if (r >= taps_r) r -= taps_r, t++;
+                if (t >= taps_t) t -= taps_t, k++;
+            }
+        }
+        commit_copies();
+        if (step < 0) continue;
+#pragma unroll
+        for (int j = 0; j < BK; j++) {
+            const float* f = &filters[step % STAGES][j][4 * y];
+            __align__(16) float a[8];
+            for (int i = 0; i < 8; i += 4) {
+                *reinterpret_cast<float4*>(&a[i]) = *reinterpret_cast<const float4*>(&f[i / 4 * BM / 2]);
+            }
+            for (int i = 0; i < 8; i++) {
+                float b = grads[step % STAGES][j][x + BN / 8 * i];
+                for (int m = 0; m < 8; m++) sum[m][i] += a[m] * b;
+            }
+        }
+    }
+    // END SOLUTION
+
+    // TODO(11): store the sums that have a place: thread x has every (BN / 8)th element from x on.
+    // BEGIN SOLUTION
+    for (int i = 0; i < 8; i++) {
+        int n = left + x + BN / 8 * i;
+        if (n >= width) break;
+        int w = class_w + n % of_w.count * stride_w, h = class_h + n / of_w.count % of_h.count * stride_h;
+        int d = class_d + n / plane % of_d.count * stride_d, b = n / (plane * of_d.count);
+        for (int m = 0; m < 8; m++) {
+            int c = top + m / 4 * BM / 2 + 4 * y + m % 4;
+            if (c < C_in) grad_input[(((b * C_in + c) * D + d) * H + h) * W + w] = sum[m][i];
         }
     }
     // END SOLUTION

@@ -45,6 +45,12 @@ def output_sizes(d: Mapping[str, int]) -> dict[str, int]:
     return {"H_out": H_out, "W_out": W_out}
 
 
+def solid(d: Mapping[str, int]) -> dict[str, int]:
+    """The dims of a case with a third direction in front, D long and with a filter of T: one slice where it has none."""
+    d = {"D": 1, "T": 1, "stride_d": 1, "pad_d": 0, **d}
+    return {"D_out": (d["D"] + 2 * d["pad_d"] - d["T"]) // d["stride_d"] + 1, **d}
+
+
 def transposed_output_sizes(d: Mapping[str, int]) -> dict[str, int]:
     """H_out and W_out of a transposed convolution."""
     H_out = (d["H"] - 1) * d["stride_h"] - 2 * d["pad_h"] + d["dilation_h"] * (d["R"] - 1) + 1

@@ -51,6 +51,32 @@ def backward_input(name: str, launch: Start, scalars: Sequence[Scalar]) -> Kerne
     return Kernel(name, (GRAD, In("weights", **filters(scalars)), output, *scalars), launch, right)
 
 
+def solid_options(d: Mapping[str, int]) -> dict:
+    """Stride and padding of three directions, as the reference expects them."""
+    return {
+        key: tuple(d[f"{name}_{side}"] for side in "dhw")
+        for key, name in (("stride", "stride"), ("padding", "pad"))
+    }
+
+
+def backward_solid(name: str, launch: Start, channels_last: bool = False) -> Kernel:
+    """grad_input [b, c, d, h, w] from grad_output and weights. channels_last: of the weights."""
+    axes = dict(k="C_out", c="C_in", t="T", r="R", s="S")
+    if channels_last:
+        axes["c"] = axes.pop("c")
+    grad = In("grad_output", b="batch", k="C_out", o="D_out", p="H_out", q="W_out")
+    output = Out("grad_input", b="batch", c="C_in", d="D", h="H", w="W")
+    names = "batch C_in D H W C_out T R S stride_d stride_h stride_w pad_d pad_h pad_w"
+
+    def right(a: Arrays, d: dict[str, int]) -> np.ndarray:
+        weights = np.moveaxis(a["weights"], -1, 1) if channels_last else a["weights"]
+        return conv.backward_input(
+            a["grad_output"], weights, shape(d, "batch", "C_in", "D", "H", "W"), **solid_options(d)
+        )
+
+    return Kernel(name, (grad, In("weights", **axes), output, *Ints(names)), launch, right)
+
+
 def backward_weights(name: str, launch: Start, scalars: Sequence[Scalar]) -> Kernel:
     """grad_weights [k, c, r, s] from grad_output and input."""
     axes = filters(scalars)
@@ -78,3 +104,8 @@ def loss_of_weights(w: np.ndarray, a: Arrays, d: dict[str, int]) -> float:
 def loss_of_input(x: np.ndarray, a: Arrays, d: dict[str, int]) -> float:
     """The same as a function of the input."""
     return np.sum(a["grad_output"] * conv.forward(x, a["weights"], **options(d)))
+
+
+def loss_of_solid(x: np.ndarray, a: Arrays, d: dict[str, int]) -> float:
+    """That of `backward_solid`, as a function of the input; its weights have channels in second place."""
+    return np.sum(a["grad_output"] * conv.forward(x, a["weights"], **solid_options(d)))
