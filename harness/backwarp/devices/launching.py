@@ -82,11 +82,12 @@ class Limits:
     shared_per_block: int = 48 << 10  # unless more is requested
     shared_per_block_optin: int = 163 << 10
     constant: int = 64 << 10  # __constant__ memory of a file
+    cluster: int = 1  # blocks of a cluster
 
 
 def limits_of(target: str) -> Limits:
     """Of the virtual GPU, which is what PTX was compiled for: see `nvrtc.Ptx.target`."""
-    return Limits(shared_per_block_optin=227 << 10) if target == "sm_90a" else Limits()
+    return Limits(shared_per_block_optin=227 << 10, cluster=8) if target == "sm_90a" else Limits()
 
 
 def poison(shape, dtype) -> numpy.ndarray:
@@ -164,6 +165,22 @@ def check_shape(grid, block, shared: int, limits: Limits = Limits()) -> None:
             f"{shared} bytes of shared memory per block; the limit is {limits.shared_per_block_optin}",
             "cudaErrorInvalidValue",
         )
+
+
+def check_cluster(kernel: str, grid, cluster, limits: Limits) -> None:
+    """LaunchError for a grid that is not made of whole clusters, or clusters that are too large."""
+    blocks = cluster[0] * cluster[1] * cluster[2]
+    if blocks > limits.cluster:
+        raise LaunchError(
+            f"{kernel} has clusters of {blocks} blocks; the limit is {limits.cluster}",
+            "cudaErrorInvalidClusterSize",
+        )
+    for axis, n, size in zip("xyz", grid, cluster):
+        if n % size:
+            raise LaunchError(
+                f"grid.{axis} is {n}; {kernel} has clusters of {size} blocks there, so it must be a multiple of {size}",
+                _CONFIGURATION,
+            )
 
 
 def check_arguments(kernel: str, sizes: tuple[int, ...], args: tuple, array_type: type, device) -> None:

@@ -216,12 +216,14 @@ class Execution:
         if order.reversed:
             launch.order = plan.reversed.ctypes.data
             launch.block_multiplier, launch.block_offset = opposite_order(
-                launch.blocks, launch.block_multiplier, launch.block_offset
+                launch.blocks // plan.cluster, launch.block_multiplier, launch.block_offset
             )
         elif order.seed and launch.chance:
             self.shuffled = plan.shuffled(order.seed)  # keeps it alive
             launch.order = self.shuffled.ctypes.data
-            launch.block_multiplier, launch.block_offset = block_order(launch.blocks, order.seed)
+            launch.block_multiplier, launch.block_offset = block_order(
+                launch.blocks // plan.cluster, order.seed
+            )
             launch.chance, launch.erratic = order.seed, 1
             launch.after, launch.before, launch.anything = order.after, order.before, order.anything
         if self.arena.pool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import LaunchError
 from ..emulated import patience
-from ..launching import Limits, check_arguments, check_shape, limits_of
+from ..launching import Limits, check_arguments, check_cluster, check_shape, limits_of
 from ..tensor_map import TensorMap
 from ..texture import SurfaceObject
 from .array import Array
@@ -57,6 +57,7 @@ class Plan:
         check_launch(kernel, grid, block, shared_mem)
         self.executable, self.run, self.deep = module.executable, module.executable.run, info.recursive
         self.grid_sync, self.threads, self.blocks = info.grid_sync, prod(block), prod(grid)
+        self.cluster = prod(info.cluster)
         self.plain = is_plain(kernel)
         self.slots = self._slots(device, info)
         together, one_row = info.together, block[0] == self.threads >= info.together
@@ -78,6 +79,8 @@ class Plan:
         )
         for name, extent in (("grid", grid), ("block", block)):
             values |= {f"{name}_{axis}": size for axis, size in zip("xyz", extent)}
+        for axis, blocks, size in zip("xyz", grid, info.cluster):
+            values |= {f"cluster_{axis}": size, f"nclusterid_{axis}": blocks // size}
         self.launch = abi.Launch(
             **values,
             pieces=pieces,
@@ -87,6 +90,8 @@ class Plan:
             step_budget=device.step_budget,
             time_limit=int(device.time_limit * 1e9) * patience() >> SCOUTS * info.scouts,
             printf_open=1,
+            cluster=self.cluster,
+            clustered=info.clustered,
             check_sync=barriers,
             grid_sync=barriers and info.grid_sync,
             grid_workspace=device.workspace.start,
@@ -114,7 +119,8 @@ class Plan:
                 f"{self.blocks} blocks synchronise as a grid; {resident} fit on the virtual GPU together",
                 "cudaErrorCooperativeLaunchTooLarge",
             )
-        return min(workers.slots, self.blocks) if info.resident else 1
+        together = min(workers.slots, self.blocks) if info.resident else 1
+        return max(together // self.cluster, 1) * self.cluster
 
     def _functions(self, info: KernelInfo) -> dict[str, int]:
         start = "rows" if self.rows > 1 else "together" if self.coarsening > 1 else "start"
@@ -125,10 +131,15 @@ class Plan:
 
     def _order_of_blocks(self, device) -> dict[str, int]:
         """The order of blocks, and of the threads in a block."""
-        multiplier, offset = block_order(self.blocks, device.schedule)
-        first = max(0, self.blocks - device.sample_blocks) if device.sample_blocks else 0
+        clusters = self.blocks // self.cluster
+        multiplier, offset = block_order(clusters, device.schedule)
+        first = (
+            max(0, clusters - device.sample_blocks // self.cluster) * self.cluster
+            if device.sample_blocks
+            else 0
+        )
         if first:
-            multiplier, offset = spread_order(self.blocks)
+            multiplier, offset = spread_order(clusters)
         return {
             "next_block": first,
             "at_once": self._at_once(device),
@@ -202,6 +213,7 @@ def check_launch(kernel: Kernel, grid, block, shared_mem: int) -> None:
     """Refuse what CUDA refuses, in CUDA's terms. Errors: LaunchError."""
     static, limits = kernel.info.shared_static, limits_of(kernel.module.compiled.target)
     check_shape(grid, block, static + max(shared_mem, 0), limits)
+    check_cluster(kernel.name, grid, kernel.info.cluster, limits)
     threads = block[0] * block[1] * block[2]
     if kernel.info.max_threads and threads > kernel.info.max_threads:
         raise LaunchError(

@@ -41,6 +41,8 @@ class KernelInfo:
     resident: bool  # its blocks may wait for one another, so as many as fit run in turns
     recursive: bool  # it needs a worker's large stack
     max_threads: int
+    cluster: tuple[int, int, int]  # blocks of one
+    clustered: bool  # its blocks can tell which of a cluster they are, or meet
     turns: tuple[int, ...]  # lines after which other threads intervene
     overwrites: bool = False  # nobody need look: what it leaves may depend on who comes last
     symmetric: int = 0  # abi.SYMMETRIC bits

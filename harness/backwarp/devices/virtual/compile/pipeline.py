@@ -27,6 +27,7 @@ from ..instrument import (
 from ..ptx import parse, verify
 from ..rewrite import (
     bases,
+    clusters,
     copy_parameters,
     decide,
     drop_identities,
@@ -105,6 +106,7 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     verify.run(module, name)
     predicates.run(module)
     surfaces.run(module)
+    clusters.run(module)
     notes.run(module)
     reached.run(module)
     for step, rewrite in _REWRITES.items():

@@ -9,6 +9,7 @@ LLVM is loaded only to compile: most processes find everything in the cache.
 from __future__ import annotations
 
 import platform
+import re
 import threading
 from contextlib import suppress
 from dataclasses import replace
@@ -52,6 +53,7 @@ _PARTS = (
     "counters",
     "textures",
     "prepare",
+    "clusters",
     "schedule",
     "variants",
     "crew",
@@ -146,7 +148,9 @@ def _made() -> bytes:
 
 
 def _source() -> str:
-    return abi.c_header() + "".join((_RUNTIME / f"{part}.cu").read_text() for part in _PARTS)
+    """Without lines of comments: with them it is longer than a kernel's file may be."""
+    text = abi.c_header() + "".join((_RUNTIME / f"{part}.cu").read_text() for part in _PARTS)
+    return re.sub(r"^\s*//.*\n", "", text, flags=re.M)
 
 
 def _compiled(source: str, target: str = "") -> bytes:

@@ -36,6 +36,9 @@ _GROUP_UPDATE, _GROUP_TYPE, _GROUP_RANK = (
 )  # in `how`: where a reduction, a type and a number of axes are
 
 
+_MULTICAST, _MASK = 16, 32  # a bit of `how`; in the word of bytes: the ranks of those who get it
+
+
 def emit(e, ins) -> None:
     """Lower cp.async, cp.async.bulk and mbarrier."""
     op = ins.op
@@ -89,10 +92,14 @@ def _bulk(e, ins) -> None:
     if op.operation == "wait_group":
         e.state.call("rt_bulk_wait", str(named["n"].value), str(int("read" in op.mods)), site=e.sites.of(ins))
         return
+    if op.base != "cp":
+        return _send(e, ins)
     texel, places = named.get("t"), [o for o in ins.operands if o in (named.get("d"), named.get("a"))]
     kind = "im2col" if "im2col" in op.mods else "tile" if texel else "load"
     if op.spaces[0] == "global":
         kind = "store_tile" if texel else "store"
+    elif "global" not in op.spaces:
+        kind = "send"
     if texel:
         numbers = [(i, e.value(o, "b32"), "i32") for i, o in enumerate(texel.coordinates)]
         offsets = (
@@ -102,7 +109,10 @@ def _bulk(e, ins) -> None:
         for i, value, type_ in numbers:
             wide = e.op("and i64", e.resize(value, type_, "i64"), 0xFFFFFFFF if type_ == "i32" else 0xFFFF)
             e.line(f"store i64 {wide}, ptr {e.state.pointer('Extra', 'data', 8 * i)}")
-    addresses = [_in(e, o, space) for o, space in zip(places, op.spaces if not texel else ("shared",))]
+    spaces = ("cluster", *op.spaces[1:]) if op.to_cluster else op.spaces
+    addresses = [
+        _in(e, o, s) for o, s in zip(places, (spaces[0] if op.to_cluster else "shared",) if texel else spaces)
+    ]
     if texel:
         addresses.insert(op.spaces[0] == "shared", e.value(texel.handle, "b64"))
     update = op.operation if op.mods[0] == "reduce" else "none"
@@ -110,17 +120,44 @@ def _bulk(e, ins) -> None:
     how = (
         BULKS.index(kind) | UPDATES.index(update) << _GROUP_UPDATE | TENSOR_TYPES.index(type_) << _GROUP_TYPE
     )
-    barrier = _in(e, named["m"], "shared") if "m" in named else "0"
+    barrier = _in(e, named["m"], spaces[0]) if "m" in named else "0"
     nbytes = e.cast("zext", "i32", e.value(named["b"], "u32"), "i64") if "b" in named else "0"
+    if "k" in named:  # which blocks of the cluster get it
+        mask = e.op("shl i64", e.resize(e.value(named["k"], "u16"), "i16", "i64"), _MASK)
+        nbytes, how = e.op("or i64", nbytes, mask), how | 1 << _MULTICAST
     good = e.fresh_label("copying")
     given = str(how | op.rank << _GROUP_RANK), *addresses, barrier, nbytes
     e.branch(e.op("icmp ne i32", e.state.call("rt_bulk", *given, site=e.sites.of(ins)), 0), good, DEAD)
     e.label(good)
 
 
+def _send(e, ins) -> None:
+    """st.async and red.async: up to 16 bytes that arrive in the shared memory of a block of the cluster."""
+    op, named = ins.op, ins.named
+    space = "cluster" if op.spaces else "generic"
+    to, barrier = _in(e, named["d"], space), _in(e, named["m"], space)
+    for i, register in enumerate(named["b"].parts):
+        bits = e.value(register, f"b{8 * op.nbytes}")
+        wide = e.resize(bits, f"i{8 * op.nbytes}", "i64")
+        e.line(f"store i64 {wide}, ptr {e.state.pointer('Extra', 'data', 8 * i)}")
+    update = UPDATES.index(op.operation or "none") << _GROUP_UPDATE
+    how = (
+        BULKS.index("value")
+        | update
+        | TENSOR_TYPES.index(_TYPES[op.type]) << _GROUP_TYPE
+        | op.vector << _GROUP_RANK
+    )
+    good = e.fresh_label("sending")
+    given = str(how), to, "0", barrier, str(op.width)
+    e.branch(e.op("icmp ne i32", e.state.call("rt_bulk", *given, site=e.sites.of(ins)), 0), good, DEAD)
+    e.label(good)
+
+
 def _in(e, operand, space: str) -> str:
-    """The device address that an operand denotes."""
-    address = e.variables.address(operand, space)
+    """The device address that an operand denotes. cluster: it is a distance from the block's shared memory."""
+    address = e.variables.address(operand, "shared" if space == "cluster" else space)
+    if space == "cluster":
+        return e.op("add i64", address, "%sharedbase")
     return (
         e.op("add i64", e.op("and i64", address, 0xFFFFFFFF), "%sharedbase") if space == "shared" else address
     )

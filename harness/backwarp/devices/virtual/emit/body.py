@@ -7,7 +7,7 @@ from itertools import repeat
 from ....errors import Unsupported
 from ..analyse.uniformity import Region
 from ..ptx.ir import Function, Instruction, Label
-from . import async_copies, calls, collectives, matrices, memory, moves, opcodes, textures
+from . import async_copies, calls, clusters, collectives, matrices, memory, moves, opcodes, textures
 from .emitter import Emitter
 
 
@@ -146,6 +146,8 @@ def _emit(e: Emitter, ins: Instruction) -> bool:
         async_copies.emit(e, ins)
     elif op.memory or ins.base in ("cvta", "isspacep"):
         memory.emit(e, ins)
+    elif op.base == "barrier" and "cluster" in op.mods:
+        clusters.emit(e, ins)
     elif op.collective:
         (matrices if op.collective in ("matrix", "group") else collectives).emit(e, ins)
     elif op.is_fence:

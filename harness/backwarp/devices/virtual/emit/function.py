@@ -109,6 +109,8 @@ def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
         resident=coroutine and waits.meets(f.name),
         recursive=any(map(graph.is_recursive, graph.closure(f.name))),
         max_threads=f.max_threads,
+        cluster=f.cluster,
+        clustered=_clustered(f, unit),
         turns=waits.turn_lines(f.name),
         overwrites=waits.interleaved and waits.overwrites(f.name),
         symmetric=abi.ASYNCHRONOUS if _is_asynchronous(f, unit) else barriers.symmetric(f.name),
@@ -121,6 +123,13 @@ def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
         stores_variables=variables,
         pointed=debuginfo.pointed(unit.ptx.debug, f.name),
     )
+
+
+def _clustered(f: Function, unit: Unit) -> bool:
+    """Whether a kernel has anything of clusters."""
+    meets = unit.graph.any(f.name, lambda op: op.collective == "cluster" or op.base in ("mapa", "getctarank"))
+    reads = any(unit.graph.reads_special(f.name, name) for name in ("%cluster", "%ncluster", "%is_explicit"))
+    return f.cluster != (1, 1, 1) or meets or reads
 
 
 def _stored(f: Function, unit: Unit, params: tuple[Parameter, ...]) -> tuple[tuple[int, ...] | None, bool]:
@@ -156,8 +165,9 @@ def _registers(f: Function) -> int:
 
 
 def _is_asynchronous(f: Function, unit: Unit) -> bool:
-    """Whether something that it starts goes on while it does (runtime/agents.cu)."""
-    return unit.graph.any(f.name, lambda op: op.bulk or op.collective == "group")
+    """Whether something that it starts goes on while it does (runtime/agents.cu), or threads of other blocks come to its
+    shared memory."""
+    return _clustered(f, unit) or unit.graph.any(f.name, lambda op: op.bulk or op.collective == "group")
 
 
 def _parameters(f: Function) -> Iterator[Parameter]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..ptx.ir import Symbol
 from ..ptx.types import is_float, is_signed, llvm_type
-from ..runtime.abi import PARAM_BYTES, SHARED_WINDOW
+from ..runtime.abi import PARAM_BYTES, SHARED_WINDOW, SLOT_BYTES
 from .table import statement
 
 #: what an atomic does -> LLVM's name for it, where that is another
@@ -152,6 +152,15 @@ def _isspacep(e, ins) -> None:
     address = e.value(ins.operands[1], "u64")
     worker = e.op("sub i64", address, "%sharedbase")
     in_shared = e.op("icmp ult i64", worker, SHARED_WINDOW)
+    if ins.op.to_cluster:
+        inside = e.op("icmp ult i64", e.op("and i64", worker, SLOT_BYTES - 1), SHARED_WINDOW)
+        first = e.op(
+            "add i64",
+            worker,
+            e.op("mul i64", e.cast("zext", "i32", e.state.load("Env", "cluster_rank"), "i64"), SLOT_BYTES),
+        )
+        blocks = e.op("mul i64", e.cast("zext", "i32", e.state.load("Launch", "cluster"), "i64"), SLOT_BYTES)
+        return e.set(ins.operands[0], e.op("and i1", inside, e.op("icmp ult i64", first, blocks)), "pred")
     in_slots = e.op("sub i64", address, e.module.slots_start)
     # which is as long as what comes before it
     local = e.op("icmp ult i64", in_slots, e.module.slots_start)

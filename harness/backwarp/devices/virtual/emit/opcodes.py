@@ -6,6 +6,7 @@ from . import (  # noqa: F401  (importing them fills the table)
     access_checks,
     bits,
     checks,
+    clusters,
     comparisons,
     conversions,
     counting,

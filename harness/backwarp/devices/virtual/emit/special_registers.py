@@ -90,5 +90,8 @@ _COMPUTED = {
     "reserved": lambda r, row: str(abi.RESERVED[row.name.rpartition("_")[2]]),
     "total_shared": _total_shared,
     "workspace": _workspace,
+    "is_cluster": lambda r, row: r.text.op(
+        "icmp ugt i32", r.state.load("Launch", "cluster", invariant=True), 1
+    ),
     "ticks": _ticks,
 }

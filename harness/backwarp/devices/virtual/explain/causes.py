@@ -54,7 +54,10 @@ def _is_own(f: KernelFault) -> bool:
 def _rank(one: Found) -> int:
     """Where no other order is known: an unset variable may cause anything, unset memory of all is rather a consequence."""
     f = one[1]
-    if f.kind == "under-way":  # whoever has not waited for it has done something wrong before
+    if f.kind in (
+        "under-way",
+        "ended-block",
+    ):  # whoever has not waited for it has done something wrong before
         return 3
     return 1 if f.kind != _UNSET else 0 if _is_own(f) else 2
 

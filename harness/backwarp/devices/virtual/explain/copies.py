@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from ..runtime.abi import BULKS
@@ -50,7 +51,7 @@ def stuck(d: Diagnosis, record) -> dict:
         )
     other, last = None, "Nobody has arrived at it"
     if record["other_site"]:
-        other = d.place(record["other_site"], record["other_thread"], record["block"])
+        other = d.place(record["other_site"], record["other_thread"], record["other_block"])
         last = f"Line {other.line} has arrived there last"
     copies = (
         f"copies of {under_way:,} bytes are under way to it" if under_way else "no copy is under way to it"
@@ -59,7 +60,7 @@ def stuck(d: Diagnosis, record) -> dict:
     return fields | dict(
         headline="Deadlock at an mbarrier",
         other=other,
-        explanation=f"All threads of the block wait, and this phase still expects {' and '.join(missing)}. {last}; {copies}.",
+        explanation=f"All threads of the {'cluster' if prod(d.run.kernel.info.cluster) > 1 else 'block'} wait, and this phase still expects {' and '.join(missing)}. {last}; {copies}.",
     )
 
 
@@ -67,7 +68,7 @@ def too_many(d: Diagnosis, record) -> dict:
     """More arrivals at a barrier in memory than its phase has left."""
     other, before = None, ""
     if record["other_site"]:
-        other = d.place(record["other_site"], record["other_thread"], record["block"])
+        other = d.place(record["other_site"], record["other_thread"], record["other_block"])
         before = f" after line {other.line}" * (other.line != d.place(record["site"], 0, 0).line)
     (fields, _), count = d.place_in_memory(record), int(record["extra"])
     return fields | dict(

@@ -30,7 +30,7 @@ from ..runtime.abi import (
     TIMEOUT_WAITED,
     TIMEOUT_WAITING,
 )
-from . import barriers, copies, heap, products, textures, unset
+from . import barriers, clusters, copies, heap, products, textures, unset
 from .causes import in_order
 from .owners import Owners, element
 from .races import Race, Told
@@ -49,6 +49,9 @@ _COUNTED = {
     "outside-surface",
     "stale-texel",
     "invalid-map",
+    "ended-block",
+    "unstarted-block",
+    "cluster-barrier",
 }
 _POISON = (0x7F7F7F7F7F7F7F7F, 0xFFFFFFFFFFFFFFFF)  # in registers, in memory
 _NEAR = 1 << 20  # bytes: an address this close to null or poison is that pointer plus an index
@@ -382,6 +385,10 @@ _DESCRIBE = {
     "refilled": products.refilled,
     "group-incomplete": products.incomplete,
     "unfenced": products.unfenced,
+    "ended-block": clusters.ended_block,
+    "unstarted-block": clusters.unstarted_block,
+    "no-rank": clusters.no_rank,
+    "cluster-barrier": clusters.barrier,
 }
 _VERBS = {"Read": ("read", "reads"), "Write": ("write", "writes"), "Atomic": ("atomic", "changes")}
 

@@ -64,7 +64,7 @@ class Owners:
         block ran; each slot has its own shared and local memory.
         """
         self._window, self._access = (
-            self.arena.shared_base(slot),
+            self._window_of(address, slot, shared),
             accessed(self.module.lowered.sites[site][1]),
         )
         space = self._space(address, shared)
@@ -88,8 +88,20 @@ class Owners:
 
     def at(self, address: int, slot: int) -> Owner | None:
         """The owner of what lies there, whatever it is used for."""
-        self._window, self._access = self.arena.shared_base(slot), 0
+        self._window, self._access = self._window_of(address, slot), 0
         return self._beside(address, self._space(address, False))
+
+    def _window_of(self, address: int, slot: int, own: bool = False) -> int:
+        """Where the shared memory of a block begins: of another one of the cluster, if the address is in that."""
+        place = address - self.arena.slots_start
+        if (
+            not own
+            and self.run.kernel.info.clustered
+            and place >= 0
+            and place % abi.SLOT_BYTES < abi.SHARED_WINDOW
+        ):
+            slot = place // abi.SLOT_BYTES
+        return self.arena.shared_base(slot)
 
     # -- where the address lies ------------------------------------------------------------------
 

@@ -314,6 +314,11 @@ class Told:
         if self.handshake:
             return self.handshake
         if race.of_blocks:
+            if race.owner and race.owner.space == "shared" and not self._of_one_block():
+                return (
+                    "nothing makes the blocks of the cluster meet in between: put a cluster.sync(), or barrier.cluster.arrive and"
+                    " wait, between the two"
+                )
             if self._of_one_block():
                 return "an atomic with block scope, such as atomicAdd_block, is safe only within its block"
             if "Atomic" in race.accesses:

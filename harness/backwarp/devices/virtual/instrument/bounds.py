@@ -100,7 +100,9 @@ def info(ins: Instruction) -> int:
         if op.base == "stmatrix":
             found |= INFO_WRITE
         if op.asynchronous:
-            found |= INFO_WRITE | INFO_ATOMIC * (op.operation != "init")
+            found |= INFO_WRITE
+            if op.operation != "init":  # by any thread of the cluster
+                found |= INFO_ATOMIC | SCOPES.index("cluster") << SCOPE_SHIFT
         return found
     if op.memory != "load":
         found |= INFO_WRITE

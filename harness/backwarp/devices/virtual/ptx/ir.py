@@ -375,6 +375,7 @@ class Function:
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)  # .branchtargets and .callprototype
     max_threads: int = 0  # .maxntid, 0 if not given
     min_blocks: int = 0  # .minnctapersm, 0 if not given
+    cluster: tuple[int, int, int] = (1, 1, 1)  # blocks: .reqnctapercluster
 
 
 @dataclass

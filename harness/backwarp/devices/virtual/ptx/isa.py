@@ -20,7 +20,7 @@ The facts:
 
     load store atomic reduction copy    what it does to memory; where, and in what order, its modifiers say
     branch switch return exit trap call where control goes; all but a call end a basic block
-    block warp matrix group             who takes part in a collective: `matrix` is a warp, with matrices; a group four of them
+    block warp matrix group cluster     who takes part in a collective: `matrix` is a warp, with matrices; a group four of them
     async       it is about copies under way, or the barriers in memory that count their arrival
     bulk        of many bytes, or of a tensor's
     waits       through it a thread can wait for what others do to memory
@@ -63,7 +63,7 @@ CLASSES = {
     "unsigned_compare": "lo|ls|hi|hs",
     "unordered": "equ|neu|ltu|leu|gtu|geu|num|nan",
     "bool": "and|or|xor",
-    "space": "global|shared|shared::cta|local|const|param|param::entry|param::func",
+    "space": "global|shared|shared::cta|shared::cluster|local|const|param|param::entry|param::func",
     "scope": "cta|cluster|gpu|sys",
     # ptxas takes it before the space, after it, and after the operation, where CUDA's own headers have it
     "order": "{.(relaxed|acquire|release|acq_rel)}{.(cta|cluster|gpu|sys)}",
@@ -77,6 +77,7 @@ CLASSES = {
     "rank": "1d|2d|3d|4d|5d",
     "to_tile": "shared::cluster|shared::cta",
     "counted": "mbarrier::complete_tx::bytes",
+    "sent": "b32|b64|u32|s32|u64|s64|f32|f64",
     "stored": "tile|im2col_no_offs",
     "update": "add|min|max|inc|dec|and|or|xor",
     "vec": "v2|v4",
@@ -93,7 +94,7 @@ CLASSES = {
     "mma8": "m8n8k16|m16n8k16|m16n8k32",
     "shared": "shared|shared::cta",
     "anywhere": "shared|shared::cta|shared::cluster",
-    "at": "global|shared|shared::cta",
+    "at": "global|shared|shared::cta|shared::cluster",
     "release": "release.cta|relaxed.cta|release.cluster|relaxed.cluster",
     "acquire": "acquire.cta|relaxed.cta|acquire.cluster|relaxed.cluster",
 }
@@ -238,6 +239,17 @@ TABLE = """
   createpolicy.cvt.L2.b64                                  d, a
   isspacep.<space>                                         d:pred, a:u64
   cvta{.to}.<space>.(u32|u64)                              d, a                         address=a
+  mapa{.shared::cluster}.(u32|u64)                         d, a, b:u32                  integer
+  getctarank{.shared::cluster}.(u32|u64)                   d:u32, a                     integer
+  st.async{.weak}{.<to_tile>}.<counted>{.<vec>}.<sent>     [d], b, [m]                  copy async bulk
+  red.async.relaxed.cluster{.<to_tile>}.<counted>.!(add|min|max).(u32|s32)
+                                                           [d], b, [m]                  copy async bulk
+  red.async.relaxed.cluster{.<to_tile>}.<counted>.!(inc|dec).u32
+                                                           [d], b, [m]                  copy async bulk
+  red.async.relaxed.cluster{.<to_tile>}.<counted>.!(and|or|xor).b32
+                                                           [d], b, [m]                  copy async bulk
+  red.async.relaxed.cluster{.<to_tile>}.<counted>.!add.(u64|s64)
+                                                           [d], b, [m]                  copy async bulk
   cvt.<integer>.<integer>                                  d:t2, a                      wide moves=a address=a?
   cvt.sat.<integer>.<integer>                              d:t2, a                      wide
   cvt.<round>{.ftz}{.sat}.f32.<integer>                    d:t2, a                      wide
@@ -261,6 +273,7 @@ TABLE = """
                                                            [d], [a], n:imm, h:b64       copy async
   cp.async.bulk.<to_tile>.global.<counted>{.<multicast>}{.<hint>}
                                                            [d], [a], b:u32, [m]{, k:u16}{, h:b64}  copy async bulk
+  cp.async.bulk.shared::cluster.shared::cta.<counted>      [d], [a], b:u32, [m]         copy async bulk
   cp.async.bulk.global.shared::cta.bulk_group{.<hint>}     [d], [a], b:u32{, h:b64}     copy async bulk
   cp.reduce.async.bulk.global.shared::cta.bulk_group{.<hint>}.!add.(u32|s32|u64|f32|f64|noftz.f16|noftz.bf16)
                                                            [d], [a], b:u32{, h:b64}     copy async bulk
@@ -312,6 +325,10 @@ TABLE = """
   (bar|barrier){.cta}.red.!popc{.aligned}.u32              d, a{, b}, c:pred            block
   (bar|barrier){.cta}.red.!(and|or){.aligned}.pred         d, a:u32{, b:u32}, c         block
   bar.!warp.sync                                           m:b32                        warp
+  barrier.cluster.!arrive{.(release|relaxed)}{.aligned}                                 orders
+  barrier.cluster.!arrive.aligned.(release|relaxed)                                     orders
+  barrier.cluster.!wait{.acquire}{.aligned}                                             cluster orders
+  barrier.cluster.!wait.aligned.acquire                                                 cluster orders
   membar.(cta|gl|sys)                                                                   waits orders
   fence{.(sc|acq_rel|acquire|release)}.<scope>                                          waits orders
   fence.mbarrier_init.release.cluster                                                   waits orders

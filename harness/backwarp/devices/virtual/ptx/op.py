@@ -142,6 +142,11 @@ class Op:
         return tuple(name for name in names if name in _SPACES)
 
     @cached_property
+    def to_cluster(self) -> bool:
+        """Whether its address may be in the shared memory of another block of the cluster."""
+        return "shared::cluster" in self.mods
+
+    @cached_property
     def ordering(self) -> str:
         """The memory ordering of an access that is not plain."""
         return next((mod for mod in self.mods if mod in _ORDERING), "") if self.memory else ""
@@ -248,7 +253,7 @@ class Op:
     @cached_property
     def is_fence(self) -> bool:
         """Whether it only orders memory accesses."""
-        return "orders" in self.facts and not self.memory and not self.asynchronous
+        return self.base in ("fence", "membar")
 
     @cached_property
     def is_sc(self) -> bool:

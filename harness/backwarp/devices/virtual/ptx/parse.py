@@ -305,13 +305,9 @@ class _Parser:
             self._refuse(f"the PTX declaration {text[:40]}")
         attrs = match["attrs"] or ""
         cluster = re.search(r"\.reqnctapercluster\s+([\d, ]+)", attrs)
-        if (
-            cluster
-            and set(re.findall(r"\d+", cluster[1])) != {"1"}
-            or ".explicitcluster" in attrs
-            and not cluster
-        ):
-            self._refuse("thread block clusters")
+        extents = tuple(map(int, re.findall(r"\d{1,9}", cluster[1]))) if cluster else ()
+        if ".explicitcluster" in attrs and not cluster:
+            self._refuse("clusters of a size that only the launch says")
         threads = re.search(
             r"\.(?:maxntid|reqntid)\s+(\d{1,9})(?:\s*,\s*(\d{1,9}))?(?:\s*,\s*(\d{1,9}))?", attrs
         )
@@ -325,6 +321,7 @@ class _Parser:
             self._params(match["ret"]),
             max_threads=count,
             min_blocks=int(blocks[1]) if (blocks := re.search(r"\.minnctapersm\s+(\d{1,9})", attrs)) else 0,
+            cluster=(*extents, 1, 1, 1)[:3],
         )
 
     def _params(self, text: str | None) -> list[Variable]:

@@ -43,10 +43,14 @@ _TABLE = """
 %envreg3(0|1)                                    b32   grid    -
 %pm(0|1|2|3|4|5|6|7)                             u32   time    -
 %pm(0|1|2|3|4|5|6|7)_64                          u64   time    -
-%(clusterid|nclusterid|cluster_ctaid).(x|y|z|w)  u32   block   - thread block clusters
-%cluster_nctaid.(x|y|z|w)                        u32   grid    - thread block clusters
-%cluster_(ctarank|nctarank)                      u32   block   - thread block clusters
-%is_explicit_cluster                             pred  grid    - thread block clusters
+%clusterid.(x|y|z)                               u32   block   Env.clusterid_*
+%cluster_ctaid.(x|y|z)                           u32   block   Env.cluster_ctaid_*
+%nclusterid.(x|y|z)                              u32   grid    Launch.nclusterid_*
+%cluster_nctaid.(x|y|z)                          u32   grid    Launch.cluster_*
+%(clusterid|cluster_ctaid|nclusterid|cluster_nctaid).w  u32   grid    0
+%cluster_ctarank                                 u32   block   Env.cluster_rank
+%cluster_nctarank                                u32   grid    Launch.cluster
+%is_explicit_cluster                             pred  grid    is_cluster
 """
 
 

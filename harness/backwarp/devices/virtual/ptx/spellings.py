@@ -12,7 +12,7 @@ from .types import BITS
 
 _MEMORY = ("load", "store", "atomic", "reduction", "copy")
 _FLOW = ("branch", "switch", "return", "exit", "trap", "call")
-_COLLECTIVE = ("block", "warp", "matrix", "group")
+_COLLECTIVE = ("block", "warp", "matrix", "group", "cluster")
 _COUNTS = ("integer", "division", "add", "mul", "fma", "minmax", "other", "tensor")
 _FLAGS = (
     "mark",

@@ -58,7 +58,7 @@ _REFUSED = {
         "shfl.bfly.b32",
         "shfl.idx.b32",
     ),
-    "thread block clusters": ("barrier.cluster", "mapa.", "getctarank."),
+    "barriers of clusters with other operands than PTX has": ("barrier.cluster",),
 }
 #: system functions -> bytes of their parameters, of their results
 _EXTERNAL = {
@@ -185,11 +185,15 @@ class _Body:
 
     def limits(self, ins: Instruction) -> None:
         op = ins.op
-        if op.bulk and "multicast::cluster" in op.mods:
-            at = ins.at if ins.at.line else self._called_at()
-            raise Unsupported("copies to several blocks of a cluster", at.file or self.name, at.line)
         if op.base == "setmaxnreg" and not (24 <= (count := ins.named["n"].value) <= 256 and count % 8 == 0):
             self.refuse(ins, f"in which {count} must be a multiple of 8 from 24 to 256")
+        cluster = op.to_cluster and (op.is_mbarrier or "multicast::cluster" in op.mods)
+        if op.bulk and "multicast::cluster" in op.mods and not op.to_cluster:
+            self.refuse(ins, "whose destination must be in shared::cluster")
+        if cluster and op.is_mbarrier and op.has_result and type(ins.operands[0]) is not Sink:
+            self.refuse(ins, "whose result must be _, since the barrier may be another block's")
+        if cluster and "noComplete" in op.mods:
+            self.refuse(ins, "which cannot be at another block's barrier")
         if op.nbytes * op.vector > 16:
             self.refuse(ins, f"which accesses {op.nbytes * op.vector} bytes at once")
         if (
@@ -270,7 +274,9 @@ class _Body:
         elif kind is Negated:
             if type_ != "pred" or self.regs.get(operand.register) != "pred":
                 self.refuse(ins, f"in which {operand} must be a predicate")
-        elif kind is Symbol and ins.base in ("mov", "cvta") and operand in ins.operands:  # not of a vector
+        elif (
+            kind is Symbol and ins.base in ("mov", "cvta", "mapa", "getctarank") and operand in ins.operands
+        ):  # not of a vector
             self.symbol(ins, type_, operand)
         else:
             self.refuse(ins, f"whose operand {operand} is not one that PTX has")
@@ -290,7 +296,8 @@ class _Body:
             self.refuse(ins, f"in which the number {operand} does not fit the type .{type_}")
 
     def special(self, ins: Instruction, type_: str, operand: Special) -> None:
-        if BYTES[special.ROWS[operand].type] < BYTES[type_] or _kind(type_) not in "bi":
+        have = special.ROWS[operand].type
+        if (have == "pred") != (type_ == "pred") or BYTES[have] < BYTES[type_] or _kind(type_) not in "bip":
             self.refuse(ins, f"in which {operand} cannot be of type .{type_}")
 
     def symbol(self, ins: Instruction, type_: str, operand: Symbol) -> None:

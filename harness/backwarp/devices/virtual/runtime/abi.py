@@ -55,6 +55,7 @@ WARPGROUP = 128  # threads
 MAX_AGENTS = 1 << 10  # copies and products of a block that racecheck tells apart
 LAST_ARRIVALS = 64  # at barriers in memory, that are remembered
 MAX_RECORDS = 64  # faults kept
+MOST_CLUSTER = 8  # blocks of a cluster
 STOP_AFTER = 4096  # faults after which no further block starts
 SLICE = 1 << 12  # back edges between two checks of the watchdog
 SHARERS = 64  # threads that take turns; if there are more, each has a shorter slice
@@ -144,6 +145,7 @@ FAULTS = """
     shuffle-mask exited-early uninitialised-read race warp-race same-write went-round missing-block
     lanes-differ invalid-free invalid-texture outside-surface stale-texel same-value invalid-map stuck-at-phase
     under-way unlanded overwritten refilled group-incomplete unfenced too-many descriptor registers
+    ended-block unstarted-block no-rank cluster-barrier
 """.split()
 #: the origin of an unset value is a number: an address, what lies there (ORIGINS), and the site of the first read
 ORIGIN_KIND, ORIGIN_SITE = 36, 40
@@ -162,11 +164,11 @@ GEOMETRIES = ("1d", "2d", "3d", "a1d", "a2d", "cube", "acube")
 BOUNDARIES = ("trap", "clamp", "zero")
 TEXELS = ("signed", "unsigned", "float")  # CUDA's numbers of channel formats
 ADDRESSES = ("wrap", "clamp", "mirror", "border")  # likewise
-WAITS = ("ready", "barrier", "warp", "exited", "turn", "change", "phase", "group")
+WAITS = ("ready", "barrier", "warp", "exited", "turn", "change", "phase", "group", "cluster")
 #: of barriers in memory; kinds of bulk copies; what reductions do; types of a tensor's elements, as the driver numbers them
 MBARRIERS = ("init", "arrive", "arrive_drop", "test", "parity", "inval", "expect_tx", "complete_tx")
 MB_LOOK = 16  # a thread that can wait looks at the phase: nothing arrives because of it
-BULKS = ("load", "tile", "im2col", "store", "store_tile")
+BULKS = ("load", "tile", "im2col", "send", "value", "store", "store_tile")
 UPDATES = ("none", "add", "min", "max", "inc", "dec", "and", "or", "xor")
 TENSOR_TYPES = (
     *("uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64", "bfloat16"),
@@ -221,7 +223,7 @@ _FOR_CUDA = """
     HAZARDS PLACES PHASES DEAD_FAULT TIMEOUT_SPENT TIMEOUT_BLOCKS TIMEOUT_WAITED
     TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD FRAMES_FULL
     HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES FAULTY ALL_RIGHT LOOKS WHO_WARP WHO_SEVERAL WORD_BEFORE WORD_OTHERS WORD_OF_WARP WORD_UNSEEN WORD_WRITTEN WORD_WROTE SUSPECT_UNSET SUSPECT_RACE
-    MAX_FLIGHTS MB_LOOK MAX_BULKS LAST_ARRIVALS SUSPECT_LANES SUSPECT_STORED AT_ARRIVED AT_VOTES AT_NONE AT_COUNT
+    MOST_CLUSTER MAX_FLIGHTS MB_LOOK MAX_BULKS LAST_ARRIVALS SUSPECT_LANES SUSPECT_STORED AT_ARRIVED AT_VOTES AT_NONE AT_COUNT
 """.split()
 
 
@@ -278,6 +280,8 @@ FUNCTIONS = {
         ("rt_bulk_commit", "i32", _CHECK),
         ("rt_bulk_wait", "i32", f"{_CHECK} i64 i64"),
         ("rt_check", "i32", "i64 i64 i64 i32 i32 i64"),
+        ("rt_cluster_arrive", "i32", f"{_CHECK} i64"),
+        ("rt_cluster_wait", "i32", _CHECK),
         ("rt_copy", "i32", f"{_CHECK} i64 i64 i64 i64"),
         ("rt_copy_check", "i32", f"{_CHECK} i64 i64 i64 i64"),
         ("rt_copy_commit", "i32", _CHECK),

@@ -100,7 +100,7 @@ static __device__ void read_as(Env* env, Thread* t, u32 n, u32 agent, u32 site, 
             u32 lanes = i ? r->lanes2 : r->lanes, place = i ? r->place2 : r->place, stamp = i ? r->stamp2 : r->stamp;
             if (!lanes || is_fenced(env, t, n, place, stamp, lanes)) continue;
             wrong = 1;
-            if (stamp > copied) record(env, t, site, FAULT_UNFENCED, address, 0, r->key & KEY_SITE, (place & 31) * 32 + __ffs(lanes) - 1, env->block);
+            if (stamp > copied) record(env, t, site, FAULT_UNFENCED, address, 0, r->key & KEY_SITE, (place & 31) * 32 + __ffs(lanes) - 1, place / 32);
         }
         if (!wrong) good->place = r->place, good->stamp = r->stamp, good->lanes = r->lanes;
     }

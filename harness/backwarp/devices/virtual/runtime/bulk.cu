@@ -11,7 +11,8 @@ static __device__ u64 flop_of(u64 how) {
 
 // How a copy was asked for: see emit/async_copies.py.
 static __device__ __forceinline__ u32 kind_of(const Bulk* b) { return b->how & 15; }
-static __device__ __forceinline__ int is_load(u32 kind) { return kind <= BULK_IM2COL; }
+static __device__ __forceinline__ int is_load(u32 kind) { return kind <= BULK_VALUE; }
+static __device__ __forceinline__ int is_tensor(u32 kind) { return kind == BULK_TILE || kind == BULK_IM2COL || kind == BULK_STORE_TILE; }
 static __device__ __forceinline__ Bulks* bulks_of(Env* env) { return (Bulks*)env->bulks; }
 static __device__ __forceinline__ Bulk* bulk(Env* env, u32 i) { return (Bulk*)bulks_of(env)->data + i; }
 static __device__ __forceinline__ TensorMap* map_of(const Bulk* b) { return (TensorMap*)b->map; }
@@ -134,9 +135,22 @@ static __device__ __forceinline__ void landed(Env* env, u64 to, u32 size) {
         for (u32 k = 0; k < size; k += 4) *shadow_of(env, to + k) |= INIT;
 }
 
-// A load arrives; `t` is the thread that started it.
-static __device__ void land(Env* env, Thread* t, const Bulk* b) {
-    if (kind_of(b) == BULK_LOAD) {
+static __device__ void update_element(u64 to, u64 from, u32 update, u32 type);
+
+// Values of st.async or red.async arrive.
+static __device__ void land_values(Env* env, const Bulk* b) {
+    u32 update = b->how >> 4 & 15;
+    if (update) return update_element(env->arena + b->to, (u64)b->map, update, b->how >> 8 & 15);
+    for (u32 k = 0; k < b->bytes; k++) ((unsigned char*)(env->arena + b->to))[k] = ((unsigned char*)b->map)[k];
+    for (u32 k = 0; k < b->bytes && env->unset; k++) *unset_of(env, b->to + k) = 0;
+    landed(env, b->to, (u32)b->bytes);
+}
+
+// A load arrives in the block's shared memory.
+static __device__ void land(Env* env, const Bulk* b) {
+    Thread* t = threads_of((Env*)b->from_env) + b->thread;  // who has started it
+    if (kind_of(b) == BULK_VALUE) return land_values(env, b);
+    if (!is_tensor(kind_of(b))) {
         for (u64 k = 0; k < b->bytes; k += 16) move(env, t, b->site, b->to + k, b->from + k, 16);
         landed(env, b->to, (u32)b->bytes);
         return;
@@ -272,7 +286,7 @@ static __device__ void complete_phase(Env* env, u64* barrier) {
 
 // A load has arrived, and threads that wait for the phase know that.
 static __device__ void count_in(Env* env, const Bulk* b) {
-    if (Phase* p = env->cells ? find_phase(env, b->barrier) : 0) p->arrived = merge(env, p->arrived, completion(env, b->agent), 0);
+    if (Phase* p = env->cells ? find_phase(env, b->barrier) : 0) p->arrived = merge(env, p->arrived, completion((Env*)b->from_env, b->agent), 0);
 }
 
 // Let loads arrive that complete a phase at which all threads have arrived: as many, in their order, as have its bytes.
@@ -289,7 +303,7 @@ static __device__ int land_for(Env* env, u64* barrier) {
         while (needed && i < all->count && bulk(env, i)->barrier == (u64)barrier) {
             Bulk b = *bulk(env, i);
             drop(env, i);
-            land(env, threads_of(env) + b.thread, &b);
+            land(env, &b);
             count_in(env, &b);
             needed--;
         }
@@ -315,6 +329,7 @@ static __device__ int phase_is_over(Env* env, Thread* t) {
 }
 
 EXPORT u64 rt_mbarrier(Env* env, Thread* thread, u32 site, u64 what, u64* barrier, u64 argument) {
+    Env* at = owner_of(env, (u64)barrier - env->arena);
     u64 old = *barrier, expected = old & MB_COUNT, pending = old >> 20 & MB_COUNT;
     long long bytes = mb_bytes(old);
     if (what == MBARRIER_INIT) {
@@ -331,16 +346,16 @@ EXPORT u64 rt_mbarrier(Env* env, Thread* thread, u32 site, u64 what, u64* barrie
         if (!pending && !bytes) complete_phase(env, barrier);
     } else if (what == MBARRIER_ARRIVE || what == MBARRIER_ARRIVE_DROP) {
         if ((long long)argument > (long long)pending && launch_of(env)->check_sync) {
-            Arrival* last = (Arrival*)bulks_of(env)->last + ((u64)barrier >> 3) % LAST_ARRIVALS;
+            Arrival* last = (Arrival*)bulks_of(at)->last + ((u64)barrier >> 3) % LAST_ARRIVALS;
             int known = last->barrier == (u64)barrier;
-            record(env, thread, site, FAULT_TOO_MANY, (u64)barrier - env->arena, expected, known ? last->site : 0, known ? last->thread : 0, env->block);
+            record(env, thread, site, FAULT_TOO_MANY, (u64)barrier - env->arena, expected, known ? last->site : 0, known ? last->thread : 0, known ? last->block : 0);
         }
         if (what == MBARRIER_ARRIVE_DROP) expected -= argument;
         pending = pending - argument & MB_COUNT;
         *barrier = mb_word(expected, pending, old >> 40, bytes);
         if (Phase* p = env->cells ? find_phase(env, (u64)barrier) : 0) arrive_at_phase(env, thread, p);
-        Arrival* last = (Arrival*)bulks_of(env)->last + ((u64)barrier >> 3) % LAST_ARRIVALS;
-        last->barrier = (u64)barrier; last->site = site; last->thread = thread->linear;
+        Arrival* last = (Arrival*)bulks_of(at)->last + ((u64)barrier >> 3) % LAST_ARRIVALS;
+        last->barrier = (u64)barrier; last->site = site; last->thread = thread->linear; last->block = env->block;
         if (!pending && !bytes) complete_phase(env, barrier);
     }
     return old;
@@ -354,7 +369,7 @@ static __device__ void stuck_at_phase(Env* env, Thread* t) {
     Arrival* last = (Arrival*)bulks_of(env)->last + (t->arg0 >> 3) % LAST_ARRIVALS;
     int known = last->barrier == t->arg0;
     u64 extra = word >> 20 & MB_COUNT | ((u64)mb_bytes(word) & 0x1fffff) << 20 | (under_way & 0x3fffff) << 41;
-    record(env, t, t->site, FAULT_STUCK_AT_PHASE, t->arg0 - env->arena, extra, known ? last->site : 0, known ? last->thread : 0, env->block);
+    record(env, t, t->site, FAULT_STUCK_AT_PHASE, t->arg0 - env->arena, extra, known ? last->site : 0, known ? last->thread : 0, known ? last->block : 0);
     env->faulted = 1;
 }
 
@@ -375,7 +390,8 @@ static __device__ int is_allowed(Env* env, Thread* t, u32 site, u64 address, u64
             suspect(env, t, SUSPECT_STORED);
             return 0;
         }
-        return wrong(env, t, site, byte_allowed(env, address + k, READ) ? FAULT_READ_ONLY : FAULT_OUT_OF_BOUNDS, address + k, info);
+        if (!byte_allowed(env, address + k, READ)) return outside(env, t, site, address + k, info);
+        return wrong(env, t, site, FAULT_READ_ONLY, address + k, info);
     }
     return 1;
 }
@@ -426,15 +442,66 @@ static __device__ void overlap(Env* env) {
     }
 }
 
-// Checks a copy and starts it. how: see emit/async_copies.py. The coordinates are in Extra.data.
+// Whether what a copy moves may be read and written: `at` is the block whose shared memory it concerns. told: racecheck knows
+// already what is read in global memory.
+static __device__ int check_bulk(Env* env, Env* at, Thread* thread, Bulk* b, u64 barrier, int told) {
+    u32 kind = kind_of(b), tensor = is_tensor(kind), load = is_load(kind), site = b->site, step = kind == BULK_VALUE ? 4 : 16;
+    u32 need = load ? READ : WRITE;
+    u64 shared = load ? b->to : b->from, other = load ? b->from : b->to;
+    for (u64 k = 0; k < b->bytes; k += step)
+        if (!is_allowed(env, thread, site, tensor ? in_shared(at, b, map_of(b), k) : shared + k, step, load ? WRITE : READ)) return 0;
+    b->agent = begin_agent(env, thread, load ? AGENT_LOAD : AGENT_STORE, b->group);
+    u32 agent = told ? NO_AGENT : b->agent;
+    if (tensor ? !check_rows(env, thread, b, need, agent) : kind != BULK_VALUE && !is_allowed(env, thread, site, other, b->bytes, need)) return 0;
+    if (kind == BULK_LOAD || kind == BULK_STORE) touch_global(env, thread, b, agent, other, b->bytes, 4);
+    if (!load) return 1;
+    if (barrier & 7) return wrong(env, thread, site, FAULT_MISALIGNED, barrier, 8 | INFO_WRITE);
+    return granules_allowed(env, barrier, 8, READ | WRITE) || outside(env, thread, site, barrier, 8 | INFO_WRITE);
+}
+
+// Racecheck gets to know what a copy does in shared memory.
+static __device__ void tell_bulk(Env* env, Env* at, Thread* thread, const Bulk* b) {
+    u32 kind = kind_of(b), load = is_load(kind), site = b->site, update = kind == BULK_VALUE && b->how >> 4 & 15;
+    u32 reads = load && kind != BULK_SEND ? NO_AGENT : begin_agent(env, thread, AGENT_SOURCE, b->group);
+    Reads good = {};
+    u32 swizzle = is_tensor(kind) ? 1 + (map_of(b)->kind >> 4 & 15) : 0;
+    for (u64 k = 0; k < b->bytes; k += 4) {
+        u64 to = is_tensor(kind) ? in_shared(at, b, map_of(b), k) : (load ? b->to : b->from) + k;
+        if (load && env->cells) visit_peer(env, thread, site, to);
+        if (load) touch(env, thread, b->agent, site, to, 4, INFO_WRITE | (update ? INFO_ATOMIC | INFO_BLIND : 0), swizzle);
+        if (load && !update) claim(env, site, to);
+        if (!load || kind == BULK_SEND) read_as(env, thread, 1, reads, site, kind == BULK_SEND ? b->from + k : to, &good);
+    }
+}
+
+// A copy is under way: `at` is the block whose barrier counts it, or whose thread waits for it.
+static __device__ void add_bulk(Env* env, Env* at, Thread* thread, const Bulk* b) {
+    int load = is_load(kind_of(b));
+    if (Phase* p = load && env->cells ? find_phase(env, b->barrier) : 0) arrive_at_phase(env, thread, p);
+    if (bulks_of(at)->count == MAX_BULKS) {  // the oldest arrives
+        Bulk first = *bulk(at, 0);
+        drop(at, 0);
+        if (is_load(kind_of(&first))) {
+            land(at, &first);
+            count_in(at, &first);
+            rt_mbarrier(env, thread, b->site, MBARRIER_COMPLETE_TX, (u64*)first.barrier, first.bytes);
+        } else store(at, threads_of(at) + first.thread, &first);
+    }
+    bulks_of(at)->used = 1;
+    if (env->counting && load) overlap(at);
+    *bulk(at, bulks_of(at)->count++) = *b;
+}
+
+// Checks a copy and starts it. how: see emit/async_copies.py. The coordinates, or values, are in Extra.data. bytes: and from bit
+// 32 on, for a multicast, the ranks of the blocks that get it.
 EXPORT int rt_bulk(Env* env, Thread* thread, u32 site, u64 how, u64 to, u64 from, u64 barrier, u64 bytes) {
     Bulk b;
     Extra* e = extra_of(env, thread->linear);
-    b.to = to; b.from = from; b.bytes = bytes; b.how = (u32)how; b.site = site; b.thread = thread->linear; b.group = e->bulk_group;
-    b.barrier = 0;
+    b.to = to; b.from = from; b.bytes = (u32)bytes; b.how = (u32)how; b.site = site; b.thread = thread->linear; b.group = e->bulk_group;
+    b.barrier = 0; b.from_env = (u64)env;
     for (u32 i = 0; i < 5; i++) b.at[i] = (u32)e->data[i];
     for (u32 i = 0; i < 3; i++) b.offset[i] = (u32)e->data[5 + i];
-    u32 kind = kind_of(&b), tensor = kind != BULK_LOAD && kind != BULK_STORE, load = is_load(kind);
+    u32 kind = kind_of(&b), tensor = is_tensor(kind), load = is_load(kind), mask = (u32)(bytes >> 32) & 0xffff;
     u64 shared = load ? to : from, global = load ? from : to;
     if (tensor) {
         if (global & 7 || !granules_allowed(env, global, sizeof(TensorMap), READ)) return wrong(env, thread, site, FAULT_INVALID_MAP, global, 0);
@@ -443,47 +510,33 @@ EXPORT int rt_bulk(Env* env, Thread* thread, u32 site, u64 how, u64 to, u64 from
         u32 update = (u32)how >> 4 & 15, type = m->kind >> 16, half = type == TENSOR_FLOAT16 || type == TENSOR_BFLOAT16;
         u32 why = !is_map(m) ? 1 : rank_of(m) != (how >> 12 & 15) ? 2 : is_im2col(m) != (kind == BULK_IM2COL) ? 3 : 0;
         if (!why && update && m->size < 4 && !(half && update <= UPDATE_MAX)) why = 4;
-        if (why) return wrong(env, thread, site, FAULT_INVALID_MAP, global, why | (u64)rank_of(m) << 8 | how << 16);
+        if (why) return wrong(env, thread, site, FAULT_INVALID_MAP, global, why | (u64)rank_of(m) << 8 | (how & 0xffff) << 16);
         b.bytes = bytes_of(m);
     }
-    u32 align = tensor ? 128 : 16;
+    if (kind == BULK_VALUE) {
+        u32 each = (u32)b.bytes / (how >> 12 & 15);
+        for (u32 k = 0; k < b.bytes; k++) ((unsigned char*)b.map)[k] = ((unsigned char*)&e->data[k / each])[k % each];
+    }
+    u32 align = tensor ? 128 : kind == BULK_VALUE ? (u32)b.bytes : 16;
     if (shared & align - 1) return wrong(env, thread, site, FAULT_MISALIGNED, shared, align | (load ? INFO_WRITE : 0));
-    if (!tensor && (global & 15 || b.bytes & 15 || !b.bytes))
+    if (!tensor && kind != BULK_VALUE && (global & 15 || b.bytes & 15 || !b.bytes))
         return wrong(env, thread, site, FAULT_MISALIGNED, global, 16 | (load ? 0 : INFO_WRITE));
-    for (u64 k = 0; k < b.bytes; k += 16)
-        if (!is_allowed(env, thread, site, tensor ? in_shared(env, &b, map_of(&b), k) : shared + k, 16, load ? WRITE : READ)) return 0;
-    b.agent = begin_agent(env, thread, load ? AGENT_LOAD : AGENT_STORE, b.group);
-    if (tensor ? !check_rows(env, thread, &b, load ? READ : WRITE, b.agent) : !is_allowed(env, thread, site, global, b.bytes, load ? READ : WRITE)) return 0;
-    if (!tensor) touch_global(env, thread, &b, b.agent, global, b.bytes, 4);
-    if (load) {
-        if (barrier & 7) return wrong(env, thread, site, FAULT_MISALIGNED, barrier, 8 | INFO_WRITE);
-        if (!granules_allowed(env, barrier, 8, READ | WRITE)) return wrong(env, thread, site, FAULT_OUT_OF_BOUNDS, barrier, 8 | INFO_WRITE);
-        b.barrier = env->arena + barrier;
+    Env *own = load ? owner_of(env, to) : env, *first = leader_of(env);
+    u32 blocks = launch_of(env)->cluster, several = (u32)how >> 16 & 1;
+    if (several && (!mask || mask >> blocks)) return wrong(env, thread, site, FAULT_NO_RANK, 0, 1ull << 63 | mask);
+    if (env->counting && kind != BULK_SEND && kind != BULK_VALUE) ((Counting*)env->counting)->bulk_bytes += b.bytes;
+    u32 told = 0;
+    for (u32 rank = 0; rank < (several ? blocks : 1); rank++) {
+        Env* at = several ? first + rank : own;
+        u64 apart = at->shared_base - own->shared_base;
+        if (several && !(mask >> rank & 1)) continue;
+        if (load) b.to = to + apart;
+        if (!check_bulk(env, at, thread, &b, barrier + apart, told)) return 0;
+        told = 1;
+        if (load) b.barrier = env->arena + barrier + apart;
+        if (launch_of(env)->check_sync) tell_bulk(env, at, thread, &b);
+        add_bulk(env, at, thread, &b);
     }
-    u32 reads = load ? NO_AGENT : begin_agent(env, thread, AGENT_SOURCE, b.group);
-    Reads good = {};
-    u32 swizzle = tensor ? 1 + (map_of(&b)->kind >> 4 & 15) : 0;
-    for (u64 k = 0; k < b.bytes && launch_of(env)->check_sync; k += 4) {
-        u64 at = tensor ? in_shared(env, &b, map_of(&b), k) : shared + k;
-        if (load) touch(env, thread, b.agent, site, at, 4, INFO_WRITE, swizzle), claim(env, site, at);
-        else read_as(env, thread, 1, reads, site, at, &good);
-    }
-    if (Phase* p = load && env->cells ? find_phase(env, b.barrier) : 0) arrive_at_phase(env, thread, p);
-    if (bulks_of(env)->count == MAX_BULKS) {  // the oldest arrives
-        Bulk first = *bulk(env, 0);
-        drop(env, 0);
-        if (is_load(kind_of(&first))) {
-            land(env, threads_of(env) + first.thread, &first);
-            count_in(env, &first);
-            rt_mbarrier(env, thread, site, MBARRIER_COMPLETE_TX, (u64*)first.barrier, first.bytes);
-        } else store(env, threads_of(env) + first.thread, &first);
-    }
-    bulks_of(env)->used = 1;
-    if (env->counting) {
-        ((Counting*)env->counting)->bulk_bytes += b.bytes;
-        if (load) overlap(env);
-    }
-    *bulk(env, bulks_of(env)->count++) = b;
     return 1;
 }
 
@@ -511,9 +564,10 @@ static __device__ void end_copies(Env* env) {
     Bulks* all = bulks_of(env);
     while (all->count) {
         Bulk b = *bulk(env, 0);
-        Thread* t = threads_of(env) + b.thread;
+        Env* from = (Env*)b.from_env;
         drop(env, 0);
-        if (!env->faulted && launch_of(env)->check_sync) record(env, t, b.site, FAULT_UNDER_WAY, 0, is_load(kind_of(&b)), 0, 0, env->block);
-        if (!is_load(kind_of(&b))) store(env, t, &b);
+        if (!env->faulted && launch_of(env)->check_sync)
+            record(from, threads_of(from) + b.thread, b.site, FAULT_UNDER_WAY, 0, is_load(kind_of(&b)), 0, 0, env->block);
+        if (!is_load(kind_of(&b))) store(env, threads_of(env) + b.thread, &b);
     }
 }

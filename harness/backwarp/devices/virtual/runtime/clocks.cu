@@ -14,7 +14,7 @@ struct Clock { u32 count, base; Tick maker, ticks[1]; };
 constexpr u32 LONG = 128;  // ticks: a shorter clock is not worth a base, a longer difference is not worth having one
 
 // What a thread knew when it executed a fence. clock: the snapshot, made when it is first needed.
-struct Fence { u64 known, clock; u32 bar, full, tick, unused; };
+struct Fence { u64 known, clock; u32 bar, full, tick, scope; };
 
 constexpr u32 WARP_ID = 0x400, THREAD_ID = 0x800;  // who: block << 12, alone or with one of these and a number
 
@@ -235,12 +235,13 @@ static __device__ void start_block(Env* env) {
         for (u32 k = 0; k < 5; k++) ((Fence*)e->fences)[k].tick = 0;
     }
     env->clocks = env->holes = env->dirty = 0;
-    env->ordered = launch->ordered;
+    env->ordered = launch->ordered || launch->clustered;
     env->epochs = launch->epochs;
     env->fresh_global = launch->epochs ? launch->tag : 0;
     env->global_tag = launch->tag; env->symmetric = launch->symmetric;
     env->bar = env->began = env->shared_tag = tick(env);
     ((Bulks*)env->bulks)->agent_count = 0;
+    if (launch->clustered) env->shared_tag = leader_of(env)->shared_tag;  // barriers of one block do not order the others
     env->fresh_shared = launch->epochs ? env->bar : 0;
     env->span = launch->slots > 1 ? 0 : FULL >> 1;  // the times of blocks that take turns overlap
     for (u32 i = 0; i < 16; i++) env->arrived_clock[i] = 0, clear(arrived_fences(env, i));

@@ -22,6 +22,37 @@ static __device__ __forceinline__ Thread* threads_of(Env* env) { return (Thread*
 static __device__ __forceinline__ Launch* launch_of(Env* env) { return (Launch*)env->launch; }
 static __device__ __forceinline__ Extra* extra_of(Env* env, u32 thread) { return (Extra*)env->extras + thread; }
 
+// ---- clusters: their blocks run in neighbouring slots -------------------------------------------------
+
+static __device__ __forceinline__ Env* leader_of(Env* env) { return env - env->cluster_rank; }
+
+// Whether an address is in shared memory of the block's cluster.
+static __device__ __forceinline__ int is_of_cluster(Env* env, u64 address) {
+    u64 from = address - leader_of(env)->shared_base;
+    return from < (u64)launch_of(env)->cluster * SLOT_BYTES && (from & (SLOT_BYTES - 1)) < SHARED_WINDOW;
+}
+
+// The block whose shared memory an address is in; for all others, the block itself.
+static __device__ __forceinline__ Env* owner_of(Env* env, u64 address) {
+    if (!launch_of(env)->clustered || !is_of_cluster(env, address)) return env;
+    return leader_of(env) + (address - leader_of(env)->shared_base) / SLOT_BYTES;
+}
+
+// The block of the cluster with this index in the grid.
+static __device__ Env* env_of(Env* env, u64 block) {
+    Env* first = leader_of(env);
+    for (u32 rank = 0; rank < launch_of(env)->cluster && launch_of(env)->clustered; rank++)
+        if (first[rank].block == block) return first + rank;
+    return env;
+}
+
+// Which cluster a block of the grid is in.
+static __device__ u64 cluster_of(Launch* launch, u64 block) {
+    u64 row = block / launch->grid_x, x = block % launch->grid_x / launch->cluster_x;
+    u64 y = row % launch->grid_y / launch->cluster_y, z = row / launch->grid_y / launch->cluster_z;
+    return x + launch->nclusterid_x * (y + launch->nclusterid_y * z);
+}
+
 static __device__ __forceinline__ u64 value_at(u64 where, u32 size) {
     if (size == 4) return *(volatile u32*)where;
     if (size == 8) return *(volatile u64*)where;

@@ -15,13 +15,15 @@ struct Pending { Chains seen; u32 before, unused; };
 // The last strong write to a byte.
 struct Place { u64 address, owner, start; u64 block; u32 size, scope, serial, next; Chains chains; };
 
-static __device__ __forceinline__ int reaches(u32 scope, u32 other_scope, u64 block, u64 other_block) {
-    return block == other_block || (scope >= SCOPE_GPU && other_scope >= SCOPE_GPU);
+static __device__ __forceinline__ int reaches(Launch* launch, u32 scope, u32 other_scope, u64 block, u64 other_block) {
+    if (block == other_block || scope >= SCOPE_GPU && other_scope >= SCOPE_GPU) return 1;
+    return launch->clustered && scope >= SCOPE_CLUSTER && other_scope >= SCOPE_CLUSTER &&
+           cluster_of(launch, block) == cluster_of(launch, other_block);
 }
 
 static __device__ Place* find_place(Env* env, u64 address, int make) {
     Launch* launch = launch_of(env);
-    u64 owner = address >= env->arena_size / 2 ? env->block + 1 : 0;
+    u64 owner = address >= env->arena_size / 2 ? owner_of(env, address)->block + 1 : 0;
     u32* head = (u32*)launch->places + ((address ^ address >> 16 ^ owner * 40503) & (PLACES - 1));
     for (u32 at = *head; at;) {
         Place* p = (Place*)pool_at(launch, at);
@@ -45,7 +47,7 @@ static __device__ Place* seen_place(Env* env, u64 address, u32 size, u32 scope) 
         Place* p = find_place(env, address + i, 0);
         if (!p || p->serial != first->serial) return 0;
     }
-    return reaches(scope, first->scope, env->block, first->block) ? first : 0;
+    return reaches(launch_of(env), scope, first->scope, env->block, first->block) ? first : 0;
 }
 
 static __device__ __forceinline__ Handed* handed_at(Env* env, u32 place) { return (Handed*)pool_at(launch_of(env), place); }
@@ -64,7 +66,7 @@ static __device__ void acquire(Env* env, Thread* thread, u32 handed, u32 scope) 
     while (handed) {
         Handed* h = handed_at(env, handed);
         int knows = has_handed(env, known(env, thread->linear), h);
-        if (!knows && reaches(scope, h->scope, env->block, h->block)) {
+        if (!knows && reaches(launch_of(env), scope, h->scope, env->block, h->block)) {
             learn(env, thread->linear, h->clock);
             knows = 1;
         }
@@ -125,7 +127,7 @@ static __device__ u32 hand_on_fenced(Env* env, Thread* thread, u32 which, u32 ha
     Fence* f = (Fence*)extra_of(env, thread->linear)->fences + which;
     if (!f->tick) return handed;
     if (!f->clock) f->clock = snapshot(env, thread->linear, f->known, f->bar, f->full, f->tick);
-    return hand_on(env, thread, f->clock, f->tick, which & 1 ? SCOPE_GPU : SCOPE_CTA, handed);
+    return hand_on(env, thread, f->clock, f->tick, which & 1 ? SCOPE_GPU : f->scope == SCOPE_CLUSTER ? SCOPE_CLUSTER : SCOPE_CTA, handed);
 }
 
 // A strong access writes. chains: what strong_read returned; of a store, none.
@@ -234,7 +236,7 @@ static __device__ __noinline__ void share_fences(Env* env, u32* lanes, u32 now) 
         for (u32 k = 2; k < 5; k++) {
             Fence* f = (Fence*)e->fences + k;
             f->clock = k == 2 ? all : k == 3 ? far : to_proxy;
-            f->known = 0; f->bar = f->full = 0; f->tick = f->clock ? now : 0;
+            f->known = 0; f->bar = f->full = 0; f->scope = k == 2 ? SCOPE_CTA : SCOPE_GPU; f->tick = f->clock ? now : 0;
         }
     }
     soil(env);
@@ -268,7 +270,7 @@ static __device__ void take_fences(Env* env, Thread* thread, const Passed* from)
     for (u32 k = 2; k < 5; k++) {
         Fence* f = (Fence*)e->fences + k;
         f->clock = k == 2 ? both.near : k == 3 ? both.far : both.proxy;
-        f->known = 0; f->bar = f->full = 0; f->tick = f->clock ? now : 0;
+        f->known = 0; f->bar = f->full = 0; f->scope = k == 2 ? SCOPE_CTA : SCOPE_GPU; f->tick = f->clock ? now : 0;
     }
     thread->clock = now;
     soil(env);
@@ -295,7 +297,7 @@ EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 what) {
     for (u32 i = 0; i < 5; i++) {
         if (i == 4 ? !(what & FENCE_PROXY) : i & 1 && scope < SCOPE_GPU || i & 2 && !sc) continue;
         Fence* f = (Fence*)e->fences + i;
-        f->known = known(env, thread->linear); f->clock = 0;
+        f->known = known(env, thread->linear); f->clock = 0; f->scope = scope;
         f->bar = env->bar; f->full = env->full[thread->linear / 32]; f->tick = now;
     }
     thread->clock = now;
@@ -310,16 +312,17 @@ struct Phase { u64 barrier, owner, arrived, complete, from, with, made; Passed a
 
 static __device__ Phase* find_phase(Env* env, u64 barrier) {
     Launch* launch = launch_of(env);
+    u64 owner = owner_of(env, barrier - env->arena)->block;
     u32* head = (u32*)launch->places + PLACES + ((barrier >> 3) & (PHASES - 1));
     for (u32 at = *head; at;) {
         Phase* p = (Phase*)pool_at(launch, at);
-        if (p->barrier == barrier && p->owner == env->block) return p;
+        if (p->barrier == barrier && p->owner == owner) return p;
         at = p->next;
     }
     u32 at = take(launch, sizeof(Phase));
     if (!at) return 0;
     Phase* p = (Phase*)pool_at(launch, at);
-    p->barrier = barrier; p->owner = env->block; p->next = *head;
+    p->barrier = barrier; p->owner = owner; p->next = *head;
     p->arrived = p->complete = p->from = p->with = p->made = 0;
     clear(&p->arriving); clear(&p->passed);
     *head = at;

@@ -61,7 +61,7 @@ static __device__ void prepare(Env* env, u32 slots) {
         env[s].frames = env->frames + s * launch->frames_size;
         env[s].frames_size = launch->frames_size;
         env[s].taken = env[s].taken_end = 0;
-        env[s].started = 0;
+        env[s].started = env[s].cluster_rank = 0;
         mark_shared(&env[s]);
         shape_threads(&env[s]);
         // lanes do not do this when they start; a clock of an earlier block is older than the block's own time

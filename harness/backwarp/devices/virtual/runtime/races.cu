@@ -7,7 +7,7 @@ static __device__ void extend_chain(Env* env, Thread* t, Visit* v, Cell* cell) {
     u32 strong = v->key & KEY_STRONG, write = v->key & KEY_WRITE;
     if (!strong && (!write || !cell->more || !cold_of(env, v->address)->writer)) return;
     Cold* c = open_cold(env, cell, v->address);
-    int first = !c->writer, linked = see_each_other(v->key, c->writer & ~BROKEN, v->place, c->writer_place);
+    int first = !c->writer, linked = see_each_other(launch_of(env), v->key, c->writer & ~BROKEN, v->place, c->writer_place);
     if (write && !(v->key & KEY_ATOMIC)) linked = 0;
     int closed = (c->writer & ~BROKEN) == CLOSED;
     if (!linked && !first && (closed || !strong || !write)) linked = c->seer_lane && !unordered(env, t, c->seer_place, c->seer_stamp, c->seer_lane);
@@ -22,7 +22,8 @@ static __device__ void extend_chain(Env* env, Thread* t, Visit* v, Cell* cell) {
 }
 
 static __device__ int is_product(Env* env, u32 place, u32 lanes) {
-    return place & AGENT && agent_of(env, (place & 31) * 32 + __ffs(lanes) - 1)->what == AGENT_PRODUCT;
+    if (!(place & AGENT)) return 0;
+    return agent_of(env_of(env, (place & ~AGENT) / 32), (place & 31) * 32 + __ffs(lanes) - 1)->what == AGENT_PRODUCT;
 }
 
 // A product reads what a copy has not been seen to bring, or what it reads is overwritten. Any other race: 0.
@@ -30,9 +31,9 @@ static __device__ int race_of_product(Env* env, Thread* t, Visit* v, u32 key, u3
     u32 other = key & KEY_SITE;
     if (v->address < env->arena_size / 2) return 0;
     if (is_product(env, v->place, v->bit) && place & AGENT)
-        record(env, t, v->site, FAULT_UNLANDED, v->address, 1, other, 0, env->block);
+        record(env, t, v->site, FAULT_UNLANDED, v->address, 1, other, 0, (place & ~AGENT) / 32);
     else if (!is_product(env, place, lanes)) return 0;
-    else if (v->place & AGENT) record(env, t, v->site, FAULT_REFILLED, v->address, 0, other, place & 31, env->block);
+    else if (v->place & AGENT) record(env, t, v->site, FAULT_REFILLED, v->address, 0, other, place & 31, (place & ~AGENT) / 32);
     else record(env, t, other, FAULT_OVERWRITTEN, v->address, 1, v->site, t->linear, env->block);
     return 1;
 }
@@ -48,7 +49,7 @@ static __device__ int compare(Env* env, Thread* t, Visit* v, Record* r) {
     for (u32 i = 0; i < 2; i++) {
         u32 lanes = i ? r->lanes2 : r->lanes, place = i ? r->place2 : r->place, stamp = i ? r->stamp2 : r->stamp;
         if (!lanes) break;
-        if (see_each_other(r->key, v->key, v->place, place)) continue;
+        if (see_each_other(launch_of(env), r->key, v->key, v->place, place)) continue;
         lanes = unordered(env, t, place, stamp, lanes);
         if (!lanes) continue;
         int same = alike && past <= (place == v->place ? PAST_OF_WARP : place / 32 == v->place / 32 ? PAST_OF_BLOCK : PAST_NONE);
@@ -128,6 +129,25 @@ static __device__ __noinline__ int race_anyhow(Env* env, Thread* thread, u32 sit
     if (strong) strong_write(env, thread, address, size, info, handed);
     else plain_write(env, address, size);
     return 0;
+}
+
+// ---- shared memory of other blocks of the cluster -------------------------------------------------------
+
+// An access may be to the shared memory of another block: that one must have begun before it, and end after it.
+static __device__ void visit_peer(Env* env, Thread* t, u32 site, u64 address) {
+    Env* owner = owner_of(env, address);
+    if (owner == env || !env->cells) return;
+    u64 who = owner->block << 12;
+    int began = 0;
+    for (Clock* c = (Clock*)known(env, t->linear); c && !began; c = base_of(env, c)) {
+        u32 i = place_in(c, who);
+        began = i < c->count && c->ticks[i].who >> 12 == owner->block;
+    }
+    if (!began) record(env, t, site, FAULT_UNSTARTED_BLOCK, address, 0, 0, 0, owner->block);
+    Extra* e = extra_of(env, t->linear);
+    e->visited[owner->cluster_rank] = stamp_of(env, t);
+    e->visited_site[owner->cluster_rank] = site;
+    e->visited_at[owner->cluster_rank] = address;
 }
 
 // ---- the common cases, quickly ---------------------------------------------------------------------------
@@ -223,6 +243,7 @@ static __device__ __noinline__ int race_otherwise(Env* env, Thread* thread, u32 
     u32 kind = info & (255 | STRONG | INFO_FINAL | INFO_WRITE);
     if (kind == (4 | INFO_ATOMIC | INFO_WRITE) && !launch_of(env)->ordered && updated_quickly(env, thread, site & KEY_SITE, address, info)) return 0;
     if (is_local(env, address)) return 0;
+    if (launch_of(env)->clustered) visit_peer(env, thread, site, address);
     if (info & STRONG) look(env, thread, site, address, info & 255, info & INFO_BLIND);
     return race_anyhow(env, thread, site, address, info, value);
 }

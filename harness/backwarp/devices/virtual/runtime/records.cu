@@ -105,9 +105,10 @@ static __device__ u32 unordered(Env* env, Thread* t, u32 place, u32 stamp, u32 l
 }
 
 // Whether two strong accesses are morally strong: of the same bytes, each in the scope of the other.
-static __device__ __forceinline__ int see_each_other(u32 key, u32 other, u32 place, u32 other_place) {
+static __device__ __forceinline__ int see_each_other(Launch* launch, u32 key, u32 other, u32 place, u32 other_place) {
     if (!(key & other & KEY_STRONG) || (key ^ other) & KEY_SHAPE) return 0;
-    return reaches(key >> KEY_SCOPE & 3, other >> KEY_SCOPE & 3, place / 32, other_place / 32);
+    u32 of = launch->clustered ? ~AGENT : ~0u;  // red.async is an update by its thread's block
+    return reaches(launch, key >> KEY_SCOPE & 3, other >> KEY_SCOPE & 3, (place & of) / 32, (other_place & of) / 32);
 }
 
 // ---- the records of a granule ----------------------------------------------------------------------------

@@ -11,6 +11,19 @@ static __device__ int byte_allowed(Env* env, u64 address, u32 need) {
     return shadow >> (5 + (address & 3)) != 0;
 }
 
+// An access outside all arrays may be to shared memory of a block that has ended, or of a rank that no block has. Reports it.
+static __device__ int outside(Env* env, Thread* thread, u32 site, u64 address, u32 info) {
+    u64 from = address - leader_of(env)->shared_base, inside = from & (SLOT_BYTES - 1);
+    int in_slots = launch_of(env)->clustered && from < (u64)launch_of(env)->cluster * SLOT_BYTES;
+    u32 kind = FAULT_OUT_OF_BOUNDS;
+    Env* owner = owner_of(env, address);
+    if (in_slots && inside >= SHARED_WINDOW && inside < LOCAL_START) kind = FAULT_NO_RANK;
+    if (in_slots && !owner->running) kind = FAULT_ENDED_BLOCK;
+    record(env, thread, site, kind, address, info, 0, 0, owner->block);
+    thread->dead = DEAD_FAULT;
+    return 0;
+}
+
 // The slow path of a checked access: is it really wrong, and how? Returns 1 to continue. unread: a bit for each byte
 // that does not count.
 EXPORT int rt_check(Env* env, Thread* thread, u64 address, u32 site, u32 info, u64 unread) {
@@ -27,7 +40,8 @@ EXPORT int rt_check(Env* env, Thread* thread, u64 address, u32 site, u32 info, u
         suspect(env, thread, SUSPECT_STORED);
         return 0;
     }
-    if (!allowed && !(begins && misaligned)) return rt_fault(env, thread, site, readable ? FAULT_READ_ONLY : FAULT_OUT_OF_BOUNDS, address, info);
+    if (!allowed && !(begins && misaligned))
+        return readable ? rt_fault(env, thread, site, FAULT_READ_ONLY, address, info) : outside(env, thread, site, address, info);
     if (misaligned) return rt_fault(env, thread, site, FAULT_MISALIGNED, address, info);
     if (launch_of(env)->check_sync && need & READ && !env->unset)
         for (u32 i = 0; i < size; i++)

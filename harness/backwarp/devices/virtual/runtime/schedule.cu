@@ -521,6 +521,10 @@ static __device__ void deadlock(Env* env) {
         if (t->wait == WAIT_EXITED) continue;
         if (t->wait == WAIT_PHASE) return stuck_at_phase(env, t);
         if (t->wait == WAIT_GROUP) return stuck_at_product(env, t);
+        if (t->wait == WAIT_CLUSTER) {
+            if (!other) other = t;
+            continue;
+        }
         if (!first) {
             first = t;
             missing = t->mask;
@@ -532,6 +536,7 @@ static __device__ void deadlock(Env* env) {
         int named = t->linear / 32 == first->linear / 32 && first->mask >> (t->linear & 31) & 1;
         if (!together && !other && (first->wait != WAIT_WARP || named)) other = t;
     }
+    if (!first) return;
     u32 site = other ? other->site : 0, linear = other ? other->linear : 0;
     if (first->wait == WAIT_BARRIER) {
         for (u32 i = 0; i < 16 && !other; i++)
@@ -591,7 +596,7 @@ static __device__ int resume_together(Env* env) {
     return 1;
 }
 
-// Let every thread of a block that can continue do so, once. Returns whether the block is still running.
+// Let every thread of a block that can continue do so, once. Returns whether the block is still running, or STANDS_STILL.
 static __device__ int advance(Env* env) {
     Launch* launch = launch_of(env);
     Thread* threads = threads_of(env);
@@ -618,8 +623,8 @@ static __device__ int advance(Env* env) {
                 call_resume(t->handle);
             }
             progress = 1;
-        } else if (t->wait == WAIT_PHASE) {
-            if (phase_is_over(env, t)) {
+        } else if (t->wait == WAIT_PHASE || t->wait == WAIT_CLUSTER) {
+            if (t->wait == WAIT_PHASE ? phase_is_over(env, t) : may_cross(env, t)) {
                 call_resume(t->handle);
                 env->moved = progress = 1;
             }
@@ -651,7 +656,8 @@ static __device__ int advance(Env* env) {
                     !env->arrived[first->mask & 15];
     if (env->together) {
         if (env->cells) meet_all(env);
-    } else if (!serve(env, launch->threads, alive) && !progress && !land_something(env)) {
+    } else if (!serve(env, launch->threads, alive) && !progress && (launch->clustered || !land_something(env))) {
+        if (launch->clustered) return STANDS_STILL;  // it may wait for another block
         if (!env->faulted) deadlock(env);  // after a fault the rest only wait for the dead
         return 0;
     }
@@ -685,29 +691,17 @@ static __device__ __forceinline__ void empty_shared(Env* env, u64 address, u64 b
     if (bytes & 3) *last = PARTIAL | INIT | 1 << (bytes & 3) << 4;
 }
 
-// Put the next block into a slot. Returns 0 when there is none.
-static __device__ int next_block(Env* env) {
+// Whether a launch takes too long as the i-th block is about to begin.
+static __device__ int took_too_long(Env* env, u64 i) {
+    if ((i & 63) != 63 || !is_late(env)) return 0;
+    launch_of(env)->stop = GIVEN_UP;
+    record(env, threads_of(env), 0, FAULT_TIMEOUT, 0, TIMEOUT_BLOCKS, 0, 0, 0);
+    return 1;
+}
+
+// Put a block into a slot.
+static __device__ __forceinline__ void begin_block(Env* env, u64 block) {
     Launch* launch = launch_of(env);
-    if (env->taken == env->taken_end) {
-        if (*(volatile u64*)&launch->next_block >= launch->until) return 0;
-        env->taken = atomicAdd(&launch->next_block, launch->at_once);
-        env->taken_end = env->taken + launch->at_once;
-    }
-    u64 i = env->taken++;
-    if (i >= launch->blocks * launch->pieces || launch->stop) return 0;
-    if ((i & 63) == 63 && is_late(env)) {
-        launch->stop = GIVEN_UP;
-        record(env, threads_of(env), 0, FAULT_TIMEOUT, 0, TIMEOUT_BLOCKS, 0, 0, 0);
-        return 0;
-    }
-    env->first = 0;
-    if (launch->pieces > 1) {
-        env->first = i % launch->pieces * launch->piece;
-        i /= launch->pieces;
-    }
-    u64 block = i;
-    if (launch->block_multiplier != 1 || launch->block_offset)
-        block = (i * launch->block_multiplier + launch->block_offset) % launch->blocks;
     env->block = block;
     u64 row = block < launch->grid_x ? 0 : block / launch->grid_x;  // dividing takes as long as some blocks
     u64 slice = row < launch->grid_y ? 0 : row / launch->grid_y;
@@ -729,6 +723,28 @@ static __device__ int next_block(Env* env) {
         if (!extents[k].written) empty_shared(env, address, extents[k].bytes);
         if (extents[k].padding) set_padding(env, address, extents[k].padding);
     }
+}
+
+// Put the next block into a slot. Returns 0 when there is none.
+static __device__ int next_block(Env* env) {
+    Launch* launch = launch_of(env);
+    if (env->taken == env->taken_end) {
+        if (*(volatile u64*)&launch->next_block >= launch->until) return 0;
+        env->taken = atomicAdd(&launch->next_block, launch->at_once);
+        env->taken_end = env->taken + launch->at_once;
+    }
+    u64 i = env->taken++;
+    if (i >= launch->blocks * launch->pieces || launch->stop) return 0;
+    if (took_too_long(env, i)) return 0;
+    env->first = 0;
+    if (launch->pieces > 1) {
+        env->first = i % launch->pieces * launch->piece;
+        i /= launch->pieces;
+    }
+    u64 block = i;
+    if (launch->block_multiplier != 1 || launch->block_offset)
+        block = (i * launch->block_multiplier + launch->block_offset) % launch->blocks;
+    begin_block(env, block);
     return 1;
 }
 
@@ -767,6 +783,7 @@ static __device__ void missing_block(Env* env, u32 slots) {
 EXPORT void rt_run(Env* env) {
     u32 slots = launch_of(env)->slots;
     prepare(env, slots);
+    if (launch_of(env)->clustered) return run_clusters(env);
     if (slots == 1) {
         while (next_block(env)) {
             call_block((u64)env);

@@ -68,6 +68,13 @@ struct Env {
     u32 layout;          // of the shared arrays that are marked in the shadow, as in the Launch
     u64 marked;          // bytes of the shared window that they reach to
     u64 taken, taken_end;  // blocks that it has taken and not begun, in the launch's order
+    u32 clusterid_x, clusterid_y, clusterid_z, cluster_rank;  // where its cluster is in the grid, and which block of that it is
+    u32 cluster_ctaid_x, cluster_ctaid_y, cluster_ctaid_z;
+    u32 crossings;       // of the first block: how often all of the cluster have met at barrier.cluster
+    u32 crossing, crossing_tick;  // the time at which its threads have begun to arrive there, and which crossing that is
+    u64 crossed;         // of the first block: the Clock of those who have met
+    u64 crossed_fences[4];  // and a Passed: what their fences hand on
+    u64 crossed_from, crossed_with, crossed_made;  // what a thread knew before it waited there, and after: as in a Phase
     u32 first;           // of the block's threads, or groups, in their order, that it runs
 };
 
@@ -113,16 +120,17 @@ struct TensorMap {
 struct Bulk {
     u64 to, from;        // device addresses; in global memory, of a tensor its TensorMap's
     u64 barrier, bytes;  // host address of the barrier that counts them; 0: its group is waited for
+    u64 from_env;        // host address of the Env of the thread that has started it
     u32 how, site, thread, group, agent, unused;
     u32 at[5], offset[3];  // coordinates; of a pixel in a filter
-    u64 map[16];         // the TensorMap as it was when the copy began: the kernel may change its memory
+    u64 map[16];         // the TensorMap as it was when the copy began: the kernel may change its memory; the values of st.async
 };
 
 // Those of a block; and who has arrived last at barriers, by their addresses.
 struct Bulks {
     u64 count, used;     // of copies; whether there has been any, or a product
-    u64 data[27648];     // Bulk[MAX_BULKS]
-    u64 last[128];       // Arrival[LAST_ARRIVALS]
+    u64 data[28672];     // Bulk[MAX_BULKS]
+    u64 last[192];       // Arrival[LAST_ARRIVALS]
     u64 agents[2048];    // Agent[MAX_AGENTS]
     u32 agent_count, agent_serial;  // in use; begun so far
     u32 registers[32], register_site[32];  // of each warp's threads, since its last setmaxnreg; 0: it has had none
@@ -134,7 +142,7 @@ struct Agent {
 };
 
 struct Arrival {
-    u64 barrier;         // host address
+    u64 barrier, block;  // host address; of the thread
     u32 site, thread;
 };
 
@@ -191,6 +199,11 @@ struct Extra {
     u64 out;        // its way out of the kernel, and the loops around that (see leaving.py)
     u64 behind;     // of the place where it waits: the ways out that lie behind it, and the loops around it
     u32 polls;      // the site at which it waits at the barrier of its grid, while it does
+    u32 arrivals, waits;  // at barrier.cluster: how often all had met when it came the last time, and one; the same of its waits
+    u32 arrived_tick;  // when it arrived
+    u64 arrived_knowing;  // host address of the Clock with what it knew then
+    u32 visited[8], visited_site[8];  // per rank in its cluster: when it last accessed that one's shared memory, and where
+    u64 visited_at[8];   // device addresses
     u32 turns[16];  // iterations begun of each numbered loop since it reached the loop
 };
 
@@ -245,6 +258,9 @@ struct Launch {
     u64 faults;          // faults seen, kept or not
     u64 printf_lines;    // lines not taken by Python
     u32 grid_x, grid_y, grid_z;
+    u32 cluster, cluster_x, cluster_y, cluster_z;  // blocks of a cluster
+    u32 nclusterid_x, nclusterid_y, nclusterid_z;
+    u32 clustered;       // its blocks run by clusters
     u32 block_x, block_y, block_z;
     u32 threads;
     u32 coarsening;      // threads that one coroutine, or a group of lanes, stands for; it has the state of the first of them
