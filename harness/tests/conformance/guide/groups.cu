@@ -83,3 +83,15 @@ TEST(int, group_split) {
     block.barrier_wait(std::move(token));
     out[t] = s[31 - t];
 }
+
+//# Thread block clusters
+
+//: a block of a launch without clusters is a cluster of its own = t * 10 + 1
+TEST(int, group_cluster) {
+    auto cluster = cg::this_cluster();
+    __shared__ int mine[32];
+    mine[t] = t * 10;
+    cluster.sync();
+    out[t] = *cluster.map_shared_rank(&mine[t], cluster.block_rank()) + cluster.num_blocks();
+    cluster.barrier_wait(cluster.barrier_arrive());
+}

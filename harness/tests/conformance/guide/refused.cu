@@ -18,13 +18,6 @@ TEST(float, texture_reference) { out[t] = tex2D(reference, t, 0); }
 //: a formatted store refused "the virtual GPU does not support formatted stores to surfaces"
 TEST(int, formatted_store, cudaSurfaceObject_t image) { asm volatile("sust.p.1d.b32.trap [%0, {%1}], {%1};" ::"l"(image), "r"(t)); }
 
-//# Tensor memory access
-
-//: copies to several blocks refused "the virtual GPU does not support copies to several blocks of a cluster"
-TEST(int, multicast) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], 128, [%0], 3;" ::"r"(0), "l"(out));
-}
-
 //# Warp vote functions
 
 //: __all without _sync refused "write __any_sync(0xffffffff, ...)"
@@ -37,11 +30,6 @@ TEST(int, old_vote_in_ptx) { asm volatile("{.reg .pred p; vote.all.pred p, 1;}")
 
 //: __shfl without _sync refused "GPUs since Volta have no __shfl(): write __shfl_sync(0xffffffff, ...)"
 TEST(int, old_shuffle) { out[t] = __shfl(t, 0); }
-
-//# Thread block clusters
-
-//: __cluster_dims__ refused "the virtual GPU does not support thread block clusters"
-extern "C" __global__ void __cluster_dims__(2, 1, 1) clustered(int* out) { out[t] = t; }
 
 //# Launch bounds
 

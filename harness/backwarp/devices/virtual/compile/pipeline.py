@@ -104,11 +104,8 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     module = parse.parse(text, name)
     copy_parameters.run(module)
     verify.run(module, name)
-    predicates.run(module)
-    surfaces.run(module)
-    clusters.run(module)
-    notes.run(module)
-    reached.run(module)
+    for change in (predicates, surfaces, clusters, notes, reached):
+        change.run(module)
     for step, rewrite in _REWRITES.items():
         if step in recipe:
             rewrite(module)

@@ -26,7 +26,7 @@ The facts:
     waits       through it a thread can wait for what others do to memory
     orders      it orders accesses of the thread before and after it
     texture surface     it reads a texture object; it reads or writes a surface object
-    own         its result is about the thread that executes it
+    own         its result is about the thread that executes it, or its block
     nothing     nothing of it is carried out
     wide        a register may be wider than its operand's type (9.4.1)
     takes-carry leaves-carry            CC.CF
@@ -125,7 +125,7 @@ TABLE = """
   bfe.<int32_64>                                           d, a, b:u32, c:u32           integer moves=a
   bfi.<bits32>                                             d, a, b, c:u32, e:u32        integer moves=ab
   bmsk.(clamp|wrap).b32                                    d, a, b                      integer
-  szext.(clamp|wrap).<int32>                               d, a, b:u32                  integer
+  szext.(clamp|wrap).<int32>                               d, a, b:u32                  integer own
   dp4a.<int32>.<int32>                                     d, a:b32, b:b32, c           integer
   dp2a.(lo|hi).<int32>.<int32>                             d, a:b32, b:b32, c           integer
 
@@ -240,7 +240,7 @@ TABLE = """
   isspacep.<space>                                         d:pred, a:u64
   cvta{.to}.<space>.(u32|u64)                              d, a                         address=a
   mapa{.shared::cluster}.(u32|u64)                         d, a, b:u32                  integer
-  getctarank{.shared::cluster}.(u32|u64)                   d:u32, a                     integer
+  getctarank{.shared::cluster}.(u32|u64)                   d:u32, a                     integer own
   st.async{.weak}{.<to_tile>}.<counted>{.<vec>}.<sent>     [d], b, [m]                  copy async bulk
   red.async.relaxed.cluster{.<to_tile>}.<counted>.!(add|min|max).(u32|s32)
                                                            [d], b, [m]                  copy async bulk
