@@ -125,7 +125,7 @@ TABLE = """
   bfe.<int32_64>                                           d, a, b:u32, c:u32           integer moves=a
   bfi.<bits32>                                             d, a, b, c:u32, e:u32        integer moves=ab
   bmsk.(clamp|wrap).b32                                    d, a, b                      integer
-  szext.(clamp|wrap).<int32>                               d, a, b:u32                  integer own
+  szext.(clamp|wrap).<int32>                               d, a, b:u32                  integer
   dp4a.<int32>.<int32>                                     d, a:b32, b:b32, c           integer
   dp2a.(lo|hi).<int32>.<int32>                             d, a:b32, b:b32, c           integer
 
@@ -239,7 +239,7 @@ TABLE = """
   createpolicy.cvt.L2.b64                                  d, a
   isspacep.<space>                                         d:pred, a:u64
   cvta{.to}.<space>.(u32|u64)                              d, a                         address=a
-  mapa{.shared::cluster}.(u32|u64)                         d, a, b:u32                  integer
+  mapa{.shared::cluster}.(u32|u64)                         d, a, b:u32                  integer own
   getctarank{.shared::cluster}.(u32|u64)                   d:u32, a                     integer own
   st.async{.weak}{.<to_tile>}.<counted>{.<vec>}.<sent>     [d], b, [m]                  copy async bulk
   red.async.relaxed.cluster{.<to_tile>}.<counted>.!(add|min|max).(u32|s32)
