@@ -3,8 +3,8 @@
 from_solution.py first tries what the solution suggests, where the kernel differs from it.
 
 Then all edits are tried: edits.py defines the operations and how they read, sites.py where they apply, pool.py and
-terms.py which values they insert, ranks.py how likely those are, texts.py the edits that each need a file of their own.
-schemata.py (with statements.py, exchanges.py, expressions.py and support.py) writes all other edits into one kernel that is
+terms.py which values they insert, ranks.py how likely those are.
+schemata.py (with statements.py, exchanges.py, expressions.py and support.py) writes all of them into one kernel that is
 compiled once; pairs.py says which edits belong together; variants.py runs them; order.py decides their order, and
 suspicion.py which lines come first; search.py tries them, and judge.py grades what is left.
 

@@ -8,10 +8,8 @@ shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from os.path import commonprefix
 
 from ...cuda.pieces import Piece
 
@@ -19,104 +17,81 @@ from ...cuda.pieces import Piece
 _LEVELS = ("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %")
 PRECEDENCE = {op: level for level, ops in enumerate(_LEVELS, 1) for op in ops.split()} | {"?": 0.5, ":": 0.5}
 UNARY, ATOM = 11, 12
+LEVEL = 0.6  # what an operation of the next level costs more
 _UNARY_KINDS = ("unary_expression", "cast_expression", "pointer_expression", "update_expression")
-_GUARD = re.compile(r"if \((.*)\) ((?:return; |continue; |break; )?)")
 _WORD = re.compile(r"\b[eablr]\b")
 
 
 @dataclass(frozen=True)
 class Operation:
-    """code: see above. says: the kind of change. cost: smaller ones are tried sooner. is_text: the code is
+    """code: see above. says: the kind of change. level: how far it goes: higher ones are tried later. is_text: the code is
     text of the file, in which `a` is a variable of that name."""
 
     code: str
     says: str
-    cost: float
+    level: int = 0
     is_text: bool = False
+
+    @property
+    def cost(self) -> float:
+        return 1 + LEVEL * self.level
 
     @cached_property
     def operands(self) -> frozenset[str]:
         return frozenset(() if self.is_text else _WORD.findall(self.code))
 
 
-def _operations(says: str, *pairs: tuple[str, float]) -> tuple[Operation, ...]:
-    return tuple(Operation(code, says, cost) for code, cost in pairs)
+def _operations(*rows: tuple) -> tuple[Operation, ...]:
+    """Of rows of a level, a kind of change, and codes."""
+    return tuple(Operation(code, says, level) for level, says, *codes in rows for code in codes)
 
 
-ROUNDED_UP = "(e + a - 1) / a"  # how many tiles or blocks there are
-INTEGER = (
-    *_operations("another value", ("a", 1.0)),
-    *_operations("a term", ("e + a", 1.5), ("e - a", 1.5), ("a - e", 2.2)),
-    *_operations("a factor", ("e * a", 1.7), ("e / a", 2.0), ("e % a", 2.9)),
-    *_operations("a term", ("a * b + e", 1.7), ("e * a + b", 2.8), ("a - b - e", 3.4), ("e - a * b", 3.6)),
-    *_operations("another value", ("a * b", 3.5), ("a + b", 3.5), ("a - b", 3.6)),
-    *_operations("a factor", ("e * a * b", 1.7)),
-    *_operations("a term", ("a - 1 - e", 2.2)),
-    *_operations("a bound", ("min(e, a)", 2.4), ("max(e, a)", 1.7)),
-    *_operations("a factor", (ROUNDED_UP, 1.6)),
+INTEGER = _operations(
+    (0, "another value", "a"),
+    (1, "a term", "e + a", "e - a", "a * b + e"),
+    (1, "a factor", "e * a"),
+    (2, "a term", "a - e", "a - 1 - e"),
+    (2, "a factor", "e / a"),
+    (2, "a bound", "min(e, a)", "max(e, a)"),
+    (3, "a factor", "e % a"),
+    (3, "a term", "e * a + b"),
+    (4, "a term", "a - b - e", "e - a * b"),
+    (4, "another value", "a * b", "a + b", "a - b"),
 )
-FLOAT = (
-    *_operations("another value", ("a", 1.2), ("-e", 1.5)),
-    *_operations("a term", ("e + a", 2.0), ("e - a", 2.0)),
-    *_operations("a factor", ("e * a", 2.0), ("e / a", 2.2)),
+FLOAT = _operations(
+    (0, "another value", "a"),
+    (1, "another value", "-e"),
+    (2, "a term", "e + a", "e - a"),
+    (2, "a factor", "e * a", "e / a"),
 )
-BINARY = (
-    *_operations(
-        "an operator", ("l + r", 1.0), ("l - r", 1.0), ("l * r", 1.0), ("l / r", 1.2), ("l % r", 1.2)
-    ),
-    *_operations(
-        "an operator", ("l & r", 2.0), ("l | r", 2.0), ("l ^ r", 2.0), ("l << r", 2.0), ("l >> r", 2.0)
-    ),
-    *_operations("a term or factor", ("l", 0.9), ("r", 0.9)),
-    *_operations("an operator", ("(l + r - 1) / r", 1.2)),
+BINARY = _operations(
+    (0, "an operator", "l + r", "l - r", "l * r", "l / r", "l % r", "(l + r - 1) / r"),
+    (0, "a term or factor", "l", "r"),
+    (2, "an operator", "l & r", "l | r", "l ^ r", "l << r", "l >> r"),
 )
 FLOAT_BINARY = tuple(o for o in BINARY if not re.search(r"[%&|^<>]|1", o.code))
-RELATION = (
-    *_operations("a comparison", ("l < r", 0.9), ("l <= r", 0.9), ("l > r", 0.9), ("l >= r", 0.9)),
-    *_operations("a comparison", ("l == r", 1.0), ("l != r", 1.0)),
+RELATION = _operations((0, "a comparison", "l < r", "l <= r", "l > r", "l >= r", "l == r", "l != r"))
+FLOAT_RELATION = RELATION + _operations((1, "a comparison", "l > r || isnan(l)", "l < r || isnan(l)"))
+LOGICAL = _operations(
+    (0, "a logical operator", "l && r", "l || r"),
+    (1, "a condition", "l", "r"),
 )
-FLOAT_RELATION = (
-    *RELATION,
-    *_operations("a comparison", ("l > r || isnan(l)", 1.8), ("l < r || isnan(l)", 1.9)),
+CONDITION = _operations(
+    (0, "a condition", "!e", "true", "false"),
+    (3, "a condition", "e && a < b", "e || a >= b", "e && a >= b", "e || a < b"),
+    (3, "a condition", "e && a == b", "e || a != b", "e && a != b", "e || a == b"),
+    (3, "a condition", "e || a < 0 || a >= b", "e && a >= 0 && a < b", "a < b", "a >= b"),
 )
-LOGICAL = (
-    *_operations("a logical operator", ("l && r", 1.0), ("l || r", 1.0)),
-    *_operations("a condition", ("l", 1.5), ("r", 1.5)),
-)
-CONDITION = (
-    *_operations("a condition", ("!e", 1.3), ("true", 2.4), ("false", 2.4)),
-    *_operations("a condition", ("e && a < b", 2.6), ("e || a >= b", 2.6), ("e && a >= b", 2.8)),
-    *_operations("a condition", ("e || a < b", 2.8), ("e && a == b", 3.0), ("e || a != b", 3.0)),
-    *_operations("a condition", ("e && a != b", 3.0), ("e || a == b", 3.0)),
-    *_operations("a condition", ("a < b", 2.9), ("a >= b", 3.0)),
-    *_operations("a condition", ("e || a < 0 || a >= b", 2.7), ("e && a >= 0 && a < b", 2.7)),
-)
-#: of a condition that reads memory: asked before it is evaluated
-BEFORE = _operations("a condition", ("a < b && e", 2.6), ("a >= 0 && a < b && e", 2.7))
-GUARD = (
-    *_operations("a statement too many", ("false", 0.95)),
-    *_operations("a guard", ("a < b", 2.6), ("a >= b", 2.8), ("a == b", 2.8), ("a != b", 3.0)),
-    *_operations("a guard", ("a >= 0 && a < b", 2.9), ("a < 0 || a >= b", 2.9)),
-)
-CHOSEN = _operations("a choice", ("a < b", 2.4), ("a >= 0 && a < b", 2.6), ("a >= b", 2.8))  # or else 0
-CALL = (  # of functions with two arguments
-    *_operations("a function", ("min(l, r)", 1.1), ("max(l, r)", 1.1), ("l", 1.2), ("r", 1.2)),
-    *_operations("a function", ("l + r", 1.2), ("l - r", 1.3), ("l * r", 1.3)),
-)
-CALLED = {"min": CALL, "max": CALL}
+TOO_MANY = Operation("false", "a statement too many")
+CALL = _operations((0, "a function", "min(l, r)", "max(l, r)", "l", "r", "l + r", "l - r", "l * r"))
 FLOAT_CALL = tuple(replace(o, code=o.code.replace("min", "fminf").replace("max", "fmaxf")) for o in CALL)
-CALLED |= {"fminf": FLOAT_CALL, "fmaxf": FLOAT_CALL}
-ASSIGN = (
-    *_operations("how it is stored", ("l = r", 1.0), ("l += r", 1.0), ("l -= r", 1.1), ("l *= r", 1.2)),
-    *_operations("how it is stored", ("l /= r", 1.2)),
-)
-EXCHANGE = Operation("exchanged", "two that are exchanged", 0.8)  # the names of two declarations
-PARAMETERS = Operation("exchanged", EXCHANGE.says, 0.85)  # of a kernel
-ELSE_ZERO = Operation("zero", "a choice", 1.6)  # stored where a condition does not hold
-STORE = Operation("to[a] = b", "a store", 1.2)
-LEAVE = 0.8  # the cost of another way to leave
-ATOMIC = Operation("atomicAdd(&l, L(r))", "how it is stored", 1.3)
-BARRIERS = (Operation("__syncthreads();", "a barrier", 1.0), Operation("__syncwarp();", "a barrier", 1.4))
+CALLED = dict(min=CALL, max=CALL, fminf=FLOAT_CALL, fmaxf=FLOAT_CALL)  # functions of two arguments
+ASSIGN = _operations((0, "how it is stored", "l = r", "l += r", "l -= r", "l *= r", "l /= r"))
+EXCHANGE = Operation("exchanged", "two that are exchanged")  # the names of two declarations
+PARAMETERS = replace(EXCHANGE, code="parameters")  # of a kernel
+ELSE_ZERO = Operation("zero", "a choice", 1)  # stored where a condition does not hold
+ATOMIC = Operation("atomicAdd(&l, L(r))", "how it is stored", 1)
+BARRIERS = Operation("__syncthreads();", "a barrier"), Operation("__syncwarp();", "a barrier", 1)
 
 
 @dataclass(frozen=True)
@@ -130,34 +105,6 @@ class Edit:
 
     def apply(self, text: str) -> str:
         return text[: self.start] + self.after + text[self.end :]
-
-
-def joined(edits: Sequence[Edit]) -> tuple[Edit, ...]:
-    """Two guards at one place become one, `if (row < M && col < N)`, and so do two additions to a
-    condition."""
-    if len(edits) < 2 or len({(e.start, e.end) for e in edits}) > 1:
-        return tuple(edits)
-    found = [_GUARD.fullmatch(e.after) for e in edits]
-    if not all(found):
-        first, *others = edits
-        same = re.match(r".*(?:&&|\|\|)", commonprefix([e.after for e in edits]), re.DOTALL)
-        if same is None:
-            return _before_one(edits)
-        more = "".join(same[0][-3:] + e.after[same.end() :] for e in others)
-        return (replace(first, after=first.after + more),)
-    sign = " || " if found[0][2] else " && "
-    return (replace(edits[0], after=f"if ({sign.join(f[1] for f in found)}) {found[0][2]}"),)
-
-
-def _before_one(edits: Sequence[Edit]) -> tuple[Edit, ...]:
-    """`a < b && e` and `c < d && e` become `a < b && c < d && e`."""
-    first, *others = edits
-    rest = commonprefix([e.after[::-1] for e in edits])[::-1]
-    at = rest.find(" && ")
-    if at < 0:
-        return tuple(edits)
-    tests = [e.after[: len(e.after) - len(rest) + at] for e in edits]
-    return (replace(first, after=" && ".join(tests) + rest[at:]),)
 
 
 def replaced(piece: Piece, operation: Operation, *names: str) -> Edit:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import combinations, pairwise
 
 from ...cuda.kinds import kind_of
@@ -65,18 +64,3 @@ def parameters_exchanged(function: Function) -> list[tuple[Variable, Variable]]:
         == (other.type, other.pointer, "const" in other.words)
     ]
     return [pair for pair in alike if pair in pairwise(own) or are_counterparts(*(v.name for v in pair))]
-
-
-def as_soon_as_known(p: Piece, condition: str) -> int:
-    """Where a thread may leave before a statement: ahead of declarations that read no memory and are
-    unrelated to it."""
-    place, before = p.start, p.node.prev_named_sibling
-    names = set(re.findall(r"\w+", condition))
-    while before is not None and before.type == "declaration":
-        own = p.file.piece(before)
-        if next(own.all("subscript_expression", "call_expression"), None):
-            break
-        if names & {d.part("declarator").code for d in own.all("init_declarator")}:
-            break
-        place, before = own.start, before.prev_named_sibling
-    return place

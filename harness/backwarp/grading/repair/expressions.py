@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ...cuda.parts import asks
 from ...cuda.pieces import Piece, Variable
 from .edits import (
     ASSIGN,
-    BEFORE,
     BINARY,
     CALL,
     CALLED,
-    CHOSEN,
     CONDITION,
     FLOAT,
     FLOAT_BINARY,
@@ -42,13 +39,7 @@ class Expressions:
         text = self.write(p)
         here = self.pool.here(self.integers, p.start)
         number = self.schemata.add(p, CONDITION, self.integers, here, order=is_of_barrier(p))
-        text = text if number is None else f"backwarp_condition({number}, {text}, backwarp_p)"
-        reads = next(p.all("subscript_expression", "pointer_expression"), None)
-        if reads is None or _is_of_statement(p):
-            return text
-        number = self.schemata.add(p, BEFORE, self.integers, here)
-        asks = f"(!{asked(number)} || backwarp_before({number}, backwarp_p))"
-        return text if number is None else f"({asks} && {text})"
+        return text if number is None else f"backwarp_condition({number}, {text}, backwarp_p)"
 
     def _value(self, p: Piece, text: str) -> str:
         """An expression that another value may replace."""
@@ -76,27 +67,7 @@ class Expressions:
         return self._value(p, self._inside(p, type=self._leave))
 
     def _subscript_expression(self, p: Piece) -> str:
-        return self._or_zero(p, self._value(p, self._target(p)))
-
-    def _or_zero(self, p: Piece, text: str) -> str:
-        """A read of an element where some threads should use 0 instead."""
-        outer = p.outer
-        if outer is None or outer.kind not in ("assignment_expression", "init_declarator"):
-            return text
-        if outer.part("left") == p or self.pool.kind(p) not in ("integer", "float"):
-            return text
-        zero = "0.0f" if self.pool.kind(p) == "float" else "0"
-        here = self.pool.here(self.integers, p.start)
-
-        def made(choice: Choice) -> Edit:
-            names = {"a": self.integers[choice.a].text, "b": self.integers[choice.b].text}
-            condition = re.sub(r"\b[ab]\b", lambda m: names[m[0]], CHOSEN[choice.operation].code)
-            return Edit(p.start, p.end, f"{condition} ? {p.code} : {zero}", "a choice")
-
-        number = self.schemata.add(p, CHOSEN, self.integers, here, made)
-        if number is None:
-            return text
-        return f"({asked(number)} && !backwarp_chosen({number}, backwarp_p) ? {zero} : {text})"
+        return self._value(p, self._target(p))
 
     def _pointer(self, p: Piece) -> str:
         """An array or a pointer: another of the same type may have been meant."""
@@ -106,12 +77,12 @@ class Expressions:
         others = [v for v in self.pool.pointers if self._alike(own[0], v, p.start)]
         if not others:
             return p.code
-        operations = [Operation(v.name, "another array", 1.2, is_text=True) for v in others]
+        operations = [Operation(v.name, "another array", is_text=True) for v in others]
 
         def made(choice: Choice) -> Edit:
             return Edit(p.start, p.end, operations[choice.operation].code, "another array")
 
-        number = self.schemata.add(p, operations, made=made, others=tuple(v.name for v in others))
+        number = self.schemata.add(p, operations, made=made)
         if number is None:
             return p.code
         text = p.code
@@ -222,7 +193,7 @@ class Expressions:
         """`(x + y) * z` or `x + y * z` with the parentheses elsewhere."""
         if not (texts := _other_groups(p)):
             return plain
-        operations = [Operation(text, "an order of operations", 1.1, is_text=True) for text in texts]
+        operations = [Operation(text, "an order of operations", is_text=True) for text in texts]
 
         def made(choice: Choice) -> Edit:
             text = operations[choice.operation].code
@@ -234,12 +205,6 @@ class Expressions:
         first, second = texts[0], texts[-1]
         others = f"backwarp_operation({number}) ? {second} : {first}"
         return f"({asked(number)} ? ({others}) : {plain})"
-
-
-def _is_of_statement(condition: Piece) -> bool:
-    """Whether it is all that an `if` or a loop asks: then the statement may be guarded."""
-    outer = asks(condition)
-    return outer is not None and outer.kind.endswith("_statement") and outer.kind != "return_statement"
 
 
 def _other_groups(p: Piece) -> list[str]:

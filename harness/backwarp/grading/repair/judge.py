@@ -7,15 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from ...course.declare import Case, Kernel, Puzzle
-from ...cuda.values import tunables
 from ...errors import CourseError, DeviceError, LaunchError
-from .. import gates, grade
-from ..runs import Setup, given
+from .. import grade
+from ..runs import given
 from ..verdict import PASSED, Verdict
-from .edits import joined
 from .repair import Repair, rank
 from .sites import cost_of
 from .variants import Combination, Work
@@ -24,7 +21,6 @@ GRADING, CASE, COUNTING = 0.2, 0.02, 0.3  # work for a file, for each launch, fo
 MOST = 3  # repairs to find, each in a different line
 AS_LIKELY = 0.3  # how much more than the best a repair may cost and still be told
 MOST_GRADED = 10  # of the edits of one batch
-FEW_CASES = 4  # that are graded before the others
 MOST_SLOW = 2  # repairs that are told with which it is right and slow
 
 
@@ -45,7 +41,6 @@ class Judge:
     most: float = math.inf  # what edits may cost
     aided: bool = False
     slow: list[Repair] = field(default_factory=list)  # with these it is right, and not fast enough
-    later: list[Repair] = field(default_factory=list)  # with these it may be right, and is not fast enough
     fast: dict[str, bool] = field(default_factory=dict)  # by text
 
     @property
@@ -57,49 +52,12 @@ class Judge:
         """Work left for trying edits; those found right by then are still graded until the end."""
         return self.end - self.clock() if time.monotonic() < self.until else -1.0
 
-    @cached_property
-    def was_fast(self) -> bool:
-        """Whether the kernel meets the gates as it is."""
-        try:
-            with self.opener("cpu", checks="count", seed=self.verdict.seed) as device:
-                device.quick, setup = True, Setup(device, (2 * self.verdict.seed + 1,))
-                grade.prepare(setup, self.puzzle, self.source, self.name)
-                own = tunables(self.source), self.verdict.seed
-                return all(m.passed for m in gates.measured(self.puzzle, setup, *own, wrong=True))
-        except (grade.Stop, gates.NotCounted, DeviceError, LaunchError, CourseError):
-            return False
-
-    @property
-    def is_gated(self) -> bool:
-        """Whether a repair has to leave it fast."""
-        return bool(self.puzzle.gates) and self.verdict.kind != "slow"
-
     def is_fast_with(self, repair: Repair) -> bool:
         """Whether a repair that makes it right leaves nothing to do. The others are kept."""
-        if not self.is_gated or self.is_fast(repair.text):
+        if not self.puzzle.gates or self.verdict.kind == "slow" or self.is_fast(repair.text):
             return True
         self.slow.append(replace(repair, is_fast=False))
         return False
-
-    def may_be_meant(self, repair: Repair) -> bool:
-        """Whether it is right in small cases and leaves a kernel fast, which takes less to find out than whether it is right.
-        What makes a fast one slow is not meant; what leaves a slow one slow is kept until nothing better is found."""
-        if not self.is_gated:
-            return True
-        if not self.passes(repair.text, FEW_CASES):
-            return False
-        if self.is_fast(repair.text):
-            return True
-        if not self.was_fast:
-            self.later.append(replace(repair, is_fast=False))
-        return False
-
-    def right_and_slow(self) -> list[Repair]:
-        """The first of those that were kept."""
-        found = list(self.slow)
-        for repair in self.later[: MOST_SLOW - len(found)]:
-            found += [repair] * self.passes(repair.text)
-        return found
 
     def is_fast(self, text: str) -> bool:
         if text not in self.fast:
@@ -122,7 +80,7 @@ class Judge:
         found: list[Repair] = []
         tried = 0
         all_ = (
-            Repair(joined([e for c in some for e in c.edits]), cost_of(some), self.source) for some in choices
+            Repair(tuple(e for c in some for e in c.edits), cost_of(some), self.source) for some in choices
         )
         for repair in sorted((r for r in all_ if not r.overlaps), key=lambda r: rank(r, self.kernel.name)):
             if len(found) >= MOST or tried >= MOST_GRADED or tried and self.clock() > self.end:
@@ -132,18 +90,18 @@ class Judge:
             insertion = repair.edits[-1].start == repair.edits[-1].end
             if repair.line not in {f.line for f in found} and not (found and insertion):
                 tried += 1
-                if self.may_be_meant(repair) and self.passes(repair.text):
+                if self.passes(repair.text) and self.is_fast_with(repair):
                     found.append(repair)
         return found
 
-    def passes(self, text: str, most: int | None = None) -> bool:
-        """Whether a file is right in all cases, or in this many small ones, in both builds, with all checks."""
+    def passes(self, text: str) -> bool:
+        """Whether a file is right in all cases, in both builds, with all checks."""
         options = grade.Options("cpu", self.verdict.seed, patience=0.0, given=self.given)
         self.clock.add(GRADING)
         with ExitStack() as stack:
             try:
                 setups = grade.open_setups(self.puzzle, options, self.opener, stack)
-                trials, done = grade.run_all(self.puzzle, setups, text, self.name, options, most)
+                trials, done = grade.run_all(self.puzzle, setups, text, self.name, options)
             except (grade.Stop, DeviceError):
                 return False
         self.clock.add(CASE * done)

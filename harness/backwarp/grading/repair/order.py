@@ -6,23 +6,19 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from ...course.stubs import stub_text
 from ...cuda.text import read
 from .edits import PARAMETERS
 from .judge import Judge
-from .pairs import TOGETHER, Families, both_guards
+from .pairs import TOGETHER, Families
 from .sites import MORE, Choice, Site, cost_of
 from .suspicion import alone, conditions_around, setters, stretches, suspected
 from .variants import Combination
 
-#: costs of edits that are tried together: nothing dearer is tried where a cheaper one is found
-TIERS = (-9.0, 0.45, 0.65, 0.85, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3.2, 3.5, 4.0, 9.0)
-PLAUSIBLE = (1.75, 2.25, 2.65)  # cheaper operations are all tried before the others
+BANDS = 16  # of costs, each as wide as MORE; in the last is all that costs more
 GIVEN = 0.3  # how much later edits of lines that the stub has
-LATER = 0.35  # how much later others come
-PAIRS_LATER = 0.25  # and those of several edits
 INDEX = 0.1  # of `setters`: what an access itself names
 
 
@@ -31,8 +27,8 @@ class Order(Judge):
     """Of one file."""
 
     def tiers(self, sites: Sequence[Site]) -> list[tuple[float, Callable[[], Iterable[list[Combination]]]]]:
-        """What is tried together, by cost; nothing more expensive is tried once something cheaper is found.
-        The choices of expensive operations are generated only when needed."""
+        """What is tried together, by cost: of barriers, then of single edits, then of several. Each is generated only when nothing
+        cheaper is found."""
         if self.has_given_parameters:
             sites = [site for site in sites if PARAMETERS not in site.operations]
         for site in sites:
@@ -41,44 +37,32 @@ class Order(Judge):
                 site.suspect = self.suspected.get(line, 0.0) - GIVEN * (line in self.given_lines)
         families = cache(lambda: Families(sites))
         several = cache(lambda: [c for made in TOGETHER for c in made(sites)])
-        likely = cache(lambda: [c for site in sites for c in site.likely])
-        steps = [*pairwise((-math.inf, *PLAUSIBLE, math.inf))]
 
-        def ordering() -> Iterator[list[Combination]]:
-            plain = [(c,) for s in sites if s.orders for c in s.choices() if c.is_plain]
-            yield sorted(plain, key=cost_of)
+        def ordering() -> list[Combination]:
+            return [(c,) for s in sites if s.orders for c in s.choices() if c.is_plain]
 
         @cache
-        def alone(step: int, i: int) -> list[Choice]:
-            """The choices of a tier, for operations of this cost; the first tier also has those that are
-            likely at any cost."""
-            low, high = TIERS[i : i + 2]
-            early = () if step else (c for c in likely() if low <= c.cost < high)
-            found = chain(early, *(site.choices(*steps[step], low, high) for site in sites))
-            return sorted(found, key=lambda c: c.cost)
+        def alone(low: float, high: float) -> list[Choice]:
+            return [c for site in sites for c in site.choices(low, high)]
 
-        def together(step: int, i: int) -> list[Combination]:
-            low, high = TIERS[i : i + 2]
-            found = [] if step else [c for c in several() if low <= cost_of(c) < high]
-            for c in chain(
-                *(alone(step, j) for j in range(max(i - 2, 0), i + 1))
-            ):  # MORE is at most two tiers
-                if low <= c.cost + MORE < high:
-                    found += [*families().of(c), *both_guards(c)]
-            return sorted(found, key=cost_of)
+        def together(low: float, high: float) -> list[Combination]:
+            found = [c for c in several() if low <= cost_of(c) < high]
+            return found + [c for one in alone(low - MORE, high - MORE) for c in families().of(one)]
 
-        def of(step: int, i: int, pairs: bool) -> Iterator[list[Combination]]:
-            yield together(step, i) if pairs else [(c,) for c in alone(step, i)]
+        def single(low: float, high: float) -> list[Combination]:
+            return [(c,) for c in alone(low, high)]
 
-        order = sorted(
-            (max(low, 0.25) + LATER * step + PAIRS_LATER * pairs, step, i, pairs)
-            for step in range(len(steps))
-            for i, low in enumerate(TIERS[:-1])
-            for pairs in (False, True)
-            if low < self.most
-        )
-        tiers = [(cost, partial(of, step, i, pairs)) for cost, step, i, pairs in order]
-        return [(-math.inf, ordering), *sorted(tiers, key=lambda tier: tier[0])]
+        def of(made: Callable[..., list[Combination]], *costs: float) -> Iterator[list[Combination]]:
+            yield sorted(made(*costs), key=cost_of)
+
+        bands = pairwise((-math.inf, *(MORE * n for n in range(1, BANDS)), math.inf))
+        bands = [(low, high) for low, high in bands if low < self.most]
+        tiers = [
+            (max(low, 0.0), partial(of, made, low, high))
+            for low, high in bands
+            for made in (single, together)
+        ]
+        return [(-math.inf, partial(of, ordering)), *tiers]
 
     @cached_property
     def has_given_parameters(self) -> bool:
@@ -99,7 +83,7 @@ class Order(Judge):
     @cached_property
     def suspected(self) -> dict[int, float]:
         """How much likelier edits of a line are."""
-        return suspected(self.source, self.kernel.name, self.verdict)
+        return suspected(self.source, self.verdict)
 
     @cached_property
     def groups(self) -> list[list[int] | None]:

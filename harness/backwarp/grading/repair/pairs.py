@@ -17,7 +17,6 @@ def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
     """Every two names of a statement or of neighbouring lines, swapped."""
     named = [(s, s.entry_of(s.piece.code)) for s in sites if s.replaces]
     named = [(s, entry) for s, entry in named if entry is not None and not s.pool[entry].text.isdigit()]
-    turned: list[tuple[Choice, Choice]] = []
     for i, (first, own) in enumerate(named):
         for second, other in named[i + 1 :]:
             if second.piece.line - first.piece.line > NEAR:
@@ -28,23 +27,8 @@ def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
                 and own in second.is_here
                 and other in first.is_here
             ):
-                swap = first.replaced_by(other), second.replaced_by(own)
-                yield swap
-                if first.is_index and second.is_index:  # a[y][k] * b[k][x]
-                    yield from (
-                        (*swap, *before) for before in turned if before[0].site.piece.line == first.piece.line
-                    )
-                    turned.append(swap)
+                yield first.replaced_by(other), second.replaced_by(own)
     yield from everywhere(named)
-    for i, first in enumerate(sites):  # arrays
-        for second in sites[i + 1 :] if first.others else ():
-            if second.piece.line - first.piece.line > NEAR:
-                break
-            if first.piece.code in second.others and second.piece.code in first.others:
-                yield (
-                    Choice(first, first.others.index(second.piece.code)),
-                    Choice(second, second.others.index(first.piece.code)),
-                )
 
 
 def everywhere(named: Sequence[tuple[Site, int]]) -> Iterator[tuple[Choice, ...]]:
@@ -153,7 +137,7 @@ def _counterpart(c: Choice, site: Site) -> Choice | None:
     if c.site.pool is not site.pool:
         return None
     entries = [c.a, c.b]
-    if site.pool and not site.others:
+    if site.pool:
         wanted = c.site.operations[c.operation].operands
         for place, letter in enumerate("ab"):
             if letter in wanted:
@@ -176,22 +160,6 @@ def _counterparts(site: Site, entry: int) -> list[int]:
         text = site.pool[entry].text
         known[entry] = [i for i, e in enumerate(site.pool) if are_counterparts(text, e.text)]
     return known[entry]
-
-
-def both_guards(c: Choice) -> Iterator[tuple[Choice, Choice]]:
-    """Two guards of one statement, `if (row < M) if (col < N)`, or of one condition."""
-    site = c.site
-    compares = {"a", "b"} <= site.operations[c.operation].operands
-    if not compares or not (site.is_guard or site.is_condition):
-        return
-    pool, found = site.pool, {}
-    if pool.are_partners(c.a, c.b):
-        found |= dict.fromkeys(site.bounds)
-    first, second = (
-        [i for i in site.plain if are_counterparts(pool[own].text, pool[i].text)] for own in (c.a, c.b)
-    )
-    found |= dict.fromkeys((a, b) for a in first for b in (second if pool[c.b].known is None else [c.b]))
-    yield from ((c, Choice(site, c.operation, a, b, c.cost)) for a, b in found if a > c.a)
 
 
 #: what is made of all sites at once

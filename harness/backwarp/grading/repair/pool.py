@@ -15,14 +15,12 @@ from ...cuda.text import CudaText
 from . import terms
 from .terms import turned
 
-WARP = 32
 #: the number of a thread, and how many there are
 GLOBAL, GRID = "blockIdx.x * blockDim.x + threadIdx.x", "gridDim.x * blockDim.x"
 TERMS = 1000  # the code of the first term
 MOST_TERMS = 60
 UNUSED = -0.6  # the rank of what is never used
 FAR_FETCHED = 9.0  # the rank of a value that may only replace a similar number
-MOST_DIVIDED = 3  # names to form quotients of
 MOST_MEMBERS = 24  # of structures
 #: a loop with a step of all threads, or a grid of two dimensions
 _OVER_THE_GRID = re.compile(r"\bfor \([^;]*blockIdx|blockIdx\.y")
@@ -50,15 +48,6 @@ class Entry:
     is_size: bool = False
 
 
-def _is_of_one_thread(entry: Entry) -> bool:
-    """Whether it is `threadIdx.x` or the number of a lane."""
-    value = entry.variable.value if entry.variable else None
-    text = value.code if value is not None else entry.text
-    return (
-        bool(re.fullmatch(r"threadIdx\.x(?: % 32| & 31)?", text)) or bool(entry.of) and text.endswith(" % 32")
-    )
-
-
 def numbers_near(text: str) -> set[int]:
     """Numbers that may be meant instead: the double, the next one."""
     n = int(text) if text.isdecimal() else 0
@@ -79,17 +68,13 @@ def is_shared(v: Variable) -> bool:
 class Entries(list):
     """By number; all of one type, or integers first: indices. counterparts: of an entry, those that mean the
     same in another direction. partners: of texts, those of their extents. factors: of texts, what they are
-    multiplied by somewhere. divisors: what they are divided by. leaders: entries that are 0
-    in one thread of a block or of a warp."""
+    multiplied by somewhere."""
 
-    def __init__(self, entries: Iterable[Entry] = (), places: int = 0):
+    def __init__(self, entries: Iterable[Entry] = ()):
         super().__init__(entries)
-        self.places = places
         self.counterparts: dict[int, list[int]] = {}
         self.partners: dict[str, set[str]] = {}
         self.factors: dict[str, set[str]] = {}
-        self.divisors: dict[str, set[str]] = {}
-        self.leaders: set[int] = set()
 
     def are_partners(self, index: int, extent: int) -> bool:
         one, other = self[index].text, self[extent].text
@@ -128,22 +113,9 @@ class Pool(Kinds):
             (text, 0.5, False) for text in terms.in_text(self.function.body, set(self._names[0]))[:MOST_TERMS]
         ]
         texts += [(e.code, 0.4, False) for e in self._elements("integer")]
-        own = [v.name for v in self.locals if v.value and v.value.code == "threadIdx.x"] or ["threadIdx.x"]
-        lanes = [f"{name} % {WARP}" for name in own] if self._has_warps else []
-        texts += [(text, 0.4, False) for text in lanes]
         texts += [(text, 0.4, False) for text in (GLOBAL, GRID) if self._lacks_blocks]
-        texts += [(text, 0.6, False) for text in terms.elsewhere(self.function, set(self._names[0]))]
         texts += [(text, 0.0, True) for text in dict.fromkeys(terms.sizes(self.arrays))]
-        known = {e.text for e in self._direct}
-        partners = {index: extents & known for index, extents in self._partners.items()}
-        texts += [(text, 0.4, False) for text in terms.reordered(self.function.body, partners)]
-        divided: dict[str, set[str]] = {}
-        for e in self._quotients:
-            divided.setdefault(e.part("left").code, set()).add(e.code)
-        divided = [name for name, quotients in divided.items() if len(quotients) > 1]  # by several axes
         for array in self.arrays:
-            coordinates = terms.coordinates(array, divided[:MOST_DIVIDED])
-            texts += [(text, 0.5, False) for text in coordinates]
             places = [*terms.places(array, *self._indices)]
             texts += [(text, 0.6, False) for text in places]
             if array.dtype == "int32" and array.is_input:
@@ -151,33 +123,17 @@ class Pool(Kinds):
                 texts += [(f"{array.name}[{text}]", unused, False) for text in places]
         found = Entries(self._direct + self._terms(texts))
         found.partners = self._partners
-        if re.search(r"__sync|_sync\b|__shared__|\batomic", self.file.text):
-            found.leaders = {i for i, e in enumerate(found) if _is_of_one_thread(e)}
         for e in self.function.body.all("binary_expression"):
-            left, sign, right = e.part("left"), e.part("operator").code, e.part("right")
-            if sign == "*":
-                found.factors.setdefault(left.code, set()).add(right.code)
-                found.factors.setdefault(right.code, set()).add(left.code)
-            elif sign == "/":
-                found.divisors.setdefault(left.code, set()).add(right.bare.code)
+            if e.part("operator").code == "*":
+                left, right = e.part("left").code, e.part("right").code
+                found.factors.setdefault(left, set()).add(right)
+                found.factors.setdefault(right, set()).add(left)
         return found
 
     @cached_property
     def _lacks_blocks(self) -> bool:
         """Whether all blocks of a kernel do the same."""
         return self.function.is_kernel and "blockIdx" not in self._code
-
-    @cached_property
-    def _has_warps(self) -> bool:
-        """Whether a kernel, or what it calls, has lanes that work together."""
-        return self.function.is_kernel and bool(re.search(r"__(?:shfl|reduce)\w*_sync\b", self.file.text))
-
-    @cached_property
-    def _quotients(self) -> list[Piece]:
-        """`i % W` and `i / W` of a name that varies."""
-        found = self.function.body.all("binary_expression")
-        varying = {e.text for e in self._direct if e.varies and e.variable}
-        return [e for e in found if e.part("operator").code in "/%" and e.part("left").code in varying]
 
     @cached_property
     def _partners(self) -> dict[str, set[str]]:
@@ -192,8 +148,6 @@ class Pool(Kinds):
                 found.setdefault(left.code, set()).add(right.code)
             elif sign == "%" and e.outer and e.outer.kind == "init_declarator":
                 found.setdefault(e.outer.part("declarator").code, set()).add(right.bare.code)
-            elif sign == "-" and (size := terms.of_remainder(e)) is not None:
-                found.setdefault(e.outer.part("declarator").code, set()).add(size.code)
             elif sign == "+" and left.kind == "binary_expression" and left.part("operator").code == "*":
                 found.setdefault(right.code, set()).add(left.part("right").code)
         numbers = {
@@ -250,7 +204,6 @@ class Pool(Kinds):
         found += [Entry(text) for text in self._members]
         found += self._constants
         literals = {int(t) for t in self._literals if re.fullmatch(r"\d{1,6}", t)} | {0, 1, 2}
-        literals |= {WARP} if self._has_warps else set()
         found += [Entry(str(n), known=n) for n in sorted(literals)]
         near = {n for t in literals if t > 1 for n in numbers_near(str(t))} - literals
         found += [Entry(str(n), known=n, rank=FAR_FETCHED) for n in sorted(near)]

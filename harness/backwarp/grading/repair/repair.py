@@ -87,7 +87,7 @@ def applied(text: str, edits: Sequence[Edit]) -> str:
 def rank(repair: Repair, kernel: str) -> tuple:
     """Preferences: several edits close together. Barriers in the kernel itself, before some threads leave it,
     after what they wait for, otherwise late rather than early, in the outermost block: at the end of a loop;
-    a moved one close to its old place. An early `return`."""
+    a moved one close to its old place."""
     start, says = repair.edits[0].start, repair.edits[0].says
     length, before = sum(len(e.after) for e in repair.edits), repair.source[:start]
     others = [e.start for e in repair.edits[1:] if e.says == "a barrier"]
@@ -99,8 +99,7 @@ def rank(repair: Repair, kernel: str) -> tuple:
         waits = re.search(r"\bwait\w*[^;{}]*;[^;{}]*$", before) is None
         left = 0 if elsewhere else len(re.findall(r"\breturn;", before[function.whole.start :]))
         return repair.cost, elsewhere, length, left, waits, before.count("{") - before.count("}"), -start
-    lines = repair.last_line - repair.line
-    return (repair.cost, lines, start, length) if says == "a return" else (repair.cost, lines, length, start)
+    return repair.cost, repair.last_line - repair.line, length, start
 
 
 _END = re.compile(r"[ \t]*(//[^\n]*)?(?=\n|$)")

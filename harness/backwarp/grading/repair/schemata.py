@@ -94,9 +94,7 @@ class Schemata:
     def left_out(self, function: Function) -> bool:
         return "constexpr" in function.words or function.body.node.has_error
 
-    def add(
-        self, piece: Piece, operations, pool=NONE, here=(), made=None, others=(), order=False
-    ) -> int | None:
+    def add(self, piece: Piece, operations, pool=NONE, here=(), made=None, order=False) -> int | None:
         """The number of a new site; None if the line must not be changed. order: whether it affects the order
         of threads."""
         if (
@@ -109,7 +107,7 @@ class Schemata:
         ):
             return None
         number = len(self.sites) + 1
-        self.sites.append(Site(number, piece, operations, pool, list(here), made, others))
+        self.sites.append(Site(number, piece, operations, pool, list(here), made))
         return len(self.sites)
 
 

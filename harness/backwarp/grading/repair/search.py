@@ -7,10 +7,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, cached_property, partial
-from itertools import islice
 from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
@@ -20,12 +18,12 @@ from ...cuda.values import tunables
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
 from ..derived import REACHES, narrow_cases, whole
 from ..verdict import FAILED, Verdict
-from . import from_solution, texts
-from .judge import MOST, MOST_GRADED
+from . import from_solution
+from .judge import MOST, MOST_SLOW
 from .order import Order
 from .repair import Repair
 from .suspicion import is_one_place
-from .variants import FEW_LARGE, Combination, Devices, Variants, has_barriers, with_small_blocks
+from .variants import FEW_LARGE, Combination, Variants, has_barriers, with_small_blocks
 
 BUDGET = 10.0  # see Work
 HANGS = 600.0  # seconds by the clock after which something hangs
@@ -115,31 +113,20 @@ class Search(Order):
             return suggested
         if suggested:
             self.most, self.end = LIKELY, self.clock() + BESIDE * self.left
-        found = self.faster() if slow else self.changed()
+        found = [] if slow else self.changed()
         likely = found if not suggested or found and found[0].cost <= LIKELY else []
         lines = {line for repair in likely for line in repair.lines}
         other = suggested if is_small and lines.isdisjoint(suggested[0].lines) else []
         best = [*likely, *other][:MOST] or suggested
-        return best or self.right_and_slow()
+        return best or self.slow[:MOST_SLOW]
 
     def changed(self) -> list[Repair]:
         """For races, first in the build with all checks, then in the optimised one, in which more edits can
         be tried."""
-        several: list[Repair] = []  # that change several lines alike: one line may do, too
-        for edits in islice(texts.edits(self.source, self.kernel.name), MOST_GRADED):
-            repair = Repair(edits, 0.5, self.source)
-            if several and len(repair.lines) > 1:
-                continue
-            if self.passes(repair.text) and self.is_fast_with(repair):
-                if len(repair.lines) == 1:
-                    return [repair, *several]
-                several = [replace(repair, cost=LIKELY)]
-        if several:
-            self.most, self.end = LIKELY, self.clock() + BESIDE * self.left
         for checks in self.builds:
             if self.left < 0:
                 break
-            with ExitStack() as stack:
+            with self.opener("cpu", checks=self._checks_of(checks), seed=self.verdict.seed) as device:
                 make = partial(
                     Variants,
                     self.puzzle,
@@ -149,11 +136,11 @@ class Search(Order):
                     left=lambda: self.left,
                     work=self.clock,
                     races=self.disordered if checks == "full" else None,
-                    devices=Devices(self.opener, self._checks_of(checks), self.verdict.seed, stack),
+                    device=device,
                 )
                 if found := self.found_in(make, self.groups if checks != "full" else [None]):
-                    return [*found, *several][:MOST]
-        return several
+                    return found
+        return []
 
     @cached_property
     def solution(self) -> str:
@@ -172,16 +159,6 @@ class Search(Order):
             )
 
         yield from from_solution.repairs(self.source, self.solution, self.kernel.name, is_right)
-
-    def faster(self) -> list[Repair]:
-        """For a right kernel: the first change that makes it meet the gates and keeps it right."""
-        for edits in texts.of_speed(self.source, self.kernel.name):
-            repair = Repair(edits, 0.5, self.source)
-            if self.left < 0:
-                break
-            if self.is_fast(repair.text) and self.passes(repair.text):
-                return [repair]
-        return []
 
     @property
     def builds(self) -> tuple[str, ...]:

@@ -3,29 +3,23 @@ pool."""
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from itertools import pairwise
 
-from ...course.parameters import Array
 from ...cuda.pieces import Function, Piece, Variable
 from .edits import (
     ASSIGN,
     ATOMIC,
     BARRIERS,
     ELSE_ZERO,
-    GUARD,
-    LEAVE,
     PARAMETERS,
-    STORE,
+    TOO_MANY,
     Edit,
     Operation,
 )
-from .exchanges import Exchanges, as_soon_as_known, may_be_exchanged, parameters_exchanged
+from .exchanges import Exchanges, may_be_exchanged, parameters_exchanged
 from .expressions import Expressions
-from .pool import Entries, Pool
+from .pool import Pool
 from .sites import Choice
 from .support import asked
 
@@ -47,8 +41,6 @@ class Writer(Exchanges, Expressions):
         }
         self.kept |= {e.variable.node.id: f"backwarp_f[{i}]" for i, e in enumerate(self.floats) if e.variable}
         self.kept |= {v.node.id: f"backwarp_q[{i}]" for i, v in enumerate(self.pool.kept)}
-        self.stored = Entries([*self.integers, *self.floats], len(self.integers))
-        self.places = Entries([*self.integers, *self.integers], len(self.integers))
         self.loops = 0
         self.assign = ASSIGN if schemata.races is None else (*ASSIGN, ATOMIC)
         self.leaves = function.part("type") is not None and function.part("type").code == "void"
@@ -102,8 +94,7 @@ class Writer(Exchanges, Expressions):
         for node in p.node.children:
             child = p.file.piece(node)
             barrier = self._barrier(child) if self.schemata.races is not None and node.type != "{" else ""
-            stores = self._stores_before(child) if node.type == "}" else ""
-            text += p.file.text[at : child.start] + barrier + stores + self.write(child)
+            text += p.file.text[at : child.start] + barrier + self.write(child)
             at = child.end
         return text + p.file.text[at : p.end]
 
@@ -116,26 +107,6 @@ class Writer(Exchanges, Expressions):
             return ""
         which = f"if (backwarp_operation({number}) == 0) __syncthreads(); else __syncwarp();"
         return f"if ({asked(number)}) {{ {which} }} "
-
-    def _stores_before(self, end: Piece) -> str:
-        """Stores to the kernel's outputs that may be missing at the end of a block."""
-        return "".join(self._store(array, end) for array in self.pool.arrays if array.is_output)
-
-    def _store(self, to: Array, end: Piece) -> str:
-        array, real = to.name, to.dtype != "int32"
-        entries = self.stored if real else self.places
-
-        def made(choice: Choice) -> Edit:
-            place = max((s.end for s in end.outer.parts if s.kind != "comment"), default=end.start)
-            names = {"to": array} | {x: entries[getattr(choice, x)].text for x in "ab"}
-            text = re.sub(r"\b(to|[ab])\b", lambda m: names[m[0]], operations[choice.operation].code) + ";"
-            return Edit(place, place, f"{text} " if place == end.start else f" {text}", STORE.says)
-
-        depth = len(self.schemata.file.around(end.start, "compound_statement"))
-        operations = [replace(STORE, cost=STORE.cost + 0.1 * depth)]
-        number = self.schemata.add(end, operations, entries, self.pool.here(entries, end.start), made)
-        how = f"{array}, {number}, backwarp_p, {str(real).lower()}"
-        return "" if number is None else f"if ({asked(number)}) backwarp_store({how}); "
 
     def _children(self, p: Piece) -> str:
         return self._inside(p)
@@ -157,7 +128,7 @@ class Writer(Exchanges, Expressions):
         def made(choice: Choice) -> Edit:
             return Edit(p.start, p.end, operations[choice.operation].code, operations[0].says)
 
-        operations = [Operation(f"{name};", "how it is left", LEAVE) for name in others]
+        operations = [Operation(f"{name};", "how it is left") for name in others]
         number = self.schemata.add(p, operations, made=made) if others else None
         for i, name in enumerate(others if number is not None else ()):
             text = f"if ({asked(number)} && backwarp_operation({number}) == {i}) {name}; else {text}"
@@ -200,52 +171,18 @@ class Writer(Exchanges, Expressions):
         return "" if number is None else f" else if ({asked(number)}) {target.code} = {zero};"
 
     def _guarded(self, p: Piece, text: str, after: str = "") -> str:
-        """A statement that may be left out, guarded, or preceded by a return."""
+        """A statement that may be left out, and what follows it."""
         outer = p.outer
         if outer is None or outer.kind not in ("compound_statement", *_HEADS, "else_clause"):
             return text
-        number = self._guard_site(p)
-        if number is None:
-            return f"{{ {text} {after}}}" if after else text
-        return f"{{ {self._leaves(number)}if (!backwarp_skips) {{ {text} }} {after}}}"
-
-    def _left_before(self, p: Piece) -> str:
-        """An early exit from the kernel before a declaration that reads memory."""
-        reads = next(p.all("subscript_expression", "pointer_expression"), None)
-        if reads is None or not self.leaves or not p.outer or p.outer.kind != "compound_statement":
-            return ""
-        number = self._guard_site(p)
-        return "" if number is None else f"{{ {self._leaves(number)}}} "
-
-    def _leaves(self, number: int) -> str:
-        """Code that decides whether the statement runs, or leaves the kernel."""
-        text = f"const int backwarp_way = {asked(number)} ? backwarp_guarded({number}, backwarp_p) : 0, backwarp_skips = backwarp_way == 1; "
-        return text + "if (backwarp_way == 2) return; " * self.leaves
+        edit = Edit(p.start, p.end, ";" if outer.kind != "compound_statement" else "", TOO_MANY.says)
+        how = dict(made=lambda _: edit, order=p.code.startswith("__sync"))
+        number = None if self._is_last_value(p) else self.schemata.add(p, (TOO_MANY,), **how)
+        text = text if number is None else f"if (!{asked(number)}) {{ {text} }}"
+        return f"{{ {text} {after}}}" if after or number is not None else text
 
     def _ways(self) -> list[tuple[str, str]]:
         return [w for w in _LEAVE if (w[0] != "return" or self.leaves) and (w[0] == "return" or self.loops)]
-
-    def _guard_site(self, p: Piece) -> int | None:
-        here = self.pool.here(self.integers, p.start)
-        never = p.kind == "declaration" or self._is_last_value(p)  # to be left out
-        operations = [replace(o, cost=math.inf) if never else o for o in GUARD]
-        if self.leaves:
-            more = -0.3 if p.outer.outer.kind == "function_definition" else 0.7
-            operations += [Operation(f"{o.code} : return;", "a return", o.cost + more) for o in GUARD[1:]]
-
-        def made(choice: Choice) -> Edit:
-            operation = operations[choice.operation]
-            if operation.code == "false":
-                return Edit(
-                    p.start, p.end, ";" if p.outer.kind != "compound_statement" else "", operation.says
-                )
-            condition, _, leave = operation.code.partition(" : ")
-            names = {"a": self.integers[choice.a].text, "b": self.integers[choice.b].text}
-            condition = re.sub(r"\b[ab]\b", lambda m: names[m[0]], condition)
-            place = as_soon_as_known(p, condition) if leave else p.start
-            return Edit(place, place, f"if ({condition}) {leave or ''}".rstrip() + " ", operation.says)
-
-        return self.schemata.add(p, operations, self.integers, here, made, order=p.code.startswith("__sync"))
 
     def _is_last_value(self, p: Piece) -> bool:
         """Whether it returns a function's value when nothing before has."""
@@ -257,7 +194,7 @@ class Writer(Exchanges, Expressions):
         if words & set(_LEFT_OUT):
             return p.code
         is_whole = p.outer and p.outer.kind == "compound_statement"
-        text = self._left_before(p) + (self._one_by_one(p) if is_whole else self._inside(p))
+        text = self._one_by_one(p) if is_whole else self._inside(p)
         if is_whole:
             own = [v for v in self.pool.locals if p.holds(v) and names]
             pairs = [pair for pair in pairwise([*self._declared_before(p), *own]) if may_be_exchanged(*pair)]

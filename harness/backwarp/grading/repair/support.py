@@ -10,17 +10,14 @@ from functools import cache
 from .edits import (
     ASSIGN,
     ATOMIC,
-    BEFORE,
     BINARY,
     CALL,
     CALLED,
-    CHOSEN,
     CONDITION,
     FLOAT,
     FLOAT_BINARY,
     FLOAT_CALL,
     FLOAT_RELATION,
-    GUARD,
     INTEGER,
     RELATION,
     Operation,
@@ -120,42 +117,14 @@ template <class L, class R> QUICK auto backwarp_call_NAME(int s, L l, R r) -> de
 QUICK float backwarp_call_NAME(int s, float l, float r) { return backwarp.asked[s] ? backwarp_called(s, l, r) : NAME(l, r); }
 """,
 )
-#: and the rest. backwarp_guarded: 0: the statement runs, 1: it does not, 2: the kernel is left
+#: and the rest
 _OTHERS = """
 template <class T> QUICK T backwarp_value(int, T e, POOL) { return e; }
 SLOW int backwarp_called(int s, int l, int r) { EDIT switch (edit.operation) { OF_INTEGERS } return l; }
 SLOW float backwarp_called(int s, float l, float r) { EDIT switch (edit.operation) { OF_FLOATS } return l; }
 template <class L, class R> SLOW void backwarp_stored(int s, L& l, R r) { EDIT switch (edit.operation) { STORED } }
-SLOW bool backwarp_decision(const BackwarpEdit& edit, bool e, POOL) { PAIR switch (edit.operation) { DECIDED } return e; }
-SLOW bool backwarp_decided(int s, bool e, POOL) {
-    for (const BackwarpEdit& edit : backwarp.edits) if (edit.site == s) e = backwarp_decision(edit, e, p);
-    return e;
-}
+SLOW bool backwarp_decided(int s, bool e, POOL) { EDIT PAIR switch (edit.operation) { DECIDED } return e; }
 QUICK bool backwarp_condition(int s, bool e, POOL) { return backwarp.asked[s] ? backwarp_decided(s, e, p) : e; }
-SLOW bool backwarp_before(int s, POOL) {
-    const bool e = true;
-    for (const BackwarpEdit& edit : backwarp.edits) {
-        if (edit.site != s) continue;
-        PAIR bool is = true; switch (edit.operation) { BEFORE } if (!is) return false;
-    }
-    return e;
-}
-SLOW int backwarp_guarded(int s, POOL) {
-    for (const BackwarpEdit& edit : backwarp.edits) {
-        if (edit.site != s) continue;
-        if (edit.operation == 0) return 1;
-        const int way = (edit.operation - 1) / GUARDS;
-        PAIR bool is = false; switch ((edit.operation - 1) % GUARDS) { GUARDED }
-        if (way ? is : !is) return way + 1;
-    }
-    return 0;
-}
-SLOW bool backwarp_chosen(int s, POOL) { EDIT PAIR switch (edit.operation) { CHOSEN } return true; }
-template <class T> SLOW void backwarp_store(T* to, int s, POOL, bool real) {
-    EDIT T& at = to[backwarp_int(edit.a, p)];
-    auto value = [&](int n) { return real ? T(backwarp_float(n, p)) : T(backwarp_int(n, p)); };
-    at = value(edit.b);
-}
 template <class L, class R> SLOW void backwarp_exchange(L& l, R& r) { const L before = l; l = r; r = before; }
 """
 
@@ -187,12 +156,9 @@ def support(atomic: bool) -> str:
         lines.append(_filled(_OF_TYPE, TYPE=type_, VALUES=values, **_cases("return {};", made)))
     lines += [_filled(_ARITHMETIC, SIGN=sign, NAME=name) for sign, name in ARITHMETIC.items()]
     lines += [_filled(_RELATION, SIGN=sign, NAME=name) for sign, name in RELATIONS.items()]
-    made = {"OF_INTEGERS": CALL, "OF_FLOATS": FLOAT_CALL}
-    made |= {"DECIDED": CONDITION, "CHOSEN": CHOSEN}
-    set_ = {"BEFORE": BEFORE, "GUARDED": GUARD[1:]}
+    made = {"OF_INTEGERS": CALL, "OF_FLOATS": FLOAT_CALL, "DECIDED": CONDITION}
     stored = {"STORED": (*ASSIGN, ATOMIC) if atomic else ASSIGN}
-    cases = _cases("return {};", made) | _cases("is = {}; break;", set_) | _cases("{}; break;", stored)
-    lines.append(_filled(_OTHERS, GUARDS=len(GUARD) - 1, **cases))
+    lines.append(_filled(_OTHERS, **_cases("return {};", made), **_cases("{}; break;", stored)))
     lines += [_filled(_ASSIGNMENT, SIGN=sign, NAME=name) for sign, name in ASSIGNMENTS.items()]
     kinds = (CALL, FLOAT_CALL)
     lines += [_filled(_CALLS[kinds.index(made)], NAME=name) for name, made in CALLED.items()]

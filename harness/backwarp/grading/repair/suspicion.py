@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
-from ...cuda.pieces import Function, Piece
+from ...cuda.pieces import Piece
 from ...cuda.text import read
 from ...cuda.tree import LOOPS
 from ..verdict import Verdict
 from .terms import are_counterparts
 
 _HEADS = ("if_statement", "for_statement", "while_statement")
-OUTSIDE = ("out-of-bounds", "invalid-address")  # faults: another index is meant
 NAMED = 0.2  # bonus of edits in a line that the verdict names
-ALIKE = 0.15  # and in one with the same names as its sentences
-AS_MUCH = 0.6  # share of the best matching line's score that a line needs
 FEW, SHARE = 70, 0.6  # names in the lines that are tried alone, and their share of the function's
 
 
-def suspected(source: str, kernel: str, verdict: Verdict) -> dict[int, float]:
-    """How much likelier edits of a line are: the verdict names the line, or names no line but its variables
-    as a cause; or the line sets what is used there, or uses what is set there."""
+def suspected(source: str, verdict: Verdict) -> dict[int, float]:
+    """How much likelier edits of a line are: the verdict names the line, or the line sets what is used there, or uses what is
+    set there."""
     found = dict.fromkeys(sorted(named_lines(verdict)), NAMED)
     if fault := verdict.fault:
         found |= setters(source, fault["line"], NAMED)
-        if fault["kind"] == "uninitialised-read" and fault.get("array"):
-            found = {fault["line"]: NAMED} | fillers(source, fault["array"], NAMED)
         if fault["kind"] == "timeout":
             file = read(source)
             heads = file.around(file.line_start(fault["line"]), *LOOPS)
             found |= dict.fromkeys((head.line for head in heads), NAMED)
-        if fault["kind"] in OUTSIDE:
-            found = deciding(source, fault["line"], NAMED) | found
-    found = found or spoken_of(source, kernel, [f.code for f in verdict.findings if f.row.explains])
     for near in (setters, users):
         for line, more in list(found.items()):
             for other, less in near(source, line, more / 2).items():
@@ -48,14 +39,6 @@ def named_lines(verdict: Verdict) -> set[int]:
     others = [fault.get("other") or {}, *fault.get("more", ())]
     lines = {other["line"] for other in others if other and other["line"] != fault["line"]}
     return lines.union(*(f.all_lines for f in verdict.findings))
-
-
-def deciding(source: str, line: int, most: float) -> dict[int, float]:
-    """The lines that set what the conditions around a line ask, `mine` of `if (mine)`, and these conditions."""
-    found: dict[int, float] = {}
-    for head in conditions_around(source, [line]):
-        found |= setters(source, head, 0.75 * most)
-    return found
 
 
 def conditions_around(source: str, lines: Collection[int]) -> set[int]:
@@ -112,21 +95,6 @@ def _families(source: str, names: Collection[int]) -> dict[int, list[int]]:
             family.append(line)
             found[line] = family
     return found
-
-
-def spoken_of(source: str, kernel: str, facts: Sequence[str]) -> dict[int, float]:
-    """The lines that share names with some facts; rare names count more."""
-    function = read(source).function(kernel)
-    if function is None:
-        return {}
-    names = _names_by_line(function.body)
-    common = Counter(name for own in names.values() for name in set(own))
-    said = set(re.findall(r"[A-Za-z_]\w*", " ".join(facts)))
-    if said & {"tile", "tiles"}:
-        said |= {v.name for v in read(source).variables if "__shared__" in v.words}
-    shares = {line: sum(1 / common[name] for name in said.intersection(own)) for line, own in names.items()}
-    most = max(shares.values(), default=0.0)
-    return {line: ALIKE for line, share in shares.items() if share and share >= AS_MUCH * most}
 
 
 def _say_the_same(one: str, other: str) -> bool:
@@ -204,43 +172,6 @@ def users(source: str, line: int, most: float) -> dict[int, float]:
         found |= dict.fromkeys(now, most)
         most /= 2
     return found
-
-
-def fillers(source: str, array: str, most: float) -> dict[int, float]:
-    """The lines that store elements of an array, also by a function that is given it or by another pointer to it; the
-    conditions and loops around them; and less, what sets the names in those."""
-    file = read(source)
-    found: dict[int, float] = {}
-    seen, new = set(), [(f, array) for f in file.functions if re.search(rf"\b{array}\b", f.whole.code)]
-    while new:
-        function, name = new.pop(0)
-        if (function.name, name) in seen:
-            continue
-        seen.add((function.name, name))
-        for e in function.body.all("assignment_expression", "init_declarator", "call_expression"):
-            target = e.part("left") or e.part("declarator")
-            if target is None:
-                new += [(f, own) for f, own in _given(e, name)]
-            elif e.kind == "init_declarator":
-                if target.kind == "pointer_declarator" and name in _names_in(e.part("value")):
-                    new.append((function, _root(target)))
-            elif target.kind != "identifier" and _root(target) == name:
-                around = [e, *e.file.around(e.start, *_HEADS)]
-                for line, much in ((head.line, most * 0.75**i) for i, head in enumerate(around)):
-                    for other, less in setters(source, line, much).items():
-                        found[other] = max(found.get(other, 0.0), less)
-    return found
-
-
-def _given(call: Piece, array: str) -> list[tuple[Function, str]]:
-    """The function of the file that a call gives an array, and the parameter's name."""
-    own, arguments = call.file.function(call.part("function").code), call.part("arguments")
-    pairs = zip(own.parameters, arguments.parts) if own and arguments else ()
-    return [(own, v.name) for v, argument in pairs if v.pointer and array in _names_in(argument)]
-
-
-def _names_in(p: Piece | None) -> set[str]:
-    return {p.code, *(n.code for n in p.all("identifier"))} if p else set()
 
 
 def _setting(body: Piece) -> list[Piece]:

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import permutations
 
 from ...course.parameters import Array
-from ...cuda.pieces import Function, Piece
+from ...cuda.pieces import Piece
 from ...cuda.text import read
 
 SIGNS = {"+": -1, "-": -2, "*": -3, "/": -4, "%": -5}
 INTEGERS_OF, FLOATS_OF, END = -16, -64, -99  # of an array: this less its number
 LONGEST = 16  # numbers of a program
 MOST_LEAVES = 7
-FEW_LEAVES, MOST_ELSEWHERE = 3, 8  # for terms of other functions
 MOST = 48  # terms of the text of a function
 _NAMES = ("identifier", "number_literal", "field_expression")
 
@@ -93,61 +92,11 @@ def in_text(body: Piece, names: Collection[str]) -> list[str]:
     return sorted(found, key=lambda text: (-min(found[text], 2), len(re.findall(r"\w+", text))))
 
 
-def elsewhere(function: Function, names: Collection[str]) -> list[str]:
-    """Short sums, products and quotients of these names that other functions of the file have."""
-    found: Counter[str] = Counter()
-    own = {" ".join(e.code.split()) for e in function.body.all("binary_expression")}
-    for e in function.file.whole.all("binary_expression"):
-        leaves = [leaf.code for leaf in e.all(*_NAMES)]
-        if e.part("operator").code in SIGNS and 2 <= len(leaves) <= FEW_LEAVES and names.issuperset(leaves):
-            found[" ".join(e.code.split())] += 1
-    return [text for text, _ in found.most_common() if text not in own][:MOST_ELSEWHERE]
-
-
-def reordered(body: Piece, extents: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Row-major indices, `(c * R + r) * S + s`, with their axes in every other order. extents: by index."""
-    found = {tuple(sorted(axes)) for e in body.all("binary_expression") if len(axes := _axes(e)) in (2, 3)}
-    for axes in found:
-        for order in permutations(axes):
-            texts = [order[0]]
-            for index in order[1:]:
-                known = sorted((e for e in extents.get(index, ()) if e.isidentifier()), reverse=True)[:2]
-                texts = [f"{f'({t})' if ' ' in t else t} * {size} + {index}" for t in texts for size in known]
-            yield from texts
-
-
-def _axes(e: Piece) -> list[str]:
-    """The indices in such an expression; [] if it is none."""
-    e = e.bare
-    if e.kind == "identifier":
-        return [e.code]
-    left, right = (
-        (e.part(side) for side in ("left", "right")) if e.kind == "binary_expression" else (None, None)
-    )
-    if left is None or e.part("operator").code != "+" or right.kind != "identifier":
-        return []
-    if left.kind != "binary_expression" or left.part("operator").code != "*":
-        return []
-    outer = _axes(left.part("left"))
-    return [*outer, right.code] if outer else []
-
-
 def sizes(arrays: Iterable[Array]) -> Iterator[str]:
     """The sizes of arrays and the strides of their axes."""
     for array in arrays:
         dims = [str(size) for _, size in array.axes]
         yield from (" * ".join(dims[i:j]) for i in range(len(dims)) for j in range(i + 2, len(dims) + 1))
-
-
-def coordinates(array: Array, numbers: Iterable[str]) -> Iterator[str]:
-    """The coordinates that follow from a flat index, one for each axis."""
-    dims = [str(size) for _, size in array.axes]
-    for number in numbers:
-        for axis, dim in enumerate(dims):
-            inner = " * ".join(dims[axis + 1 :])
-            inner = f"({inner})" if len(dims) - axis > 2 else inner
-            above = f"{number} / {inner}" if inner else number
-            yield from (above, f"{above} % {dim}")
 
 
 def places(array: Array, names: Sequence[str], varying: Sequence[str]) -> Iterator[str]:
@@ -166,31 +115,6 @@ def row_major(indices: Sequence[str], array: Array) -> str:
     for index, (_, size) in zip(indices[1:], array.axes[1:]):
         text = f"{f'({text})' if ' ' in text else text} * {size} + {index}"
     return text
-
-
-def of_remainder(e: Piece) -> Piece | None:
-    """`W` of `int q = i - p * W;`."""
-    right, outer = e.part("right"), e.outer
-    declared = outer is not None and outer.kind == "init_declarator" and right.kind == "binary_expression"
-    return right.part("right") if declared and right.part("operator").code == "*" else None
-
-
-def tail(product: Piece) -> str:
-    """`b * c` of `a * b * c`."""
-    return product.code.partition("*")[2].strip()
-
-
-def divisor(e: Piece) -> str:
-    """`4` of `n / 4`, of which `n / 4 * 4` is the largest multiple."""
-    return e.part("right").code if e.part("operator").code == "/" else ""
-
-
-def grouped(ranked: Iterable[tuple[float, tuple]]) -> list[tuple[float, Callable[[], Iterable]]]:
-    """By rank."""
-    groups: dict[float, list[tuple]] = {}
-    for rank, entries in ranked:
-        groups.setdefault(rank, []).append(entries)
-    return [(rank, lambda group=group: group) for rank, group in groups.items()]
 
 
 @cache

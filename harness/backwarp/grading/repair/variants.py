@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice, repeat
 
 import numpy as np
 
@@ -18,7 +15,6 @@ from ...course.least_work import flops
 from ...course.parameters import Array
 from ...cuda.text import read
 from ...cuda.values import tunables
-from ...devices.virtual.run.workers import available_cores
 from ...devices.virtual.variants import FAULTS, RIGHT, Wanted
 from ...errors import CompileError, CourseError
 from ..runs import Outcome, Pace, Setup, Trial, in_order, place
@@ -29,9 +25,7 @@ from .terms import value_of
 
 Combination = tuple[Choice, ...]
 
-MOST_DEVICES = 2  # that try edits in parallel
 LAUNCH = 0.5  # seconds for one variant of many; a right one takes far less in a small case
-SOON = 0.4  # work of a request
 HANGS = 120.0  # seconds of a request after which something hangs
 #: work: of a character that is compiled, and how much longer optimised code takes; of an edit, and of each unit of a
 #: case's work; how much longer these take where threads wait, and with all checks
@@ -71,23 +65,8 @@ class Work:
         self.done += units
 
 
-class Devices:
-    """The devices that work in parallel, opened on demand; all variants share them."""
-
-    def __init__(self, opener: Callable, checks: str, seed: int, stack: ExitStack):
-        self.opener, self.checks, self.seed, self.stack = opener, checks, seed, stack
-        self.opened: list = []
-
-    def __iter__(self) -> Iterator:
-        for i in range(min(available_cores(), MOST_DEVICES)):
-            if i == len(self.opened):
-                device = self.opener("cpu", checks=self.checks, seed=self.seed)
-                self.opened.append(self.stack.enter_context(device))
-            yield self.opened[i]
-
-
 class Variants:
-    """A file with all its edits, compiled for devices. source: its text. races, only: see Schemata.
+    """A file with all its edits, compiled for a device. source: its text. races, only: see Schemata.
 
     given: as of runs. left, work: of the search. Errors: CompileError.
     """
@@ -98,7 +77,7 @@ class Variants:
         verdict: Verdict,
         source: str,
         name: str,
-        devices: Iterable,
+        device,
         given: Callable,
         left: Callable[[], float],
         races: set[int] | None = None,
@@ -106,11 +85,9 @@ class Variants:
         only: Collection[int] | None = None,
     ):
         self.puzzle, self.verdict, self.source, self.name = puzzle, verdict, source, name
-        self.devices, self.given, self.left, self.work = devices, given, left, work or Work()
+        self.device, self.given, self.left, self.work = device, given, left, work or Work()
         self.kernel: Kernel = puzzle.kernel(verdict.kernel)
-        self.setups: list[Setup] = []
         self.budgets: dict[str, int] = {}
-        self.takes_long = False  # for a second device to pay off
         self.schemata = self._compiled(races, only)
         self.order: list[int] = []
         wrong = (i for i, case in enumerate(self.cases) if not self.right_in(case, [()]))
@@ -126,7 +103,7 @@ class Variants:
             own = self.source, self.kernel.name
             schemata = Schemata(*own, without, races, self._arrays, only, plain, self._idle)
             try:
-                self._open(schemata)
+                self.setup = self._opened(schemata)
                 return schemata
             except CompileError as error:
                 lines = {d.line - schemata.before for d in error.diagnostics if d.line > schemata.before}
@@ -155,20 +132,16 @@ class Variants:
         used = {name.code for name in right.body.all("identifier")}
         return {v.name for needed, v in zip(right.parameters, own.parameters) if needed.name not in used}
 
-    def _open(self, schemata: Schemata) -> None:
-        """On one more device."""
-        if (device := next(islice(self.devices, len(self.setups), None), None)) is None:
-            return
-        device.quick = True
-        slowly = 1 if device.checks == "draft" else OPTIMISED
-        self.work.add(
-            COMPILED * len(schemata.text) * slowly if not self.setups else 0.0
-        )  # the second is from the cache
-        module = device.compile(schemata.text, name=self.name, include_dirs=self.puzzle.include_dirs)
+    def _opened(self, schemata: Schemata) -> Setup:
+        """On the device."""
+        self.device.quick = True
+        slowly = 1 if self.device.checks == "draft" else OPTIMISED
+        self.work.add(COMPILED * len(schemata.text) * slowly)
+        module = self.device.compile(schemata.text, name=self.name, include_dirs=self.puzzle.include_dirs)
         module.quick = False
-        setup = Setup(device, (2 * self.verdict.seed + 1,), module=module)
+        setup = Setup(self.device, (2 * self.verdict.seed + 1,), module=module)
         setup.kernels[self.kernel.name] = module.get_function(self.kernel.name)
-        self.setups.append(setup)
+        return setup
 
     # -- cases ----------------------------------------------------------------------------------------
 
@@ -212,7 +185,7 @@ class Variants:
 
     @property
     def is_slow(self) -> bool:
-        return self.setups[0].device.checks == "full"
+        return self.device.checks == "full"
 
     def right_in(self, case: Case, choices: Sequence[Combination]) -> list[Combination]:
         """The edits with which the kernel is right in a case."""
@@ -246,7 +219,7 @@ class Variants:
         left_out = len(choices) - most
         choices = choices[: max(most, 0)]
         self.work.add(cost * len(choices))
-        return self._tried(trial, choices, cost) + [False] * left_out
+        return self._tried(trial, choices) + [False] * left_out
 
     def _cost(self, case: Case) -> float:
         """The work of trying an edit."""
@@ -255,25 +228,15 @@ class Variants:
         endless = ENDLESS if waits and (self.verdict.fault or {}).get("kind") == "timeout" else 0.0
         return endless + slowly * (EDIT + STEP * self._work(case))
 
-    def _tried(self, trial: Trial, choices: Sequence[Combination], cost: float) -> list[bool]:
-        if len(self.setups) == 1 and (len(choices) > REQUEST // 4 or self.takes_long and len(choices) > FEW):
-            self._open(self.schemata)
+    def _tried(self, trial: Trial, choices: Sequence[Combination]) -> list[bool]:
         case = trial.outcome.case.name
         patient = len(choices) <= FEW and not self._is_first(case)
         if not patient and case not in self.budgets:
             self.budgets[case] = self._budget(trial)
-        if len(choices) <= FEW or len(self.setups) == 1:
-            self.takes_long |= cost * len(choices) > SOON
-            return self._launched_on(self.setups[0], trial, choices, patient)
-        with ThreadPoolExecutor(len(self.setups)) as pool:
-            parts = [choices[i :: len(self.setups)] for i in range(len(self.setups))]
-            halves = list(
-                pool.map(lambda *on: self._launched_on(*on, patient), self.setups, repeat(trial), parts)
-            )
-        found = [False] * len(choices)
-        for i, half in enumerate(halves):
-            found[i :: len(self.setups)] = half
-        return found
+        steps = PATIENT if patient else self.budgets[case]
+        limit = LONG if patient or self.is_slow else LAUNCH
+        right = [what == RIGHT for what in self._run(trial, choices, steps, limit)]
+        return right + [False] * (len(choices) - len(right))
 
     def _is_first(self, case: str) -> bool:
         """Whether a case is the one that edits are tried in first, with which many never end."""
@@ -282,25 +245,13 @@ class Variants:
     def _budget(self, trial: Trial) -> int:
         """The step limit of a thread: a multiple of what the original kernel takes, if it ends."""
         for steps in BUDGETS:
-            if all(self._well(self.setups[0], trial, [()], steps)):
+            if all(what != FAULTS for what in self._run(trial, [()], steps, LONG)):
                 return MORE_STEPS * steps
         return STEPS + 4 * self._size(trial.outcome.case)
 
-    def _well(self, setup: Setup, trial: Trial, choices: Sequence[Combination], steps: int) -> list[bool]:
-        """Whether they run without a fault."""
-        return [what != FAULTS for what in self._run(setup, trial, choices, steps, LONG)]
-
-    def _launched_on(
-        self, setup: Setup, trial: Trial, choices: Sequence[Combination], patient: bool
-    ) -> list[bool]:
-        steps = PATIENT if patient else self.budgets[trial.outcome.case.name]
-        limit = LONG if patient or setup.device.checks == "full" else LAUNCH
-        right = [what == RIGHT for what in self._run(setup, trial, choices, steps, limit)]
-        return right + [False] * (len(choices) - len(right))
-
-    def _run(self, setup: Setup, trial: Trial, choices: Sequence[Combination], steps: int, limit: float):
+    def _run(self, trial: Trial, choices: Sequence[Combination], steps: int, limit: float) -> Iterator[int]:
         """The outcome of each, as time permits."""
-        device, kernel = setup.device, self.kernel
+        device, setup, kernel = self.device, self.setup, self.kernel
         device.schedule, device.step_budget, device.time_limit = setup.schedules[0], steps, limit
         handles = {p.name: place(device, p, trial) for p in kernel.passed}
         for p in kernel.constants:

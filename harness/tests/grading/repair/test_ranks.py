@@ -45,22 +45,6 @@ def test_a_place_is_replaced_by_one_that_is_made_of_the_same():
     assert found["h * W + w"] < found["H"] and found["h * W + w"] < found["r"]
 
 
-def test_a_count_of_tiles_is_rounded_up():
-    body = "int tiles = W, t = threadIdx.x / tiles;\n out[t] = W;"
-    head = 'constexpr int TILE = 16;\nextern "C" __global__ void k(float* out, int W)'
-    sites = Schemata(f"{head} {{\n{body}\n}}\n", "k").sites
-    found = {
-        c.edit.after for s in sites if s.piece.code == "W" for c in s.choices() if c.edit.says == "a factor"
-    }
-    assert {"(W + TILE - 1) / TILE", "(W + blockDim.x - 1) / blockDim.x"} <= found
-
-
-def test_a_factor_may_be_the_area_of_a_filter():
-    source = SOURCE.replace("int R)", "int R, int S)").replace("* R + r]", "+ r % S]")
-    found = costs("h", source)
-    assert found["h * R * S"] < found["h * stride_h * S"] - 1
-
-
 def test_edits_come_by_operations_and_by_what_they_cost():
     for site in Schemata(SOURCE, "k").sites:
         every = sorted((c.operation, c.a, c.b, c.cost) for c in site.choices())
@@ -77,39 +61,16 @@ def test_a_barrier_stands_before_some_threads_leave():
     assert [r.line for r in sorted(made, key=lambda r: rank(r, "k"))] == [3, 2, 4]
 
 
-def test_a_quotient_is_first_multiplied_by_its_divisor():
-    source = f"{K}k(float* x, int n) {{ for (int i = n / 4; i < n; i += 2) x[i] = 0; }}\n"
-    sites = [s for s in Schemata(source, "k").sites if s.piece.code == "n / 4" and s.replaces]
-    found = {c.edit.after: c.cost for s in sites for c in s.choices()}
-    assert found["n / 4 * 4"] < found["n / 4 * 2"]
-
-
 def test_a_loop_over_the_grid_may_step_by_all_its_threads():
     loop = "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x) x[i] = 0;"
     source = f"{K}k(float* x, int n) {{ {loop} }}\n"
     steps = [s for s in Schemata(source, "k").sites if s.piece.code == "blockDim.x"][-1]
-    assert min(c.cost for c in steps.choices() if c.edit.after == "blockDim.x * gridDim.x") < 0.9
+    assert min(c.cost for c in steps.choices() if c.edit.after == "blockDim.x * gridDim.x") < 1.6
     assert "gridDim" not in {
         c.edit.after
         for s in Schemata(source.replace("blockIdx.x * blockDim.x + ", ""), "k").sites
         for c in s.choices()
     }
-
-
-def test_a_condition_that_is_too_much_is_left_out_early_but_not_that_of_a_loop():
-    body = (
-        "if (n > 3) x[0] = 0; x[1] = n > 4 ? 1 : 0; while (n > 5) n--; for (int i = n; i > 6; i--) x[i] = 1;"
-    )
-    sites = Schemata(f"{K}k(float* x, int n) {{ {body} }}\n", "k").sites
-    always = {s.piece.code for s in sites for c in s.likely if c.edit.after == "true" and c.cost < 1}
-    assert always == {"n > 3", "n > 4"}
-
-
-def test_the_end_of_what_a_bound_counts_may_be_limited():
-    body = "int first = 2 * n; int last = first + 2; int count = last - first; for (int i = 0; i < count; i++) x[i] = 0;"
-    sites = Schemata(f"{K}k(float* x, int n, int all) {{ {body} }}\n", "k").sites
-    found = {c.edit.after: c.cost for s in sites if s.piece.code == "first + 2" for c in s.likely}
-    assert found["min(first + 2, all)"] < 0.9
 
 
 def test_what_is_only_set_is_likely_to_be_missing():

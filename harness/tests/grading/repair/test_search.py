@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from dataclasses import replace
 from functools import cache
 from itertools import islice
 from types import SimpleNamespace
@@ -54,11 +53,9 @@ def found(number: str, old: str, new: str):
 
 #: of each kind one, in a kernel that compiles quickly
 FEW = [
-    ("02", "A[row * K + k]", "A[row * N + k]", ("N", "K")),  # another variable
+    ("02", "A[row * K + k]", "A[row * N + k]", None),  # another variable
     ("02", "k < K", "k <= K", ("k <= K", "k < K")),  # a fault
-    ("02", "if (row >= M || col >= N) return;", "", ("", "if (col >= N || row >= M) return; ")),
     ("02", "A[row * K + k] * ", "", ("B[k * N + col]", "B[k * N + col] * A[row * K + k]")),
-    ("11", "    if (i >= n) return;", "", None),  # before a declaration that reads memory
     ("03", "b >= batch || o >= n_out", "b > batch || o > n_out", None),  # both signs
     ("23", "= sum + bias[o]", "= sum", ("sum", "sum + bias[o]")),  # what is nowhere used
 ]
@@ -73,7 +70,6 @@ MORE = [
         "int top = h - r;\n            int left = w - s;",
         None,
     ),
-    ("27", "float a[BK][BM + 4]", "float a[BK][BM + 1]", None),  # what no variant can choose
     ("18", "i < 4 && row + i < rows", "i < 4", None),  # by the loop's own variable
     (
         "26",
@@ -89,7 +85,6 @@ MORE = [
     ),  # a value
     ("17", "< size + pad ?", "<= size + pad ?", None),  # what a function returns
     ("28", "pad_w + s * dilation_w", "pad_h + s * dilation_h", None),  # both names
-    ("28", "h >= 0 && h < H && w >= 0 && w < W", "h >= 0 && w >= 0", None),
     ("32", "min(first + length, positions)", "first + length", None),
     ("09", "(b * C_out + k) * H_out * W_out + i", "k * H_out * W_out + i", ("k", "(b * C_out + k)")),
 ]
@@ -108,33 +103,6 @@ def test_a_change_is_found_in_its_line_and_makes_the_file_pass(number, old, new,
     assert graded(puzzle(number), found_repairs[0].text, Options("cpu")).passed
 
 
-LAST_LANE = """extern "C" __global__ void conv2d_backward_bias(
-    const float* grad_output, float* grad_bias, int batch, int C_out, int H_out, int W_out) {
-    __shared__ float total;
-    int area = H_out * W_out, t = threadIdx.x;
-    float s = 0;
-    if (t == 0) total = 0;
-    __syncthreads();
-    for (int e = t; e < batch * area; e += blockDim.x) s += grad_output[(e / area * C_out + blockIdx.x) * area + e % area];
-    s += __shfl_down_sync(~0u, s, 16);
-    s += __shfl_down_sync(~0u, s, 8);
-    s += __shfl_down_sync(~0u, s, 4);
-    s += __shfl_down_sync(~0u, s, 2);
-    s += __shfl_down_sync(~0u, s, 1);
-    if (t % 32 == 31) atomicAdd(&total, s);
-    __syncthreads();
-    if (t == 0) grad_bias[blockIdx.x] = total;
-}
-"""
-
-
-@pytest.mark.soak
-def test_a_change_of_one_line_is_looked_for_beside_one_of_many():
-    verdict = graded(puzzle("20"), LAST_LANE, Options("cpu"))
-    found = repairs(puzzle("20"), LAST_LANE, verdict, budget=SECONDS, aided=False)
-    assert [repair.lines for repair in found] == [[14], [9, 10, 11, 12, 13]]
-
-
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "before", ["", "    int row = 0;\n    row = n;\n    const int col = row;\n    row = col;\n"]
@@ -150,12 +118,6 @@ def test_a_statement_that_cannot_be_added_takes_nothing_away(before):
     verdict = graded(puzzle("04"), wrong, Options("cpu"))
     found = repairs(puzzle("04"), wrong, verdict, budget=SECONDS, aided=False)
     assert [repair.line for repair in found] == [4 + before.count("\n")]
-
-
-def test_a_tile_without_padding_is_padded():
-    (best, *_), line = found("25", "tile[TILE][TILE + 1]", "tile[TILE][TILE]")
-    assert (best.line, best.as_dict()["after"]) == (line, "TILE + 1")
-    assert graded(puzzle("25"), best.text, Options("cpu")).passed
 
 
 @pytest.mark.soak
@@ -248,18 +210,4 @@ def test_what_is_right_and_too_slow_is_kept_until_nothing_better_is_found(monkey
     monkeypatch.setattr(Search, "is_fast", lambda self, text: text == str(slow))
     tried = [Repair((Edit(0, 0, str(n), "a term"),), 1.0, "") for n in range(3)]
     assert [made.is_fast_with(repair) for repair in tried] == [n == slow for n in range(3)]
-    assert [repair.is_fast for repair in made.right_and_slow()] == [False] * 2
-
-
-@pytest.mark.parametrize("was_fast", [True, False])
-def test_a_repair_that_makes_a_fast_kernel_slow_is_not_told(monkeypatch, was_fast):
-    made = Search(
-        puzzle("18"), "", Verdict("18", "kernel.cu", kind="wrong"), "", None, 2.0, print, clock=lambda: 1.0
-    )
-    monkeypatch.setattr(Search, "passes", lambda self, *_: True)
-    monkeypatch.setattr(Search, "is_fast", lambda self, text: text == "0")
-    made.was_fast = was_fast
-    tried = [Repair((Edit(0, 0, str(n), "a term"),), 1.0, "") for n in range(4)]
-    assert [made.may_be_meant(repair) for repair in tried] == [True] + [False] * 3
-    assert made.right_and_slow() == ([] if was_fast else [replace(r, is_fast=False) for r in tried[1:3]])
-    assert made.end == 2.0  # all of the time is for a better one
+    assert [repair.is_fast for repair in made.slow] == [False] * 2

@@ -5,14 +5,10 @@ from __future__ import annotations
 import pytest
 
 from backwarp.grading.repair.suspicion import (
-    ALIKE,
     FEW,
     NAMED,
     alone,
-    deciding,
-    fillers,
     is_one_place,
-    spoken_of,
     stretches,
     suspected,
     users,
@@ -37,7 +33,7 @@ def verdict(**of) -> Verdict:
 
 
 def test_a_line_that_is_named_and_those_that_set_or_use_what_it_has():
-    found = suspected(SOURCE, "k", verdict(findings=[suspicion("Line 5: is place the right one?", 5)]))
+    found = suspected(SOURCE, verdict(findings=[suspicion("Line 5: is place the right one?", 5)]))
     assert found[5] == NAMED
     assert 0 < found[4] < NAMED and 0 < found[7] < NAMED  # place is set, and w is used there
     assert 6 not in found
@@ -45,19 +41,13 @@ def test_a_line_that_is_named_and_those_that_set_or_use_what_it_has():
 
 def test_every_line_that_is_named_is_suspected():
     fault = {"kind": "race", "line": 9, "other": {"line": 3}, "more": [{"line": 4}, {"line": 9}]}
-    found = suspected("", "k", verdict(findings=[suspicion("", 6, 7)], fault=fault))
+    found = suspected("", verdict(findings=[suspicion("", 6, 7)], fault=fault))
     assert {line for line in found if found[line] == NAMED} >= {3, 4, 6, 7}
 
 
 def test_the_head_of_an_endless_loop():
     source = f"{K}k(int* x, int n) {{\n for (int i = n; i > 0; i /= 1)\n  x[0] += n;\n}}\n"
-    assert suspected(source, "k", verdict(fault={"kind": "timeout", "line": 3}))[2] == NAMED
-
-
-def test_lines_with_the_names_of_a_cause_where_none_is_named():
-    assert spoken_of(SOURCE, "k", ["weights is read at the wrong place."]) == {5: ALIKE}
-    assert spoken_of(SOURCE, "k", ["All is wrong."]) == {}
-    assert spoken_of(SOURCE, "other", ["weights"]) == {}
+    assert suspected(source, verdict(fault={"kind": "timeout", "line": 3}))[2] == NAMED
 
 
 def test_what_is_filled_by_a_call_is_used_where_it_is_read():
@@ -84,41 +74,6 @@ def test_the_other_lines_are_tried_in_stretches():
     ]
     assert len(found) == 3 and all(own == sorted(own) for own in found)
     assert stretches("", "k", []) == []
-
-
-FILLED = f"""__device__ void fill(float* to, const float* from, int n) {{
-    for (int i = threadIdx.x; i < n; i += 32) {{
-        to[i] = from[i];
-    }}
-}}
-{K}k(const float* a, float* b, int n) {{
-    __shared__ float tile[64];
-    float* half = tile + 32;
-    int t = threadIdx.x;
-    if (t < n) half[t] = a[t];
-    fill(tile, a, n);
-    b[t] = tile[t + 1];
-}}
-"""
-
-
-def test_what_a_tile_lacks_is_looked_for_where_it_is_filled():
-    assert fillers(FILLED, "tile", 0.2).keys() >= {2, 3, 10}
-    assert 12 not in fillers(FILLED, "tile", 0.2)
-    fault = {"kind": "uninitialised-read", "array": "tile", "line": 12}
-    found = suspected(FILLED, "k", verdict(fault=fault))
-    assert found[3] == found[10] == found[12] == NAMED > found[2] > 0
-
-
-def test_what_strays_outside_is_looked_for_where_its_condition_is_set():
-    source = f"{K}k(float* x, int n) {{\n int t = threadIdx.x;\n bool mine = t <= n;\n int m = n;\n if (mine)\n  x[t] = 0;\n}}\n"
-    assert deciding(source, 6, 0.2).keys() == {2, 3, 5}
-    found = suspected(source, "k", verdict(fault={"kind": "out-of-bounds", "line": 6}))
-    assert found[6] == NAMED > found[5] > found[3] > 0 and 4 not in found
-
-
-def test_tiles_are_the_shared_arrays():
-    assert spoken_of(FILLED, "k", ["The tiles are turned."]) == {7: ALIKE, 8: ALIKE, 11: ALIKE, 12: ALIKE}
 
 
 HEAD = """

@@ -3,13 +3,10 @@
 from backwarp.course.parameters import In
 from backwarp.cuda.text import read
 from backwarp.grading.repair.terms import (
-    coordinates,
-    elsewhere,
     in_text,
     parsed,
     places,
     program_of,
-    reordered,
     sizes,
     value_of,
 )
@@ -48,21 +45,3 @@ def test_places_of_an_array_by_its_axes():
     assert "(b * C + c) * H + h" in places(array, ["b", "c", "h"], [])
     assert "row * N + col" in places(In("A", m="M", n="N"), [], ["row", "col"])
     assert {"batch * C * H", "C * H"} <= set(sizes([array]))
-
-
-def test_a_number_has_a_coordinate_on_every_axis():
-    found = set(coordinates(In("x", b="batch", p="P", q="Q"), ["i"]))
-    assert {"i % Q", "i / Q % P", "i / (P * Q)"} <= found
-
-
-def test_axes_of_a_place_in_another_order():
-    body = read("void f() { int v = (r * S + s) * C + c; }").functions[0].body
-    extents = {"r": {"R"}, "s": {"S"}, "c": {"C", "C * 2"}}
-    found = set(reordered(body, extents))
-    assert {"(c * R + r) * S + s", "(r * C + c) * S + s"} <= found and len(found) == 6 + 2
-
-
-def test_short_terms_of_other_functions_made_of_the_same_names():
-    source = "void f() { x = c / CG * KG + k; y = a * b; }\nvoid g() { x = c % groups + k; }\n"
-    function = read(source).functions[1]
-    assert elsewhere(function, {"c", "CG", "KG", "k", "groups"}) == ["c / CG * KG", "c / CG"]
