@@ -106,6 +106,12 @@ MISTAKES = (
             hint=2,
         ),
         Mistake(
+            "last of equal elements",
+            (BETTER, BETTER.replace("x > best", "x >= best")),
+            says="Of several equal elements the first counts: only a larger one takes its place.",
+            hint=2,
+        ),
+        Mistake(
             "NaN ignored",
             (BETTER, "if (x > best || at < 0) {"),
             says="A NaN is passed over: every comparison with NaN is false, so test isnan(x) as well.",

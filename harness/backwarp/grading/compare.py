@@ -8,7 +8,7 @@ below that, while accumulation in half is off by 1e-4 to 1e-3 from the first ter
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -182,10 +182,9 @@ def compare(
     got: np.ndarray,
     before: np.ndarray | None = None,
     written: np.ndarray | None = None,
-    tables: Sequence[tuple[Array, np.ndarray]] = (),
 ) -> Mismatch | None:
     """None if every element is right. before: the array before the kernel ran (poison). written: see
-    `untouched`. tables: inputs that hold integers, such as labels."""
+    `untouched`."""
     wrong = ~target.right(got)
     if not target.special and not wrong.any():
         return None
@@ -212,7 +211,7 @@ def compare(
         first=element(target, got, tuple(first)),
         worst=element(target, got, worst),
         unwritten=int(left.sum()),
-        pattern=looked_up(wrong, target.array.letters, tables) or pattern(wrong, target.array.letters),
+        pattern=pattern(wrong, target.array.letters),
         expected_by=target.by,
         updated=target.array.is_input,
     )
@@ -293,21 +292,6 @@ def pattern(wrong: np.ndarray, letters: str) -> str:
     if wrong.sum() <= LISTED:
         return f"exactly the elements {either([f'[{axis_index(letters, at)}]' for at in np.argwhere(wrong)], 'and')}"
     return f"all that differ have {parts}" if parts else ""
-
-
-def looked_up(wrong: np.ndarray, letters: str, tables: Sequence[tuple[Array, np.ndarray]]) -> str:
-    """`exactly the elements with k = labels[b]`, or all others."""
-    for array, values in tables:
-        for axis, letter in enumerate(letters):
-            if wrong.ndim != values.ndim + 1 or "".join(array.letters) != letters.replace(letter, ""):
-                continue
-            there = np.indices(wrong.shape)[axis] == np.expand_dims(values, axis)
-            name = f"{letter} = {array.name}[{','.join(array.letters)}]"
-            if there.sum() > 1 and (wrong == there).all():
-                return f"exactly the elements with {name}"
-            if (~there).sum() > 1 < there.sum() and (wrong == ~there).all():
-                return f"all elements but those with {name}"
-    return ""
 
 
 def axis_pattern(letter: str, touched: np.ndarray, size: int) -> str | None:

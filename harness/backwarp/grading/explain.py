@@ -19,14 +19,14 @@ from ..errors import KernelFault, LaunchError
 from . import sentences
 from .compare import error_map
 from .findings import Finding, in_order
-from .results import integers, naming
+from .results import naming
 from .runs import Outcome
 from .slips.block_slips import same_slot, takes_what_changes
 from .slips.causes import causes
 from .slips.collectives import kept_away
 from .slips.only_store import only_store
 from .slips.statements import slips
-from .slips.unset import left_in_a_loop, read_unset, too_few_threads, written_twice, zeros_left_out
+from .slips.unset import left_in_a_loop, read_unset, too_few_threads, written_twice
 from .verdict import RUNNABLE, Verdict
 
 
@@ -121,10 +121,10 @@ def of_results(asked: Asked) -> tuple[Finding | None, list[Finding]]:
         return claim, [claim, *(f for f in slips(asked.source, asked.kernel.name) if f.row.leads(shown.kind))]
     first = claim
     if not claim and shown.kind == "wrong":
-        first = integers.explain(asked.kernel, seen) or asked.added(True)
+        first = asked.added(True)
     findings = [first] if first else []
     if shown.kind == "unwritten":
-        findings += of_unwritten(asked, seen, bool(findings))
+        findings += of_unwritten(asked, bool(findings))
     named = bool(claim and naming.name_of(claim))
     findings += asked.of_text(named=named)
     if shown.kind == "unwritten" and not findings:
@@ -132,11 +132,11 @@ def of_results(asked: Asked) -> tuple[Finding | None, list[Finding]]:
     return claim, findings
 
 
-def of_unwritten(asked: Asked, seen: Sequence[naming.Observation], explained: bool) -> list[Finding]:
+def of_unwritten(asked: Asked, explained: bool) -> list[Finding]:
     """Why elements were never written."""
     shown, kernel, source = asked.shown, asked.kernel, asked.source
     findings = sentences.unwritten(asked.puzzle, kernel, source, shown.mismatches)
-    findings += left_in_a_loop(kernel, source) or zeros_left_out(seen)
+    findings += left_in_a_loop(kernel, source)
     launch = kernel.launch(asked.puzzle.full_dims(shown.case), tunables(source))
     findings += too_few_threads(shown.observation, launch)
     if shown.same_writes and not findings and not explained:

@@ -253,10 +253,7 @@ def run_once(trial: Trial, setup: Setup, schedule: int) -> LaunchResult | None:
     results = {p.name: found[p.name] for p in kernel.outputs}
     masks = {p.name: getattr(handles[p.name], "written", None) for p in kernel.outputs}
     written = {name: mask for name, mask in masks.items() if mask is not None}
-    tables = [
-        (p, trial.arrays[p.name]) for p in kernel.arrays if p.role == "in" and p.dtype.startswith("int")
-    ]
-    wrong = [compare(x, results[n := x.array.name], before[n], written.get(n), tables) for x in trial.targets]
+    wrong = [compare(x, results[n := x.array.name], before[n], written.get(n)) for x in trial.targets]
     return LaunchResult(setup, before, written, results, [m for m in wrong if m], getattr(done, "turns", ()))
 
 

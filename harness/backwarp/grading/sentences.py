@@ -82,9 +82,7 @@ def fault(
             f"The element is {element}"
             + (f"; {found.array} has the shape {found.shape}." if found.shape else ".")
         )
-    # of threads whose pointers begin at different places, nobody asks what their indices are made of
-    moved = found.asks_index and any(f.kind == "both_begin" for f in behind)
-    lines.append(found.fact if fact_only or moved else found.explanation)
+    lines.append(found.fact if fact_only else found.explanation)
     if divided:
         lines.append(
             f"{found.array} is the whole dynamic shared memory here: the access may belong to another pointer into it."
@@ -231,7 +229,7 @@ def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, wrong: Sequence[Misma
     into = next((v for v in text.parameters if v.name == array), None) if text else None
     if into and stores_into(text.file, into) == []:
         return [Finding.of("no_store", array=array)]
-    return [] if some else [Finding.of("nothing_changed" if wrong[0].updated else "no_thread_stores")]
+    return [] if some or wrong[0].updated else [Finding.of("no_thread_stores")]
 
 
 def is_barrier(name: str) -> bool:

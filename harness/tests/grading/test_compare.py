@@ -13,7 +13,6 @@ from backwarp.grading.compare import (
     compare,
     error_map,
     expectations,
-    looked_up,
     pattern,
     show_pair,
 )
@@ -278,17 +277,6 @@ def test_an_irregular_set_is_listed_or_not_told(where, says):
     wrong = np.zeros(13, bool)
     wrong[where] = True
     assert pattern(wrong, "i") == says
-
-
-def test_elements_that_an_input_names():
-    labels, wrong = np.array([2, 0, 2]), np.zeros((3, 4), bool)
-    wrong[np.arange(3), labels] = True
-    table = [(In("labels", b="N", dtype="int32"), labels)]
-    assert looked_up(wrong, "bk", table) == "exactly the elements with k = labels[b]"
-    assert looked_up(~wrong, "bk", table) == "all elements but those with k = labels[b]"
-    assert looked_up(wrong, "bk", []) == ""
-    wrong[0, 0] = True
-    assert looked_up(wrong, "bk", table) == ""
 
 
 def test_a_single_element_has_no_pattern():

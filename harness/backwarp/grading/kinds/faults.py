@@ -39,9 +39,9 @@ def _negative(differences: Sequence[tuple[str, int, int]]) -> str:
     return f"{'; '.join(f'{text} is {a} - {b} = {a - b}' for text, a, b in differences)}."
 
 
-def _both(who: Sequence[str], values: Sequence[tuple[str, str, str]], more: str = "") -> str:
+def _both(who: Sequence[str], values: Sequence[tuple[str, str, str]]) -> str:
     says = "; ".join(f"{text} is {a} and {b}" for text, a, b in values)
-    return f"In {who[0]} and {who[1]}: {says}{more}."
+    return f"In {who[0]} and {who[1]}: {says}."
 
 
 def _changes(line: int, adds: str, takes: str, element: str, test: str) -> str:
@@ -92,5 +92,4 @@ FAULTS = {
         "The two threads differ only in {index}, and the index in line {0} adds nothing that is computed from it."
     ),
     "both_indices": Kind(_both),
-    "both_begin": Kind(lambda who, values: _both(who, values, ", and is moved from there")),
 }

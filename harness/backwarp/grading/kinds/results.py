@@ -25,15 +25,6 @@ def _half(array: str, worst: float) -> str:
     )
 
 
-def _place_of_equal(
-    name: str, right: str, now: str, array: str, value: float, later: bool | None, nan: bool
-) -> str:
-    first = f"{name} should be the place of {right}; it is that of {now}, where {array} is {value:g} as well"
-    if later is None:
-        return f"{first}."
-    return f"{first}: of several {'NaN' if nan else 'equal elements'}, the {'last' if later else 'first'} counts."
-
-
 RESULTS = {
     "mistake": Kind(lambda name, says, hint: says),
     "factor": Kind(_factor),
@@ -46,5 +37,4 @@ RESULTS = {
     ),
     "clamped": Kind("Every element of {array} that should be {word} than {limit:g} is {limit:g}."),
     "offset": Kind(_offset),
-    "place_of_equal": Kind(_place_of_equal),
 }

@@ -44,11 +44,6 @@ def _written_only(*lines: int, elements: str) -> str:
 STORES = {
     "still_empty": Kind(_still_empty),
     "no_store": Kind("Nothing stores into {array}."),
-    "nothing_changed": Kind(
-        "Its value did not change: is nothing stored there, does an `if` or a `return` keep every thread away, or do they"
-        " store the old value back?",
-        asks=True,
-    ),
     "no_thread_stores": Kind(
         "No thread reached a store to it: does an `if`, a `return` or an empty loop keep them all away?",
         asks=True,
@@ -56,11 +51,6 @@ STORES = {
     "left_in_a_loop": Kind(
         "The return in line {0} leaves the kernel from inside a loop, before the store in line {1}; to skip one iteration of "
         "the loop, write continue."
-    ),
-    "zeros_left_out": Kind(
-        lambda array, nan: (
-            f"Every element of {array} that was never written should be 0{' or nan' * nan}: that has to be stored, too."
-        )
     ),
     "one_each": Kind(
         "The launch has {threads} threads, and {array} has {elements} elements: one each is too few. A thread stores several."

@@ -32,19 +32,6 @@ def _other_indices_of(
     return f"{_adds(factors, out)}: in {array}, {', and '.join(_should_be(*each) for each in changes)}."
 
 
-def _indices_exchanged(
-    factors: Sequence[str], out: str, array: str, right: str, now: str, is_output: bool
-) -> str:
-    where = f"{array}, or in what is added to it" if is_output else array
-    return f"{_adds(factors, out)}: in {where}, {right} and {now} should change places."
-
-
-def _index_exchanged_somewhere(
-    factors: Sequence[str], out: str, array: str, right: str, now: str, places: Sequence[str]
-) -> str:
-    return f"{_adds(factors, out)}: {now} and {right} have changed places, in {either(places, 'or in')}."
-
-
 def _other_index_of(factors: Sequence[str], out: str, array: str, right: str, now: str) -> str:
     but = f"but is always {now}" if now.isdecimal() else f"not {now}"
     return f"{_adds(factors, out)}: the index of {array} should be {right}, {but}."
@@ -101,17 +88,10 @@ def _extra_terms(out: str, things: str, broken: Sequence[str]) -> str:
     return f"it also adds to {out} {things} for which {either(broken)}."
 
 
-def _beyond(out: str, things: str, axes: Sequence[tuple[str, str, str, int]], array: str, says: str) -> str:
+def _beyond(out: str, things: str, axes: Sequence[tuple[str, str, str, int]], array: str) -> str:
     where = " or ".join(f"{letter} = {text} = {span}" for letter, text, span, _ in axes)
     real = " and ".join(f"{letter} = 0 to {size - 1}" for letter, *_, size in axes)
-    return f"{out} also gets {things} with {where}, where {array} has {real}: {says}."
-
-
-def _brought_inside(how: str, **facts: Any) -> str:
-    says = "the nearest element inside is taken instead"
-    if how == "wrapped":
-        says = "the index goes on at the other end of the axis"
-    return _beyond(says=f"{says}, and nothing should be added there", **facts)
+    return f"{out} also gets {things} with {where}, where {array} has {real}: that place in memory holds another element."
 
 
 def _looked_up_at(
@@ -134,10 +114,6 @@ def _looked_up(
     if is_output:
         does = f"what has {by} = {places} goes into {array}'s"
     return f"{does} {letter} = {values}; it should be {others}."
-
-
-def _other_copy(place: str, now: str, right: str) -> str:
-    return f"{place} is {now}; it should be {right}." if now else f"{place} should be {right}."
 
 
 def _other_terms(place: str, lacks: str, has: str, several: bool) -> str:
@@ -199,9 +175,7 @@ TERMS = {
     "not_finite": Kind(_not_finite),
     "nothing_gets": Kind("nothing of {array} gets into {out}."),
     "slope": Kind(_slope),
-    "indices_exchanged": Kind(_indices_exchanged),
     "other_indices_of": Kind(_other_indices_of),
-    "index_exchanged_somewhere": Kind(_index_exchanged_somewhere),
     "other_index_of": Kind(_other_index_of),
     "other_steps": Kind(_other_steps),
     "other_place": Kind("the place in {array} is {now}; it should be {right}."),
@@ -209,13 +183,9 @@ TERMS = {
     "sums_lack": Kind(_sums_lack),
     "sums_stop_early": Kind(_sums_stop_early),
     "extra_terms": Kind(_extra_terms),
-    "brought_inside": Kind(_brought_inside),
-    "beyond_an_axis": Kind(
-        lambda **facts: _beyond(says="that place in memory holds another element", **facts)
-    ),
+    "beyond_an_axis": Kind(_beyond),
     "looked_up_at": Kind(_looked_up_at),
     "looked_up": Kind(_looked_up),
-    "other_copy": Kind(_other_copy),
     "other_factor": Kind("for {place}, {factor} is multiplied by {now}; it should be by {right}."),
     "other_terms": Kind(_other_terms),
     "other_sum": Kind("{place} is the sum of {now}; it should be that of {right}."),

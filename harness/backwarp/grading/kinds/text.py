@@ -64,6 +64,11 @@ TEXT = {
         "Line {0} takes blocks to be {step} threads apart along {axis}: {code}. In a failing case, a block has {threads}: use "
         "blockDim.{axis}."
     ),
+    "steps_into_other_blocks": Kind(
+        "Line {0}: {name} begins in the block's own part and moves on by blockDim.{axis}, through the parts of other blocks: is the "
+        "step not gridDim.{axis} * blockDim.{axis}?",
+        asks=True,
+    ),
     "counts_all_blocks": Kind(
         "Line {0} looks in {name} at {index}, which counts through all blocks (blockIdx is in it); {name} belongs to one block, "
         "and counts from 0 in each."

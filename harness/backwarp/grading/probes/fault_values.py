@@ -17,7 +17,7 @@ import numpy as np
 from ...course.array_names import by_name
 from ...course.declare import Puzzle
 from ...cuda.evaluate import integer_of, plain, substituted
-from ...cuda.follow import added_in, begun, pointer_values, value_of
+from ...cuda.follow import added_in, pointer_values, value_of
 from ...cuda.parts import all_indices, index_of, named, sign_of
 from ...cuda.pieces import Piece
 from ...cuda.text import CudaText, read
@@ -171,13 +171,8 @@ def _of_both(
         return [Finding.of("differ_only_in", access.line, index=left_out)]
     indices = [index for index in all_indices(access) if index.kind != "identifier"]
     names = list(dict.fromkeys(p.code for index in all_indices(access) for p in index.all("identifier")))
-    apart, kind, base = [], "both_indices", named(access)
-    moved = base != fault.array and not value_of(file, base, place)
-    if moved and (begins := begun(file, base, place)):
-        texts = [substituted(begins, values, _without_pointers(file, values)) for values in both]
-        apart = [(f"{base} begins at {plain(begins)}, which", *texts)] if all(texts) else []
-        kind = "both_begin"
-    elif access.indexed.code != fault.array and (begins := value_of(file, access.indexed.code, place)):
+    apart = []
+    if access.indexed.code != fault.array and (begins := value_of(file, access.indexed.code, place)):
         names += [p.code for p in begins.all("identifier") if p.code not in names]
         apart = [(name, *(str(values[name]) for values in both)) for name in names if name in both[0]]
     origins = [(f"{name} = ", v) for name in names if (v := value_of(file, name, place))]
@@ -194,7 +189,7 @@ def _of_both(
             f"{w} of block ({','.join(map(str, at.block))})"
             for w, at in zip(who, (fault.other, fault), strict=True)
         ]
-    return [Finding.of(kind, who=who, values=apart)] if apart else []
+    return [Finding.of("both_indices", who=who, values=apart)] if apart else []
 
 
 def _only_in_sizes(file: CudaText, access: Piece, both: Sequence[dict[str, int]]) -> str:
@@ -210,16 +205,6 @@ def _only_in_sizes(file: CudaText, access: Piece, both: Sequence[dict[str, int]]
         return ""
     known = [added_in(piece, depth=8) for piece in pieces]
     return apart[0] if None not in known and apart[0] not in set().union(*known) else ""
-
-
-def _without_pointers(file: CudaText, values: dict[str, int]) -> Callable[[Piece], int | None]:
-    integer = integer_of(file, values)
-
-    def of(piece: Piece) -> int | None:
-        known = file.variable_at(piece.code, piece.start)
-        return 0 if known and known.pointer else integer(piece)
-
-    return of
 
 
 def _built_in(fault: KernelFault, grid, block) -> dict[str, int]:

@@ -19,7 +19,7 @@ from ..compare import axis_pattern
 from ..findings import Finding
 from .one_element import one_each, one_element
 from .place_steps import other_steps
-from .places import as_table, beyond_an_axis, brought_inside
+from .places import as_table, beyond_an_axis
 from .rules import EXACT, Column, Linear, View, columns_of, nearest, table, views, views_of_parts
 from .summed import Terms
 
@@ -47,7 +47,7 @@ def general(want: Terms, got: Terms, raced: bool = False) -> Finding | None:
     if not more.any():
         return other_range(want, got) or beginnings(want, got) or one_each(want, got)
     if not lacks.any():
-        return brought_inside(want, got.only(more)) or beyond_an_axis(want, got.only(more))
+        return beyond_an_axis(want, got.only(more))
     rules = len(got.at) * 4 >= len(want.at)  # a few terms fit many rules
     return other_rule(want, got, raced) if rules else None
 
@@ -148,15 +148,9 @@ def as_indices(view: View, want: Terms, index: int, right: dict, new: dict) -> F
     facts = dict(factors=factors, out=out, array=array)
     changes = [(c.letter, rule.text(view.letters), new[c].text(view.letters)) for c, rule in right.items()]
     pairs = [(a, b) for _, a, b in changes]
-    if len(pairs) == 2 and len({frozenset(pair) for pair in pairs}) == 1:
-        a, b = pairs[0]
-        return Finding.of("indices_exchanged", right=a, now=b, is_output=not index, **facts)
     if len(want.shapes[index]) > 1 or len(pairs) > 1:
         return Finding.of("other_indices_of", changes=changes, **facts)
     ((a, b),) = pairs
-    both = [other.name for other in want.arrays[1:] if {a, b} <= set(other.letters)]
-    if both and not index:  # the output's index may be right, and that of what it gets wrong
-        return Finding.of("index_exchanged_somewhere", right=a, now=b, places=[array, *both], **facts)
     return Finding.of("other_index_of", right=a, now=b, **facts)
 
 

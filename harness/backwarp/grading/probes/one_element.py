@@ -22,7 +22,6 @@ CLOSE = 1e-4  # of a factor: float32 may have rounded it twice
 
 def one_element(want: Terms, got: Terms, scalars: Mapping[str, float] | None = None) -> Finding | None:
     """At most two terms of a wrong element. scalars: the kernel's parameters that are fractions."""
-    places = want.flat(0), got.flat(0)
     lacking, surplus = (t.only(~np.isin(t.keys(), other.keys())) for t, other in ((want, got), (got, want)))
     wrong = sorted(set(lacking.flat(0)) & set(surplus.flat(0))) or sorted(
         set(lacking.flat(0)) | set(surplus.flat(0))
@@ -32,12 +31,6 @@ def one_element(want: Terms, got: Terms, scalars: Mapping[str, float] | None = N
     at = wrong[0]
     less, more = lacking.only(lacking.flat(0) == at), surplus.only(surplus.flat(0) == at)
     (place,) = {element(t, 0, 0) for t in (less, more) if len(t.at)} or {""}
-    if (places[0] == at).sum() == 1 and len(want.arrays) == 2 and len(less.at):  # a copy
-        source = element(less, 1, 0)
-        if len(more.at) < 2:
-            return Finding.of(
-                "other_copy", place=place, now=element(more, 1, 0) if len(more.at) else "", right=source
-            )
     if len(less.at) and len(more.at) and len(want.arrays) == 3:
         for i, j in ((1, 2), (2, 1)):
             both = np.argwhere(less.flat(i)[:, None] == more.flat(i))

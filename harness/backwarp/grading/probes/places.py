@@ -1,4 +1,4 @@
-"""Places in memory that a wrong kernel mistakes for other elements: an index beyond its axis, or one that is clamped or wrapped.
+"""Places in memory that a wrong kernel mistakes for other elements: an index beyond its axis.
 Terms, rules and views: `summed.py`, `rules.py`."""
 
 from __future__ import annotations
@@ -10,43 +10,6 @@ from .rules import EXACT, Column, Linear, Table, View, columns_of, views, views_
 from .summed import Terms
 
 LISTED = 4  # values of a table
-
-
-def brought_inside(want: Terms, extra: Terms) -> Finding | None:
-    """Terms with an index outside its axis that is clamped to the nearest element or wrapped to the other
-    end."""
-    for view in (*views_of_parts(want), *views(want)):
-        if not view.dependent or not all(isinstance(rule, Linear) for rule in view.rules):
-            continue
-        base, moved_in = view.of(extra), []
-        exact = [rule.of(base) for rule in view.rules]
-        index = [np.rint(at).astype(int) for at in exact]
-        if any((np.abs(at - whole) > EXACT).any() for at, whole in zip(exact, index, strict=True)):
-            continue  # between two elements is not outside
-        for how in WAYS_INSIDE:
-            inside = [
-                at if c.array != view.dependent else WAYS_INSIDE[how](at, c.size)
-                for c, at in zip(view.rest, index, strict=True)
-            ]
-            if all((x == extra.at[:, c.number]).all() for c, x in zip(view.rest, inside, strict=True)):
-                moved_in = [
-                    (c, rule, np.unique(at[at != x]))
-                    for c, rule, at, x in zip(view.rest, view.rules, index, inside, strict=True)
-                    if (at != x).any()
-                ]
-                break
-        if moved_in:
-            things = "products" if len(want.arrays) > 2 else "elements"
-            axes = [(c.letter, rule.text(view.letters), span(out), c.size) for c, rule, out in moved_in]
-            facts = dict(things=things, axes=axes, array=want.arrays[view.dependent].name)
-            return Finding.of("brought_inside", out=want.arrays[0].name, how=how, **facts)
-    return None
-
-
-WAYS_INSIDE = {
-    "clamped": lambda at, size: np.clip(at, 0, size - 1),
-    "wrapped": lambda at, size: at % size,
-}
 
 
 def span(values: np.ndarray) -> str:

@@ -4,6 +4,7 @@ adds what."""
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -27,6 +28,7 @@ def block_slips(
     """failed: the sizes and launches of the failing cases."""
     yield from overlapping_blocks(kernel, own, failed)
     yield from blocks_of_another_size(own, failed)
+    yield from steps_into_other_blocks(own, failed)
     for e, name, index in places_in_the_grid(own):
         yield Finding.of("counts_all_blocks", e.line, name=name, index=shown(index))
         break
@@ -71,6 +73,26 @@ def blocks_of_another_size(
                     "blocks_of_another_size", e.line, step=step, axis=axis, code=shown(e), threads=threads[0]
                 )
                 return
+
+
+def steps_into_other_blocks(
+    own: Function, failed: Sequence[tuple[Mapping[str, int], Launch]]
+) -> Iterator[Finding]:
+    """`for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x)`, where there are several blocks."""
+    for loop in own.body.all("for_statement"):
+        first, condition, update = (loop.part(name) for name in ("initializer", "condition", "update"))
+        step = re.fullmatch(r"(\w+)\s*\+=\s*blockDim\.([xyz])", update.code) if update else None
+        if not step or not first or not condition:
+            continue
+        name, axis = step.groups()
+        begins = [d.part("value") for d in first.all("init_declarator") if d.part("declarator").code == name]
+        apart = any(
+            {f"blockIdx.{axis}", f"blockDim.{axis}"} <= {*names} for b in begins for _, names in expanded(b)
+        )
+        bounds = [condition, *(value_of(own.file, p.code, p.start) for p in condition.all("identifier"))]
+        several = any(triple(launch.grid, "grid")[AXES.index(axis)] > 1 for _, launch in failed)
+        if apart and several and not any("blockIdx" in bound.code for bound in bounds if bound):
+            yield Finding.of("steps_into_other_blocks", loop.line, name=name, axis=axis)
 
 
 def constant(own: Function, text: str) -> int:

@@ -42,9 +42,7 @@ def misuses(
     launches = [kernel.launch(dict(d), t) for d in failed]
     found = list(unused_axes(kernel, mine, launches))
     found += block_slips(kernel, own, list(zip(failed, launches, strict=True)))
-    if found or puzzle.repair:
-        return found
-    return changed_lines(Reached.of(stub, kernel.name), mine)
+    return found if puzzle.repair else found + changed_lines(Reached.of(stub, kernel.name), mine)
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from ...course.array_names import name_in_file
 from ...course.declare import Kernel, Launch
@@ -62,20 +59,6 @@ def left_in_a_loop(kernel: Kernel, source: str) -> list[Finding]:
         if after:
             return [Finding.of("left_in_a_loop", leave.line, after[0].line)]
     return []
-
-
-def zeros_left_out(seen: Sequence[Observation]) -> list[Finding]:
-    """Whether all elements that were never written should be 0 and most others should not."""
-    name, nan = "", False
-    for o, target in ((o, t) for o in seen for t in o.targets):
-        got = o.results[target.array.name]
-        left = untouched(target, got, o.before[target.array.name], o.written.get(target.array.name))
-        if target.array.is_input or np.nan_to_num(target.values[left]).any():
-            return []
-        if left.any() and 2 * np.count_nonzero(target.values[~left]) > np.count_nonzero(~left):
-            name = target.array.name
-        nan |= bool(np.isnan(target.values[left]).any())
-    return [Finding.of("zeros_left_out", array=name, nan=nan)] if name else []
 
 
 def written_twice(fault: KernelFault) -> list[Finding]:

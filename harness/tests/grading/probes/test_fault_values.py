@@ -6,10 +6,8 @@ import pytest
 
 from backwarp.course.checkout import Course
 from backwarp.cuda.text import read
-from backwarp.devices.virtual.explain.wording import ONE_THREAD
 from backwarp.errors import KernelFault
-from backwarp.grading import failures, sentences
-from backwarp.grading.findings import Finding
+from backwarp.grading import failures
 from backwarp.grading.grade import Options, grade_file
 from backwarp.grading.probes import noting
 from backwarp.grading.probes.fault_values import is_flat
@@ -210,28 +208,6 @@ def test_two_threads_that_come_to_one_element_behind_a_pointer(said):
         ("columns[row * width + column]", "own[r * S + s]"),
     )
     assert any(line.endswith("; column is 0 and 1.") for line in lines), lines
-
-
-def test_two_threads_that_come_to_one_element_with_a_pointer_that_moves(said):
-    lines = said(
-        "28",
-        ("    for (int r = 0;", "    float* own = columns + c * width + column;\n    for (int r = 0;"),
-        ("columns[row * width + column] = pixel;", "*own = pixel;\n own += width;"),
-    )
-    assert any(
-        "own begins at columns + c * width + column, which is columns + 0 * " in line for line in lines
-    ), lines
-    assert any(line.endswith(", and is moved from there.") for line in lines), lines
-    assert not any("does its index use" in line for line in lines), lines
-
-
-@pytest.mark.parametrize("kind", ["both_indices", "both_begin"])
-def test_what_indices_are_made_of_is_not_asked_of_pointers_that_begin_apart_and_move(kind):
-    says = f"Two threads both write y[1]. {ONE_THREAD} every part?"
-    fault = KernelFault("race", "Race", says, line=2, asks_index=True)
-    apart = Finding.of(kind, who=["one", "the other"], values=[("p", "0", "1")])
-    fact = "Two threads both write y[1]." if kind == "both_begin" else says
-    assert sentences.fault(fault, "", behind=[apart])[1:] == [fact, str(apart)]
 
 
 def test_two_threads_that_differ_only_in_what_the_index_leaves_out(said):

@@ -54,6 +54,16 @@ def test_blocks_of_a_size_that_they_do_not_have():
         assert not list(block_slips(KERNEL, own, few))
 
 
+def test_a_loop_that_goes_through_the_parts_of_other_blocks():
+    loop = "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < {}; i += {}) y[i] = 0;"
+    (says,) = said(loop.format("M", "blockDim.x"))
+    assert says.startswith(
+        "Line 3: i begins in the block's own part and moves on by blockDim.x, through the parts of"
+    )
+    assert not said(loop.format("M", "blockDim.x * gridDim.x"))
+    assert not said("int last = M * (blockIdx.x + 1);\n" + loop.format("last", "blockDim.x"))
+
+
 def test_a_block_for_each_element_may_begin_one_after_the_other():
     assert not said(OVERLAP, M=3)
 

@@ -13,7 +13,6 @@ from backwarp.grading.slips.unset import (
     read_unset,
     too_few_threads,
     written_twice,
-    zeros_left_out,
 )
 from tests.grading.said import said
 
@@ -70,25 +69,6 @@ def test_a_launch_of_fewer_threads_than_elements():
         "The launch has 8 threads, and c has 12 elements: one each is too few. A thread stores several."
     ]
     assert not told(7, Launch(2, 4)) and not told(12, Launch(3, 4)) and not told(0, Launch(2, 4))
-
-
-def test_where_there_is_nothing_to_add_up_zero_is_stored():
-    def left(right, written):
-        right = np.array(right, float)
-        target = Expected(KERNEL.outputs[0], right, np.zeros(4), np.zeros(4))
-        got = np.where(written, right, -1).astype(np.float32)
-        arrays = {"a": right.astype(np.float32)}
-        seen = Observation(
-            Case("c", {}), {"N": 4}, arrays, (target,), {"c": got}, {"c": np.full(4, -1, np.float32)}
-        )
-        return said(zeros_left_out([seen]))
-
-    says = "Every element of c that was never written should be 0: that has to be stored, too."
-    assert left([5, 0, 7, 0], [True, False, True, False]) == [says]
-    assert left([5, 0, 7, np.nan], [True, False, True, False]) == [says.replace("be 0:", "be 0 or nan:")]
-    assert (
-        left([5, 0, 7, 9], [True, False, True, False]) == left([0, 0, 0, 0], [True, True, False, False]) == []
-    )
 
 
 def test_elements_that_are_written_twice_while_others_are_not():
