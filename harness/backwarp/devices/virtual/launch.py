@@ -272,6 +272,10 @@ class Execution:
     def _result(self, launch: abi.Launch, output: Output) -> Launch:
         """The result of a launch; KernelFault if it found a fault."""
         result = Launch(output.text, launch.printf_lines)
+        if self.kernel.info.products:
+            from .explain import products
+
+            result.notes += products.under_way(self)
         if self.plan.plain and not (launch.kept or launch.turns):
             return result
         if self.device.tally:
@@ -305,7 +309,8 @@ class Execution:
             self._set_padding(after=True)
             records = np.concatenate([records, unset_outputs(self.arena)])
         if len(records):
-            faults, result.notes = Diagnosis(self).faults(records)
+            faults, notes = Diagnosis(self).faults(records)
+            result.notes += notes
             if faults:
                 fault = faults[0]
                 fault.more, fault.launch = faults[1:], result

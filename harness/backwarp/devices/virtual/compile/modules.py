@@ -60,6 +60,8 @@ class KernelInfo:
     stored: tuple[int, ...] | None = None
     stores_variables: bool = False
     rows: int = 1  # of lanes that may run side by side, in blocks with a multiple of this many rows
+    # what it does with registers of products under way, as optimised code shows it: see analyse/inflight.py
+    products: tuple[tuple[str, Location, Location], ...] = ()
     pointed: tuple[
         Pointed, ...
     ] = ()  # structs with padding that its arguments point to, as full checks know them

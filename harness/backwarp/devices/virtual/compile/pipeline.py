@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....errors import Unsupported
+from ..analyse import inflight
 from ..analyse.facts import ModuleFacts
 from ..analyse.packs import packs
 from ..emit import module as emit
@@ -130,6 +131,7 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
         inline.run_short(facts)
         for function in (f for f in facts.emitted if not facts.waits.may_wait(f.name)):
             promote.in_place(function)
+    products = {} if recipe.ptx == "debug" else _products(facts)
     for function in facts.emitted:
         held = Check.BOUNDS in recipe and Check.UNSET not in recipe
         facts.of(function).settle(Check.BOUNDS in recipe, held, recipe.coarsen)
@@ -157,4 +159,13 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
             bounds.run(function, found)
         if recipe.checks:
             checked.verify(function, found.coarsening)
-    return replace(emit.run(facts, name, arena_size), points=points, sources=sources)
+    lowered = replace(emit.run(facts, name, arena_size), points=points, sources=sources)
+    for kernel, found in products.items():
+        lowered.kernels[kernel] = replace(lowered.kernels[kernel], products=found)
+    return lowered
+
+
+def _products(facts: ModuleFacts) -> dict[str, tuple]:
+    """Of each kernel, see analyse/inflight.py."""
+    found = {f.name: inflight.of_kernel(facts.waits.graph, f.name) for f in facts.emitted if f.entry}
+    return {kernel: products for kernel, products in found.items() if products}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from ....errors import KernelFault
+
 if TYPE_CHECKING:
     from .faults import Diagnosis
 
@@ -56,6 +58,33 @@ def refilled(d: Diagnosis, record) -> dict:
         explanation=f"This copy fills {name}, which the wgmma in line {product.line} may still read: wait for it"
         " (wgmma.wait_group), and tell the thread that starts the copy, by a barrier that it waits for.",
     )
+
+
+_BY_ITSELF = " NVIDIA's assembler waits there by itself (its warnings C7514 to C7519): right, but slow, and the PTX manual promises nothing."
+_USED = {
+    "reads": "This reads a sum of the wgmma in line {product} before wgmma.wait_group says that it is complete." + _BY_ITSELF,
+    "sets": "This sets a register of the wgmma in line {product} before wgmma.wait_group says that it is complete." + _BY_ITSELF,
+    "uncommitted": "This waits for groups, and the wgmma in line {product} is in none: wgmma.commit_group comes first." + _BY_ITSELF,
+    "unfenced": "No wgmma.fence comes between what sets this product's registers and the product, or before the first one. NVIDIA's"
+    " assembler puts one there; the PTX manual promises nothing.",
+}  # fmt: skip
+
+
+def under_way(run) -> list[KernelFault]:
+    """Notes on what a launched kernel does with registers of products that it has not waited for, see analyse/inflight.py."""
+    return [
+        KernelFault(
+            kind="product-registers",
+            headline="A product's registers are used while it is under way"
+            if what != "unfenced"
+            else "A product without wgmma.fence",
+            explanation=_USED[what].format(product=product.line),
+            file=at.file or run.module.name,
+            line=at.line,
+            severity="note",
+        )
+        for what, at, product in run.kernel.info.products
+    ]
 
 
 _SWIZZLES = "none", "one of 32 bytes", "one of 64 bytes", "one of 128 bytes"

@@ -210,6 +210,20 @@ def test_a_product_races_with_what_its_warps_do_not_know(changes, kind, line, ot
         assert fault.other.line == line_of(source, other)
 
 
+def test_what_the_assembler_mends_is_a_note():
+    """Of the optimised build alone: without optimisation sums are stored at once."""
+    for old, checks, lines in (
+        (_FULL, "memory", 0),
+        ("fence_sums();", "memory", 1),
+        ("fence_sums();", "full", 0),
+    ):
+        dev, source = device(checks), _PRODUCT.replace(old, old if old == _FULL else "")
+        x, w = (dev.tensor_map(dev.array(np.ones((64, 192), np.float16), n), (64, 64), "128B") for n in "xw")
+        kernel = dev.compile(source, include_dirs=(_INCLUDE,)).get_function("k")
+        notes = kernel(1, 128, (dev.empty(4096, np.float32, name="y"), np.int32(3), x, w)).notes
+        assert [note.line for note in notes] == [line_of(source, "PRODUCT")] * lines
+
+
 # -- registers --------------------------------------------------------------------------------------------------
 
 _REGISTERS = r"""
