@@ -76,6 +76,7 @@ def report() -> Report:
         _cupy,
         _notebooks,
         _torch,
+        _host_compiler,
         _sanitizer,
     )
     return Report(tuple(check() for check in checks))
@@ -274,6 +275,19 @@ def _torch() -> Item:
     if version := _installed("torch"):
         return Item("PyTorch", "ok", f"{version}, for puzzle 40")
     return Item("PyTorch", "missing", "not installed", f"for puzzle 40: {install('torch')}")
+
+
+def _host_compiler() -> Item:
+    """For `backwarp exec`."""
+    from .programs import compiler
+
+    try:
+        found = compiler.find()
+    except BackwarpError:
+        return Item("host compiler", "missing", "none", f"for backwarp exec: {install('programs')}")
+    if find_spec("elftools") is None:
+        return Item("host compiler", "missing", f"{found.name}, without pyelftools", install("programs"))
+    return Item("host compiler", "ok", f"{found.name}, for backwarp exec")
 
 
 def _sanitizer() -> Item:

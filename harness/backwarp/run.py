@@ -95,9 +95,8 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
         from .devices import confined_device as opener
     require_no_link_out(asked.file)
     source = read_source(asked.file)
-    done = Run(
-        asked.kernel, triple(asked.grid, "grid"), triple(asked.block, "block"), asked.file.name, source
-    )
+    shape = triple(asked.grid, "grid"), triple(asked.block, "block")
+    done = Run(asked.kernel, *shape, asked.file.name, source, notes=_whole(asked.file, source))
     with tempfile.TemporaryDirectory(prefix="backwarp-") as folder:
         try:
             gathered = run_headers.gather(source, asked.file, asked.folders, Path(folder))
@@ -117,8 +116,8 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
                 for name, as_written in gathered.own.items():
                     done.errors = [line.replace(name, as_written) for line in done.errors]
                 return done
-            done.notes = [*gathered.notes, *(w.message for w in module.warnings if w.severity == "note")]
-            done.kernel = asked.kernel or _only(module.functions, source)
+            done.notes += [*gathered.notes, *(w.message for w in module.warnings if w.severity == "note")]
+            done.kernel = asked.kernel or _only(module.functions, source, _whole(asked.file, done.source))
             wanted = run_arguments.Wanted(
                 source, gathered.text, done.kernel, module.get_function(done.kernel).params
             )
@@ -284,12 +283,20 @@ def _start(asked: Asked, module, made: Given, handles: dict, done: Run) -> Launc
 # ---- the file ------------------------------------------------------------------------------------------
 
 
-def _only(kernels: tuple[str, ...], source: str) -> str:
+def _whole(file: Path, source: str) -> list[str]:
+    """A note on a whole program."""
+    main = read(source).function("main")
+    return [f"This file has a main: `backwarp exec {file}` runs it."] if main else []
+
+
+def _only(kernels: tuple[str, ...], source: str, notes: Sequence[str] = ()) -> str:
+    """The name of the only kernel. notes: to be read beside why there is none. Errors: CourseError."""
+    rest = "".join(f"\n{note}" for note in notes)
     if len(kernels) == 1:
         return kernels[0]
     if kernels:
-        raise CourseError(f"say which kernel to run: {', '.join(kernels)}")
+        raise CourseError(f"say which kernel to run: {', '.join(kernels)}{rest}")
     templates = [f"'{f.name}<{', '.join(f.templates)}>'" for f in read(source).kernels if f.templates]
     if templates:
-        raise CourseError(f"say which instance of the template to run: {', '.join(templates)}")
-    raise CourseError("the file has no kernel (a __global__ void function)")
+        raise CourseError(f"say which instance of the template to run: {', '.join(templates)}{rest}")
+    raise CourseError(f"the file has no kernel (a __global__ void function){rest}")

@@ -41,6 +41,8 @@ class Gathered:
     notes: list[str] = field(default_factory=list)
     own: dict[str, str] = field(default_factory=dict)
     absent: list[Diagnostic] = field(default_factory=list)
+    #: by name, all texts as a compiler for the host gets them: nothing is left out, and absent headers keep their names
+    host: dict[str, str] = field(default_factory=dict)
 
     def explained(self, error: CompileError) -> CompileError:
         """The error, with the file's absent headers first if names are missing."""
@@ -65,7 +67,7 @@ def gather(source: str, file: Path, folders: Sequence[Path], into: Path, search:
     missing: list[tuple[str, includes.Include]] = []
     while waiting:
         name, folder = waiting.pop()
-        new = {}
+        new, nowhere = {}, {}
         for include in includes.scan(texts[name], name, MOST_BYTES):
             if is_here(include.name) or host_signs.is_host(include.name):
                 continue
@@ -73,7 +75,7 @@ def gather(source: str, file: Path, folders: Sequence[Path], into: Path, search:
             path = path or (project.search(include.name, folder) if search else None)
             if path is None:
                 missing.append((name, include))
-                new[include.line, include.column] = include, ABSENT if include.directive else ABSENT_ASKED
+                nowhere[include.line, include.column] = include, ABSENT if include.directive else ABSENT_ASKED
                 continue
             known = _called(path, home, given)
             new[include.line, include.column] = include, f'"{known}"'
@@ -89,7 +91,8 @@ def gather(source: str, file: Path, folders: Sequence[Path], into: Path, search:
                         f"the headers of {file.name} are more than {what}: is one too many included?"
                     )
                 waiting.append((known, path.parent))
-        texts[name] = _renamed(texts[name], new)
+        done.host[name] = _renamed(texts[name], new)
+        texts[name] = _renamed(texts[name], new | nowhere)
     texts[file.name] = texts.pop(file.name)  # last
     # one text, so that what kernels use from a header is found as in a single file
     *headers, source = texts.values()

@@ -49,7 +49,8 @@ def test_a_kernel_runs_and_is_counted(file):
     assert done.arrays["y"].tolist() == [3 * i + 1 for i in range(70)]
     assert done.counters["lines"][7]["global_load_requests"] == 2 * 3
     assert done.notes == [
-        "Host code in lines 1 and 12 is left out: only kernels and what they call run here."
+        f"This file has a main: `backwarp exec {file}` runs it.",
+        "Host code in lines 1 and 12 is left out: only kernels and what they call run here.",
     ]
 
 

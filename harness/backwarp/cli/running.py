@@ -155,6 +155,55 @@ def run(context, device, folder, as_json, **asked) -> None:
         show_run(done)
 
 
+@cli.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--checks",
+    type=click.Choice(["full", "memory"]),
+    default="full",
+    show_default=True,
+    help="full: also races and values that were never written; memory: faster.",
+)
+@click.option(
+    "--time-limit",
+    "seconds",
+    type=click.FloatRange(0.1),
+    default=60.0,
+    show_default=True,
+    help="Seconds after which the program is ended.",
+)
+@click.option(
+    "--write",
+    "writable",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A folder that the program may write to; it may read the current one.",
+)
+@click.option("-D", "macros", multiple=True, metavar="NAME[=VALUE]", help="Define a macro.")
+@click.option(
+    "--include", "folders", multiple=True, type=click.Path(path_type=Path), help="Where headers may be."
+)
+@click.option("--json", "path", metavar="PATH", help="Also write what was found as JSON.")
+@click.pass_context
+def execute(context, path, **asked) -> None:
+    """Run a whole CUDA program, with its main, and name its mistakes. The exit status is its own; 3 if a mistake was named."""
+    from ..programs.run import Asked, run_program
+    from ..report.program import document, show_outcome
+    from ..report.ticker import Ticker
+
+    asked = Asked(**asked)
+    with Ticker() as tell:
+        done = run_program(asked, tell)
+    context.meta[STATUS] = done.exit_status
+    show_outcome(done, asked)
+    if path:
+        from ..report.json import text_of
+
+        write(text_of(document(done, asked)), path)
+
+
 @cli.command()
 @click.argument("puzzle_id", metavar="ID", shell_complete=puzzle_ids)
 @solution_instead("Count")

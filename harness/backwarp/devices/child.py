@@ -30,7 +30,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import NoReturn
 
@@ -148,8 +148,9 @@ class Child(Channel):
         codec=pickle,
         most: int | None = None,
         memory: int | None = None,
+        inherited: Sequence[int] = (),
     ):
-        """arguments: the command line from sys.argv[2] on. environment: names of the variables it sees;
+        """arguments: the command line from sys.argv[2] on. inherited: open files that it gets too. environment: names of the variables it sees;
         default: all of this process's.
 
         Errors: DeviceError if the system starts no process."""
@@ -163,7 +164,7 @@ class Child(Channel):
         variables["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
         command = [sys.executable, "-P", "-m", module, str(theirs.fileno()), *arguments]
         wrapper = bubblewrap.wrapper() if environment is not None else ()
-        self._wrapped, tells, inherited = bool(wrapper), None, [theirs.fileno()]
+        self._wrapped, tells, inherited = bool(wrapper), None, [theirs.fileno(), *inherited]
         with contextlib.ExitStack() as ours_no_more:
             ours_no_more.enter_context(theirs)
             if wrapper:

@@ -93,6 +93,15 @@ _CALLS = """
 """
 
 
+#: those that a program needs beside them: to be executed, and for its files; and to send signals, to itself
+_OF_PROGRAMS = """,
+    execve 59 221, mkdir 83 -, mkdirat 258 34, unlink 87 -, unlinkat 263 35, rmdir 84 -, rename 82 -, renameat 264 38,
+    renameat2 316 276, ftruncate 77 46, truncate 76 45, fsync 74 82, fdatasync 75 83, getdents 78 -, sysinfo 99 179,
+    sched_setaffinity 203 122, creat 85 -, statfs 137 43, chdir 80 49, mlock 149 228, munlock 150 229, utimensat 280 88
+"""
+_OWN_SIGNALS = "kill 62 129, tgkill 234 131"
+
+
 @dataclass(frozen=True)
 class Confinement:
     """What is in force, for all threads. files: no files but those allowed. calls: no processes, programs or
@@ -141,8 +150,11 @@ def confine(
     writable: Iterable[Path | str] = (),
     hidden: Iterable[Path] = (),
     limits: bool = False,
+    programs: Iterable[Path | str] = (),
+    calls: bool = True,
 ) -> Confinement:
-    """Confine this process permanently. readable, writable: files and folders it keeps, with their contents.
+    """Confine this process permanently. readable, writable: files and folders it keeps, with their contents. programs: files
+    that it may execute; it is still confined then. calls: confine its system calls, too.
     hidden: those in readable folders that it cannot read all the same. limits: it may change its own resource
     limits, up to the hard ones.
 
@@ -150,15 +162,16 @@ def confine(
     the other. Errors: PermissionError if that is not all, and STRICT is set.
     """
     lacks: list[str] = []
-    files = calls = False
+    files, kept = False, not calls
     if sys.platform == "linux":
         libc, alone = ctypes.CDLL(None, use_errno=True), _threads() == 1
         given_up = _done(lacks, _give_up_privileges, libc)
-        files = _done(lacks, _confine_files, libc, readable, writable, tuple(hidden)) and given_up
+        rights = readable, writable, tuple(hidden), programs
+        files = _done(lacks, _confine_files, libc, *rights) and given_up
         if files and not alone:
             files, _ = False, lacks.append("other threads of the process keep their access")
-        calls = _done(lacks, _confine_calls, libc, limits) and given_up
-    held = Confinement(files, calls, tuple(lacks))
+        kept = kept or _done(lacks, _confine_calls, libc, limits, bool(programs)) and given_up
+    held = Confinement(files, kept, tuple(lacks))
     if not held.complete:
         _insist(f"this process cannot be confined ({', '.join(lacks)})")
     return held
@@ -246,7 +259,7 @@ def _threads() -> int:
         return threading.active_count()
 
 
-def _confine_files(libc, readable, writable, hidden) -> None:
+def _confine_files(libc, readable, writable, hidden, programs=()) -> None:
     version = libc.syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1)
     _expect(version, "Landlock")
     every = (1 << _FILE_RIGHTS.get(version, 16)) - 1
@@ -259,6 +272,8 @@ def _confine_files(libc, readable, writable, hidden) -> None:
             _allow_reading(libc, rules, Path(path), hidden)
         for path in writable:
             _allow_path(libc, rules, path, every & ~_EXECUTE)
+        for path in programs:
+            _allow_path(libc, rules, path, _READ_FILE | _EXECUTE)
         _expect(libc.syscall(_LANDLOCK_RESTRICT, rules, 0), "landlock_restrict_self")
     finally:
         os.close(rules)
@@ -294,11 +309,11 @@ def _allow_path(libc, rules: int, path: Path | str, rights: int) -> None:
 # -- seccomp ------------------------------------------------------------------------------------------
 
 
-def _confine_calls(libc, limits: bool) -> None:
+def _confine_calls(libc, limits: bool, programs: bool) -> None:
     machine = _MACHINES.get(platform.machine())
     if machine is None or sys.maxsize < 1 << 32:  # a 32-bit Python's calls have other numbers
         raise OSError(errno.ENOSYS, f"no filter for {platform.machine()}")
-    filter_ = _filter(machine, limits)
+    filter_ = _filter(machine, limits, programs)
     text = ctypes.create_string_buffer(b"".join(filter_))
     program = struct.pack("@HP", len(filter_), ctypes.addressof(text))
 
@@ -324,11 +339,12 @@ def _try_in_a_child(install: Callable) -> None:
         raise OSError(errno.ENOSYS, f"seccomp: a process with the filter ends at once ({how})")
 
 
-def _filter(machine: _Machine, limits: bool) -> list[bytes]:
+def _filter(machine: _Machine, limits: bool, programs: bool = False) -> list[bytes]:
     """A filter in classic BPF: calls on the list are allowed, others fail.
 
     Starting a thread is allowed, starting a process is not; a process may read its own resource limits and,
-    with `limits`, change them. glibc tries clone3 first, whose flags a filter cannot see, and falls back to
+    with `limits`, change them. With `programs`, it may execute another, manage files that Landlock grants, and send signals
+    to itself. glibc tries clone3 first, whose flags a filter cannot see, and falls back to
     clone if the kernel does not have it. An instruction is (code, jump if true, jump if false, value); the
     jumps count instructions to skip.
     """
@@ -349,13 +365,16 @@ def _filter(machine: _Machine, limits: bool) -> list[bytes]:
         *((_EQUAL, 0, 4, machine.clone), argument, (_ANY_BIT, 0, 1, _CLONE_THREAD), allow, refuse),
         *((_EQUAL, 0, len(zeros) + 2, machine.prlimit), *zeros, allow, refuse),
     ]
-    for number in _numbers(machine):
+    own = os.getpid()  # which it keeps when it executes a program
+    for number in _numbers(machine, _OWN_SIGNALS) if programs else ():
+        found += [(_EQUAL, 0, 4, number), argument, (_EQUAL, 0, 1, own), allow, refuse]
+    for number in _numbers(machine, _CALLS + (_OF_PROGRAMS if programs else "")):
         found += [(_EQUAL, 0, 1, number), allow]
     return [struct.pack("=HBBI", *instruction) for instruction in (*found, refuse)]
 
 
-def _numbers(machine: _Machine) -> list[int]:
-    rows = (row.split() for row in _CALLS.split(","))
+def _numbers(machine: _Machine, calls: str = _CALLS) -> list[int]:
+    rows = (row.split() for row in calls.split(","))
     return [int(row[machine.column]) for row in rows if row[machine.column] != "-"]
 
 

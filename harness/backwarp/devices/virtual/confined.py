@@ -23,7 +23,7 @@ from .answers import DEVICE_SETTINGS, is_sound
 from .compile.build import build, build_ahead, with_source
 from .compile.modules import Built, fixed_to, for_any_block, kernel_called
 from .compile.recipes import LANES
-from .confined_process import GRACE, PROCESS, START
+from .confined_process import GRACE, PROCESS, START, Process
 from .plan import LIMITS, check_launch
 from .run.arena import arena_sizes, slots_start
 from .run.record import MOST_BLOCKS
@@ -35,7 +35,7 @@ class ConfinedGPU:
 
     kind = "cpu"
 
-    def __init__(self, checks: str = "full", seed: int = 0):
+    def __init__(self, checks: str = "full", seed: int = 0, process: Process = PROCESS):
         self.checks, self.schedule, self.quick = checks, seed, False
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
         self.sample_blocks = self.keep_requests = 0
@@ -45,7 +45,7 @@ class ConfinedGPU:
         self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
         self.reason = REASON
         self.recording: ConfinedGraph | None = None
-        self.process = PROCESS
+        self.process = process
         self.process.renew()
         self.process.start()
         self.memory = arena_sizes(checks)[0]  # bytes; the process may get less
@@ -142,6 +142,21 @@ class ConfinedArray:
     def pointer(self) -> int:
         """The device address."""
         return int(self.device.process.ask("pointer", self.handle))
+
+    def store(self, offset: int, nbytes: int, pitch: int = 0, rows: int = 1) -> None:
+        """Bytes of it, in rows, have been written by another process that shares its memory."""
+        self.device.process.post("store", self.handle, offset, nbytes, pitch, rows)
+
+    def unset(self, offset: int, nbytes: int) -> tuple[int, int]:
+        """How many of these bytes were never written, and where the first is."""
+        match self.device.process.ask("unset", self.handle, offset, nbytes):
+            case (int() as count, int() as first):
+                return count, first
+        raise self.device.process.nonsense()
+
+    def retire(self) -> None:
+        """From now on every access to it is a fault; its place is not used again before it is released."""
+        self.device.process.post("retire", self.handle)
 
     @property
     def handle(self) -> int:

@@ -44,9 +44,11 @@ class _Codec:
 
 
 class Process:
-    """This process's confined child, shared by its devices and started when needed."""
+    """This process's confined child, shared by its devices and started when needed. shared: an open file that is the memory
+    of its only device, see Arena."""
 
-    def __init__(self):
+    def __init__(self, shared: int | None = None):
+        self._shared = () if shared is None else (shared,)
         self.lock = threading.RLock()
         self.generation = 1  # what a dead process held is lost
         self._child: Child | None = None
@@ -61,7 +63,8 @@ class Process:
         with self.lock:
             if self._child is None:
                 worker = "backwarp.devices.virtual.confined_worker"
-                self._child = Child(worker, environment=ENVIRONMENT, codec=_Codec)
+                how = dict(environment=ENVIRONMENT, codec=_Codec, inherited=self._shared)
+                self._child = Child(worker, *map(str, self._shared), **how)
                 self._child.questions = QUESTIONS
                 self.need = self.held = 0
                 self._arrays.clear()

@@ -6,6 +6,7 @@ import gc
 import importlib
 import importlib.util
 import os
+import sys
 
 from ...errors import DeviceError, KernelFault
 from ..child import Channel, attach, serve
@@ -20,6 +21,7 @@ from .compile.modules import Built
 from .device import Module, VirtualGPU
 from .graph import Graph
 from .kernel import Kernel
+from .runtime.abi import GRANULE
 from .variants import Wanted
 
 
@@ -33,8 +35,8 @@ class Known(dict):
 class Handles:
     """One method per verb."""
 
-    def __init__(self, channel: Channel):
-        self.channel = channel
+    def __init__(self, channel: Channel, shared: int | None = None):
+        self.channel, self.shared = channel, shared
         self.devices: dict[int, VirtualGPU] = Known()
         self.arrays: dict[int, Array] = Known()
         self.modules: dict[int, Module] = Known()
@@ -44,7 +46,7 @@ class Handles:
         runtime_code.provide(code)
 
     def open(self, number: int, checks: str) -> None:
-        self.devices[number] = device = VirtualGPU(checks)
+        self.devices[number] = device = VirtualGPU(checks, shared=self.shared)
         # the parent builds: the compilers run in another process, and this one cannot reach the cache
         device.build = lambda *given, quick, tracking, lanes, target, when, stepping: self.channel.ask(
             "build", (quick, tracking, lanes, when == "cached", when == "beside", stepping, given[-1])
@@ -84,6 +86,25 @@ class Handles:
 
     def written(self, handle: int):
         return self.arrays[handle].written
+
+    def store(self, handle: int, offset: int, nbytes: int, pitch: int, rows: int) -> None:
+        array = self.arrays[handle]
+        for row in range(rows):
+            array.device.arena.store(array.pointer + offset + row * pitch, nbytes)
+
+    def unset(self, handle: int, offset: int, nbytes: int) -> tuple[int, int]:
+        """How many of these bytes were never written, and where the first is; an incomplete last granule is left out."""
+        array = self.arrays[handle]
+        start, before = array.pointer + offset, offset % GRANULE
+        nbytes = min(nbytes, array.nbytes // GRANULE * GRANULE - offset)
+        if array.written is None or nbytes <= 0:
+            return 0, 0
+        written = array.device.arena.written(start - before, nbytes + before)[before:]
+        return int((~written).sum()), int(written.argmin())
+
+    def retire(self, handle: int) -> None:
+        array = self.arrays[handle]
+        array.device.arena.unmark(array.pointer, array.nbytes)
 
     def module(
         self, number: int, device: int, memory: int, source: str, name: str, loaded: Built, quick: bool
@@ -190,6 +211,7 @@ def _kernel(module: Module, name: str) -> Kernel:
 
 VERBS = (
     *("runtime", "open", "close", "array", "empty", "free", "pointer", "texture", "get", "set", "written"),
+    *("store", "unset", "retire"),
     *("module", "constant", "variable", "optimise", "fit", "launch", "variants", "graph", "replay"),
 )
 
@@ -209,7 +231,7 @@ def main() -> None:
     limit(file_size=1 << 20)
     confine(python_folders(), hidden=kept_from())
     gc.freeze()
-    handles = Handles(channel)
+    handles = Handles(channel, int(sys.argv[2]) if len(sys.argv) > 2 else None)
     serve(channel, {verb: getattr(handles, verb) for verb in VERBS})
 
 

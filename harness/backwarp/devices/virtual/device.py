@@ -71,7 +71,9 @@ class VirtualGPU:
     reason = REASON
     build = staticmethod(build)
 
-    def __init__(self, checks: str = "full", seed: int = 0, cores: int | None = None):
+    def __init__(
+        self, checks: str = "full", seed: int = 0, cores: int | None = None, shared: int | None = None
+    ):
         if checks not in BUILDS:
             raise ValueError(f"checks={checks!r}: one of {', '.join(BUILDS)}")
         self.checks, self.recipe = checks, RECIPES[checks]
@@ -93,7 +95,7 @@ class VirtualGPU:
         self.recording: Graph | None = None
         self.launching = threading.Lock()  # one launch at a time, whichever thread asks
         counts = Check.SEGMENTS in self.recipe
-        self.arena = Arena(races=Check.RACES in self.recipe, small=counts)
+        self.arena = Arena(races=Check.RACES in self.recipe, small=counts, shared=shared)
         cores = cores or available_cores()
         # one worker with full checks: races between blocks are detected in a single order of events
         self.races, self.unset_reads = (check in self.recipe for check in (Check.RACES, Check.INITIALISED))

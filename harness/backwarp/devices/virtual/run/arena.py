@@ -119,17 +119,19 @@ class Arena:
 
     races: also `cells`, `colds`, `words` and `pool`, racecheck's memory of who touched which granule. small:
     every address fits into 32 bits. unset, traces: if unset values are tracked (see initialised.py), the
-    unset bits of each byte, and a Trace for each granule. guard: with full checks, see Guard.
+    unset bits of each byte, and a Trace for each granule. guard: with full checks, see Guard. shared: the open file that
+    is its memory, for a process that maps it too.
     """
 
-    def __init__(self, races: bool = False, small: bool = False):
+    def __init__(self, races: bool = False, small: bool = False, shared: int | None = None):
+        self._drop = mmap.MADV_DONTNEED if shared is None else mmap.MADV_REMOVE
         self.cells = self.colds = self.words = self.pool = self.unset = self.traces = None
         self.following = False  # whether the current launch tracks unset values
         cell, cold = DTYPES["Cell"].itemsize, DTYPES["Cold"].itemsize
         sizes = _affordable(_SMALL_SIZES if races or small else _SIZES, races)
         for size in sizes:
             try:
-                self._map = reserve(size)
+                self._map = reserve(size, shared)
                 self._shadow_map = reserve(size // GRANULE)
                 if races:
                     granules = size // GRANULE
@@ -223,7 +225,7 @@ class Arena:
         extent = _extent(owner.nbytes)
         if extent > MIB:  # return the pages to the system
             first, last = _whole_pages(owner.start, extent)
-            self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
+            self._map.madvise(self._drop, first, last - first)
         self._free.setdefault(extent, []).append(owner.start)
         if not self._owners:
             self._top, self._end, self._free = _FIRST, self.slots_start, {}
@@ -235,7 +237,7 @@ class Arena:
             self.bytes[start : start + nbytes] = 0
             return
         self.bytes[start:first] = self.bytes[last : start + nbytes] = 0
-        self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
+        self._map.madvise(self._drop, first, last - first)
 
     def mark(self, start: int, nbytes: int, writable: bool = True, written: bool = True) -> None:
         """Make [start, start + nbytes) valid; start is a multiple of 4. written: it holds values, not poison."""
@@ -256,6 +258,20 @@ class Arena:
         each = granules[:, None] >> 4 & 1 << np.arange(GRANULE, dtype=np.uint8) > 0
         each &= ~(granules & PARTIAL).astype(bool)[:, None]
         return (each | whole[:, None]).ravel()[:nbytes]
+
+    def store(self, start: int, nbytes: int) -> None:
+        """Bytes of an array have been written by the host."""
+        if not nbytes:
+            return
+        first, end = start // GRANULE, start + nbytes
+        part = self.shadow[first : -(-end // GRANULE)]
+        bits = np.full(part.size, 15, np.uint8)
+        bits[0] &= 15 << start % GRANULE & 15
+        bits[-1] &= 15 >> -end % GRANULE
+        if part[-1] & PARTIAL:  # the highest bit says how many bytes of the granule are the array's
+            bits[-1] &= (1 << int(part[-1] >> 4).bit_length() - 1) - 1
+        part |= bits << 4
+        part |= np.where(part & (PARTIAL | 0xF0) == 0xF0, INIT, 0).astype(np.uint8)
 
     def unmark(self, start: int, nbytes: int) -> None:
         self.shadow[start // GRANULE : -(-(start + nbytes) // GRANULE)] = 0

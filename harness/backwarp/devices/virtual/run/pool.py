@@ -51,10 +51,12 @@ class Pool:
         return table[self.bytes[sum(self._TABLES[:2]) :][: 4 * self._hazards].view(np.uint32)]
 
 
-def reserve(size: int) -> mmap.mmap:
-    """Zeroed address space; memory is used only when a page is touched. Errors: DeviceError if there is not
-    enough."""
+def reserve(size: int, shared: int | None = None) -> mmap.mmap:
+    """Zeroed address space; memory is used only when a page is touched. shared: an open file of that size, whose contents
+    these are, instead. Errors: DeviceError if there is not enough."""
     try:
+        if shared is not None:
+            return mmap.mmap(shared, size)
         return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
     except (OSError, ValueError, OverflowError):
         raise DeviceError(

@@ -1,0 +1,357 @@
+"""The host part of a program, compiled: by a clang++ of the system, or by the one that the package ziglang brings with all it needs.
+
+Clang compiles the host part of CUDA C++ as it is, launches included. It is given CUDA's own declarations (host/prelude.h), and
+texts in which the bodies of kernels and device functions are blank: those are NVRTC's matter. The compiler reads files that
+strangers wrote, so it runs confined too.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from .. import PACKAGE, SOURCES, install
+from ..cuda import tree as cuda_tree
+from ..devices.child import ENVIRONMENT
+from ..devices.confine import python_folders
+from ..devices.nvrtc import library
+from ..devices.nvrtc.compiler import SHIMS
+from ..devices.store import Store, cache_root, digest, session_directory
+from ..errors import CompileError, DeviceError, Diagnostic
+from . import errors, verbs
+from .start import Policy
+
+HOST = Path(__file__).with_name("host")
+OLDEST = 16  # version of clang++
+COMPILING, LINKING = 120, 1800  # seconds; the first link builds a C++ library
+_GLIBC = "2.28"
+_PLACED = "-fno-sanitize-merge"  # each trap at its own line, since clang 20
+_MEMORY = 6 << 30
+_FORMAT = "1"  # of the cache entries
+_OPTIONS = (
+    "-O1 -gline-tables-only -gdwarf-4 -std=c++17 -fPIE -fno-omit-frame-pointer -fno-optimize-sibling-calls -w "
+    "-ferror-limit=4 -fno-caret-diagnostics -fno-color-diagnostics -fno-diagnostics-show-option -pthread "
+    # what is undefined in C++ and would not stop by itself
+    "-fsanitize=null,bounds,vla-bound,return,unreachable,integer-divide-by-zero,nonnull-attribute "
+    "-fsanitize-trap=all"
+).split()
+_CUDA = (
+    "-x cuda --cuda-host-only -nocudainc -nocudalib --no-offload-new-driver -Wno-unknown-cuda-version "
+    "-Xclang -fcuda-include-gpubinary"
+).split()
+#: libc++ of ziglang, as its own driver sets it up, and with checks of indices
+_LIBRARY = (
+    f"-nostdinc -nostdinc++ -D__GLIBC_MINOR__={_GLIBC.split('.')[1]} -D_LIBCPP_ABI_VERSION=1 -D_LIBCPP_ABI_NAMESPACE=__1 "
+    "-D_LIBCPP_HAS_THREADS=1 -D_LIBCPP_HAS_MONOTONIC_CLOCK -D_LIBCPP_HAS_TERMINAL -D_LIBCPP_HAS_MUSL_LIBC=0 "
+    "-D_LIBCXXABI_DISABLE_VISIBILITY_ANNOTATIONS -D_LIBCPP_DISABLE_VISIBILITY_ANNOTATIONS "
+    "-D_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=0 -D_LIBCPP_HAS_FILESYSTEM=1 -D_LIBCPP_HAS_RANDOM_DEVICE "
+    "-D_LIBCPP_HAS_LOCALIZATION -D_LIBCPP_HAS_UNICODE -D_LIBCPP_HAS_WIDE_CHARACTERS -D_LIBCPP_HAS_NO_STD_MODULES "
+    "-D_LIBCPP_HAS_TIME_ZONE_DATABASE -D_LIBCPP_PSTL_BACKEND_SERIAL "
+    "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_EXTENSIVE "
+    "-D_LIBCPP_ASSERTION_SEMANTIC_DEFAULT=_LIBCPP_ASSERTION_SEMANTIC_ENFORCE"
+).split()
+_MESSAGE = re.compile(r"(.+?):(\d+):(\d+): (?:fatal )?(error|warning|note): (.*)")
+_UNDEFINED = re.compile(r"undefined (?:symbol|reference)(?: to|:)? [`']?([^'\n]+)")
+_KEPT = {"shim": Store("host"), "program": Store("programs", 400 << 20)}
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """compile, link: how the two are called. options: of a C++ file. reads: the folders it needs."""
+
+    name: str
+    compile: tuple[str, ...]
+    link: tuple[str, ...]
+    options: tuple[str, ...]
+    reads: tuple[str, ...]
+    bundled: bool
+
+
+@cache
+def find() -> Compiler:
+    """The compiler of this machine. Errors: DeviceError, which says what to install."""
+    if found := _system() or _bundled():
+        return found
+    raise DeviceError(
+        f"there is no compiler for host code: {install('programs')} (400 MB), or a clang++ from version {OLDEST} on"
+    )
+
+
+def _system() -> Compiler | None:
+    program = shutil.which("clang++")
+    if not program:
+        return None
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    version = re.search(r"version (\d+)[\d.]*", said)
+    if not version or int(version[1]) < OLDEST:
+        return None
+    return Compiler(
+        f"clang {version[0].split()[1]}", (program,), (program, "-pie"),
+        ("-D_GLIBCXX_ASSERTIONS", *[_PLACED] * (int(version[1]) >= 20)), ("/usr", "/etc"), False,
+    )  # fmt: skip
+
+
+def _bundled() -> Compiler | None:
+    spec = importlib.util.find_spec("ziglang")
+    machine = platform.machine()
+    if spec is None or not spec.origin:
+        return None
+    root = Path(spec.origin).parent
+    zig, lib = str(root / "zig"), root / "lib"
+    kind = "x86" if machine == "x86_64" else "aarch64"
+    folders = (
+        *("libcxx/include", "libcxxabi/include", "include"),
+        *(f"libc/include/{name}" for name in (f"{kind}-linux-gnu", "generic-glibc")),
+        *(f"libc/include/{name}" for name in (f"{kind}-linux-any", "any-linux-any")),
+        "libunwind/include",
+    )
+    paths = [part for name in folders for part in ("-isystem", str(lib / name))]
+    link = zig, "c++", "-target", f"{machine}-linux-gnu.{_GLIBC}", "-pie", "-fno-sanitize=all"
+    from importlib.metadata import version
+
+    return Compiler(
+        f"clang of ziglang {version('ziglang')}", (zig, "clang"), link, (*_LIBRARY, *paths, _PLACED), (str(root),), True
+    )  # fmt: skip
+
+
+# ---- a program -----------------------------------------------------------------------------------------------
+
+
+def build(
+    texts: Mapping[str, str], name: str, macros: tuple[str, ...] = (), tell: Callable[[str], None] = print
+) -> bytes:
+    """The program as an ELF file. texts: the file called `name` and its headers, as in run_headers.Gathered.host. tell: hears what
+    takes long. Errors: CompileError; DeviceError without a compiler."""
+    compiler, own = find(), _headers()
+    blanked = {known: without_device_code(text) for known, text in texts.items()}
+    macros = tuple(f"-D{macro}" for macro in macros)
+    parts = *(part for pair in sorted((blanked | own).items()) for part in pair), *macros
+    key = digest(
+        _FORMAT,
+        name,
+        compiler.name,
+        *_OPTIONS,
+        *compiler.options,
+        library.headers_version(),
+        _shim_key(),
+        *parts,
+    )
+    if found := _KEPT["program"].get(key):
+        return found
+    with tempfile.TemporaryDirectory(prefix="backwarp-") as folder:
+        home = Path(folder, "program")
+        for where, files in (("headers", own), ("program", blanked)):
+            for known, text in files.items():
+                path = Path(folder, where, known)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+        Path(folder, "image").write_text(name)
+        given = (*_OPTIONS, *_CUDA, "-Xclang", f"{folder}/image", *compiler.options, *macros)
+        headers = (
+            "-I",
+            f"{folder}/headers",
+            "-isystem",
+            str(library.cuda_headers()),
+            "-include",
+            "prelude.h",
+        )
+        tell("the host part is compiled")
+        said = _run(
+            compiler,
+            folder,
+            compiler.compile,
+            (*given, *headers, "-c", name, "-o", f"{folder}/program.o"),
+            home,
+        )
+        if said is not None:
+            raise _explained(said, name, texts)
+        program = _linked(compiler, folder, _shim(compiler, tell), name, texts, tell)
+    _KEPT["program"].put(key, program)
+    return program
+
+
+def _linked(
+    compiler: Compiler, folder: str, shim: bytes, name: str, texts: Mapping[str, str], tell: Callable
+) -> bytes:
+    Path(folder, "shim.o").write_bytes(shim)
+    if compiler.bundled and not (_zig_cache() / "h").is_dir():
+        tell("the C++ library is built, once for this machine: that takes some minutes")
+    words = f"{folder}/program.o", f"{folder}/shim.o", "-o", f"{folder}/a.out", "-pthread"
+    said = _run(compiler, folder, compiler.link, words, Path(folder), LINKING)
+    if said is not None:
+        absent = list(dict.fromkeys(_UNDEFINED.findall(said)))
+        if "main" in absent:
+            raise CompileError(f"{name} has no main: its kernels run with `backwarp run {name} KERNEL`")
+        what = (
+            f"these functions are nowhere: {', '.join(absent[:4])}"
+            if absent
+            else said.strip().splitlines()[-1][:300]
+        )
+        raise CompileError(f"{name} cannot be linked: {what}")
+    return Path(folder, "a.out").read_bytes()
+
+
+def _run(
+    compiler: Compiler, folder: str, command, words, home: Path, seconds: float = COMPILING
+) -> str | None:
+    """What the compiler said if it failed."""
+    cached = _zig_cache()
+    policy = Policy(
+        readable=(*map(str, python_folders()), *compiler.reads, str(library.cuda_headers()), str(PACKAGE), "/proc", "/sys"),
+        writable=(folder, str(cached), "/dev/null"),
+        programs=(command[0], "/usr/bin", "/usr/lib", "/lib", "/lib64", *compiler.reads),
+        calls=False,
+        memory=_MEMORY,
+    )  # fmt: skip
+    names = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    variables = names | {
+        "PYTHONPATH": str(SOURCES),
+        "PATH": "/usr/bin:/bin",
+        "TMPDIR": folder,
+        "ZIG_GLOBAL_CACHE_DIR": str(cached),
+        "ZIG_LOCAL_CACHE_DIR": f"{folder}/zig",
+    }
+    try:
+        done = subprocess.run(
+            policy.command(*command, *words), cwd=home, env=variables, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=seconds,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise CompileError(f"the compiler of host code takes more than {seconds} seconds") from None
+    except OSError as error:
+        raise DeviceError(f"the compiler of host code cannot be started ({error})") from None
+    return (
+        None
+        if done.returncode == 0
+        else done.stderr[: 1 << 20].decode("utf-8", "replace") or f"status {done.returncode}"
+    )
+
+
+def _zig_cache() -> Path:
+    """Where ziglang keeps the libraries that it builds; its own variable counts."""
+    path = Path(os.environ.get("ZIG_GLOBAL_CACHE_DIR") or (cache_root() or session_directory()) / "zig")
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+# ---- CUDA's runtime ----------------------------------------------------------------------------------------
+
+
+def _shim_texts() -> dict[str, str]:
+    rows = "".join(f'{{{n}, "{name}", "{said}"}}, ' for n, (name, said) in sorted(errors.codes().items()))
+    made = (
+        f"enum Verb {{ {', '.join(verbs.VERBS)} }};\nstruct Error {{ int code; const char *name, *text; }};\n"
+        f"static const Error ERRORS[] = {{ {rows} }};\n"
+    )
+    return {"verbs.h": made, **{n: (HOST / n).read_text() for n in ("shim.cpp", "device_properties.h")}}
+
+
+def _shim_key() -> str:
+    return digest(_FORMAT, *(part for pair in _shim_texts().items() for part in pair))
+
+
+def _shim(compiler: Compiler, tell: Callable[[str], None]) -> bytes:
+    """The object file of host/shim.cpp."""
+    key = digest(compiler.name, *compiler.options, _shim_key())
+    if found := _KEPT["shim"].get(key):
+        return found
+    with tempfile.TemporaryDirectory(prefix="backwarp-") as folder:
+        for name, text in _shim_texts().items():
+            Path(folder, name).write_text(text)
+        tell("CUDA's runtime for host code is compiled")
+        how = (
+            "-O2",
+            "-std=c++17",
+            "-fPIE",
+            "-fno-omit-frame-pointer",
+            "-fno-optimize-sibling-calls",
+            "-w",
+            "-c",
+        )
+        words = *how, *compiler.options, "shim.cpp", "-o", "shim.o"
+        said = _run(compiler, folder, compiler.compile, words, Path(folder))
+        if said is not None:
+            raise DeviceError(f"CUDA's runtime for host code does not compile: {said[:2000]}")
+        found = Path(folder, "shim.o").read_bytes()
+    _KEPT["shim"].put(key, found)
+    return found
+
+
+def _headers() -> dict[str, str]:
+    """Headers for host code that neither the program nor CUDA's packages have."""
+    found = {p.relative_to(HOST).as_posix(): p.read_text() for p in sorted(HOST.rglob("*.h"))}
+    own = (
+        {p.name: p.read_text() for p in sorted((HOST / "headers").glob("*.h"))}
+        if (HOST / "headers").is_dir()
+        else {}
+    )
+    found = {name: text for name, text in found.items() if not name.startswith("headers/")}
+    return found | {"helper_math.h": SHIMS["helper_math.h"]} | own
+
+
+# ---- texts --------------------------------------------------------------------------------------------------
+
+
+def without_device_code(text: str) -> str:
+    """The text with the bodies of kernels and device functions blank; every line stays where it is."""
+    if not re.search(r"__(?:global|device)__", text):
+        return text
+    data = bytearray(text.encode())
+    for start, end in _bodies(cuda_tree.parse(text), data):
+        data[start:end] = re.sub(rb"[^\n]", b" ", bytes(data[start:end]))
+    return data.decode("utf-8", "replace")
+
+
+def _bodies(root, data: bytearray) -> Iterator[tuple[int, int]]:
+    for node in cuda_tree.walk(root):
+        body = node.child_by_field_name("body") if node.type == "function_definition" else None
+        if body is None or body.type != "compound_statement":
+            continue
+        head = bytes(data[node.start_byte : body.start_byte])
+        if b"__global__" in head or b"__device__" in head and b"__host__" not in head:
+            yield body.start_byte + 1, body.end_byte - 1
+
+
+def _explained(said: str, name: str, texts: Mapping[str, str]) -> CompileError:
+    """The compiler's messages as Diagnostics in the program's files."""
+    found = []
+    for match in map(_MESSAGE.fullmatch, said.splitlines()):
+        if match and match[4] == "error":
+            file, line = os.path.basename(match[1]), int(match[2])
+            text = next((t for known, t in texts.items() if match[1].endswith(known)), "")
+            lines = text.split("\n")
+            source = lines[line - 1] if 0 < line <= len(lines) else ""
+            found.append(Diagnostic("error", _sentence(match[5]), file, line, int(match[3]), source))
+    if not found:
+        return CompileError(
+            f"the host part of {name} does not compile: {said.strip().splitlines()[-1][:300]}"
+        )
+    return CompileError(f"the host part of {name} does not compile", tuple(found))
+
+
+def _sentence(message: str) -> str:
+    absent = re.fullmatch(r"'([^']+)' file not found", message)
+    if not absent:
+        return message
+    libraries = {
+        "gtest": "GoogleTest",
+        "thrust/": "Thrust's host side",
+        "cub/": "CUB's host side",
+        "cudnn": "cuDNN",
+    }
+    known = next((what for start, what in libraries.items() if absent[1].startswith(start)), "")
+    if known:
+        return f"<{absent[1]}>: {known} is not here; write what it does, or test it on a GPU"
+    return f'"{absent[1]}" is not beside the file, in its project or in CUDA\'s headers'

@@ -1,0 +1,94 @@
+// What clang needs to compile the host part of a CUDA program without a toolkit: CUDA's own declarations, and overloads in C++.
+// Bodies of kernels and device functions are blank by then; their names and types are not.
+#pragma once
+#define __CUDA_RUNTIME_H__  // what cuda_runtime.h has is here
+#define __CUDACC__ 1
+#define __CUDACC_VER_MAJOR__ 12
+#define __CUDACC_VER_MINOR__ 8
+#include <crt/host_defines.h>
+#undef __CUDACC__
+#include <algorithm>
+#include <cassert>
+#include <cfloat>
+#include <climits>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#define cudaDeviceProp backwarpDeviceProp13
+#include <builtin_types.h>
+#include <channel_descriptor.h>
+#include <vector_functions.h>
+#include <cuda_runtime_api.h>
+#undef cudaDeviceProp
+#include <device_properties.h>
+#define __CUDACC__ 1
+#define __NVCC__ 1
+#undef CUDART_VERSION
+#define CUDART_VERSION 12080
+
+#define BW static inline __attribute__((always_inline, nodebug))
+#define BWD __attribute__((device))
+extern "C" {
+int __cudaPushCallConfiguration(dim3, dim3, size_t = 0, void* = 0);
+cudaError_t backwarp_malloc(void**, size_t, int, unsigned, unsigned);
+cudaError_t backwarp_malloc_pitch(void**, size_t*, size_t, size_t, unsigned);
+cudaError_t backwarp_properties(cudaDeviceProp*, int);
+cudaError_t cudaThreadSynchronize(), cudaThreadExit();
+cudaError_t backwarp_occupancy(int*, int*, const void*, size_t, int);
+}
+
+// an element's size, and 256 for floating-point numbers
+template <class T> struct BackwarpItem { static constexpr unsigned value = sizeof(T); };
+template <> struct BackwarpItem<void> { static constexpr unsigned value = 0; };
+template <> struct BackwarpItem<float> { static constexpr unsigned value = 256 + 4; };
+template <> struct BackwarpItem<double> { static constexpr unsigned value = 256 + 8; };
+
+template <class T> BW cudaError_t cudaMalloc(T** p, size_t n) { return backwarp_malloc((void**)(void*)p, n, 0, BackwarpItem<T>::value, 0); }
+template <class T> BW cudaError_t cudaMallocAsync(T** p, size_t n, cudaStream_t) { return backwarp_malloc((void**)(void*)p, n, 0, BackwarpItem<T>::value, 0); }
+template <class T> BW cudaError_t cudaMallocFromPoolAsync(T** p, size_t n, cudaMemPool_t, cudaStream_t) { return backwarp_malloc((void**)(void*)p, n, 0, BackwarpItem<T>::value, 0); }
+template <class T> BW cudaError_t cudaMallocManaged(T** p, size_t n, unsigned f = 1) { return backwarp_malloc((void**)(void*)p, n, 1, BackwarpItem<T>::value, f); }
+template <class T> BW cudaError_t cudaMallocHost(T** p, size_t n, unsigned f = 0) { return backwarp_malloc((void**)(void*)p, n, 2, BackwarpItem<T>::value, f); }
+template <class T> BW cudaError_t cudaHostAlloc(T** p, size_t n, unsigned f) { return backwarp_malloc((void**)(void*)p, n, 2, BackwarpItem<T>::value, f); }
+template <class T> BW cudaError_t cudaMallocPitch(T** p, size_t* q, size_t w, size_t h) { return backwarp_malloc_pitch((void**)(void*)p, q, w, h, BackwarpItem<T>::value); }
+template <class T> BW cudaError_t cudaHostGetDevicePointer(T** p, void* h, unsigned f) { return cudaHostGetDevicePointer((void**)(void*)p, h, f); }
+template <class T> BW cudaError_t cudaMemcpyToSymbol(const T& s, const void* f, size_t n, size_t o = 0, cudaMemcpyKind k = cudaMemcpyHostToDevice) { return cudaMemcpyToSymbol((const void*)&s, f, n, o, k); }
+template <class T> BW cudaError_t cudaMemcpyToSymbolAsync(const T& s, const void* f, size_t n, size_t o = 0, cudaMemcpyKind k = cudaMemcpyHostToDevice, cudaStream_t st = 0) { return cudaMemcpyToSymbolAsync((const void*)&s, f, n, o, k, st); }
+template <class T> BW cudaError_t cudaMemcpyFromSymbol(void* d, const T& s, size_t n, size_t o = 0, cudaMemcpyKind k = cudaMemcpyDeviceToHost) { return cudaMemcpyFromSymbol(d, (const void*)&s, n, o, k); }
+template <class T> BW cudaError_t cudaMemcpyFromSymbolAsync(void* d, const T& s, size_t n, size_t o = 0, cudaMemcpyKind k = cudaMemcpyDeviceToHost, cudaStream_t st = 0) { return cudaMemcpyFromSymbolAsync(d, (const void*)&s, n, o, k, st); }
+template <class T> BW cudaError_t cudaGetSymbolAddress(void** p, const T& s) { return cudaGetSymbolAddress(p, (const void*)&s); }
+template <class T> BW cudaError_t cudaGetSymbolSize(size_t* p, const T& s) { return cudaGetSymbolSize(p, (const void*)&s); }
+template <class T> BW cudaError_t cudaFuncSetAttribute(T* f, cudaFuncAttribute a, int v) { return cudaFuncSetAttribute((const void*)f, a, v); }
+template <class T> BW cudaError_t cudaFuncSetCacheConfig(T* f, cudaFuncCache a) { return cudaFuncSetCacheConfig((const void*)f, a); }
+template <class T> BW cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* a, T* f) { return cudaFuncGetAttributes(a, (const void*)f); }
+template <class T> BW cudaError_t cudaLaunchKernel(T* f, dim3 g, dim3 b, void** a, size_t s = 0, cudaStream_t st = 0) { return cudaLaunchKernel((const void*)f, g, b, a, s, st); }
+template <class T> BW cudaError_t cudaLaunchCooperativeKernel(T* f, dim3 g, dim3 b, void** a, size_t s = 0, cudaStream_t st = 0) { return cudaLaunchCooperativeKernel((const void*)f, g, b, a, s, st); }
+template <class T> BW cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* n, T* f, int b, size_t s) { return cudaOccupancyMaxActiveBlocksPerMultiprocessor(n, (const void*)f, b, s); }
+template <class T> BW cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* n, T* f, int b, size_t s, unsigned) { return cudaOccupancyMaxActiveBlocksPerMultiprocessor(n, (const void*)f, b, s); }
+template <class T> BW cudaError_t cudaOccupancyMaxPotentialBlockSize(int* g, int* b, T* f, size_t s = 0, int m = 0) { return backwarp_occupancy(g, b, (const void*)f, s, m); }
+template <class F, class T> BW cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int* g, int* b, T* f, F s, int m = 0) { return backwarp_occupancy(g, b, (const void*)f, s(256), m); }
+BW cudaError_t cudaEventCreate(cudaEvent_t* e, unsigned f) { return cudaEventCreateWithFlags(e, f); }
+BW cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d) { return backwarp_properties(p, d); }
+BW cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* p, int d) { return backwarp_properties(p, d); }
+BW cudaError_t cudaChooseDevice(int* d, const cudaDeviceProp*) { *d = 0; return cudaSuccess; }
+BW cudaError_t cudaMemPrefetchAsync(const void*, size_t, int, cudaStream_t = 0) { return cudaSuccess; }
+BW cudaError_t cudaMemAdvise(const void*, size_t, cudaMemoryAdvise, int) { return cudaSuccess; }
+using std::min; using std::max;
+#ifndef M_PI
+#define M_PI 3.14159265358979323846
+#endif
+
+// Names that are used outside bodies, or in those of __host__ __device__ functions and lambdas.
+extern const uint3 threadIdx, blockIdx;
+extern const dim3 blockDim, gridDim;
+static const int warpSize = 32;
+BWD void __syncthreads(); BWD void __syncwarp(unsigned = ~0u); BWD void __threadfence(); BWD void __threadfence_block();
+BWD float __fmaf_rn(float, float, float), __fmul_rn(float, float), __fadd_rn(float, float), __fsub_rn(float, float), __fdiv_rn(float, float), __frcp_rn(float), __fsqrt_rn(float), __expf(float), __exp10f(float), __logf(float), __log2f(float), __sinf(float), __cosf(float), __powf(float, float), __fdividef(float, float), __saturatef(float), rsqrtf(float), __int_as_float(int), __uint_as_float(unsigned);
+BWD int __float_as_int(float), __popc(unsigned), __popcll(unsigned long long), __clz(int), __ffs(int); BWD unsigned __float_as_uint(float), __brev(unsigned), __umulhi(unsigned, unsigned);
+BWD double __fma_rn(double, double, double), __longlong_as_double(long long); BWD long long __double_as_longlong(double), clock64(); BWD int __float2int_rn(float), __double2int_rn(double), __float2int_rz(float); BWD float __int2float_rn(int), __double2float_rn(double), __ll2float_rn(long long), __ull2float_rn(unsigned long long);
+BWD float tanhf(float), __tanhf(float);
+BWD unsigned short atomicCAS(unsigned short*, unsigned short, unsigned short); BWD unsigned atomicCAS(unsigned*, unsigned, unsigned); BWD int atomicCAS(int*, int, int); BWD unsigned long long atomicCAS(unsigned long long*, unsigned long long, unsigned long long);
+template <class T> BWD T atomicAdd(T*, T); template <class T> BWD T atomicMax(T*, T); template <class T> BWD T atomicMin(T*, T); template <class T> BWD T atomicExch(T*, T);
+template <class T> BWD T __shfl_sync(unsigned, T, int, int = 32); template <class T> BWD T __shfl_down_sync(unsigned, T, unsigned, int = 32); template <class T> BWD T __shfl_up_sync(unsigned, T, unsigned, int = 32); template <class T> BWD T __shfl_xor_sync(unsigned, T, int, int = 32);
+template <class T> BWD T __ldg(const T*);

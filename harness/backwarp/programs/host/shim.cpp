@@ -1,0 +1,543 @@
+// CUDA's runtime in the process of a program. It knows nothing: each call is a message to the process that runs Backwarp, which
+// knows all memory, streams and mistakes (programs/session.py). What is done here is what only this process can do: move bytes
+// between its memory and the device's, protect what must not be touched now, and say where it is when it is stopped.
+//
+// The device's memory is a file that the device's process maps too. Here it is mapped twice: at `base`, for copies, and at the
+// addresses that kernels use, where only managed and pinned memory can be read and written.
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <cxxabi.h>
+#include <map>
+#include <mutex>
+#include <pthread.h>
+#include <string>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <vector>
+
+#include "verbs.h"  // made by programs/runtime.py: enum Verb, ERRORS[]
+struct CUuuid_st { char bytes[16]; };
+typedef CUuuid_st cudaUUID_t;
+#include "device_properties.h"
+
+typedef uint64_t u64;
+struct Dim { unsigned x, y, z; };
+enum { FRAMES = 12, WORDS = 10, ANSWERS = 5 };
+struct Request { uint32_t verb, extra; u64 frames[FRAMES], words[WORDS]; };
+struct Reply { int32_t code; uint32_t text, changes, pad; u64 words[ANSWERS]; };
+struct Change { u64 start, nbytes, protection; };
+
+extern "C" char __executable_start, etext;
+static int wire = -1;
+static char* base;
+static u64 arena;
+/// One request at a time. Never destroyed: the program asks until its very end.
+static std::recursive_mutex& turn() { static auto* one = new std::recursive_mutex; return *one; }
+static int last_error, unasked;
+static u64 unasked_frames[FRAMES];
+struct Known { std::string name; u64 nbytes; std::vector<uint16_t> parameters; bool is_variable; };
+// made when first asked for: what registers itself here may do so before this file's own variables are made
+static std::map<const void*, Known>& known() { static auto* all = new std::map<const void*, Known>; return *all; }
+struct Pushed { Dim grid, block; size_t shared; void* stream; u64 frames[FRAMES]; };
+static thread_local std::vector<Pushed>* pushed;
+
+#define HERE (const u64*)__builtin_frame_address(0)
+#define API extern "C" __attribute__((visibility("default"))) int
+
+// ---- messages ------------------------------------------------------------------------------------------
+
+/// Addresses in the program, from the call outwards.
+static void walk(const u64* frame, u64* into) {
+    u64 first = (u64)&__executable_start, end = (u64)&etext;
+    int n = 0;
+    for (int i = 0; i < 64 && n < FRAMES; i++) {
+        u64 back = frame[1], next = frame[0];
+        if (back >= first && back < end) into[n++] = back - first;
+        if (next <= (u64)frame || next - (u64)frame > (8 << 20) || next & 7) break;
+        frame = (const u64*)next;
+    }
+    while (n < FRAMES) into[n++] = 0;
+}
+
+static bool get(void* to, size_t n) {
+    for (char* at = (char*)to; n;) {
+        ssize_t got = recv(wire, at, n, 0);
+        if (got <= 0) { if (got < 0 && errno == EINTR) continue; return false; }
+        at += got; n -= got;
+    }
+    return true;
+}
+
+static bool put(const void* from, size_t n) {
+    for (const char* at = (const char*)from; n;) {
+        ssize_t sent = send(wire, at, n, MSG_NOSIGNAL);
+        if (sent <= 0) { if (sent < 0 && errno == EINTR) continue; return false; }
+        at += sent; n -= sent;
+    }
+    return true;
+}
+
+/// Sends a request and takes the answer. What comes with it has been printed by kernels, unless it is wanted. Without `prints`
+/// and `wanted` it takes no memory: for signal handlers.
+static Reply exchange(Request& request, const void* extra, std::string* wanted = 0, bool prints = true) {
+    Reply reply{};
+    if (wire < 0 || !put(&request, sizeof request) || request.extra && !put(extra, request.extra) || !get(&reply, sizeof reply)) {
+        if (wire >= 0) _exit(125);  // whoever answers is gone
+        reply.code = 100;
+        return reply;
+    }
+    static char buffer[4096];
+    for (uint32_t left = reply.text; left;) {
+        uint32_t n = left < sizeof buffer ? left : sizeof buffer;
+        if (!get(buffer, n)) _exit(125);
+        if (wanted) wanted->append(buffer, n);
+        else if (prints) fwrite(buffer, 1, n, stdout);
+        else (void)!write(1, buffer, n);
+        left -= n;
+    }
+    for (uint32_t i = 0; i < reply.changes; i++) {
+        Change c;
+        if (!get(&c, sizeof c)) _exit(125);
+        mprotect((void*)c.start, (c.nbytes + 4095) & ~4095ull, (int)c.protection);
+    }
+    return reply;
+}
+
+static Reply ask_from(const u64* frames, int verb, std::initializer_list<u64> words, const void* extra = 0, size_t nbytes = 0) {
+    std::lock_guard<std::recursive_mutex> mine(turn());
+    Request request{};
+    request.verb = verb; request.extra = nbytes;
+    memcpy(request.frames, frames, sizeof request.frames);
+    int i = 0;
+    for (u64 word : words) request.words[i++] = word;
+    return exchange(request, extra);
+}
+
+static Reply ask(const u64* frame, int verb, std::initializer_list<u64> words = {}, const void* extra = 0, size_t nbytes = 0) {
+    u64 frames[FRAMES];
+    walk(frame, frames);
+    return ask_from(frames, verb, words, extra, nbytes);
+}
+
+static int failed(int code) { if (code) last_error = code; return code; }
+static int refused(const u64* frame, const char* name) { ask(frame, REFUSED, {}, name, strlen(name)); return failed(801); }
+static char* real(const void* p) { return (u64)p < arena ? base + (u64)p : (char*)p; }
+
+// ---- the program's end ---------------------------------------------------------------------------------
+
+static void bye() {
+    if (wire < 0) return;
+    fflush(stdout);
+    ask_from(unasked_frames, BYE, {(u64)unasked});
+}
+
+static void stopped(int signal, siginfo_t* info, void* context) {
+    int before = errno;
+    ucontext_t* at = (ucontext_t*)context;
+    Request request{};
+#if defined(__x86_64__)
+    u64 pc = at->uc_mcontext.gregs[REG_RIP], frame = at->uc_mcontext.gregs[REG_RBP], stack = at->uc_mcontext.gregs[REG_RSP];
+    u64 writes = at->uc_mcontext.gregs[REG_ERR] >> 1 & 1;
+#else
+    u64 pc = at->uc_mcontext.pc, frame = at->uc_mcontext.regs[29], stack = at->uc_mcontext.sp, writes = 0;
+#endif
+    u64 first = (u64)&__executable_start, end = (u64)&etext, address = (u64)info->si_addr, trap = 0;
+    u64 inside = pc >= first && pc < end;
+    if (inside) request.frames[0] = pc - first + 1;
+    if (frame > stack && frame - stack < (8 << 20) && !(frame & 7)) {
+        u64 rest[FRAMES];
+        walk((const u64*)frame, rest);
+        memcpy(request.frames + inside, rest, sizeof rest - 8 * inside);
+    } else if (!inside && signal == SIGSEGV && pc == address)
+        request.frames[0] = 0;
+#if defined(__x86_64__)
+    if (signal == SIGILL && inside) {  // ud1 with the number of a check
+        const unsigned char* code = (const unsigned char*)pc;
+        if (code[0] == 0x67 && code[1] == 0x0f && code[2] == 0xb9) trap = 1 + code[4];
+        else if (code[0] == 0x0f && code[1] == 0xb9) trap = 1 + code[3];
+    }
+#endif
+    bool deep = signal == SIGSEGV && address + (64 << 10) > stack && address < stack + 4096;
+    request.verb = STOPPED;
+    u64 words[] = {(u64)signal, address, writes, trap, deep, (u64)info->si_code};
+    memcpy(request.words, words, sizeof words);
+    fflush_unlocked(stdout);
+    if (exchange(request, 0, 0, false).code == 0) { errno = before; return; }
+    struct sigaction plain{};
+    plain.sa_handler = SIG_DFL;
+    sigaction(signal, &plain, 0);
+    if (signal == SIGABRT || info->si_code <= 0) _exit(128 + signal);  // else the instruction runs again
+}
+
+static void abort_said(const u64* frame, const char* text) {
+    fflush(stdout);
+    ask(frame, SAID, {}, text, strlen(text));
+    signal(SIGABRT, SIG_DFL);
+    _exit(134);
+}
+
+namespace std { inline namespace __1 {  // what libc++ calls for an index that is too large
+[[noreturn]] void __libcpp_verbose_abort(const char* format, ...) noexcept {
+    char text[600];
+    va_list given;
+    va_start(given, format);
+    vsnprintf(text, sizeof text, format, given);
+    abort_said(HERE, text);
+    __builtin_unreachable();
+}
+} }
+extern "C" [[noreturn]] void backwarp_glibcxx_assert_fail(const char* file, int line, const char*, const char* condition) noexcept {
+    char text[600];
+    snprintf(text, sizeof text, "%s:%d: assertion %s failed", file, line, condition);
+    abort_said(HERE, text);
+    __builtin_unreachable();
+}
+extern "C" [[noreturn]] void _ZSt21__glibcxx_assert_failPKciS0_S0_(const char*, int, const char*, const char*) noexcept __attribute__((alias("backwarp_glibcxx_assert_fail")));
+
+extern "C" void backwarp_guard(int level);
+__attribute__((constructor(101))) static void begin() {
+    const char* said = getenv("BACKWARP_HOST");
+    int socket, memory, lines, guard;
+    if (!said || sscanf(said, "%d,%d,%lu,%d,%d", &socket, &memory, &arena, &lines, &guard) != 5) return;
+    unsetenv("BACKWARP_HOST");
+    base = (char*)mmap(0, arena, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory, 0);
+    u64 low = 1 << 20;
+    void* twin = mmap((void*)low, arena - low, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, memory, low);
+    close(memory);
+    if (base == MAP_FAILED || twin != (void*)low) { fprintf(stderr, "backwarp: the system grants no addresses for the device's memory\n"); _exit(125); }
+    wire = socket;
+    if (lines) setvbuf(stdout, 0, _IOLBF, BUFSIZ);
+    static char stack[64 << 10];
+    stack_t other{};
+    other.ss_sp = stack; other.ss_size = sizeof stack;
+    sigaltstack(&other, 0);
+    struct sigaction action{};
+    action.sa_sigaction = stopped;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigaction(signal, &action, 0);
+    backwarp_guard(guard);
+    atexit(bye);
+}
+
+// ---- what the compiler's code registers ----------------------------------------------------------------
+
+struct Wrapper { int magic, version; const char* data; void* unused; };
+extern "C" void** __cudaRegisterFatBinary(void* wrapper) { return (void**)((Wrapper*)wrapper)->data; }
+extern "C" void __cudaUnregisterFatBinary(void**) {}
+API __cudaRegisterFunction(void**, const void* host, char*, const char* name, int, void*, void*, void*, void*, int*) { known()[host] = {name, 0, {}, false}; return 0; }
+extern "C" void __cudaRegisterVar(void**, char* host, char*, const char* name, int, size_t nbytes, int, int) { known()[host] = {name, nbytes, {}, true}; }
+extern "C" void __cudaRegisterManagedVar(void**, void** host, char*, const char* name, int, size_t nbytes, int, int) { known()[host] = {name, nbytes, {}, true}; }
+extern "C" void __cudaRegisterTexture(...) {}
+extern "C" void __cudaRegisterSurface(...) {}
+API __cudaInitModule(void**) { return 0; }
+
+/// Says what has registered itself, and learns the sizes of kernels' parameters. The program begins when kernels are compiled.
+extern "C" void __cudaRegisterFatBinaryEnd(void**) {
+    if (wire < 0) return;
+    std::string names, answer;
+    for (auto& [host, one] : known()) {
+        if (one.is_variable) continue;
+        int status;
+        char* readable = abi::__cxa_demangle(one.name.c_str(), 0, 0, &status);
+        names += "k" + one.name + ' ' + (readable ? readable : one.name.c_str()) + '\n';
+        free(readable);
+    }
+    Request request{};
+    request.verb = HELLO; request.extra = names.size();
+    if (exchange(request, names.data(), &answer).code) _exit(126);
+    std::map<std::string, std::vector<uint16_t>> sizes;
+    for (char* line = strtok(answer.data(), "\n"); line; line = strtok(0, "\n")) {
+        char* at = strchr(line, ' ');
+        auto& of = sizes[std::string(line, at ? at - line : strlen(line))];
+        while (at && *at == ' ') of.push_back((uint16_t)strtol(at + 1, &at, 10));
+    }
+    for (auto& [host, one] : known()) one.parameters = sizes[one.name];
+}
+
+// ---- launches ------------------------------------------------------------------------------------------
+
+extern "C" unsigned __cudaPushCallConfiguration(Dim grid, Dim block, size_t shared, void* stream) {
+    if (!pushed) pushed = new std::vector<Pushed>;
+    Pushed now{grid, block, shared, stream, {}};
+    walk(HERE, now.frames);
+    pushed->push_back(now);
+    return 0;
+}
+
+API __cudaPopCallConfiguration(Dim* grid, Dim* block, size_t* shared, void** stream) {
+    const Pushed& now = pushed->back();
+    *grid = now.grid; *block = now.block; *shared = now.shared; *stream = now.stream;
+    return 0;
+}
+
+static int launch(const void* function, Dim g, Dim b, void** arguments, size_t shared, void* stream, int together, const u64* frame) {
+    u64 frames[FRAMES];
+    if (pushed && !pushed->empty()) { memcpy(frames, pushed->back().frames, sizeof frames); pushed->pop_back(); }
+    else walk(frame, frames);
+    auto found = known().find(function);
+    if (found == known().end()) { ask_from(frames, REFUSED, {}, "a launch of what is no kernel", 29); return failed(98); }
+    std::string data = found->second.name + '\0';
+    int i = 0;
+    for (uint16_t nbytes : found->second.parameters) data.append((char*)arguments[i++], nbytes);
+    auto two = [](unsigned low, unsigned high) { return low | (u64)high << 32; };
+    Reply reply = ask_from(frames, LAUNCH, {two(g.x, g.y), two(g.z, b.x), two(b.y, b.z), shared, (u64)stream, (u64)together}, data.data(), data.size());
+    if (reply.code) { unasked = reply.code; memcpy(unasked_frames, frames, sizeof frames); }
+    return failed(reply.code);
+}
+
+API cudaLaunchKernel(const void* f, Dim g, Dim b, void** a, size_t s, void* stream) { return launch(f, g, b, a, s, stream, 0, HERE); }
+API cudaLaunchKernel_ptsz(const void* f, Dim g, Dim b, void** a, size_t s, void* stream) { return launch(f, g, b, a, s, stream, 0, HERE); }
+API cudaLaunchCooperativeKernel(const void* f, Dim g, Dim b, void** a, size_t s, void* stream) { return launch(f, g, b, a, s, stream, 1, HERE); }
+
+// ---- memory --------------------------------------------------------------------------------------------
+
+static int allocate(const u64* frame, void** p, size_t n, int kind, unsigned item, unsigned flags) {
+    Reply reply = ask(frame, MALLOC, {n, (u64)kind, item, flags});
+    *p = (void*)reply.words[0];
+    return failed(reply.code);
+}
+API backwarp_malloc(void** p, size_t n, int kind, unsigned item, unsigned flags) { return allocate(HERE, p, n, kind, item, flags); }
+API cudaMalloc(void** p, size_t n) { return allocate(HERE, p, n, 0, 0, 0); }
+API cudaMallocAsync(void** p, size_t n, void*) { return allocate(HERE, p, n, 0, 0, 0); }
+API cudaMallocManaged(void** p, size_t n, unsigned flags) { return allocate(HERE, p, n, 1, 0, flags); }
+API cudaMallocHost(void** p, size_t n) { return allocate(HERE, p, n, 2, 0, 0); }
+API cudaHostAlloc(void** p, size_t n, unsigned flags) { return allocate(HERE, p, n, 2, 0, flags); }
+API backwarp_malloc_pitch(void** p, size_t* pitch, size_t w, size_t h, unsigned item) { *pitch = (w + 511) / 512 * 512; return allocate(HERE, p, *pitch * h, 0, item, 0); }
+API cudaMallocPitch(void** p, size_t* pitch, size_t w, size_t h) { *pitch = (w + 511) / 512 * 512; return allocate(HERE, p, *pitch * h, 0, 0, 0); }
+struct Pitched { void* at; size_t pitch, width, height; };
+struct Extent { size_t width, height, depth; };
+API cudaMalloc3D(Pitched* p, Extent e) { size_t pitch = (e.width + 511) / 512 * 512; *p = {0, pitch, e.width, e.height}; return allocate(HERE, &p->at, pitch * e.height * e.depth, 0, 0, 0); }
+
+static int release(const u64* frame, void* p, int kind) { return p ? failed(ask(frame, FREE, {(u64)p, (u64)kind}).code) : 0; }
+API cudaFree(void* p) { return release(HERE, p, 0); }
+API cudaFreeAsync(void* p, void*) { return release(HERE, p, 0); }
+API cudaFreeHost(void* p) { return release(HERE, p, 2); }
+API cudaHostGetDevicePointer(void** d, void* h, unsigned) { *d = h; return (u64)h < arena ? 0 : failed(1); }
+API cudaHostRegister(void*, size_t, unsigned) { return 0; }
+API cudaHostUnregister(void*) { return 0; }
+API cudaHostGetFlags(unsigned* flags, void*) { *flags = 0; return 0; }
+
+static int copy(const u64* frame, void* d, size_t dpitch, const void* s, size_t spitch, size_t width, size_t height, int kind, void* stream, int later) {
+    if (!width || !height) return 0;
+    Reply reply = ask(frame, COPY, {(u64)d, dpitch, (u64)s, spitch, width, height, (u64)kind, (u64)stream, (u64)later});
+    if (reply.code) return failed(reply.code);
+    for (size_t y = 0; y < height; y++) memmove(real((char*)d + y * dpitch), real((const char*)s + y * spitch), width);
+    return later ? 0 : failed(ask(frame, COPIED).code);
+}
+API cudaMemcpy(void* d, const void* s, size_t n, int k) { return copy(HERE, d, n, s, n, n, 1, k, 0, 0); }
+API cudaMemcpyAsync(void* d, const void* s, size_t n, int k, void* stream) { return copy(HERE, d, n, s, n, n, 1, k, stream, 1); }
+API cudaMemcpy2D(void* d, size_t dp, const void* s, size_t sp, size_t w, size_t h, int k) { return copy(HERE, d, dp, s, sp, w, h, k, 0, 0); }
+API cudaMemcpy2DAsync(void* d, size_t dp, const void* s, size_t sp, size_t w, size_t h, int k, void* stream) { return copy(HERE, d, dp, s, sp, w, h, k, stream, 1); }
+API cudaMemcpyPeer(void* d, int, const void* s, int, size_t n) { return copy(HERE, d, n, s, n, n, 1, 3, 0, 0); }
+API cudaMemcpyPeerAsync(void* d, int, const void* s, int, size_t n, void* stream) { return copy(HERE, d, n, s, n, n, 1, 3, stream, 1); }
+struct Place { size_t x, y, z; };
+struct Copy3D { void* from_array; Place from_place; Pitched from; void* to_array; Place to_place; Pitched to; Extent extent; int kind; };
+static int copy3(const u64* frame, const Copy3D* c, void* stream, int later) {
+    if (c->from_array || c->to_array) return refused(frame, "cudaMemcpy3D of arrays");
+    for (size_t z = 0; z < c->extent.depth; z++) {
+        char* d = (char*)c->to.at + ((c->to_place.z + z) * c->to.height + c->to_place.y) * c->to.pitch + c->to_place.x;
+        char* s = (char*)c->from.at + ((c->from_place.z + z) * c->from.height + c->from_place.y) * c->from.pitch + c->from_place.x;
+        if (int code = copy(frame, d, c->to.pitch, s, c->from.pitch, c->extent.width, c->extent.height, c->kind, stream, later)) return code;
+    }
+    return 0;
+}
+API cudaMemcpy3D(const Copy3D* c) { return copy3(HERE, c, 0, 0); }
+API cudaMemcpy3DAsync(const Copy3D* c, void* stream) { return copy3(HERE, c, stream, 1); }
+
+static int fill(const u64* frame, void* d, size_t pitch, int value, size_t width, size_t height, void* stream, int later) {
+    if (!width || !height) return 0;
+    Reply reply = ask(frame, FILL, {(u64)d, pitch, width, height, (u64)value, (u64)stream, (u64)later});
+    if (reply.code) return failed(reply.code);
+    for (size_t y = 0; y < height; y++) memset(real((char*)d + y * pitch), value, width);
+    return 0;
+}
+API cudaMemset(void* d, int v, size_t n) { return fill(HERE, d, n, v, n, 1, 0, 0); }
+API cudaMemsetAsync(void* d, int v, size_t n, void* stream) { return fill(HERE, d, n, v, n, 1, stream, 1); }
+API cudaMemset2D(void* d, size_t p, int v, size_t w, size_t h) { return fill(HERE, d, p, v, w, h, 0, 0); }
+API cudaMemset2DAsync(void* d, size_t p, int v, size_t w, size_t h, void* stream) { return fill(HERE, d, p, v, w, h, stream, 1); }
+API cudaMemset3D(Pitched p, int v, Extent e) { return fill(HERE, p.at, p.pitch, v, e.width, e.height * e.depth, 0, 0); }
+
+/// The address of a variable on the device; a code of CUDA's if it has none.
+static int variable(const u64* frame, const void* symbol, char*& at, size_t& nbytes) {
+    auto found = known().find(symbol);
+    if (found == known().end() || !found->second.is_variable) { ask(frame, NO_SYMBOL, {(u64)symbol}); return failed(13); }
+    Reply reply = ask(frame, SYMBOL, {}, found->second.name.data(), found->second.name.size());
+    at = (char*)reply.words[0]; nbytes = found->second.nbytes;
+    return failed(reply.code);
+}
+static int copy_symbol(const u64* frame, void* to, const void* from, const void* symbol, bool stores, size_t n, size_t offset, int kind, void* stream, int later) {
+    char* at; size_t nbytes;
+    if (int code = variable(frame, symbol, at, nbytes)) return code;
+    return stores ? copy(frame, at + offset, n, from, n, n, 1, kind, stream, later) : copy(frame, to, n, at + offset, n, n, 1, kind, stream, later);
+}
+API cudaMemcpyToSymbol(const void* s, const void* from, size_t n, size_t o, int k) { return copy_symbol(HERE, 0, from, s, true, n, o, k, 0, 0); }
+API cudaMemcpyToSymbolAsync(const void* s, const void* from, size_t n, size_t o, int k, void* stream) { return copy_symbol(HERE, 0, from, s, true, n, o, k, stream, 1); }
+API cudaMemcpyFromSymbol(void* to, const void* s, size_t n, size_t o, int k) { return copy_symbol(HERE, to, 0, s, false, n, o, k, 0, 0); }
+API cudaMemcpyFromSymbolAsync(void* to, const void* s, size_t n, size_t o, int k, void* stream) { return copy_symbol(HERE, to, 0, s, false, n, o, k, stream, 1); }
+API cudaGetSymbolAddress(void** p, const void* s) { char* at = 0; size_t n; int code = variable(HERE, s, at, n); *p = at; return code; }
+API cudaGetSymbolSize(size_t* n, const void* s) { char* at; return variable(HERE, s, at, *n); }
+
+struct PointerAttributes { int type, device; void *device_pointer, *host_pointer; };
+API cudaPointerGetAttributes(PointerAttributes* a, const void* p) {
+    Reply reply = ask(HERE, POINTER, {(u64)p});
+    int kind = (int)reply.words[0];  // -1, or as in `allocate`
+    *a = {kind == 0 ? 2 : kind == 1 ? 3 : kind == 2 ? 1 : 0, 0, kind < 0 ? 0 : (void*)p, kind == 0 ? 0 : (void*)p};
+    return 0;
+}
+API cudaMemGetInfo(size_t* free, size_t* total) { Reply reply = ask(HERE, MEMORY); *free = reply.words[0]; *total = reply.words[1]; return 0; }
+
+// ---- streams and events --------------------------------------------------------------------------------
+
+static int make(const u64* frame, int verb, void** into, unsigned flags) { Reply reply = ask(frame, verb, {flags}); *into = (void*)reply.words[0]; return failed(reply.code); }
+API cudaStreamCreate(void** s) { return make(HERE, STREAM, s, 0); }
+API cudaStreamCreateWithFlags(void** s, unsigned flags) { return make(HERE, STREAM, s, flags); }
+API cudaStreamCreateWithPriority(void** s, unsigned flags, int) { return make(HERE, STREAM, s, flags); }
+API cudaStreamDestroy(void* s) { return failed(ask(HERE, STREAM_END, {(u64)s}).code); }
+API cudaStreamSynchronize(void* s) { return failed(ask(HERE, WAIT_STREAM, {(u64)s}).code); }
+API cudaStreamQuery(void* s) { return failed(ask(HERE, WAIT_STREAM, {(u64)s}).code); }
+API cudaStreamWaitEvent(void* s, void* e, unsigned) { return failed(ask(HERE, STREAM_WAITS, {(u64)s, (u64)e}).code); }
+API cudaStreamGetFlags(void*, unsigned* flags) { *flags = 0; return 0; }
+API cudaStreamGetPriority(void*, int* priority) { *priority = 0; return 0; }
+API cudaStreamIsCapturing(void*, int* status) { *status = 0; return 0; }
+API cudaDeviceGetStreamPriorityRange(int* least, int* greatest) { *least = 0; *greatest = -5; return 0; }
+API cudaStreamAddCallback(void* s, void (*f)(void*, int, void*), void* user, unsigned) { ask(HERE, WAIT_STREAM, {(u64)s}); f(s, 0, user); return 0; }
+API cudaLaunchHostFunc(void* s, void (*f)(void*), void* user) { ask(HERE, WAIT_STREAM, {(u64)s}); f(user); return 0; }
+API cudaEventCreate(void** e) { return make(HERE, EVENT, e, 0); }
+API cudaEventCreateWithFlags(void** e, unsigned flags) { return make(HERE, EVENT, e, flags); }
+API cudaEventDestroy(void* e) { return failed(ask(HERE, EVENT_END, {(u64)e}).code); }
+API cudaEventRecord(void* e, void* s) { return failed(ask(HERE, RECORD, {(u64)e, (u64)s}).code); }
+API cudaEventRecordWithFlags(void* e, void* s, unsigned) { return failed(ask(HERE, RECORD, {(u64)e, (u64)s}).code); }
+API cudaEventSynchronize(void* e) { return failed(ask(HERE, WAIT_EVENT, {(u64)e}).code); }
+API cudaEventQuery(void* e) { return failed(ask(HERE, WAIT_EVENT, {(u64)e}).code); }
+static int elapsed(const u64* frame, float* ms, void* a, void* b) { Reply reply = ask(frame, ELAPSED, {(u64)a, (u64)b}); *ms = reply.words[0] * 1e-6f; return failed(reply.code); }
+API cudaEventElapsedTime(float* ms, void* a, void* b) { return elapsed(HERE, ms, a, b); }
+API cudaEventElapsedTime_v2(float* ms, void* a, void* b) { return elapsed(HERE, ms, a, b); }
+static int wait_all(const u64* frame) { return failed(ask(frame, WAIT_ALL).code); }
+API cudaDeviceSynchronize() { return wait_all(HERE); }
+API cudaThreadSynchronize() { return wait_all(HERE); }
+API cudaThreadExit() { return 0; }
+API cudaDeviceReset() { int code = failed(ask(HERE, RESET).code); last_error = 0; return code; }
+
+// ---- errors --------------------------------------------------------------------------------------------
+
+API cudaGetLastError() { int code = last_error; unasked = 0; last_error = 0; return code; }
+API cudaPeekAtLastError() { unasked = 0; return last_error; }
+static const Error& error_of(int code) { for (const Error& e : ERRORS) if (e.code == code) return e; static const Error none{-1, "unrecognized error code", "unrecognized error code"}; return none; }
+extern "C" const char* cudaGetErrorString(int code) { return error_of(code).text; }
+extern "C" const char* cudaGetErrorName(int code) { return error_of(code).name; }
+
+// ---- the device ----------------------------------------------------------------------------------------
+
+API cudaGetDevice(int* d) { *d = 0; return 0; }
+API cudaSetDevice(int d) { return d ? failed(ask(HERE, NO_DEVICE, {(u64)d}).code) : 0; }
+API cudaGetDeviceCount(int* n) { *n = 1; return 0; }
+API cudaSetDeviceFlags(unsigned) { return 0; }
+API cudaGetDeviceFlags(unsigned* f) { *f = 0; return 0; }
+API cudaDeviceCanAccessPeer(int* can, int, int) { *can = 0; return 0; }
+API cudaDeviceEnablePeerAccess(int, unsigned) { return failed(217); }
+API cudaDeviceDisablePeerAccess(int) { return failed(705); }
+API cudaDriverGetVersion(int* v) { *v = 12080; return 0; }
+API cudaRuntimeGetVersion(int* v) { *v = 12080; return 0; }
+API cudaDeviceSetLimit(int, size_t) { return 0; }
+API cudaDeviceGetLimit(size_t* v, int) { *v = 8 << 20; return 0; }
+API cudaDeviceSetCacheConfig(int) { return 0; }
+API cudaDeviceGetCacheConfig(int* c) { *c = 0; return 0; }
+API cudaDeviceSetSharedMemConfig(int) { return 0; }
+API cudaDeviceGetSharedMemConfig(int* c) { *c = 1; return 0; }
+API cudaDeviceGetPCIBusId(char* s, int n, int) { snprintf(s, n, "0000:00:00.0"); return 0; }
+API cudaProfilerStart() { return 0; }
+API cudaProfilerStop() { return 0; }
+API cudaMemPrefetchAsync(...) { return 0; }
+API cudaMemAdvise(...) { return 0; }
+API cudaStreamAttachMemAsync(...) { return 0; }
+
+static cudaDeviceProp described() {
+    cudaDeviceProp p{};
+    Reply reply = ask(HERE, MEMORY);
+    strcpy(p.name, "Backwarp virtual GPU");
+    p.totalGlobalMem = reply.words[1]; p.sharedMemPerBlock = 48 << 10; p.regsPerBlock = 65536; p.warpSize = 32;
+    p.memPitch = 0x7fffffff; p.maxThreadsPerBlock = 1024;
+    p.maxThreadsDim[0] = p.maxThreadsDim[1] = 1024; p.maxThreadsDim[2] = 64;
+    p.maxGridSize[0] = 0x7fffffff; p.maxGridSize[1] = p.maxGridSize[2] = 65535;
+    p.clockRate = 1410000; p.totalConstMem = 64 << 10; p.major = 8; p.minor = 0; p.textureAlignment = 512; p.texturePitchAlignment = 32;
+    p.deviceOverlap = 1; p.multiProcessorCount = 108; p.canMapHostMemory = 1; p.maxTexture1D = 131072;
+    p.maxTexture2D[0] = 131072; p.maxTexture2D[1] = 65536; p.surfaceAlignment = 512; p.concurrentKernels = 1; p.asyncEngineCount = 3;
+    p.unifiedAddressing = 1; p.memoryClockRate = 1215000; p.memoryBusWidth = 5120; p.l2CacheSize = 40 << 20;
+    p.maxThreadsPerMultiProcessor = 2048; p.streamPrioritiesSupported = p.globalL1CacheSupported = p.localL1CacheSupported = 1;
+    p.sharedMemPerMultiprocessor = 164 << 10; p.regsPerMultiprocessor = 65536; p.managedMemory = 1;
+    p.singleToDoublePrecisionPerfRatio = 2; p.concurrentManagedAccess = p.computePreemptionSupported = 1; p.cooperativeLaunch = 1;
+    p.sharedMemPerBlockOptin = 163 << 10; p.maxBlocksPerMultiProcessor = 32; p.reservedSharedMemPerBlock = 1024; p.memoryPoolsSupported = 1;
+    return p;
+}
+API backwarp_properties(cudaDeviceProp* p, int device) { if (device) return failed(101); *p = described(); return 0; }
+API cudaDeviceGetAttribute(int* v, int attribute, int device) {
+    if (device) return failed(101);
+    cudaDeviceProp p = described();
+    const std::pair<int, int> known[] = {
+        {1, p.maxThreadsPerBlock}, {2, 1024}, {3, 1024}, {4, 64}, {5, 0x7fffffff}, {6, 65535}, {7, 65535}, {8, 48 << 10}, {9, 64 << 10}, {10, 32}, {11, 0x7fffffff},
+        {12, p.regsPerBlock}, {13, p.clockRate}, {14, 512}, {15, 1}, {16, p.multiProcessorCount}, {17, 0}, {18, 0}, {19, 1}, {20, 0}, {31, 1}, {32, 0}, {33, 0}, {34, 0},
+        {36, p.memoryClockRate}, {37, p.memoryBusWidth}, {38, p.l2CacheSize}, {39, 2048}, {40, 3}, {41, 1}, {75, 8}, {76, 0}, {78, 1}, {79, 1}, {80, 1}, {81, 164 << 10},
+        {82, 65536}, {83, 1}, {84, 0}, {87, 2}, {88, 0}, {89, 1}, {90, 1}, {95, 1}, {97, 163 << 10}, {106, 32}, {111, 1024}, {115, 1}};
+    *v = 0;
+    for (auto [number, value] : known) if (number == attribute) *v = value;
+    return 0;
+}
+
+static int attribute(const u64* frame, const void* f, int what, int value) {
+    auto found = known().find(f);
+    if (found == known().end()) return failed(98);
+    return failed(ask(frame, ATTRIBUTE, {(u64)what, (u64)value}, found->second.name.data(), found->second.name.size()).code);
+}
+API cudaFuncSetAttribute(const void* f, int what, int value) { return attribute(HERE, f, what, value); }
+API cudaFuncSetCacheConfig(const void*, int) { return 0; }
+API cudaFuncSetSharedMemConfig(const void*, int) { return 0; }
+struct FunctionAttributes { size_t shared, constant, local; int threads, registers, ptx, binary, ca, dynamic, carveout, rest[24]; };
+static Reply function(const u64* frame, const void* f) {
+    auto found = known().find(f);
+    if (found == known().end()) { Reply none{}; none.code = 98; return none; }
+    return ask(frame, FUNCTION, {}, found->second.name.data(), found->second.name.size());
+}
+API cudaFuncGetAttributes(FunctionAttributes* a, const void* f) {
+    Reply reply = function(HERE, f);
+    memset(a, 0, offsetof(FunctionAttributes, rest));
+    a->shared = reply.words[0]; a->threads = (int)reply.words[1]; a->registers = 32; a->ptx = a->binary = 80; a->dynamic = (int)reply.words[2];
+    return failed(reply.code);
+}
+/// Blocks that an A100's multiprocessor holds, as far as threads and shared memory decide.
+static int resident(const Reply& about, int block, size_t dynamic) {
+    size_t shared = about.words[0] + dynamic + 1024;
+    int by_threads = block > 0 && block <= 1024 ? 2048 / ((block + 31) / 32 * 32) : 0, by_shared = (int)((164 << 10) / shared);
+    return std::min({by_threads, by_shared, 32});
+}
+API cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* n, const void* f, int block, size_t dynamic) { Reply reply = function(HERE, f); *n = resident(reply, block, dynamic); return failed(reply.code); }
+API cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* n, const void* f, int block, size_t dynamic, unsigned) { Reply reply = function(HERE, f); *n = resident(reply, block, dynamic); return failed(reply.code); }
+API backwarp_occupancy(int* grid, int* block, const void* f, size_t dynamic, int most) {
+    Reply reply = function(HERE, f);
+    int best = 32, limit = std::min<int>(most ? most : 1024, reply.words[1] ? (int)reply.words[1] : 1024);
+    for (int n = 32; n <= limit; n += 32) if (n * resident(reply, n, dynamic) >= best * resident(reply, best, dynamic)) best = n;
+    *block = best; *grid = 108 * resident(reply, best, dynamic);
+    return failed(reply.code);
+}
+
+#define NOT_HERE(name) API name(...) { return refused(HERE, #name); }
+NOT_HERE(cudaMallocArray) NOT_HERE(cudaFreeArray) NOT_HERE(cudaMemcpyToArray) NOT_HERE(cudaMemcpy2DToArray) NOT_HERE(cudaMemcpy2DToArrayAsync)
+NOT_HERE(cudaMemcpyFromArray) NOT_HERE(cudaMemcpy2DFromArray) NOT_HERE(cudaMalloc3DArray) NOT_HERE(cudaMallocMipmappedArray) NOT_HERE(cudaMemcpy3DPeer)
+NOT_HERE(cudaCreateTextureObject) NOT_HERE(cudaDestroyTextureObject) NOT_HERE(cudaCreateSurfaceObject) NOT_HERE(cudaDestroySurfaceObject)
+NOT_HERE(cudaGraphCreate) NOT_HERE(cudaGraphLaunch) NOT_HERE(cudaGraphInstantiate) NOT_HERE(cudaGraphInstantiateWithFlags) NOT_HERE(cudaGraphExecDestroy)
+NOT_HERE(cudaGraphDestroy) NOT_HERE(cudaGraphGetNodes) NOT_HERE(cudaGraphAddKernelNode) NOT_HERE(cudaGraphAddMemcpyNode) NOT_HERE(cudaGraphAddMemcpyNode1D)
+NOT_HERE(cudaGraphAddMemsetNode) NOT_HERE(cudaGraphAddHostNode) NOT_HERE(cudaGraphClone) NOT_HERE(cudaGraphExecUpdate) NOT_HERE(cudaGraphUpload)
+NOT_HERE(cudaStreamBeginCapture) NOT_HERE(cudaStreamEndCapture) NOT_HERE(cudaStreamGetCaptureInfo) NOT_HERE(cudaLaunchKernelExC)
+NOT_HERE(cudaIpcGetMemHandle) NOT_HERE(cudaIpcOpenMemHandle) NOT_HERE(cudaIpcCloseMemHandle) NOT_HERE(cudaGetDriverEntryPoint)
+NOT_HERE(cudaDeviceGetDefaultMemPool) NOT_HERE(cudaMemPoolSetAttribute) NOT_HERE(cudaMemPoolCreate) NOT_HERE(cudaMemPoolDestroy) NOT_HERE(cudaDeviceGetMemPool)
+NOT_HERE(cudaOccupancyAvailableDynamicSMemPerBlock) NOT_HERE(cudaOccupancyMaxActiveClusters) NOT_HERE(cudaMemcpyBatchAsync)
+
+extern "C" void backwarp_guard(int) {}

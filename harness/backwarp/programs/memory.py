@@ -1,0 +1,136 @@
+"""The memory that a program has allocated: what is where, who allocated it and who freed it."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right, insort
+from dataclasses import dataclass, field
+
+import numpy as np
+
+DEVICE, MANAGED, PINNED, VARIABLE = range(4)
+CALLED = {
+    DEVICE: "cudaMalloc",
+    MANAGED: "cudaMallocManaged",
+    PINNED: "cudaMallocHost",
+    VARIABLE: "a variable",
+}
+KEPT = 256 << 20  # bytes of freed memory whose addresses are not used again
+_TARGET = re.compile(
+    r"\(\s*(?:\(\s*void\s*\*\s*\*\s*\)|reinterpret_cast<[^>]*>\s*\()?\s*&?\s*([A-Za-z_]\w*(?:(?:\.|->)\w+|\[\w+\])*)"
+)
+_PLAIN = {1: "u1", 2: "u2", 4: "i4", 8: "i8", 256 + 4: "f4", 256 + 8: "f8"}
+_TYPES = {
+    "float": "f4",
+    "double": "f8",
+    "int": "i4",
+    "unsigned": "u4",
+    "char": "i1",
+    "short": "i2",
+    "int32_t": "i4",
+    "uint32_t": "u4",
+}
+_TYPES |= {
+    "uint8_t": "u1",
+    "half": "u2",
+    "__half": "u2",
+    "size_t": "u8",
+    "int64_t": "i8",
+    "long": "i8",
+    "bool": "u1",
+    "uint": "u4",
+}
+
+
+@dataclass(eq=False)
+class Allocation:
+    """kind: DEVICE ... VARIABLE. made, freed: the frames of the calls. array: the device's."""
+
+    start: int
+    nbytes: int
+    kind: int
+    name: str
+    array: object
+    made: tuple[int, ...] = ()
+    freed: tuple[int, ...] | None = None
+
+    @property
+    def end(self) -> int:
+        return self.start + self.nbytes
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the host may use it, too."""
+        return self.kind in (MANAGED, PINNED)
+
+
+@dataclass
+class Memory:
+    """All allocations, also freed ones while their addresses are not used again."""
+
+    size: int
+    _starts: list[int] = field(default_factory=list)
+    _at: dict[int, Allocation] = field(default_factory=dict)
+    _retired: list[Allocation] = field(default_factory=list)
+
+    def add(self, made: Allocation) -> None:
+        if made.start not in self._at:
+            insort(self._starts, made.start)
+        self._at[made.start] = made
+
+    def find(self, address: int) -> Allocation | None:
+        """The allocation that holds an address, or is the last before it; freed ones too."""
+        i = bisect_right(self._starts, address) - 1
+        return self._at[self._starts[i]] if i >= 0 else None
+
+    def holding(self, address: int) -> Allocation | None:
+        found = self.find(address)
+        return found if found and found.start <= address < max(found.end, found.start + 1) else None
+
+    def is_device(self, address: int) -> bool:
+        return 4096 <= address < self.size
+
+    def retire(self, freed: Allocation, frames: tuple[int, ...]) -> None:
+        """It has been freed; after a while its place is used again."""
+        freed.freed = frames
+        freed.array.retire()
+        self._retired.append(freed)
+        self.drop(KEPT)
+
+    def drop(self, keep: int = 0) -> bool:
+        """Gives the oldest freed memory back until no more than `keep` bytes are held. Whether there was any."""
+        held, any_ = sum(a.nbytes for a in self._retired), False
+        while self._retired and held > keep:
+            old = self._retired.pop(0)
+            held, any_ = held - old.nbytes, True
+            if self._at.get(old.start) is old:
+                del self._at[old.start]
+                del self._starts[bisect_right(self._starts, old.start) - 1]
+            old.array = None
+        return any_
+
+    def live(self) -> list[Allocation]:
+        return [a for a in self._at.values() if a.freed is None and a.kind != VARIABLE]
+
+    @property
+    def used(self) -> int:
+        return sum(a.nbytes for a in self._at.values() if a.freed is None)
+
+
+def named(line: str) -> str:
+    """What a call that allocates calls its memory: `cudaMalloc(&d_a, n)` -> d_a."""
+    for call in re.finditer(r"\b\w*[mM]alloc\w*\s*|\bcudaHostAlloc\s*", line):
+        if found := _TARGET.match(line, call.end()):
+            return found[1]
+    return ""
+
+
+def element(item: int, nbytes: int, name: str, source: str) -> np.dtype:
+    """The type of an allocation's elements. item: what the call's type says, as in host/prelude.h."""
+    code = _PLAIN.get(item, "")
+    if not item and name:
+        last = re.escape(re.split(r"\.|->", name)[-1].split("[")[0])
+        declared = re.search(rf"\b(\w+)\s*\*+(?:[\w\s*,=]*[*,\s])?{last}\b", source)
+        code = _TYPES.get(declared[1], "") if declared else ""
+    dtype = np.dtype(code or "u1")
+    return dtype if nbytes % dtype.itemsize == 0 else np.dtype("u1")

@@ -1,0 +1,166 @@
+"""Mistakes of a program's host part, as data, and the one table of their sentences: what happened, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ..errors import KernelFault
+
+_DIRECTIONS = {
+    0: "host to host",
+    1: "host to device",
+    2: "device to host",
+    3: "device to device",
+    4: "default",
+}
+_NAMES = {0: "HostToHost", 1: "HostToDevice", 2: "DeviceToHost", 3: "DeviceToDevice"}
+#: kinds that are no mistakes: what one should know
+NOTES = {"leak", "unset", "unasked-sticky", "full", "no-device"}
+#: what an undefined operation was, by the number that the compiler's trap carries (clang's SanitizerHandler, from 0)
+TRAPS = {
+    0: "adds a number to a null pointer or an unaligned one",
+    3: "divides by zero",
+    6: "overflows a signed integer",
+    7: "leaves a function that has to return a value without one",
+    10: "passes a null pointer where none may be",
+    14: "uses an index outside a local array",
+    16: "shifts by too many bits",
+    19: "overflows a signed integer",
+    21: "overflows a signed integer",
+    22: "uses a null pointer",
+    23: "reaches what was declared unreachable",
+}
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """frames: of the call, or where the program was stopped. facts: for its sentence; Frames among them become places."""
+
+    kind: str
+    frames: tuple[int, ...] = ()
+    facts: Mapping[str, object] = field(default_factory=dict)
+    fault: KernelFault | None = None
+
+    @property
+    def is_note(self) -> bool:
+        return self.kind in NOTES
+
+
+class Frames(tuple):
+    """Where something was called; "" if nowhere."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How a sentence calls a piece of memory. kind: "device", "managed", "pinned", "host" or "null"."""
+
+    kind: str
+    name: str = ""
+    made: Frames = Frames()
+
+    def said(self, at: Callable[[tuple], str]) -> str:
+        if self.kind in ("host", "null"):
+            return {"host": "host memory", "null": "a null pointer"}[self.kind]
+        about = [self.name] if self.name else []
+        about += [f"allocated at {place}"] if (place := at(self.made)) else []
+        what = {"device": "device memory", "managed": "managed memory", "pinned": "pinned host memory"}[
+            self.kind
+        ]
+        return f"{what} ({', '.join(about)})" if about else what
+
+
+def sentences(mistake: Mistake, at: Callable[[tuple], str]) -> list[str]:
+    """What happened, and what to do. at: the place of frames, as prog.cu:9."""
+    facts = {
+        k: v.said(at) if isinstance(v, Memory) else at(v) if isinstance(v, Frames) else v
+        for k, v in mistake.facts.items()
+    }
+    found = _SENTENCES[mistake.kind]
+    return list(filter(None, found(facts) if callable(found) else [part.format(**facts) for part in found]))
+
+
+def _direction(f: Mapping) -> list[str]:
+    right = {(True, False): 1, (False, True): 2, (True, True): 3, (False, False): 0}[
+        f["to_device"], f["from_device"]
+    ]
+    return [
+        f"The copy says {_DIRECTIONS[f['said']]}, but its destination is {f['to']} and its source {f['from']}.",
+        f"This is cudaMemcpy{_NAMES[right]}" + (", with the first two arguments in this order." if f["said"] in (1, 2) and right in (1, 2) else "."),
+    ]  # fmt: skip
+
+
+def _too_long(f: Mapping) -> list[str]:
+    verb = "writes" if f["stores"] else "reads"
+    left = f"only {f['left']:,} are left" if f["left"] else "none are left"
+    of = f" of the {f['nbytes']:,} of {f['memory']}" if f["left"] != f["nbytes"] else f" in {f['memory']}"
+    says = [f"This {verb} {f['wanted']:,} bytes, but {left}{of}."]
+    if f["wanted"] == 4 * f["left"] or f["wanted"] == 8 * f["left"]:
+        return [*says, "Is the memory allocated with a number of elements where bytes are meant?"]
+    if f["left"] and f["wanted"] * 4 == f["left"]:
+        return [*says, "Sizes are bytes: n * sizeof(float)."]
+    return [*says, "Sizes are bytes, of the same number of elements in the allocation and in every copy."]
+
+
+def _stopped(f: Mapping) -> list[str]:
+    if f["deep"]:
+        return [
+            "The host's stack overflows: a function calls itself without end, or a local array is too large."
+        ]
+    does = "writes to" if f["writes"] else "reads"
+    if f["signal"] == "FPE":
+        return ["The host divides an integer by zero."]
+    if f["trap"]:
+        return [f"The host {f['trap']}."]
+    if f["signal"] == "ABRT":
+        return []
+    if f["code"] > 0x7F:  # the system does not say which
+        return ["The host uses a pointer that is no address at all: it was computed wrongly, or never set."]
+    if f["address"] < 4096:
+        return [
+            f"The host {does} memory through a null pointer.",
+            "Was it set, and did the call that sets it succeed?",
+        ]
+    return [
+        f"The host {does} memory that it does not have (at {f['address']:#x}): the pointer or its index is wrong."
+    ]
+
+
+_SENTENCES: dict[str, tuple[str, ...] | Callable[[Mapping], list[str]]] = {
+    "direction": _direction,
+    "too-long": _too_long,
+    "outside": ("This uses an address of the device that is in no allocation; the nearest before it is {memory}, {past:,} bytes away.",),
+    "freed": ("This uses {memory}, which was freed at {freed}.", "Free memory after its last use."),
+    "null": ("The {which} of the copy is a null pointer{because}.",),
+    "freed-twice": ("This frees {memory} a second time; the first was at {freed}.",),
+    "free-host": ("cudaFree is given {memory}: it frees what cudaMalloc has returned.", "{remedy}"),
+    "free-inside": ("This frees an address {past:,} bytes inside {memory}; only the address that the allocation returned can be freed.",),
+    "on-device": ("The host {does} device memory: byte {past:,} of {memory}.", "Copy it with cudaMemcpy first, or allocate it with cudaMallocManaged."),
+    "under-way": (
+        "The host {does} byte {past:,} of {memory} while the {what} at {since}, which {uses} it, may still be running.",
+        "Wait first: cudaDeviceSynchronize(), or cudaStreamSynchronize() of its stream.",
+    ),
+    "launch": lambda f: [
+        f"The launch of {f['kernel']} fails: {f['why']}.",
+        f["remedy"],
+        "The program never asks: call cudaGetLastError() after a launch." if f.get("unasked") else "",
+    ],
+    "unasked": ("{what} failed with {name}, and the program never asked.", "Call cudaGetLastError() after a launch, and look at what every call returns."),
+    "kernel": (),
+    "host-pointer": ("The kernel {kernel}, launched here, uses its argument {number}{named}, which is an address of the host ({address}).", "Pass memory of cudaMalloc, filled by cudaMemcpy."),
+    "freed-pointer": ("The kernel {kernel}, launched here, uses {memory}, which was freed at {freed}.", "Free memory after its last use."),
+    "stopped": _stopped,
+    "index": ("{said}.",),
+    "symbol": ("This is no __device__ or __constant__ variable: pass the variable itself, not its name or a pointer to it.",),
+    "handle": ("This {what} was never created, or is destroyed.",),
+    "event": ("cudaEventElapsedTime needs two recorded events: {why}.",),
+    "race": (
+        "The {later} here {does} {memory}, and the {earlier} at {before} {did} the same bytes: nothing orders the two.",
+        "Put both in one stream, or record an event after the one and let the other's stream wait for it.",
+    ),
+    "leak": ("{memory} is never freed: {nbytes:,} bytes.",),
+    "unset": ("{count:,} of the {total:,} bytes that this copies from {memory} were never written; the first is byte {first:,}.",),
+    "full": ("The virtual GPU has {room:,} bytes of memory, of which {used:,} are in use: {wanted:,} more do not fit.",),
+    "no-device": ("There is one device here, number 0: {wanted} is none.",),
+    "refused": ("{name} is not supported here: it returns cudaErrorNotSupported.",),
+}  # fmt: skip

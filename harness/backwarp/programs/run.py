@@ -1,0 +1,166 @@
+"""`backwarp exec`: a whole program compiled, run and watched."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .. import run_headers
+from ..course.checkout import read_source, require_no_link_out
+from ..devices.nvrtc import host_signs
+from ..devices.virtual.confined import ConfinedGPU
+from ..devices.virtual.confined_process import Process
+from ..devices.virtual.run.arena import arena_sizes
+from ..errors import CompileError, CourseError, DeviceError
+from . import compiler
+from .lines import Lines, Place
+from .mistakes import Mistake
+from .process import Ended, HostProcess, flush
+from .session import Session
+
+MISTAKEN = 3  # exit status where a mistake was named
+TIMED_OUT = 124
+_UNNAMED = "(anonymous namespace)"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A program as the user asks for it. seconds: for all of it, once compiled; launch_seconds: for each launch. writable: folders."""
+
+    file: Path
+    arguments: tuple[str, ...] = ()
+    checks: str = "full"
+    seconds: float = 60.0
+    launch_seconds: float = 20.0
+    writable: tuple[Path, ...] = ()
+    macros: tuple[str, ...] = ()
+    folders: tuple[Path, ...] = ()
+    guard: bool = False
+
+
+@dataclass
+class Outcome:
+    """What became of it. status: the program's. ended: why it was ended, if it was. error: why it does not compile."""
+
+    file: str
+    texts: dict[str, str] = field(default_factory=dict)
+    status: int = 0
+    ended: str = ""
+    mistakes: list[Mistake] = field(default_factory=list)
+    error: CompileError | None = None
+    lines: Lines | None = None
+    launches: int = 0
+    seconds: float = 0.0
+
+    @property
+    def exit_status(self) -> int:
+        if self.error:
+            return 2
+        return MISTAKEN if any(not m.is_note for m in self.mistakes) else self.status
+
+    def places(self, frames: Sequence[int]) -> list[Place]:
+        return self.lines.places(frames) if self.lines else []
+
+
+def run_program(
+    asked: Asked, tell: Callable[[str], None] = lambda _: None, output: tuple[int, int] = (1, 2)
+) -> Outcome:
+    """Compile and run. output: where what it prints goes. Errors: CourseError, DeviceError."""
+    require_no_link_out(asked.file)
+    source = read_source(asked.file)
+    done = Outcome(asked.file.name, {asked.file.name: source})
+    for folder in asked.writable:
+        if not folder.is_dir():
+            raise CourseError(f"{folder} is no folder")
+    with tempfile.TemporaryDirectory(prefix="backwarp-") as folder:
+        try:
+            gathered = run_headers.gather(source, asked.file, asked.folders, Path(folder, "device"))
+            done.texts = gathered.host
+            program = compiler.build(gathered.host, asked.file.name, asked.macros, tell)
+            done.lines = Lines(program, gathered.host)
+            with _device(asked) as (device, shared):
+                _run(asked, device, shared, gathered, program, Path(folder), done, tell, output)
+        except CompileError as error:
+            done.error = error
+    return done
+
+
+@contextmanager
+def _device(asked: Asked):
+    """The virtual GPU, and the open file that is its memory, with its size."""
+    size = arena_sizes(asked.checks)[0]
+    shared = os.memfd_create("backwarp", os.MFD_CLOEXEC)
+    process = Process(shared)
+    try:
+        os.ftruncate(shared, size)
+        with ConfinedGPU(asked.checks, process=process) as device:
+            device.quick, device.time_limit = True, asked.launch_seconds
+            yield device, (shared, size)
+    except OSError as error:
+        raise DeviceError(f"the device's memory cannot be shared ({error})") from None
+    finally:
+        process.end()
+        os.close(shared)
+
+
+def _run(
+    asked: Asked, device, shared, gathered, program: bytes, folder: Path, done: Outcome, tell, output
+) -> None:
+    def compile_(kernels: Sequence[str]):
+        expressions = tuple(dict.fromkeys(filter(None, map(expression, kernels))))
+        options = host_signs.PARTED, *(f"-D{macro}" for macro in asked.macros)
+        how = dict(name=asked.file.name, include_dirs=(str(folder / "device"),), name_expressions=expressions)
+        try:
+            return device.compile(gathered.source, **how, options=options)
+        except CompileError as error:
+            raise gathered.explained(error) from None
+
+    def line(frames: Sequence[int]) -> str:
+        place = done.lines.place(frames)
+        lines = done.texts[place.file].split("\n") if place else []
+        return lines[place.line - 1] if place and place.line <= len(lines) else ""
+
+    executable = folder / "program"
+    executable.write_bytes(program)
+    executable.chmod(0o700)
+    session = Session(device, compile_, line, "\n".join(done.texts.values()))
+    tell("")
+    flush()
+    process = HostProcess(
+        executable, asked.arguments, shared, asked.seconds, asked.writable, asked.guard, output
+    )
+    try:
+        while True:
+            verb, *request = process.receive()
+            process.reply(*session.answer(verb, *request))
+    except Ended as end:
+        done.ended = end.why
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        if done.ended:
+            process.kill()
+        done.status = process.finish()
+        done.mistakes, done.launches, done.seconds = session.mistakes, session.launches, session.seconds
+        if process.flooded:
+            done.ended = "flood"
+    if done.ended == "time":
+        done.status = TIMED_OUT
+
+
+def expression(demangled: str) -> str:
+    """A template's instance as NVRTC is asked for it: `void tile<16>(float*)` -> tile<16>; "" for what is no template, or cannot be
+    written."""
+    depth, end = 0, len(demangled)
+    for i, character in enumerate(demangled):
+        depth += (character == "<") - (character == ">" and demangled[i - 1] != "-")
+        if character == "(" and not depth and not demangled.startswith(_UNNAMED, i):
+            end = i
+            break
+    name = demangled[:end].removeprefix("void ").replace(_UNNAMED + "::", "")
+    return name if name.endswith(">") and "lambda" not in name and "{" not in name else ""

@@ -1,0 +1,118 @@
+"""The output of `backwarp exec` beside the program's own: its mistakes, on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from ..grading import compile_errors, sentences
+from ..programs import mistakes
+from ..programs.mistakes import Mistake
+from ..programs.process import MOST_OUTPUT
+from ..programs.run import Asked, Outcome
+from .terminal import body_lines, printable, terminal_width, wants_colour
+
+_CALLERS = 2  # lines from which a function with a mistake was called
+MOST_NOTES = 5
+
+
+def show_outcome(done: Outcome, asked: Asked, stream: TextIO | None = None) -> None:
+    """Writes the report: nothing for a program without mistakes."""
+    stream = stream or sys.stderr
+    width = terminal_width(stream)
+    how = dict(highlight=False, force_terminal=wants_colour(stream), no_color=not wants_colour(stream))
+    console = Console(file=stream, width=width, force_jupyter=False, **how)
+
+    def head(mark: str, style: str, place: str, rest: str = "") -> None:
+        console.print(Text.assemble((mark, style), (printable(place), "bold"), rest), soft_wrap=True)
+
+    def say(lines: Sequence[str]) -> None:
+        for line in lines:
+            for part in body_lines(line, width):
+                console.print(Text.assemble(*part), soft_wrap=True)
+
+    if done.error:
+        head("x ", "bold red", done.file, "   does not compile")
+        say(compile_errors.compile_error(done.error, done.texts.get(done.file, "")))
+        return
+    if why := ending(done, asked):
+        head("x ", "bold red", done.file, f"   {why}")
+    named = [m for m in done.mistakes if not m.is_note]
+    for mistake in named:
+        fault = mistake.fault if mistake.kind == "kernel" else None
+        head(
+            "x ", "bold red", f"{fault.file}:{fault.line}" if fault else at(done, mistake.frames) or done.file
+        )
+        say(body(done, mistake))
+    notes = [m for m in done.mistakes if m.is_note]
+    for note in notes[:MOST_NOTES]:
+        say([f"Note: {place_of(done, note)}{' '.join(mistakes.sentences(note, lambda f: at(done, f)))}"])
+    if len(notes) > MOST_NOTES:
+        say([f"Note: and {len(notes) - MOST_NOTES} more."])
+
+
+def ending(done: Outcome, asked: Asked) -> str:
+    """Why the program was ended; "" if it ended by itself."""
+    if done.ended == "time":
+        return f"was ended after {asked.seconds:g} s (--time-limit)"
+    if done.ended == "flood":
+        return f"was ended: it printed more than {MOST_OUTPUT >> 20} MB"
+    return f"was ended: {done.ended}" if done.ended else ""
+
+
+def at(done: Outcome, frames: Sequence[int]) -> str:
+    """The place of a call, as prog.cu:9."""
+    return str(next(iter(done.places(frames)), ""))
+
+
+def place_of(done: Outcome, mistake: Mistake) -> str:
+    place = at(done, mistake.frames)
+    return f"{place}: " if place else ""
+
+
+def body(done: Outcome, mistake: Mistake) -> list[str]:
+    """The line, what happened, what to do, and from where a function was called."""
+    return list(_body(done, mistake))
+
+
+def _body(done: Outcome, mistake: Mistake) -> Iterator[str]:
+    places, fault = done.places(mistake.frames), mistake.fault
+    if places and mistake.kind != "kernel":
+        lines = done.texts[places[0].file].split("\n")
+        line = lines[places[0].line - 1] if places[0].line <= len(lines) else ""
+        yield from sentences.source_line(places[0].line, line, places[0].column)
+    yield from mistakes.sentences(mistake, lambda frames: at(done, frames))
+    if fault:
+        yield from sentences.fault(fault, done.texts.get(fault.file, done.texts[done.file]))
+        if places and mistake.kind == "kernel":
+            yield f"Launched at {places[0]}."
+    for place in [p for p in dict.fromkeys(places[1:]) if p != places[0]][:_CALLERS]:
+        yield f"Called from {place}."
+
+
+def document(done: Outcome, asked: Asked) -> dict:
+    """For `--json`."""
+    return {
+        "format": 1,
+        "file": done.file,
+        "status": done.status,
+        "ended": ending(done, asked),
+        "launches": done.launches,
+        "seconds": done.seconds,
+        "errors": compile_errors.compile_error(done.error, done.texts.get(done.file, ""))
+        if done.error
+        else [],
+        "mistakes": [
+            {
+                "kind": m.fault.kind if m.fault else m.kind,
+                "note": m.is_note,
+                "places": [{"file": p.file, "line": p.line} for p in done.places(m.frames)],
+                "text": body(done, m),
+            }
+            for m in done.mistakes
+        ],
+    }

@@ -1,0 +1,69 @@
+"""Programs with mistakes in their host part, and the same programs without: all that is marked is found, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from backwarp.errors import DeviceError
+from backwarp.programs import compiler
+from backwarp.programs.run import Asked, run_program
+
+PAIRS = Path(__file__).with_name("pairs")
+
+
+def lacks() -> str:
+    try:
+        return "" if compiler.find() else ""
+    except DeviceError as error:
+        return str(error)
+
+
+needs_compiler = pytest.mark.skipif(bool(lacks()), reason=lacks() or "-")
+
+
+def marks(path: Path, which: str = "") -> set[tuple[int, str]]:
+    found = set()
+    for number, line in enumerate(path.read_text().split("\n"), 1):
+        if match := re.search(r"// ([a-z][a-z-]+)(?: (\d+))?$", line):
+            if (match[2] or "") == which:
+                found.add((number, match[1]))
+    return found
+
+
+def run(path: Path, *arguments: str, macros: tuple[str, ...] = ()):
+    with open(os.devnull, "w") as nowhere:
+        return run_program(Asked(path, arguments, macros=macros), output=(nowhere.fileno(),) * 2)
+
+
+def found(done) -> set[tuple[int, str]]:
+    assert done.error is None, done.error
+    places = ((m, done.places(m.frames)) for m in done.mistakes)
+    return {
+        (m.fault.line, m.fault.kind) if m.kind == "kernel" else (p[0].line if p else 0, m.kind)
+        for m, p in places
+    }
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["copies", "frees", "launches", "waits"])
+def test_all_that_is_marked_and_nothing_else(name):
+    path = PAIRS / f"{name}.cu"
+    right = run(path)
+    assert found(right) == set() and right.exit_status == 0
+    wrong = run(path, macros=("WRONG",))
+    ignored = {"unset", "full"} | ({"leak"} if name != "frees" else set())
+    assert {(line, kind) for line, kind in found(wrong) if kind not in ignored} == marks(path)
+    assert wrong.exit_status == 3
+
+
+@needs_compiler
+@pytest.mark.parametrize("which", range(9))
+def test_what_stops_a_program(which):
+    path = PAIRS / "stops.cu"
+    assert found(run(path, str(which))) == set()
+    wrong = run(path, str(which), macros=("WRONG",))
+    assert {f for f in found(wrong) if f[1] != "leak"} == marks(path, str(which))

@@ -1,0 +1,158 @@
+"""What is a mistake in a program's calls, with a device that only hands out addresses; no compiler is needed."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from backwarp.programs import mistakes, verbs
+from backwarp.programs.session import Session
+
+H, MIB = 0x7F00_0000_0000, 1 << 20
+TO_DEVICE, TO_HOST, WITHIN, ANY = 1, 2, 3, 4
+
+
+class Array:
+    def __init__(self, pointer: int, nbytes: int, name: str):
+        self.pointer, self.nbytes, self.name, self.stored, self.retired = pointer, nbytes, name, [], False
+
+    def store(self, *where) -> None:
+        self.stored.append(where)
+
+    def unset(self, offset: int, nbytes: int) -> tuple[int, int]:
+        return (0, 0) if self.stored else (nbytes, 0)
+
+    def retire(self) -> None:
+        self.retired = True
+
+
+class Program:
+    """Calls by their names, as a program would make them; each comes from another line."""
+
+    def __init__(self):
+        places = itertools.count(MIB, MIB)
+        device = SimpleNamespace(
+            memory=1 << 31, room=1 << 30, checks="full", process=SimpleNamespace(generation=1)
+        )
+        device.empty = lambda n, dtype, name: Array(next(places), n * np.dtype(dtype).itemsize, name)
+        self.session, self.line = (
+            Session(device, lambda _: None, lambda _: "cudaMalloc(&d, n);", "float *d;"),
+            0,
+        )
+
+    def __getattr__(self, name: str):
+        def call(*words):
+            self.line += 1
+            given = (*words, *[0] * verbs.WORDS)[: verbs.WORDS]
+            frames = (self.line, *[0] * (verbs.FRAMES - 1))
+            self.code, found, _, self.changes = self.session.answer(
+                verbs.VERBS.index(name.upper()), frames, given, b""
+            )
+            return found[0] if found else self.code
+
+        return call
+
+    def malloc_(self, nbytes: int = 400, kind: int = 0) -> int:
+        return self.malloc(nbytes, kind, 0)
+
+    def move(
+        self, to: int, from_: int, nbytes: int = 400, kind: int = ANY, stream: int = 0, later: int = 0
+    ) -> int:
+        return self.copy(to, nbytes, from_, nbytes, nbytes, 1, kind, stream, later)
+
+    @property
+    def found(self) -> list[str]:
+        return [m.kind for m in self.session.mistakes if not m.is_note]
+
+
+def told(p: Program) -> list[str]:
+    return [
+        line
+        for m in p.session.mistakes
+        for line in mistakes.sentences(m, lambda f: f"prog.cu:{f[0]}" if f else "")
+    ]
+
+
+WRONG = {
+    "a copy that says the other direction": ("direction", lambda p, d: p.move(d, H, kind=TO_HOST)),
+    "and one from device memory": ("direction", lambda p, d: p.move(H, d, kind=TO_DEVICE)),
+    "host memory within the device": ("direction", lambda p, d: p.move(d, H, kind=WITHIN)),
+    "a fill of host memory": ("direction", lambda p, d: p.fill(H, 400, 400, 1, 0)),
+    "a copy that is too long": ("too-long", lambda p, d: p.move(d, H, 404)),
+    "and one that begins too late": ("too-long", lambda p, d: p.move(H, d + 4)),
+    "rows that are too long": ("too-long", lambda p, d: p.copy(d, 200, H, 100, 100, 4, ANY)),
+    "a null pointer": ("null", lambda p, d: p.move(0, H)),
+    "memory between allocations": ("outside", lambda p, d: p.move(d + MIB // 2, H)),
+    "freed memory": ("freed", lambda p, d: (p.free(d), p.move(H, d))),
+    "freed twice": ("freed-twice", lambda p, d: (p.free(d), p.free(d))),
+    "host memory freed": ("free-host", lambda p, d: p.free(H)),
+    "freed from the middle": ("free-inside", lambda p, d: p.free(d + 8)),
+    "pinned memory freed as the device's": ("free-host", lambda p, d: p.free(p.malloc_(kind=2))),
+    "no stream": ("handle", lambda p, d: p.move(d, H, stream=77, later=1)),
+    "no event": ("handle", lambda p, d: p.record(77, 0)),
+    "an event that never was": ("event", lambda p, d: p.elapsed(p.event(), p.event())),
+    "two streams": (
+        "race",
+        lambda p, d: [p.move(d, p.malloc_(kind=2), stream=p.stream(), later=1) for _ in range(2)],
+    ),
+    "device memory on the host": ("on-device", lambda p, d: p.stopped(11, d + 12, 1, 0, 0, 2)),
+    "an undefined operation": ("stopped", lambda p, d: p.stopped(4, 0, 0, 23, 0, 2)),
+}
+
+
+@pytest.mark.parametrize("kind, does", WRONG.values(), ids=WRONG.keys())
+def test_a_mistake_is_named_at_its_line(kind, does):
+    p = Program()
+    does(p, p.malloc_())
+    assert p.found == [kind] and p.session.mistakes[0].frames[0] == p.line
+    assert told(p) and all("{" not in line for line in told(p))
+
+
+def test_a_right_program_is_silent():
+    p = Program()
+    d, pinned, stream, event = p.malloc_(), p.malloc_(kind=2), p.stream(), p.event()
+    p.move(d, pinned, kind=TO_DEVICE, stream=stream, later=1)
+    p.record(event, stream)
+    other = p.stream()
+    p.stream_waits(other, event)
+    p.move(pinned, d, kind=TO_HOST, stream=other, later=1)
+    p.wait_stream(other)
+    p.move(H, d, 100, TO_HOST)
+    p.fill(d, 400, 400, 1, 0)
+    p.elapsed(event, event)
+    for memory, kind in ((d, 0), (pinned, 2)):
+        assert p.free(memory, kind) == 0
+    assert p.bye() == 0 and not p.session.mistakes
+
+
+def test_pinned_memory_is_protected_until_it_is_waited_for():
+    p = Program()
+    d, pinned, stream = p.malloc_(), p.malloc_(8192, 2), p.stream()
+    p.fill(d, 400, 400, 1, 0)
+    p.move(d, pinned, stream=stream, later=1)
+    assert (pinned, 8192, 1) in p.changes  # it may be read, not written
+    p.move(pinned, d, stream=stream, later=1)
+    assert (pinned, 8192, 0) in p.changes
+    assert p.stopped(11, pinned + 40, 0, 0, 0, 2) == 0 and p.found == ["under-way"]
+    assert (pinned, 8192, 3) in p.changes  # named once, the program goes on
+
+
+def test_notes_are_no_mistakes():
+    p = Program()
+    p.move(H, p.malloc_(), kind=TO_HOST)
+    p.malloc_(1 << 31)
+    p.bye()
+    assert [m.kind for m in p.session.mistakes] == ["unset", "full", "leak"] and not p.found
+    assert p.session.mistakes[0].facts["count"] == 400
+
+
+def test_what_was_freed_is_used_again_only_when_room_is_needed():
+    p = Program()
+    d = p.malloc_()
+    p.free(d)
+    assert (
+        p.session.memory.holding(d).freed and p.session.memory.drop() and p.session.memory.holding(d) is None
+    )
