@@ -39,28 +39,32 @@ def timeline(puzzle: Puzzle, source: str, raced: Outcome, setup: Setup, seed: in
 def recorded(
     puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int
 ) -> tuple[KernelFault | None, Record | None]:
-    """(the outcome's fault if it happens again, the record of its blocks)."""
+    """(the outcome's fault if it happens again, the record of its block; of a race, of its two threads)."""
     trial = Trial(Outcome(failed.case, failed.kernel), Pace())
     trial.begin(puzzle, tunables(source), seed)
-    grid, fault = triple(trial.launch.grid, "grid"), failed.error
-    blocks = [linear(side.block, grid) for side in (fault, fault.other) if side]
+    fault = failed.error
+    grid, block = (triple(each, "grid") for each in (trial.launch.grid, trial.launch.block))
+    pair = [
+        linear(side.thread, block) | linear(side.block, grid) << 10 for side in (fault, fault.other) if side
+    ]
+    only = dict(pair=tuple(pair)) if len(pair) == 2 else dict(first=pair[0] >> 10, blocks=1)
     handles = {p.name: place(setup.device, p, trial) for p in failed.kernel.passed}
-    done = kept(trial, setup, handles, min(blocks), max(blocks) - min(blocks) + 1)
+    done = kept(trial, setup, handles, **only)
     return done if isinstance(done[0], KernelFault) else (None, None)
 
 
 def kept(
-    trial: Trial, setup: Setup, handles: dict, first: int = 0, blocks: int = MOST_BLOCKS, rows: int = ROWS
+    trial: Trial, setup: Setup, handles: dict, first: int = 0, blocks: int = MOST_BLOCKS, pair: tuple = ()
 ) -> tuple[BackwarpError | None, Record | None]:
-    """(what ended a launch, the record of its blocks from the first)."""
+    """(what ended a launch, the record of its blocks from the first, or of a pair of threads)."""
     device = setup.device
-    device.keep_rows, device.rows_first, device.rows_blocks = rows, first, blocks
+    device.keep_rows, device.rows_first, device.rows_blocks, device.rows_pair = ROWS, first, blocks, pair
     try:
         error, launch = None, start(trial, setup, setup.schedules[0], handles)
     except BackwarpError as ended:
         error, launch = ended, getattr(ended, "launch", None)
     finally:
-        device.keep_rows, device.rows_first, device.rows_blocks = 0, 0, MOST_BLOCKS
+        device.keep_rows, device.rows_first, device.rows_blocks, device.rows_pair = 0, 0, MOST_BLOCKS, ()
     record = getattr(launch, "record", None)
     return error, Record(record) if record else None
 

@@ -28,6 +28,7 @@ DEVICE_SETTINGS = (
     "keep_rows",
     "rows_first",
     "rows_blocks",
+    "rows_pair",
 )
 
 

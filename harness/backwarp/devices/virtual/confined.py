@@ -40,6 +40,7 @@ class ConfinedGPU:
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
         self.sample_blocks = self.keep_requests = 0
         self.keep_rows, self.rows_first, self.rows_blocks = 0, 0, MOST_BLOCKS
+        self.rows_pair: tuple[int, ...] = ()
         self.turns = self.several_orders = self.agree = True
         cores = available_cores()
         self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"

@@ -91,6 +91,7 @@ class VirtualGPU:
         self.keep_requests = 0  # for a counted launch: how many requests are listed in launch.requests
         # for modules compiled and launched with full checks: how many rows are listed in launch.record; of which blocks
         self.keep_rows, self.rows_first, self.rows_blocks = 0, 0, MOST_BLOCKS
+        self.rows_pair: tuple[int, ...] = ()  # Row.who of the only two threads that are recorded
         self.events = 0  # the number of synchronisations so far: racecheck's time
         self.recording: Graph | None = None
         self.launching = threading.Lock()  # one launch at a time, whichever thread asks

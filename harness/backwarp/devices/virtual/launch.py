@@ -133,14 +133,15 @@ class Execution:
 
         device = self.device
         self.arena.restore(before)
-        kept = device.keep_rows, device.rows_first, device.rows_blocks
+        kept = device.keep_rows, device.rows_first, device.rows_blocks, device.rows_pair
         device.keep_rows, device.rows_first, device.rows_blocks = MOST_ROWS, 0, record.MOST_BLOCKS
+        device.rows_pair = ()
         try:
             kernel = self.kernel.for_blocks(self.block)
             again = Execution(kernel, self.grid, self.block, self.args, self.shared_mem)
             return again._launch(order).record
         finally:
-            device.keep_rows, device.rows_first, device.rows_blocks = kept
+            device.keep_rows, device.rows_first, device.rows_blocks, device.rows_pair = kept
 
     def snapshot(self) -> list:
         """A copy of everything the launch may change."""

@@ -30,6 +30,7 @@ class Recording:
         launch.rows = self.rows.ctypes.data
         launch.rows_end = launch.rows + self.rows.nbytes
         launch.rows_first, launch.rows_blocks = device.rows_first, device.rows_blocks
+        launch.rows_pair = sum(who << 32 * i for i, who in enumerate(device.rows_pair))
         owners = [(a._owner, list(a.shape), a.dtype.str) for a in execution.args if hasattr(a, "_owner")]
         variables = execution.module.lowered.variables.values()
         owners += [(o, [], v.type) for o, (_, v) in zip(execution.module.owners, variables, strict=True)]

@@ -94,13 +94,15 @@ static __device__ __noinline__ void race(Env* env, Thread* thread, Visit* v, u32
 // Append a row to the launch's record. When it is full, the launch ends.
 EXPORT int rt_record(Env* env, Thread* thread, u32 point, u64 value) {
     Launch* launch = launch_of(env);
+    u32 who = thread->linear | (u32)env->block << 10;
+    if (!launch->rows || env->block - launch->rows_first >= launch->rows_blocks) return 1;
+    if (launch->rows_pair && who != (u32)launch->rows_pair && who != launch->rows_pair >> 32) return 1;
     if (launch->rows == launch->rows_end) {
-        if (launch->rows) launch->stop = GIVEN_UP, env->slice = 1;
+        launch->stop = GIVEN_UP, env->slice = 1;
         return 1;
     }
-    if (env->block - launch->rows_first >= launch->rows_blocks) return 1;
     Row* row = (Row*)launch->rows;
-    row->point = point; row->who = thread->linear | (u32)env->block << 10; row->value = value;
+    row->point = point; row->who = who; row->value = value;
     launch->rows += sizeof(Row);
     return 1;
 }

@@ -304,6 +304,7 @@ struct Launch {
     u32 idles, passed;   // rounds in a row in which threads only waited for memory to change; how many did in this one, so far
     u64 rows, rows_end;  // host addresses: where the next Row of the record goes, if there is room; 0: nothing is recorded
     u64 rows_first, rows_blocks;  // the first block that is recorded, and how many
+    u64 rows_pair;       // 0, or the only two threads that are: Row.who of one, and of the other << 32
     u64 batch;           // host address of the Batch of which it is one
     u64 block_function, start_function;  // host addresses, as in Env
     u64 globals_base;    // device address of the module's variables
