@@ -32,6 +32,7 @@ WRONG = {
     "index": ("07", "* H + p + r) * W + q + s]", "* H + p + r) * H + q + s]"),
     "bound": ("02", "k < K; k++", "k < K - 1; k++"),
     "channel": ("09", "((b * C_in + c) * H + p + r)", "((b + c) * H + p + r)"),
+    "fragment": ("35", "ldmatrix_x4_trans(y,", "ldmatrix_x4(y,"),
     "tile": ("26", "a[y][k] * b[k][x]", "a[k][y] * b[k][x]"),
     "second barrier": ("26", "        __syncthreads();  // nobody needs them any more\n", "\n"),
 }

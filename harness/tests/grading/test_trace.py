@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from backwarp.devices.virtual.replay.record import Record
+from backwarp.devices.virtual.replay.record import MATRIX, Record
 from backwarp.devices.virtual.replay.replay import Replay
 from backwarp.errors import CourseError
 from backwarp.grading.probes.budget import Spent
@@ -47,6 +47,21 @@ def test_a_term_that_is_missing_is_named(tmp_path):
     assert [a.verdict for a in found.added] == [RIGHT] * 3 and found.expected == 4
     assert found.missing == [(("A", 3), ("B", 9))]
     assert "missing: A[m=0,k=3]" in said and "k = 2" in said and "line 29" in said
+
+
+def test_terms_are_followed_through_the_fragments_of_a_warp(tmp_path):
+    """Of tiles whose halves are put together by shifts. B's tile is loaded as it is stored, not transposed."""
+    found, said = of_wrong("fragment", tmp_path, "m=0,n=0")
+    verdicts = [a.verdict for a in found.added]
+    assert verdicts.count(RIGHT) == 3 and set(verdicts) == {RIGHT, ZERO} and len(found.missing) == 14
+    assert "A[m=0,k=1] (" in said and "missing: A[m=0,k=1]" in said
+    puzzle = course().load("35")
+    recorded = record_file(puzzle, puzzle.solution_path, kernel="matmul_half")
+    replay, found = traced(recorded, "m=0,n=0")
+    assert [a.verdict for a in found.added if a.verdict != ZERO] == [RIGHT] * 17 and not found.missing
+    of_b = (a for a in replay.record.accesses if a["how"] == MATRIX and replay.named(a) == "b[0]")
+    gets = replay.said(next(of_b))  # transposed: a register has two rows of a column, whose pieces are swizzled
+    assert gets.startswith("gives the row from b[0], gets b[0] ") and " b[72] " in gets and " b[1] " not in gets
 
 
 @pytest.mark.soak  # as above, with another kernel

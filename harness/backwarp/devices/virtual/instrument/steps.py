@@ -25,8 +25,8 @@ number; async: opcode, operands; argument: symbol, offset, PTX type. A var whose
 history a sum needs.
 
 What a recorded value is computed from is in `sources`, a list of pairs: (point, products), each product a tuple of the sources of
-analyse/sums; of a call, (point, for each argument (offset, point, offset, point ...)); and (-1, (points, ...)), those that record
-the same register.
+analyse/sums; of a call, (point, for each argument (offset, point, offset, point ...)); (-1, (points, ...)), those that record
+the same register; and of the "pass" after an mma, for each of its a, b and c what each of its registers is a copy of, or None.
 """
 
 from __future__ import annotations
@@ -166,6 +166,7 @@ class _Rows:
         ] = {}  # (symbol, offset) -> the point of what was stored there last
         self.back: dict[str, int] = {}  # symbol of a result -> the point after its call
         self.given: list[tuple[int, tuple]] = []  # of calls
+        self.products: list[tuple[int, Instruction]] = []  # of matrices, and the points after them
         self.computed: list[
             tuple[int, object, int]
         ] = []  # (point, operand, place in the body) of what is recorded
@@ -186,6 +187,11 @@ class _Rows:
             definition = before(self.own, at + 1, of) if point in self.kept.get(of, ()) else None
             products = sums.written(definition, of) if definition else sums.of(of)
             found.append((point, tuple(t for t in products if t and t != (point,))))
+        for point, ins in self.products:
+            operands = ((sums.of(part) for part in ins.named[name].parts) for name in "abc")
+            found.append(
+                (point, tuple(tuple(of[0][0] if of[0] else None for of in each) for each in operands))
+            )
         groups = tuple(tuple(points) for points in self.kept.values() if len(points) > 1)
         return [*found, (-1, groups)]
 
@@ -222,7 +228,7 @@ class _Rows:
             self.got[ins, of] = number
         else:
             self.computed.append((number, of, self.here))
-        if kind == "var":
+        if kind == "var" or kind == "got" and of in self.followed:
             self.kept[of].append(number)
         bits = "pred" if type_ == "pred" else f"b{BITS[type_]}"
         self.body.append(mark(f"record.{bits}", number, of, at=ins))
@@ -347,6 +353,8 @@ class _Rows:
                 self._value(ins, "given", o, role.type or op.type)
         self.body.append(ins)
         self._event(ins, "pass", *about)
+        if op.base == "mma":
+            self.products.append((len(self.points) - 1, ins))
         for part in ins.operands[0].parts if op.has_result else ():
             if part in self.function.regs:
                 self._value(ins, "got", part, self.function.regs[part])

@@ -81,6 +81,7 @@ class Record:
         self.order = np.argsort(self.rows["who"], kind="stable")  # rows, thread by thread
         who, starts = np.unique(self.rows["who"][self.order], return_index=True)
         ends = np.append(starts[1:], len(self.order))
+        self._places: dict[int, dict[int, np.ndarray]] = {}
         self.threads = {
             int(w): self.order[a:b]
             for w, a, b in zip(who.tolist(), starts.tolist(), ends.tolist(), strict=True)
@@ -165,6 +166,12 @@ class Record:
         landed = self._landing(found)
         return np.concatenate([found, landed]) if len(landed) else found
 
+    @cached_property
+    def access_at(self) -> dict[int, int]:
+        """Row -> its access, by number; arrivals have none of their own."""
+        a = self.accesses
+        return {row: i for i, row in enumerate(a["row"].tolist()) if a["how"][i] != LANDS}
+
     def _landing(self, found: np.ndarray) -> np.ndarray:
         """Copies arrive when their thread waits for their group: the record of a `cp.async` says only when it begins. first: the
         place of their source among the accesses."""
@@ -221,6 +228,24 @@ class Record:
         return held.element(int(access["offset"]) // held.dtype.itemsize)
 
     # -- threads ------------------------------------------------------------------------------------
+
+    def places(self, who: int) -> dict[int, np.ndarray]:
+        """Point -> where it is in the thread's rows."""
+        if who not in self._places:
+            points = self.point[self.threads[who]]
+            order = np.argsort(points, kind="stable")
+            parts = np.split(order, np.flatnonzero(np.diff(points[order])) + 1)
+            self._places[who] = {int(points[part[0]]): part for part in parts if len(part)}
+        return self._places[who]
+
+    def same(self, who: int, other: int, place: int) -> int | None:
+        """Where another thread executes what a thread executes at a place of its rows, having come to it as many times."""
+        if other not in self.threads:
+            return None
+        point = int(self.point[self.threads[who][place]])
+        mine, theirs = (self.places(w).get(point, np.empty(0)) for w in (who, other))
+        nth = int(np.searchsorted(mine, place))
+        return int(theirs[nth]) if nth < len(theirs) else None
 
     def thread_of(self, who: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
         """(threadIdx, blockIdx)"""

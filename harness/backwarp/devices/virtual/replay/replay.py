@@ -12,8 +12,9 @@ import numpy as np
 from ....errors import KernelFault
 from . import memory
 from .expressions import Expression
+from .matrices import delivered
 from .moments import Moments, Step
-from .record import ATOMIC, HOW, WRITING, Record
+from .record import ATOMIC, HOW, MATRIX, WRITING, Record
 from .variables import Frame
 
 _SAID = dict(
@@ -221,6 +222,9 @@ class Replay(Moments):
         """`reads tile[1,2]: 3.5`"""
         name, values = self.named(access), self.record.values(access)
         how = _SAID[HOW[access["how"]]]
+        if access["how"] == MATRIX and (got := delivered(self.record, access)):
+            pairs = [" ".join(f"{e} {short(v)}" for e, v in got[i : i + 2]) for i in range(0, len(got), 2)]
+            return f"gives the row from {name}, gets {'; '.join(pairs)}"
         if access["how"] == ATOMIC and self.record.of(int(access["row"]))[4] == "add":
             how = "adds to"
         numbers = " ".join(short(v.item()) for v in values[:8])

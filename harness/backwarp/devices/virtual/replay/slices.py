@@ -10,12 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..analyse.sums import BACK, FORMALS
+from ..ptx.types import BYTES
+from . import matrices
 from .record import KIND, LANDS, LOAD, STORE, WRITING
 from .replay import Replay
 
 MOST, LONGEST = 4096, 200_000  # terms of a sum; values that are looked at
 DEEPEST = 400  # products within products
-Node = tuple[int, int]  # a thread, and a place in its rows
+Node = tuple[
+    int, ...
+]  # a thread, a place in its rows, and, of a part of two bytes of what is there, where that begins
 Leaf = tuple[str, int]  # an array, and a flat index
 _MOVED = (KIND["given"], KIND["got"])
 
@@ -40,10 +44,7 @@ class Slice:
         for point, groups in self.record.taken["sources"]:
             if point == -1:
                 self.groups |= {group[0]: group for group in groups}
-        self._places: dict[int, dict[int, np.ndarray]] = {}
         self._written: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
-        a = self.record.accesses
-        self._access_at = {row: i for i, row in enumerate(a["row"].tolist()) if a["how"][i] != LANDS}
 
     def written(self, array: str, flat: int) -> list[tuple[np.void, Node]]:
         """The access that wrote an element last, and the value that it wrote; of each thread that added to it, if some did."""
@@ -83,6 +84,8 @@ class Slice:
 
     def _is_zero(self, node: Node) -> bool:
         row = self._row(node)
+        if len(node) > 2:
+            return not self._bits(node) & 0x7FFF
         return str(self.record.of(row)[-1])[0] == "f" and not int(self.record.rows["value"][row]) & ~(1 << 31)
 
     # -- one value ------------------------------------------------------------------------------------
@@ -91,18 +94,38 @@ class Slice:
         """The value of a row as a sum of products of other rows and of elements."""
         row = self._row(node)
         if self.record.kind[row] == KIND["got"]:
-            found = self._read(node)
+            head = self._head(node)
+            opcode = str(self.record.of(head)[5]) if self.record.kind[head] == KIND["pass"] else ""
+            if opcode.startswith("mma."):
+                return self._of_matrices(node)
+            found = self._of_row(node) if opcode.startswith("ldmatrix") else self._read(node)
             return [(found,)] if found else []
         each = (
             [self._source(node, s) for s in product]
             for product in self.sources.get(int(self.record.point[row]), ())
         )
         kept = (tuple(f for f in factors if f is not None) for factors in each)
-        return [factors for factors in kept if factors]
+        found = [factors for factors in kept if factors]
+        return found if len(node) < 3 else self._same_bits(node, [n for factors in found for n in factors])
+
+    def _bits(self, node: Node) -> int:
+        value = int(self.record.rows["value"][self._row(node)])
+        return value >> 8 * node[2] & 0xFFFF if len(node) > 2 else value
+
+    def _same_bits(self, node: Node, sources: list[Node]) -> list[tuple[Node]]:
+        """Which part of what a register is computed from a part of it is: the one with the same bits, whatever shifts and masks put it
+        there. None if they are 0."""
+        wanted, found = self._bits(node), []
+        for source in sources:
+            size = BYTES.get(str(self.record.of(self._row(source))[-1]), 4)
+            parts = [(*source[:2], at) for at in range(0, size, 2)] if size > 2 else [source[:2]]
+            found += [part for part in parts if self._bits(part) & 0xFFFF == wanted]
+        found.sort(key=lambda part: part[2:] != node[2:])
+        return [(found[0],)] if wanted and found else []
 
     def _source(self, node: Node, source: int) -> Node | None:
         """See analyse/sums."""
-        who, i = node
+        who, i = node[:2]
         if source < 0:
             return self._argument(node, *divmod(-1 - source, FORMALS))
         at = self._latest(who, source % BACK, i)
@@ -123,7 +146,7 @@ class Slice:
 
     def _argument(self, node: Node, offset: int, parameter: int) -> Node | None:
         """What the call that led here gave to a parameter."""
-        who, i = node
+        who, i = node[:2]
         kinds, depth = self.record.kind[self.record.threads[who]], 0
         for j in np.flatnonzero(np.isin(kinds[: i + 1], (KIND["call"], KIND["back"])))[::-1].tolist():
             depth += 1 if kinds[j] == KIND["back"] else -1
@@ -138,28 +161,71 @@ class Slice:
 
     def _read(self, node: Node) -> Node | Leaf | None:
         """Where the value that a load or a shuffle gets comes from."""
-        who, i = node
-        rows, head = self.record.threads[who], i
-        while self.record.kind[rows[head]] in _MOVED:
-            head -= 1
-        if self.record.kind[rows[head]] == KIND["pass"]:
+        who, i = node[:2]
+        row = self._head(node)
+        head = int(np.searchsorted(self.record.threads[who], row))
+        if self.record.kind[row] == KIND["pass"]:
             return self._lane(who, head) if i == head + 1 else None
-        index = self._access_at.get(int(rows[head]))
+        index = self.record.access_at.get(row)
         access = self.record.accesses[index] if index is not None else None
         if access is None or access["how"] != LOAD:
             return None
         size = int(access["nbytes"]) // max(1, int(access["many"]))
         at = int(access["offset"]) + (i - head - 1) * size
+        return self._held(access, at, size) if len(node) < 3 else self._held(access, at + node[2], 2, True)
+
+    def _held(self, access: np.void, at: int, size: int, part: bool = False) -> Node | Leaf | None:
+        """Where what an access finds at an offset of its array comes from. part: it may be a part of what was stored."""
         source = self._write_before(access, at, size)
         if source is not None:
-            return self._written_by(source, at)
+            return self._written_by(source, at, part)
         held = self.record.arrays[access["array"]] if access["array"] >= 0 else None
         return (held.name, at // held.dtype.itemsize) if held and held.name in self.inputs else None
 
-    def _written_by(self, write: np.void, at: int) -> Node | Leaf | None:
+    def _head(self, node: Node) -> int:
+        """The row of the access, or the collective, to which a value belongs."""
+        rows, head = self.record.threads[node[0]], node[1]
+        while self.record.kind[rows[head]] in _MOVED:
+            head -= 1
+        return int(rows[head])
+
+    # -- matrices -------------------------------------------------------------------------------------
+
+    def _of_row(self, node: Node) -> Node | Leaf | None:
+        """What ldmatrix has loaded into two bytes of a lane's register."""
+        if len(node) < 3:
+            return None
+        who, place, part = node
+        head = int(np.searchsorted(self.record.threads[who], self._head(node)))
+        found = matrices.loaded(self.record, who, head, place - head - 1, part)
+        return self._held(*found, 2, True) if found else None
+
+    def _of_matrices(self, node: Node) -> list[tuple[Node, ...]]:
+        """What mma has added to an element of a lane's D, and what was there."""
+        who, place = node[:2]
+        row, lane = self._head(node), who & 31
+        head = int(np.searchsorted(self.record.threads[who], row))
+        a, b, c = self.sources[int(self.record.point[row])]
+        before = self._of_operand(who, who, head, c[register := place - head - 1])
+        found = [(before,)] if before else []
+        for one, other in matrices.factors(self.record.of(row)[5], lane, register):
+            left = self._of_operand(who, who - lane + one[0], head, a[one[1]], one[2])
+            right = self._of_operand(who, who - lane + other[0], head, b[other[1]], other[2])
+            found += [(left, right)] if left and right else []
+        return found
+
+    def _of_operand(self, who: int, other: int, head: int, source: int | None, part: int = -1) -> Node | None:
+        """What another lane has given to a product that this one has come to at `head`."""
+        there = self.record.same(who, other, head)
+        node = None if there is None or source is None else self._source((other, there), source)
+        return node if node is None or part < 0 else (*node, part)
+
+    def _written_by(self, write: np.void, at: int, part: bool = False) -> Node | Leaf | None:
         """What a write put at an offset of its array."""
         if write["how"] == STORE:
-            return self._value_of(write, at)
+            size = int(write["nbytes"]) // max(1, int(write["many"]))
+            inside = (at - int(write["offset"])) % size
+            return (*self._value_of(write, at), inside) if part and size > 2 else self._value_of(write, at)
         if write["how"] != LANDS:
             return None
         origin = self.record.accesses[int(write["first"])]
@@ -214,13 +280,8 @@ class Slice:
         ways = {"up": lane - by, "down": lane + by, "bfly": lane ^ by}
         there = ways.get(opcode.split(".")[2], lane & ~(width - 1) | by & width - 1)
         other = who - lane + (there if there // width == lane // width and 0 <= there < 32 else lane)
-        if other not in self.record.threads:
-            return None
-        # the same execution of the same instruction: as many times as this thread has come to it
-        point = int(self.record.point[rows[head]])
-        mine, theirs = (self._of_thread(w).get(point, np.empty(0)) for w in (who, other))
-        nth = int(np.searchsorted(mine, head))
-        return (other, int(theirs[nth]) + 1) if nth < len(theirs) else None
+        given = self.record.same(who, other, head)
+        return None if given is None else (other, given + 1)
 
     # -- a thread's rows ------------------------------------------------------------------------------
 
@@ -232,20 +293,11 @@ class Slice:
     def _row(self, node: Node) -> int:
         return int(self.record.threads[node[0]][node[1]])
 
-    def _of_thread(self, who: int) -> dict[int, np.ndarray]:
-        """Point -> where it is in the thread's rows."""
-        if who not in self._places:
-            points = self.record.point[self.record.threads[who]]
-            order = np.argsort(points, kind="stable")
-            parts = np.split(order, np.flatnonzero(np.diff(points[order])) + 1)
-            self._places[who] = {int(points[part[0]]): part for part in parts if len(part)}
-        return self._places[who]
-
     def _latest(self, who: int, source: int, before: int) -> int | None:
         """The last row of a point, or of those that record the same register, before a place."""
         found = []
         for point in self.groups.get(source, (source,)):
-            places = self._of_thread(who).get(point)
+            places = self.record.places(who).get(point)
             if places is not None and (i := int(np.searchsorted(places, before))):
                 found.append(int(places[i - 1]))
         return max(found, default=None)
