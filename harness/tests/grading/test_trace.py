@@ -60,8 +60,12 @@ def test_terms_are_followed_through_the_fragments_of_a_warp(tmp_path):
     replay, found = traced(recorded, "m=0,n=0")
     assert [a.verdict for a in found.added if a.verdict != ZERO] == [RIGHT] * 17 and not found.missing
     of_b = (a for a in replay.record.accesses if a["how"] == MATRIX and replay.named(a) == "b[0]")
-    gets = replay.said(next(of_b))  # transposed: a register has two rows of a column, whose pieces are swizzled
-    assert gets.startswith("gives the row from b[0], gets b[0] ") and " b[72] " in gets and " b[1] " not in gets
+    gets = replay.said(
+        next(of_b)
+    )  # transposed: a register has two rows of a column, whose pieces are swizzled
+    assert (
+        gets.startswith("gives the row from b[0], gets b[0] ") and " b[72] " in gets and " b[1] " not in gets
+    )
 
 
 @pytest.mark.soak  # as above, with another kernel

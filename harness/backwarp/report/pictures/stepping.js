@@ -1,6 +1,9 @@
 // A recorded run, moment by moment: see stepping.py, which fills in RUN_NAME and RUN_VIEWS.
+// A view is of one warp.
 (() => {
-  const V = RUN_VIEWS, WARP = 32, DOES = ["reads", "writes", "updates"];
+  const VIEWS = RUN_VIEWS;
+  const show = (root, chosen) => {
+  const V = VIEWS[chosen], DOES = ["reads", "writes", "updates"];
   const NOW = ["#a6d8f5", "#f2b134", "#ef8354"], GREY = "#666";
   const make = (parent, tag, text = "", style = "") => {
     const node = parent.appendChild(document.createElement(tag));
@@ -64,20 +67,24 @@
     return found;
   }
 
-  function start(root) {
+  function start() {
     root.textContent = "";
-    root.dataset.lmSuppressShortcuts = "true";  // JupyterLab would take the keys for itself
-    root.classList.add("backwarp-drawn");
-    root.tabIndex = 0;
-    root.style.cssText += ";background:#fff;color:#222;color-scheme:light;font:14px/1.4 system-ui,sans-serif;box-sizing:border-box";
     let [time, lane] = V.at;
     const index = () => Math.max(0, V.lanes.findIndex(([n]) => n === lane));
     const thread = () => `(${V.lanes[index()].slice(1)})`;
 
     make(root, "div", `${V.kernel}, case ${V.case}`, "font-weight:bold");
-    make(root, "div", `grid ${V.grid.join(" x ")}, blocks of ${V.block.join(" x ")} threads; warp ${V.warp} of block (${V.of})`
-      + (V.moments.length < V.total ? `, moments ${V.first + 1} to ${V.first + V.moments.length} of ${V.total}` : "")
-      + (V.full ? ", as far as the record goes" : ""), `color:${GREY}`);
+    const where = make(root, "div", `grid ${V.grid.join(" x ")}, blocks of ${V.block.join(" x ")} threads; `, `color:${GREY}`);
+    const named = v => `warp ${v.warp} of block (${v.of})`;
+    if (VIEWS.length > 1) {
+      const other = make(where, "select", "", "font:inherit");
+      other.setAttribute("aria-label", "warp");
+      VIEWS.forEach(v => make(other, "option", named(v)));
+      other.selectedIndex = chosen;
+      other.onchange = () => { show(root, other.selectedIndex); root.querySelector("select").focus(); };
+    } else make(where, "span", named(V));
+    make(where, "span", (V.moments.length < V.total ? `, moments ${V.first + 1} to ${V.first + V.moments.length} of ${V.total}` : "")
+      + (V.full ? ", as far as the record goes" : ""));
     const bar = make(root, "div", "", "display:flex;flex-wrap:wrap;gap:.3em .5em;align-items:center;margin:.5em 0");
     const slider = make(bar, "input", "", "flex:1 1 12em;min-width:8em");
     Object.assign(slider, {type: "range", min: 0, max: last, value: time});
@@ -206,17 +213,24 @@
       go(part(event.clientX - box.left, box.width, V.moments.length), V.lanes[part(event.clientY - box.top, box.height, V.lanes.length)][0]);
       root.focus({preventScroll: true});
     };
-    root.addEventListener("keydown", event => {
+    root.onkeydown = event => {
       event.stopPropagation();
+      if (event.target.tagName === "SELECT") return;
       if (event.ctrlKey || event.metaKey || event.altKey || !KEYS[event.key]) return;
       event.preventDefault();
       KEYS[event.key]();
-    });
+    };
     draw();
   }
+  start();
+  };
 
   for (const root of document.querySelectorAll("#RUN_NAME:not([data-live])")) {
     root.dataset.live = "yes";
-    start(root);
+    root.dataset.lmSuppressShortcuts = "true";  // JupyterLab would take the keys for itself
+    root.classList.add("backwarp-drawn");
+    root.tabIndex = 0;
+    root.style.cssText += ";background:#fff;color:#222;color-scheme:light;font:14px/1.4 system-ui,sans-serif;box-sizing:border-box";
+    show(root, VIEWS.findIndex(v => v.chosen));
   }
 })();

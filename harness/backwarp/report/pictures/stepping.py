@@ -23,7 +23,7 @@ from ..html import DARKENS
 from ..step import fault_here, text
 from .explore import in_rows, scripted
 
-MOST_MOMENTS, MOST_BYTES = 240, 250_000  # of a page
+MOST_MOMENTS, MOST_BYTES, MOST_WARPS = 240, 250_000, 8  # of a warp, of a page
 MOST_ELEMENTS, MOST_SHOWN = 512, 1200  # of an array that is drawn, and of all of them
 NEAR = 2  # lines around those that run, where they are far apart
 MOST_LINES = 90
@@ -33,16 +33,32 @@ PAGE = """{darkens}<div class="backwarp-run" id="{name}" style="padding:.6em;max
 
 
 def stepping(recorded: Recorded, session: Session) -> str:
-    """HTML, for the warp of the session's thread, around its moment."""
+    """HTML, for the warp of the session's thread, around its moment; others, those of its block first, can be chosen."""
     still = "\n".join("".join(part for part, _ in line) for line in text(recorded, session, 8))
+    own, left, views = session.who >> 5, MOST_BYTES, []
+    ran = {who >> 5: who for who, steps in sorted(session.replay.steps.items(), reverse=True) if steps}
+    for warp in sorted(ran, key=lambda w: (w >> 5 != own >> 5, abs(w - own)))[:MOST_WARPS]:
+        there = session
+        if warp != own:
+            there = Session(session.replay)
+            there.who, there.t, there.said = ran[warp], session.t, ""
+        view = _smallest(recorded, there, left, warp == own)
+        if len(view) > left and views:
+            break
+        left -= len(view)
+        views.append((warp, view))
+    name, script = scripted("stepping.js", f"[{','.join(view for _, view in sorted(views))}]")
+    return PAGE.format(darkens=DARKENS, name=name, still=escape(still), script=script)
+
+
+def _smallest(recorded: Recorded, session: Session, most_bytes: int, chosen: bool) -> str:
+    """One warp's view, of as many moments as there is room for. chosen: it is shown first."""
     most = MOST_MOMENTS
     while True:
-        view = json.dumps(_View(recorded, session, most).view(), separators=(",", ":"))
-        if len(view) <= MOST_BYTES or most <= 8:
-            break
+        view = json.dumps(_View(recorded, session, most).view() | {"chosen": chosen}, separators=(",", ":"))
+        if len(view) <= most_bytes or most <= 8:
+            return view
         most //= 2
-    name, script = scripted("stepping.js", view)
-    return PAGE.format(darkens=DARKENS, name=name, still=escape(still), script=script)
 
 
 class _View:

@@ -16,9 +16,15 @@ from tests.grading.test_recorded import course, wrong_kernel
 
 
 def view_of(recorded, session) -> dict:
+    """Of the session's warp. The others of its block can be chosen, as many as there is room for."""
     page = stepping.stepping(recorded, session)
     assert len(page) < stepping.MOST_BYTES + 30_000 and "</script>" in page and "src=" not in page
-    return json.loads(re.search(r"V = (\{.*?\}), WARP", page, re.DOTALL)[1])
+    views = json.loads(re.search(r"VIEWS = (\[.*?\]);\n", page, re.DOTALL)[1])
+    warps = [(*view["of"], view["warp"]) for view in views]
+    assert warps == sorted(set(warps), key=lambda w: (w[2::-1], w[3])) and len(warps) > 1
+    (view,) = (view for view in views if view["chosen"])
+    assert view["warp"] == session.who >> 5 & 31
+    return view
 
 
 @pytest.mark.parametrize("name", sampled(["no barrier", "outside", "tile"], always=["no barrier"], every=0))
