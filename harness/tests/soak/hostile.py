@@ -12,7 +12,7 @@ import re
 import signal
 import sys
 import traceback
-from collections import Counter, deque
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from queue import SimpleQueue
@@ -29,7 +29,6 @@ from backwarp.devices.virtual.compile import build, pipeline
 from backwarp.devices.virtual.compile.recipes import RECIPES, recipe
 from backwarp.devices.virtual.run.workers import available_cores
 from backwarp.errors import BackwarpError, DeviceError
-from backwarp.grading.repair import texts
 from backwarp.grading.slips.statements import slips
 from tests.attacks.test_text import TEXTS
 from tests.devices.virtual.launches import FLAVOURS
@@ -317,7 +316,6 @@ def explain(source: str) -> None:
     tunables(source)
     for kernel in read(source).kernels:
         slips(source, kernel.name)
-        deque(texts.edits(source, kernel.name), maxlen=0)
 
 
 def defect(error: BackwarpError, source: str) -> str:
