@@ -8,6 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from backwarp.course.checkout import open_course
+from backwarp.devices import confined_device
+from backwarp.devices.virtual.replay.record import Record
+from backwarp.devices.virtual.replay.replay import Replay
 from backwarp.devices.virtual.replay.session import KEYS
 from backwarp.errors import CourseError
 from backwarp.grading.recorded import _Run, record_file
@@ -110,6 +113,18 @@ def test_what_is_printed_stands_at_its_moment(tmp_path):
     assert f"the last of {2 * len(printed(session.t))} lines" in said
     session.go(len(session.replay.moments) - 1)
     assert sorted(printed(session.t)) == sorted(f"{i}\nof it\n" for i in range(10))
+
+
+def test_what_other_blocks_print_is_marked():
+    with confined_device("cpu") as device:
+        device.quick, device.keep_rows, device.rows_first, device.rows_blocks = True, 1 << 12, 1, 1
+        code = '#include <cstdio>\n__global__ void k() { printf("%d of it\\n", blockIdx.x); }'
+        launch = device.compile(code).get_function("k")(3, 1, ())
+    replay = Replay(Record(launch.record))
+    said = replay.printed(len(replay.moments))
+    assert sorted(said) == ["1 of it\n", "[another block] 0 of it\n", "[another block] 2 of it\n"]
+    assert [text.split()[-3] for text in said] == [line[0] for line in launch.stdout.splitlines()]
+    assert replay.printed(replay.end(1 << 10), 1 << 10) == ["1 of it\n"]
 
 
 @pytest.mark.parametrize(

@@ -168,9 +168,8 @@ class Adapter:
         """Also prints what is printed for the first time."""
         self.session.go(t, who)
         self.view.forget()
-        record, time = self.replay.record, self.replay.time
-        for row, text in record.taken["printed"]:
-            if self.printed < time[row] <= t:
+        for at, text in self.replay.output:
+            if self.printed < at <= t:
                 self.event("output", category="stdout", output=text)
         self.printed = max(self.printed, t)
 

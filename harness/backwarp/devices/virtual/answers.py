@@ -147,7 +147,7 @@ def _is_record(found) -> bool:
                 and all(_are_of(s, int, tuple) for s in sources)
                 and all(_are_of(a, str, int, int, list, str, str, np.ndarray) for a in arrays)
                 and all(_are_of(s, str, int, int, list, int, str) for s in shared)
-                and all(_are_of(p, int, str) and 0 <= p[0] < len(rows) for p in printed)
+                and all(_are_of(p, int, str) and -len(rows) - 2 < p[0] < len(rows) for p in printed)
             )
     return False
 

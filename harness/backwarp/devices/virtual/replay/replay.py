@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -205,10 +205,20 @@ class Replay(Moments):
 
     def printed(self, t: int, who: int | None = None) -> list[str]:
         """What has been printed up to a time, in its order; by a thread: at that moment."""
-        found = [(int(self.time[row]), row, text) for row, text in self.record.taken["printed"]]
         if who is None:
-            return [text for at, _, text in sorted(found) if at <= t]
-        return [text for at, row, text in found if at == t and self.record.rows["who"][row] == who]
+            return [text for at, text in self.output if at <= t]
+        rows = ((row, text) for row, text in self.record.taken["printed"] if row >= 0)
+        return [text for row, text in rows if self.time[row] == t and self.record.rows["who"][row] == who]
+
+    @cached_property
+    def output(self) -> list[tuple[int, str]]:
+        """(moment, text) of all that is printed, in that order; of lines from blocks that are not recorded, this is said."""
+        found = []
+        for row, text in self.record.taken["printed"]:
+            own, last = row >= 0, row if row >= 0 else -2 - row
+            at = max(0, int(self.time[last])) if last >= 0 else 0
+            found.append((at, last, text if own else _elsewhere(text)))
+        return [(at, text) for at, _, text in sorted(found, key=lambda f: f[:2])]
 
     def named(self, access: np.void) -> str:
         """The name of what an access is to; "" for what the compiler keeps in local memory for itself."""
@@ -246,6 +256,10 @@ class _Names(dict):
             return self[name]
         except KeyError:
             return default
+
+
+def _elsewhere(text: str) -> str:
+    return "".join(f"[another block] {line}" for line in text.splitlines(keepends=True))
 
 
 def short(value: object) -> str:

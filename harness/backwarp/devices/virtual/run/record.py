@@ -5,7 +5,7 @@ It crosses processes as plain data, in `Launch.record`: "rows": abi's Row[]; "po
 there was no room for more; "grid", "block", "kernel", "text" (the PTX); "slots": the device address where the memory of blocks
 begins; "arrays": (name, start, bytes, shape, dtype, axes, bytes that it held before) of each argument, and of each variable of
 the module, with its PTX type in place of a dtype; "shared": (name, start in the window, bytes, shape, bytes of an element, type);
-"printed": (row, text) of each printf of a thread that is recorded.
+"printed": (row, text) of each printf: the row of its call, or, of a thread that is not recorded, -1 - how many rows there were.
 """
 
 from __future__ import annotations
@@ -73,11 +73,12 @@ class Recording:
 
     def _printed(self, output: Output, points: list[tuple]) -> Iterator[tuple[int, str]]:
         """A thread that is recorded says that it calls printf just before it does."""
+        last = -1
         for at, text in zip(output.places, output.parts, strict=False):
             row = (at - self.rows.ctypes.data) // self.rows.itemsize - 1
-            if (
-                row >= 0
-                and points[self.rows["point"][row]][0] == "call"
-                and points[self.rows["point"][row]][4] == "vprintf"
-            ):
+            calls = row > last and points[self.rows["point"][row]][0] == "call"
+            if calls and points[self.rows["point"][row]][4] == "vprintf":
+                last = row
                 yield row, text
+            else:
+                yield -2 - row, text
