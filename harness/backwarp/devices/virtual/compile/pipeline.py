@@ -101,6 +101,20 @@ def _width(recipe: Recipe) -> int:
     return (recipe.lanes or target(recipe.target).lanes) if recipe.coarsen else 1
 
 
+def _specialised(module: Module, fixed) -> tuple[int, ...]:
+    """The shape of the blocks that a module is for, if for only one; in place."""
+    if not fixed:
+        return ()
+    kernel, values, block = fixed
+    specialise.run(module, kernel, values)
+    if block:
+        decide.run(module.functions[kernel], block)
+        if packs(module.functions[kernel]):
+            unroll.short_loops(module.functions[kernel])
+            bases.run(module.functions[kernel])
+    return block
+
+
 def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest: int) -> Lowered:
     module = parse.parse(text, name)
     copy_parameters.run(module)
@@ -110,16 +124,7 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest
     for step, rewrite in _REWRITES.items():
         if step in recipe:
             rewrite(module)
-    processor, block = target(recipe.target), ()
-    if fixed:
-        kernel, values, block = fixed
-        specialise.run(module, kernel, values)
-        if block:
-            decide.run(module.functions[kernel], block)
-            if packs(module.functions[kernel]):
-                unroll.short_loops(module.functions[kernel])
-                bases.run(module.functions[kernel])
-    width = _width(recipe)
+    processor, block, width = target(recipe.target), _specialised(module, fixed), _width(recipe)
     facts = ModuleFacts(
         module, Check.RACES in recipe, not recipe.runtime, width, processor.masks, processor.keeping, block
     )
