@@ -26,6 +26,7 @@ from ..instrument import (
     watchdog,
 )
 from ..ptx import parse, verify
+from ..ptx.ir import Module
 from ..rewrite import (
     bases,
     clusters,
