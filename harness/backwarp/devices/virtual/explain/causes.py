@@ -59,6 +59,8 @@ def _rank(one: Found) -> int:
         "ended-block",
     ):  # whoever has not waited for it has done something wrong before
         return 3
+    if f.kind == "made-again":  # nothing that waits for it is sure of anything
+        return 0
     return 1 if f.kind != _UNSET else 0 if _is_own(f) else 2
 
 

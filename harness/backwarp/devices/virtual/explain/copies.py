@@ -79,6 +79,18 @@ def too_many(d: Diagnosis, record) -> dict:
     )
 
 
+def made_again(d: Diagnosis, record) -> dict:
+    """A barrier in memory is initialised where there is one that has been used."""
+    other = d.place(record["other_site"], record["other_thread"], record["block"])
+    fields, name = d.place_in_memory(record)
+    return fields | dict(
+        headline="An mbarrier is initialised twice",
+        other=other,
+        explanation=f"{name} is a barrier already, made in line {other.line}, and has been used: initialise it once, before the loop,"
+        " and let its phases alternate; or first invalidate it (mbarrier.inval) when nobody waits for it any more.",
+    )
+
+
 #: until when a copy reads or writes, by whether a barrier counts its bytes and by what it does
 _UNTIL = {
     (True, "Read"): "the barrier that counts its bytes has been waited for, in the right parity",

@@ -377,6 +377,7 @@ _DESCRIBE = {
     "invalid-map": copies.invalid_map,
     "stuck-at-phase": copies.stuck,
     "too-many": copies.too_many,
+    "made-again": copies.made_again,
     "descriptor": products.descriptor,
     "registers": products.registers,
     "under-way": copies.under_way,

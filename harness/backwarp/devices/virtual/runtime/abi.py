@@ -144,7 +144,7 @@ FAULTS = """
     none out-of-bounds misaligned read-only timeout assert trap stack-overflow barrier-divergence
     shuffle-mask exited-early uninitialised-read race warp-race same-write went-round missing-block
     lanes-differ invalid-free invalid-texture outside-surface stale-texel same-value invalid-map stuck-at-phase
-    under-way unlanded overwritten refilled group-incomplete unfenced too-many descriptor registers
+    under-way unlanded overwritten refilled group-incomplete unfenced too-many descriptor registers made-again
     ended-block unstarted-block no-rank cluster-barrier
 """.split()
 #: the origin of an unset value is a number: an address, what lies there (ORIGINS), and the site of the first read

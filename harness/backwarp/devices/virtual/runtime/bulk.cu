@@ -332,7 +332,12 @@ EXPORT u64 rt_mbarrier(Env* env, Thread* thread, u32 site, u64 what, u64* barrie
     Env* at = owner_of(env, (u64)barrier - env->arena);
     u64 old = *barrier, expected = old & MB_COUNT, pending = old >> 20 & MB_COUNT;
     long long bytes = mb_bytes(old);
+    Phase* p = what == MBARRIER_INIT || what == MBARRIER_INVAL ? env->cells ? find_phase(env, (u64)barrier) : 0 : 0;
+    if (p && what == MBARRIER_INVAL) p->made_at = 0;
     if (what == MBARRIER_INIT) {
+        int used = p && (p->complete || p->arrived || old != mb_word(expected, expected, 0, 0));
+        if (p && p->made_at && used) record(env, thread, site, FAULT_MADE_AGAIN, (u64)barrier - env->arena, 0, p->made_at - 1, thread->linear, env->block);
+        if (p) p->made_at = site + 1;
         *barrier = mb_word(argument & MB_COUNT, argument & MB_COUNT, 0, 0);
     } else if ((what & ~MB_LOOK) == MBARRIER_TEST || (what & ~MB_LOOK) == MBARRIER_PARITY) {
         u32 which = (u32)what & ~MB_LOOK;

@@ -308,7 +308,7 @@ EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 what) {
 // What the arrivals at an mbarrier hand on to the threads that wait for its phase.
 // from, with, made: what a thread that waited knew before, what it learned, and what it knows now; others that knew the same
 // share that, as threads of a group do that wait in every step.
-struct Phase { u64 barrier, owner, arrived, complete, from, with, made; Passed arriving, passed; u32 next, unused; };
+struct Phase { u64 barrier, owner, arrived, complete, from, with, made; Passed arriving, passed; u32 next, made_at; };  // made_at: its last mbarrier.init's site, plus 1
 
 static __device__ Phase* find_phase(Env* env, u64 barrier) {
     Launch* launch = launch_of(env);
@@ -323,7 +323,7 @@ static __device__ Phase* find_phase(Env* env, u64 barrier) {
     if (!at) return 0;
     Phase* p = (Phase*)pool_at(launch, at);
     p->barrier = barrier; p->owner = owner; p->next = *head;
-    p->arrived = p->complete = p->from = p->with = p->made = 0;
+    p->arrived = p->complete = p->from = p->with = p->made = p->made_at = 0;
     clear(&p->arriving); clear(&p->passed);
     *head = at;
     return p;

@@ -165,6 +165,14 @@ def _multiplied(*changes: tuple[str, str]) -> tuple[list, str]:
         # whoever has waited knows that a product is complete for all four warps
         ((_NEXT, ""),),
         ((_WAIT, f"if (t < 32) {_WAIT}"),),
+        (
+            ("step % 2);  // FULL", "0);"),
+            (
+                _NEXT,
+                f'{_NEXT}\nif (t == 0) {{ asm volatile("mbarrier.inval.shared::cta.b64 [%0];" :: "r"(in_shared(&full)) : "memory");'
+                " make_barrier(&full, 1); }\n__syncthreads();",
+            ),
+        ),
         ((_FULL, "if (t % 32 == 0) wait_for_phase(&full, step % 2); __syncwarp();"),),
     ],
 )
@@ -201,6 +209,12 @@ def test_a_descriptor_fits_the_tile_that_was_copied(changes, values):
         (((_WAIT, f"if (t >= 32) {_WAIT}"), (_NEXT, "")), "refilled", "COPY", "PRODUCT"),
         (((_WAIT, f"if (t == 5) pair.x[9] = __half(0);  // USE\n{_WAIT}"),), "overwritten", "PRODUCT", "USE"),
         ((("__syncthreads();  // SHOWN", ""),), "race", "FULL", "MADE"),
+        (
+            ((_NEXT, f"{_NEXT}\nif (t == 0) make_barrier(&full, 1);  // AGAIN\n__syncthreads();"),),
+            "made-again",
+            "AGAIN",
+            "MADE",
+        ),
     ],
 )
 def test_a_product_races_with_what_its_warps_do_not_know(changes, kind, line, other):
