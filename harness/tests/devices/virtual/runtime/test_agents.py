@@ -9,6 +9,7 @@ import pytest
 
 from backwarp.errors import KernelFault
 from tests.devices.virtual.launches import device, line_of
+from tests.devices.virtual.runtime.agent_programs import Reckoning, programs
 
 _INCLUDE = Path(__file__).parents[5] / "puzzles" / "include"
 _COPIES = r"""
@@ -34,6 +35,7 @@ extern "C" __global__ void k(float* y, float* z) {
 """
 _PUT = "if (t == 0) { put(y, a); commit(); }\n"
 _ALL = "if (t == 0) arrived<0>();\n__syncthreads();\n"
+_KINDS = ("race", "unfenced")
 _LOAD = "if (t == 0) { arrive_and_expect(&bar, 512); get(a, y, &bar); }\n"
 _STAGES = """for (int i = 0; i < 4; i++) {
     float* stage = i % 2 ? b : a;
@@ -269,3 +271,34 @@ def test_registers_that_are_taken_are_given_up_by_others(changes, says):
     for fault in _found(source, 384, lambda dev: (dev.empty(384, name="y"),)):
         assert (fault is None) == (not says)
         assert not says or says in fault.explanation and fault.line == line_of(source, "TAKE")
+
+
+# -- random copies ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 40))])
+def test_random_copies_race_as_they_are_reckoned_to(seed):
+    """All pairs of lines, and no others. The rest of the seeds takes minutes."""
+    source, made = programs(seed, 6, 30)
+    dev, lines = device(), source.splitlines()
+    module = dev.compile(source)
+    for number, statements in enumerate(made):
+        start = next(i for i, line in enumerate(lines) if f"void k{number}(" in line)
+        first = lines.index("    __syncthreads();", start) + 2
+        faults, reckoned = [], Reckoning(statements)
+        dev.schedule, before = (seed + number) % 3, dev.schedule
+        try:
+            arrays = (dev.array(np.zeros(64, np.uint32), name) for name in ("y", "out"))
+            module.get_function(f"k{number}")(1, 64, tuple(arrays))
+        except KernelFault as fault:
+            faults = [fault, *fault.more]
+        finally:
+            dev.schedule = before
+        pairs = {
+            kind: {(f.other.line - first, f.line - first) for f in faults if f.kind == kind}
+            for kind in _KINDS
+        }
+        assert {f.kind for f in faults} <= {*_KINDS}
+        assert {tuple(sorted(pair)) for pair in pairs["race"]} == {tuple(sorted(p)) for p in reckoned.races()}
+        may, must = reckoned.unfenced()
+        assert pairs["unfenced"] <= may and must <= {copy for _, copy in pairs["unfenced"]}
