@@ -22,6 +22,12 @@ def rounded(values: ArrayLike) -> Array:
         return np.asarray(values, float).astype(np.float16).astype(float)
 
 
+def tf32(values: ArrayLike) -> Array:
+    """Floats rounded to 10 bits after the point as cvt.rna.tf32.f32 does, as float64."""
+    bits = np.asarray(values, np.float32).view(np.uint32) + np.uint32(0x1000)
+    return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(float)
+
+
 def scaled(grad: ArrayLike, scale: float) -> tuple[Array, Array]:
     """The halves, as float64, and overflow (1,)."""
     halves = rounded(np.asarray(grad, float) * scale)

@@ -36,14 +36,6 @@ MISTAKES = (
             expect="out-of-bounds",
         ),
         # the threads
-        Mistake(
-            "block left out",
-            ("int idx = blockIdx.x * blockDim.x + threadIdx.x;", "int idx = threadIdx.x;"),
-            expect="race",
-            says="Only the first blockDim.x elements are written: idx counts the threads of one block, not of "
-            "all blocks.",
-            hint=2,
-        ),
     ),
 )
 

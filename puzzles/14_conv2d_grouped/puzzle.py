@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from backwarp.course import Case, Gradient, Mistake, Puzzle, mistakes_in
+from backwarp.course import Case, Gradient, Puzzle
 from backwarp.course import convolutions as passes
 from backwarp.course.conv_cases import ints, one_thread_each, output_sizes, own_sizes, size
 from backwarp.course.sizes import gradient_check, integers
 
 FORWARD, INPUT, WEIGHTS = "conv2d_forward", "conv2d_backward_input", "conv2d_backward_weights"
-
-
-PIXEL = "(b * C_in + group * channels + c) * H"
-
-
-MISTAKES = (
-    *mistakes_in(
-        FORWARD,
-        Mistake(
-            "forward: no offset of the group",
-            (PIXEL, "(b * C_in + c) * H"),
-            says="Every filter is laid over the channels of group 0: the offset of its group is missing.",
-            hint=2,
-        ),
-    ),
-)
 
 
 PUZZLE = Puzzle(
@@ -106,7 +90,6 @@ PUZZLE = Puzzle(
         ),
         own_sizes(C_in=(2, 4, 2), C_out=(2, 6, 2), groups=2, threads=(30, 90)),
     ),
-    mistakes=MISTAKES,
     hints=(
         "A group is a small convolution of its own, with C_in / groups channels and C_out / groups filters. "
         "Nothing of puzzle 13 changes inside it: rows, columns, padding. So each kernel needs two "

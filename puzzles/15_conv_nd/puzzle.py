@@ -74,13 +74,6 @@ MISTAKES = (
     *mistakes_in(
         INPUT,
         Mistake(
-            "back: filters of group 0",
-            (FILTERS, "for (int k = 0; k < filters; k++) {"),
-            says="Every channel gets the gradient from the filters of group 0: the offset of its group is "
-            "missing.",
-            hint=2,
-        ),
-        Mistake(
             "back: filters of all groups",
             (FILTERS, "for (int k = 0; k < C_out; k++) {"),
             says="The sum runs over the filters of all groups; only those of the channel's own group read "

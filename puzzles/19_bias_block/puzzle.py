@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle
-from backwarp.course.convolutions import backward_bias
+from backwarp.course.convolutions import backward_bias, loads_of_gradient, loss_of_bias
 from backwarp.course.sizes import drawn, gradient_check, integers, own_sizes
 
 BIAS = "conv2d_backward_bias"
@@ -100,16 +98,6 @@ MISTAKES = (
 )
 
 
-def loss(bias, a, d):
-    """A loss whose gradient at the layer's output is grad_output, as a function of the bias."""
-    return np.sum(a["grad_output"] * bias[:, None, None])
-
-
-def loads(d):
-    """Requests that bring every element once, a float for each lane."""
-    return d["batch"] * d["C_out"] * d["H_out"] * d["W_out"] / 32
-
-
 PUZZLE = Puzzle(
     title="Gradient of the bias, a block per channel",
     part=3,
@@ -125,7 +113,7 @@ PUZZLE = Puzzle(
         ),
     ),
     dims=lambda d: {"threads": 256, **d},
-    gradient_of={BIAS: Gradient(loss)},
+    gradient_of={BIAS: Gradient(loss_of_bias)},
     bench=dict(batch=64, C_out=256, H_out=56, W_out=56),
     cases=(
         Case(
@@ -173,7 +161,7 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "global_load_sectors",
-            lambda d: 4.5 * loads(d),
+            lambda d: 4.5 * loads_of_gradient(d),
             below=16_384,
             hint=1,
             says="Threads of a warp that sit next to each other should read elements that lie next to "
@@ -203,9 +191,9 @@ PUZZLE = Puzzle(
         # additions as with puzzle 20's shuffles, in every warp and twice; two barriers for each step of the tree
         *Gate.limits(
             "counted",
-            global_requests=lambda d: 1.1 * loads(d) + d["C_out"],
-            global_requests_busiest=lambda d: 2 * loads(d) * 32 / d["threads"] + d["C_out"],
-            flops=lambda d: 1.05 * (32 * loads(d) + 10 * d["C_out"] * d["threads"]),
+            global_requests=lambda d: 1.1 * loads_of_gradient(d) + d["C_out"],
+            global_requests_busiest=lambda d: 2 * loads_of_gradient(d) * 32 / d["threads"] + d["C_out"],
+            flops=lambda d: 1.05 * (32 * loads_of_gradient(d) + 10 * d["C_out"] * d["threads"]),
             shared_store_requests=lambda d: 40 * d["C_out"],
             barriers=lambda d: 2 * d["C_out"] * d["threads"].bit_length() * d["threads"] // 32,
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle
-from backwarp.course.convolutions import backward_bias
+from backwarp.course.convolutions import backward_bias, loads_of_gradient, loss_of_bias
 from backwarp.course.sizes import drawn, gradient_check, integers, own_sizes
 
 BIAS = "conv2d_backward_bias"
@@ -123,16 +123,6 @@ MISTAKES = (
 )
 
 
-def loss(bias, a, d):
-    """A loss whose gradient at the layer's output is grad_output, as a function of the bias."""
-    return np.sum(a["grad_output"] * bias[:, None, None])
-
-
-def loads(d):
-    """Requests that bring every element once, a float for each lane."""
-    return d["batch"] * d["C_out"] * d["H_out"] * d["W_out"] / 32
-
-
 PUZZLE = Puzzle(
     title="Gradient of the bias, with warp shuffles",
     part=3,
@@ -144,7 +134,7 @@ PUZZLE = Puzzle(
     lines=20,
     kernels=(backward_bias(BIAS, lambda d, t: Launch(grid=d["C_out"], block=d["threads"])),),
     dims=lambda d: {"threads": 256, **d},
-    gradient_of={BIAS: Gradient(loss)},
+    gradient_of={BIAS: Gradient(loss_of_bias)},
     bench=dict(batch=64, C_out=256, H_out=56, W_out=56),
     cases=(
         Case(
@@ -205,15 +195,15 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "global_load_sectors",
-            lambda d: 4.5 * loads(d),
+            lambda d: 4.5 * loads_of_gradient(d),
             hint=1,
             says="Neighbouring threads should read neighbouring elements, as in puzzle 19.",
         ),
         *Gate.limits(
             "counted",
-            global_requests=lambda d: 1.1 * loads(d) + d["C_out"],
-            global_requests_busiest=lambda d: 2 * loads(d) * 32 / d["threads"] + d["C_out"],
-            flops=lambda d: 1.05 * (32 * loads(d) + 10 * d["C_out"] * d["threads"]),
+            global_requests=lambda d: 1.1 * loads_of_gradient(d) + d["C_out"],
+            global_requests_busiest=lambda d: 2 * loads_of_gradient(d) * 32 / d["threads"] + d["C_out"],
+            flops=lambda d: 1.05 * (32 * loads_of_gradient(d) + 10 * d["C_out"] * d["threads"]),
             shared_wavefronts=lambda d: 2.5 * d["C_out"] * d["threads"] // 32,
         ),
     ),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from backwarp.course import Case, Gate, Launch, Mistake, Puzzle, ceil_div
+from backwarp.course import Case, Gate, Mistake, Puzzle
 from backwarp.course.conv_cases import column_sizes, ints, own_sizes, size
 from backwarp.course.convolutions import forward
 from backwarp.course.sizes import integers
-from backwarp.course.tile_limits import in_tiles, tile_limits
+from backwarp.course.tile_limits import implicit_product, in_tiles, one_tile_each, tile_limits
 
 KERNEL = "implicit_gemm_forward"
 
@@ -73,15 +73,6 @@ MISTAKES = (
 )
 
 
-def product(d):
-    """Rows, columns and depth."""
-    return [(d["C_out"], d["width"], d["rows"])]
-
-
-def tiled(d, t):
-    return Launch((ceil_div(d["width"], t["TILE"]), ceil_div(d["C_out"], t["TILE"])), (t["TILE"], t["TILE"]))
-
-
 PUZZLE = Puzzle(
     title="Implicit GEMM, forward",
     part=4,
@@ -91,7 +82,7 @@ PUZZLE = Puzzle(
         "this; CUTLASS calls it implicit GEMM, too."
     ),
     lines=24,
-    kernels=(forward(KERNEL, tiled, ints()),),
+    kernels=(forward(KERNEL, one_tile_each, ints()),),
     dims=lambda d: {**column_sizes(d), **d},
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
@@ -145,7 +136,7 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "global_bytes",
-            lambda d: 1.03 * 4 * (512 * in_tiles(product(d))[1] + d["C_out"] * d["width"]),
+            lambda d: 1.03 * 4 * (512 * in_tiles(implicit_product(d))[1] + d["C_out"] * d["width"]),
             below=226_304,
             hint=2,
             says="This moves at least as much as writing the column matrix and reading it again: read each "
@@ -158,7 +149,7 @@ PUZZLE = Puzzle(
             says="Lanes that want different words of one bank wait for each other (puzzle 25): the thread's x should "
             "be the last index.",
         ),
-        *tile_limits("counted", KERNEL, product),
+        *tile_limits("counted", KERNEL, implicit_product),
     ),
     hints=(
         "Take your kernel of puzzle 26 and call its matrices by their new names: A is the weights, C_out x "

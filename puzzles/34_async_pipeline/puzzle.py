@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from backwarp.course import Case, Gate, Launch, Mistake, Puzzle, ceil_div
+from backwarp.course import Case, Gate, Mistake, Puzzle
 from backwarp.course.conv_cases import column_sizes, ints, own_sizes, size
 from backwarp.course.convolutions import forward
 from backwarp.course.sizes import integers
-from backwarp.course.tile_limits import in_tiles, tile_limits
+from backwarp.course.tile_limits import implicit_product, in_tiles, one_tile_each, tile_limits
 
 KERNEL = "implicit_gemm_async"
 
@@ -120,22 +120,13 @@ MISTAKES = (
 )
 
 
-def product(d):
-    """Rows, columns and depth."""
-    return [(d["C_out"], d["width"], d["rows"])]
-
-
-def tiled(d, t):
-    return Launch((ceil_div(d["width"], t["TILE"]), ceil_div(d["C_out"], t["TILE"])), (t["TILE"], t["TILE"]))
-
-
 PUZZLE = Puzzle(
     title="Asynchronous pipeline",
     part=4,
     teaches="How the next tiles reach shared memory while threads multiply: cp.async, groups, buffers.",
     practice="CUTLASS has multistage kernels built like this: cp.async, and a number of stages to choose.",
     lines=29,
-    kernels=(forward(KERNEL, tiled, ints()),),
+    kernels=(forward(KERNEL, one_tile_each, ints()),),
     dims=lambda d: {**column_sizes(d), **d},
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
@@ -192,7 +183,7 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "barriers",
-            lambda d: 1.215 * 8 * in_tiles(product(d))[1],
+            lambda d: 1.215 * 8 * in_tiles(implicit_product(d))[1],
             below=1152,
             hint=2,
             says="One barrier per step is enough, if it stands after the wait and before new copies are "
@@ -200,7 +191,7 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "integer_divisions",
-            lambda d: 16 * 256 * in_tiles(product(d))[0],
+            lambda d: 16 * 256 * in_tiles(implicit_product(d))[0],
             below=62_592,
             hint=3,
             says="A GPU has no instruction that divides integers: split TILE once, before the loop, and "
@@ -212,7 +203,7 @@ PUZZLE = Puzzle(
             async_copies_idle=lambda d: 2 * 2 * d["C_out"] * d["width"],
             async_copies=lambda d: 1.75 * 2 * d["C_out"] * d["width"] * d["rows"] / (16 * 32),
         ),
-        *tile_limits("counted", KERNEL, product, but="barriers"),
+        *tile_limits("counted", KERNEL, implicit_product, but="barriers"),
     ),
     hints=(
         "Begin with your kernel of puzzle 30. Its tiles get one more index in front, the number of the "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
 from backwarp.reference import conv, dense
+from backwarp.reference.half import tf32
 
 from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.convolutions import loss_of_weights
@@ -11,12 +11,6 @@ from backwarp.course.mistakes import Mistake, mistakes_in
 from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes
 
 TF32, HALF = "conv2d_backward_weights_tf32", "matmul_half"
-
-
-def tf32(values):
-    """Floats rounded to 10 bits after the point as cvt.rna.tf32.f32 does, as float64."""
-    bits = np.asarray(values, np.float32).view(np.uint32) + np.uint32(0x1000)
-    return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
 
 
 def gradient(a, d):

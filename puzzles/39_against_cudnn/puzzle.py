@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 from backwarp.reference import conv
+from backwarp.reference.half import tf32
 
 from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
 from backwarp.course.conv_cases import column_sizes, ints, options, own_sizes, size, solid
@@ -18,12 +19,6 @@ from backwarp.course.sizes import integers
 FLOAT, TF32, BACK = "conv2d_forward_float", "conv2d_forward_tf32", "conv_nd_backward_input"
 FORWARD = FLOAT, TF32
 SIDES = ("D", "T", "d"), ("H", "R", "h"), ("W", "S", "w")
-
-
-def tf32(values):
-    """Floats rounded to 10 bits after the point as cvt.rna.tf32.f32 does, as float64."""
-    bits = np.asarray(values, np.float32).view(np.uint32) + np.uint32(0x1000)
-    return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
 
 
 def channels_last(a, d):

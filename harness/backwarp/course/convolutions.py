@@ -109,3 +109,13 @@ def loss_of_input(x: np.ndarray, a: Arrays, d: dict[str, int]) -> float:
 def loss_of_solid(x: np.ndarray, a: Arrays, d: dict[str, int]) -> float:
     """That of `backward_solid`, as a function of the input; its weights have channels in second place."""
     return np.sum(a["grad_output"] * conv.forward(x, a["weights"], **solid_options(d)))
+
+
+def loss_of_bias(bias: np.ndarray, a: Arrays, d: dict[str, int]) -> float:
+    """That of a layer whose output is the bias and what does not depend on it."""
+    return np.sum(a["grad_output"] * bias[:, None, None])
+
+
+def loads_of_gradient(d: dict[str, int]) -> float:
+    """Requests that bring every element of grad_output once, a float for each lane."""
+    return d["batch"] * d["C_out"] * d["H_out"] * d["W_out"] / 32

@@ -8,9 +8,20 @@ barriers assume tiles of 16.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from .declare import Gate, ceil_div
+from .declare import Gate, Launch, ceil_div
+
+
+def implicit_product(d: dict[str, int]) -> list[tuple[int, int, int]]:
+    """Rows, columns and depth of a convolution as a product with the column matrix."""
+    return [(d["C_out"], d["width"], d["rows"])]
+
+
+def one_tile_each(d: dict[str, int], t: Mapping[str, int]) -> Launch:
+    """A block for every tile of it."""
+    side = t["TILE"]
+    return Launch((ceil_div(d["width"], side), ceil_div(d["C_out"], side)), (side, side))
 
 
 def in_tiles(products: Iterable[tuple[int, int, int]], side: int = 16) -> tuple[int, int]:
