@@ -71,10 +71,6 @@ def _per_multiply_add(n: dict) -> float:
     return 64 * _per_flop(lambda n: n["warp_instructions"])(n)
 
 
-def _divergence(n: dict) -> float:
-    return 100 * (1 - c.branch_efficiency(n))
-
-
 def _from_registers(n: dict) -> float:
     return n.get("shared_store_requests", 0) - n.get("async_copies", 0)
 
@@ -137,7 +133,6 @@ QUANTITIES = {
         of_waste="all bank conflicts",
     ),
     "sectors_per_request": Quantity("sectors per request", _sectors, _excess("load", "store")),
-    "sectors_per_load": Quantity("sectors per load", c.sectors_per_request, _excess("load")),
     "sectors_per_store": Quantity(
         "sectors per store", lambda n: c.sectors_per_request(n, "store"), _excess("store")
     ),
@@ -212,9 +207,6 @@ QUANTITIES = {
         "copies by cp.async",
         "Every element of a tile is copied once, and nothing else is.",
     ),
-    "divergence": Quantity(
-        "per cent of the branches divergent", _divergence, lambda n: n.get("divergent_branches", 0)
-    ),
     "barriers": _plain(
         "barriers",
         "waits of warps at barriers",
@@ -226,7 +218,6 @@ QUANTITIES = {
         "Atomic updates of one element are done one after the other, in an order that changes from run to run: add up in "
         "registers and in shared memory, and let one thread store the result.",
     ),
-    "global_atomic_serial": _plain("global_atomic_serial", "rounds of atomic updates of global memory"),
     "shared_atomic_serial": _plain(
         "shared_atomic_serial",
         "rounds of atomic updates of shared memory",

@@ -71,7 +71,6 @@ BINARY = _operations(
 )
 FLOAT_BINARY = tuple(o for o in BINARY if not re.search(r"[%&|^<>]|1", o.code))
 RELATION = _operations((0, "a comparison", "l < r", "l <= r", "l > r", "l >= r", "l == r", "l != r"))
-FLOAT_RELATION = RELATION + _operations((1, "a comparison", "l > r || isnan(l)", "l < r || isnan(l)"))
 LOGICAL = _operations(
     (0, "a logical operator", "l && r", "l || r"),
     (1, "a condition", "l", "r"),
@@ -88,7 +87,6 @@ FLOAT_CALL = tuple(replace(o, code=o.code.replace("min", "fminf").replace("max",
 CALLED = dict(min=CALL, max=CALL, fminf=FLOAT_CALL, fmaxf=FLOAT_CALL)  # functions of two arguments
 ASSIGN = _operations((0, "how it is stored", "l = r", "l += r", "l -= r", "l *= r", "l /= r"))
 EXCHANGE = Operation("exchanged", "two that are exchanged")  # the names of two declarations
-PARAMETERS = replace(EXCHANGE, code="parameters")  # of a kernel
 ELSE_ZERO = Operation("zero", "a choice", 1)  # stored where a condition does not hold
 ATOMIC = Operation("atomicAdd(&l, L(r))", "how it is stored", 1)
 BARRIERS = Operation("__syncthreads();", "a barrier"), Operation("__syncwarp();", "a barrier", 1)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise
-
 from ...cuda.kinds import kind_of
-from ...cuda.pieces import Function, Piece, Variable
-from .edits import EXCHANGE, Edit, Operation
+from ...cuda.pieces import Piece, Variable
+from .edits import EXCHANGE, Edit
 from .sites import Choice
 from .support import asked
-from .terms import are_counterparts
 
 
 class Exchanges:
@@ -22,7 +19,7 @@ class Exchanges:
             return []
         return [v for v in self.pool.locals if p.file.piece(before).holds(v)][-1:]
 
-    def _exchanged(self, one: Variable, other: Variable, operation: Operation = EXCHANGE) -> str:
+    def _exchanged(self, one: Variable, other: Variable) -> str:
         """The names of two variables that are declared one after the other."""
         names = [_name_of(v) for v in (one, other)]
 
@@ -30,7 +27,7 @@ class Exchanges:
             after = (other.name, one.name)
             return tuple(Edit(n.start, n.end, text, EXCHANGE.says) for n, text in zip(names, after))
 
-        number = self.schemata.add(other, (operation,), made=made)
+        number = self.schemata.add(other, (EXCHANGE,), made=made)
         return "" if number is None else f"if ({asked(number)}) backwarp_exchange({one.name}, {other.name}); "
 
 
@@ -49,18 +46,3 @@ def may_be_exchanged(one: Variable, other: Variable) -> bool:
     return bool(plain and not fixed and both) and one.name not in {
         n.code for n in other.value.all("identifier")
     }
-
-
-def parameters_exchanged(function: Function) -> list[tuple[Variable, Variable]]:
-    """The parameters of a kernel that may have changed places: of one type, neighbours or the same for rows
-    and columns."""
-    own = (
-        [v for v in function.parameters if v.pointer or "const" not in v.words] if function.is_kernel else []
-    )
-    alike = [
-        (one, other)
-        for one, other in combinations(own, 2)
-        if (one.type, one.pointer, "const" in one.words)
-        == (other.type, other.pointer, "const" in other.words)
-    ]
-    return [pair for pair in alike if pair in pairwise(own) or are_counterparts(*(v.name for v in pair))]

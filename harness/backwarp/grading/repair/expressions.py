@@ -15,7 +15,6 @@ from .edits import (
     FLOAT,
     FLOAT_BINARY,
     FLOAT_CALL,
-    FLOAT_RELATION,
     INTEGER,
     LOGICAL,
     RELATION,
@@ -181,7 +180,7 @@ class Expressions:
         if not kinds <= {"integer", "float", "bool"}:
             return plain
         if sign in RELATIONS:
-            number = self.schemata.add(p, FLOAT_RELATION if "float" in kinds else RELATION)
+            number = self.schemata.add(p, RELATION)
             return plain if number is None else f"backwarp_{RELATIONS[sign]}({number}, {', '.join(written)})"
         operations = FLOAT_BINARY if "float" in kinds else BINARY
         number = self.schemata.add(p, operations) if sign in ARITHMETIC else None

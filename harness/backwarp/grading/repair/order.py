@@ -9,8 +9,6 @@ from functools import cache, cached_property, partial
 from itertools import pairwise
 
 from ...course.stubs import stub_text
-from ...cuda.text import read
-from .edits import PARAMETERS
 from .judge import Judge
 from .pairs import TOGETHER, Families
 from .sites import MORE, Choice, Site, cost_of
@@ -29,8 +27,6 @@ class Order(Judge):
     def tiers(self, sites: Sequence[Site]) -> list[tuple[float, Callable[[], Iterable[list[Combination]]]]]:
         """What is tried together, by cost: of barriers, then of single edits, then of several. Each is generated only when nothing
         cheaper is found."""
-        if self.has_given_parameters:
-            sites = [site for site in sites if PARAMETERS not in site.operations]
         for site in sites:
             if not site.orders:
                 line = site.piece.line
@@ -63,14 +59,6 @@ class Order(Judge):
             for made in (single, together)
         ]
         return [(-math.inf, partial(of, ordering)), *tiers]
-
-    @cached_property
-    def has_given_parameters(self) -> bool:
-        """Whether the kernel's parameters are those of the stub, in their order: then they are right."""
-        function = read(self.source).function(self.kernel.name)
-        return function is not None and [v.name for v in function.parameters] == [
-            p.name for p in self.kernel.params
-        ]
 
     @cached_property
     def given_lines(self) -> set[int]:

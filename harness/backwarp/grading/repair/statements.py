@@ -12,12 +12,11 @@ from .edits import (
     ATOMIC,
     BARRIERS,
     ELSE_ZERO,
-    PARAMETERS,
     TOO_MANY,
     Edit,
     Operation,
 )
-from .exchanges import Exchanges, may_be_exchanged, parameters_exchanged
+from .exchanges import Exchanges, may_be_exchanged
 from .expressions import Expressions
 from .pool import Pool
 from .sites import Choice
@@ -61,9 +60,8 @@ class Writer(Exchanges, Expressions):
                     first.append(f"backwarp_{letter}[{e.code}] = {e.text};")
         pointers = (v for v in self.pool.kept if v.node.id in self.pool.parameters)
         first += [f"{self.kept[v.node.id]} = {v.name};" for v in pointers]
-        swaps = [self._exchanged(*pair, PARAMETERS) for pair in parameters_exchanged(self.function)]
         text = self.write(self.function.body)
-        return "{ " + " ".join(swaps + first) + text[1:]
+        return "{ " + " ".join(first) + text[1:]
 
     def write(self, p: Piece) -> str:
         """A statement or an expression with its sites; unknown syntax stays as it is."""

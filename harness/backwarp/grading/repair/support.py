@@ -17,7 +17,6 @@ from .edits import (
     FLOAT,
     FLOAT_BINARY,
     FLOAT_CALL,
-    FLOAT_RELATION,
     INTEGER,
     RELATION,
     Operation,
@@ -152,7 +151,7 @@ def support(atomic: bool) -> str:
         real = type_ in ("float", "double")
         get, operations, binary = ("float", FLOAT, FLOAT_BINARY) if real else ("int", INTEGER, BINARY)
         values = ", ".join(f"{x} = backwarp_{get}(edit.{x}, p)" for x in ("a" if real else "ab"))
-        made = {"CHANGED": operations, "COMBINED": binary, "RELATED": FLOAT_RELATION if real else RELATION}
+        made = {"CHANGED": operations, "COMBINED": binary, "RELATED": RELATION}
         lines.append(_filled(_OF_TYPE, TYPE=type_, VALUES=values, **_cases("return {};", made)))
     lines += [_filled(_ARITHMETIC, SIGN=sign, NAME=name) for sign, name in ARITHMETIC.items()]
     lines += [_filled(_RELATION, SIGN=sign, NAME=name) for sign, name in RELATIONS.items()]

@@ -233,13 +233,6 @@ def test_short_names_of_rows_and_columns():
     assert list(turned("p * sh - ph", {"q", "sw", "pw"})) == ["q * sw - pw"]
 
 
-def test_parameters_of_a_kernel_change_places_everywhere():
-    source = f"{K}k(const float* a, float* out, int m, int n) {{\n    int t = threadIdx.x;\n    if (t < 9) out[t] = a[t] * n + m;\n}}\n"
-    wrong = source.replace("int m, int n", "int n, int m")
-    plain = {c.edits for s in Schemata(wrong, "k").sites for c in s.choices() if s.piece.line == 1}
-    assert source in {Repair(edits, 0.0, wrong).text for edits in plain}
-
-
 def test_a_long_function_is_compiled_once_and_not_for_each_call():
     helper = "__forceinline__ __device__ int f(int n) { int m = 2 * n + 1; m += n; return m * n; }\n"
     text = Schemata(f"{helper}{K}k(int* x) {{ x[0] = f(x[1]); }}\n", "k").text
