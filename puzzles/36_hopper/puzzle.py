@@ -9,7 +9,7 @@ from backwarp.course import Case, Gate, In, Kernel, Launch, Out, Puzzle, ceil_di
 from backwarp.course.mistakes import Mistake, mistakes_in
 from backwarp.course.sizes import Ints, drawn, integers, own_sizes
 
-ONE, RING, SPECIALISED = "one_tile", "ring", "specialised"
+ONE, RING, SPECIALISED, CLUSTERED = "one_tile", "ring", "specialised", "clustered"
 TILE = 64
 
 
@@ -35,12 +35,14 @@ def filters(w, d):
     return w.device.tensor_map(w, (TILE, TILE), "128B", shape=(d["K"], d["R"] * d["S"] * d["C"]))
 
 
-def kernel(name, rows, threads):
+def kernel(name, rows, threads, copied=None, together=1):
+    """copied: pixels that one copy brings. together: blocks with the same pixels in a cluster."""
+
     def launch(d, t):
         require(d["C"] % TILE == 0, "C is a multiple of 64")
         require(max(d["R"], d["S"]) <= 128 and d["stride"] <= 8, "no map has such corners or strides")
         pairs = 0 if name == ONE else t["STAGES"]
-        grid = ceil_div(d["M"], rows), ceil_div(d["K"], TILE)
+        grid = ceil_div(d["M"], rows), ceil_div(d["K"], TILE * together) * together
         return Launch(grid, threads, pairs * 2 * TILE * (rows + TILE))
 
     return Kernel(
@@ -48,7 +50,7 @@ def kernel(name, rows, threads):
         params=(
             Out("y", b="batch", p="P", q="Q", k="K"),
             *Ints("batch C P Q K R S stride pad"),
-            In("x", dtype="float16", b="batch", h="H", w="W", c="C").mapped(pixels(rows)),
+            In("x", dtype="float16", b="batch", h="H", w="W", c="C").mapped(pixels(copied or rows)),
             In("w", dtype="float16", k="K", r="R", s="S", c="C").mapped(filters),
         ),
         launch=launch,
@@ -75,8 +77,8 @@ def steps(d):
     return d["R"] * d["S"] * d["C"] // TILE
 
 
-def blocks(d, rows=64):
-    return ceil_div(d["M"], rows) * ceil_div(d["K"], TILE)
+def blocks(d, rows=64, together=1):
+    return ceil_div(d["M"], rows) * ceil_div(d["K"], TILE * together) * together
 
 
 PIXELS = "copy_pixels(pair.x, &x, c, q * stride - pad, p * stride - pad, n, s, r, &full);"
@@ -195,6 +197,50 @@ MISTAKES = (
             hint=3,
         ),
     ),
+    *mistakes_in(
+        CLUSTERED,
+        Mistake(
+            "ends while others still arrive",
+            (("    meet_cluster();  // nothing arrives any more in a block that ends\n", ""),),
+            expect="ended-block",
+            line="arrive_in(",
+            hint=3,
+        ),
+        Mistake(
+            "released in one block",
+            (("            arrive_in(0, &empty[i]);\n            arrive_in(1, &empty[i]);", "            arrive(&empty[i]);"), ("make_barrier(&empty[i], 512);", "make_barrier(&empty[i], 256);")),
+            expect=("refilled", "race"),
+            line=PRODUCT,
+            hint=3,
+        ),
+        Mistake(
+            "copied for itself alone",
+            (("copy_pixels_to(3,", "copy_pixels_to(1 << own,"),),
+            expect="stuck-at-phase",
+            line="wait_for_phase(&full[i]",
+            hint=3,
+        ),
+        Mistake(
+            "only its own block has barriers",
+            (("meet_cluster();  // from here on there are barriers in both blocks", "__syncthreads();"),),
+            expect="unstarted-block",
+            line="copy_pixels_to(",
+            hint=3,
+        ),
+        Mistake(
+            "each block copies all pixels",
+            (
+                ("copy_pixels_to(3, pair[i].x + first * 64,", "copy_pixels_to(1 << own, pair[i].x + first * 64,"),
+                (
+                    "copy_box(pair[i].w, &w, (r * S + s) * C + c, k, &full[i]);",
+                    "int other = m + 64 - 2 * first;\n                    copy_pixels_to(1 << own, pair[i].x + (64 - first) * 64, &x, c, other % Q * stride - pad, other / Q % P * stride - pad, other / (P * Q), s, r, &full[i]);\n                    copy_box(pair[i].w, &w, (r * S + s) * C + c, k, &full[i]);",
+                ),
+            ),
+            expect="slow",
+            line="copy_pixels_to(",
+            hint=3,
+        ),
+    ),
 )
 
 PUZZLE = Puzzle(
@@ -202,8 +248,13 @@ PUZZLE = Puzzle(
     part=4,
     teaches="How one thread has tiles copied, 128 threads multiply them, and barriers count bytes in between.",
     practice="CUTLASS and cuDNN run convolutions like this on Hopper: TMA im2col, wgmma, and a warp group that only copies.",
-    lines=98,
-    kernels=(kernel(ONE, 64, 128), kernel(RING, 64, 128), kernel(SPECIALISED, 128, 384)),
+    lines=137,
+    kernels=(
+        kernel(ONE, 64, 128),
+        kernel(RING, 64, 128),
+        kernel(SPECIALISED, 128, 384),
+        kernel(CLUSTERED, 128, 384, copied=64, together=2),
+    ),
     dims=derived,
     bench=size(64, 56, 56, 128, 128, 3, 3, pad=1),
     cases=(
@@ -255,7 +306,7 @@ PUZZLE = Puzzle(
         Gate(
             "flops_without_bulk",
             lambda d: 100 * 2 / steps(d),
-            kernels=(RING, SPECIALISED),
+            kernels=(RING, SPECIALISED, CLUSTERED),
             below=100,
             hint=2,
             says="While these products are computed, no copy is on its way: start those of a later step "
@@ -276,6 +327,14 @@ PUZZLE = Puzzle(
             below=1 / 32,
             hint=3,
             says="Two warp groups use the same filters: one copy of them is enough for 128 pixels.",
+        ),
+        Gate(
+            "bulk_bytes_per_flop",
+            1 / 60,
+            kernels=(CLUSTERED,),
+            below=3 / 128,
+            hint=3,
+            says="Both blocks of a cluster multiply the same pixels: each copies half of them, for both.",
         ),
         *Gate.limits(
             "counted",
@@ -299,6 +358,12 @@ PUZZLE = Puzzle(
             bulk_copies=lambda d: 3 * steps(d) * blocks(d, 128),
             barriers=lambda d: 24 * blocks(d, 128),
         ),
+        *Gate.limits(
+            "counted",
+            CLUSTERED,
+            flops=lambda d: 4 * 64**3 * steps(d) * blocks(d, 128, 2),
+            bulk_copies=lambda d: 2 * steps(d) * blocks(d, 128, 2),
+        ),
     ),
     hints=(
         "Start with one_tile. Thread 0 alone makes the barrier, and a __syncthreads() shows it to the rest. In a step it "
@@ -315,6 +380,8 @@ PUZZLE = Puzzle(
         "In the last kernel, group 0 is one thread with three loops, over r, s and the channels, that waits for empty pairs "
         "and fills them; groups 1 and 2 have a loop over the steps that waits for full ones. All 256 of them arrive when "
         "their products are complete. Pixel 64 of the tile is where row 64 begins, 64 times 64 halves on. Each group stores "
-        "its own half of the pixels.",
+        "its own half of the pixels. In a cluster, the two blocks have the same pixels and other filters, so each copies 64 pixels to "
+        "both, and a pair that it fills is one of both: all 512 threads that multiply arrive in both blocks. Barriers must be made "
+        "before the other block uses them, and be there until it has: meet before the first copy, and after the last arrival.",
     ),
 )

@@ -77,6 +77,40 @@ __device__ inline void copy_pixels(void* to, const CUtensorMap* map, int c, int 
                     "h"(static_cast<short>(s)), "h"(static_cast<short>(r)) : "memory");
 }
 
+// ---- clusters --------------------------------------------------------------------------------------------
+//
+// Blocks of a kernel with __cluster_dims__(x, y) run at the same time in clusters of x * y neighbours in the grid, and reach
+// one another's shared memory: while a block runs, and not before it has begun.
+
+// Which block of its cluster this is: from 0 on.
+__device__ inline unsigned rank_in_cluster() {
+    unsigned rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+// All threads of all blocks of the cluster meet. What they have done before is there for all, barriers too.
+__device__ inline void meet_cluster() {
+    asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
+}
+
+// An arrival at the barrier that another block has in the same place; or at this one's own.
+__device__ inline void arrive_in(unsigned rank, Barrier* b) {
+    asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}"
+                 :: "r"(in_shared(b)), "r"(rank) : "memory");
+}
+
+// copy_pixels for several blocks: those whose rank is a bit of `ranks`. In each of them the pixels arrive in the place that `to`
+// is here, and their bytes count at the barrier that it has where `b` is here.
+__device__ inline void copy_pixels_to(unsigned ranks, void* to, const CUtensorMap* map, int c, int w, int h, int n, int s,
+                                      int r, Barrier* b) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8}, %9;"
+                 :: "r"(in_shared(to)), "l"(map), "r"(c), "r"(w), "r"(h), "r"(n), "r"(in_shared(b)),
+                    "h"(static_cast<short>(s)), "h"(static_cast<short>(r)), "h"(static_cast<short>(ranks)) : "memory");
+}
+
 // ---- products --------------------------------------------------------------------------------------------
 
 // Of a tile whose rows, of 64 halves, run along K, as a copy with a swizzle of 128 bytes leaves it; `first`: its

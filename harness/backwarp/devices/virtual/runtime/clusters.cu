@@ -227,9 +227,9 @@ static __device__ int next_cluster(Env* first) {
 
 // No thread of the cluster can go on: tell what one of them waits for, if nothing can arrive.
 static __device__ int land_in_cluster(Env* first) {
-    u32 size = launch_of(first)->cluster, faulted = 0;
-    for (u32 rank = 0; rank < size; rank++)
-        if (first[rank].running && land_something(first + rank)) return 1;
+    u32 size = launch_of(first)->cluster, faulted = 0, landed = 0;
+    for (u32 rank = 0; rank < size; rank++) landed |= first[rank].running && land_something(first + rank);
+    if (landed) return 1;
     for (u32 rank = 0; rank < size; rank++) faulted |= first[rank].faulted;
     Env* stuck = 0;  // whose threads wait at something else than the cluster's barrier, rather
     for (u32 rank = 0; rank < size; rank++)
