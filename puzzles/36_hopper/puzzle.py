@@ -208,7 +208,13 @@ MISTAKES = (
         ),
         Mistake(
             "released in one block",
-            (("            arrive_in(0, &empty[i]);\n            arrive_in(1, &empty[i]);", "            arrive(&empty[i]);"), ("make_barrier(&empty[i], 512);", "make_barrier(&empty[i], 256);")),
+            (
+                (
+                    "            arrive_in(0, &empty[i]);\n            arrive_in(1, &empty[i]);",
+                    "            arrive(&empty[i]);",
+                ),
+                ("make_barrier(&empty[i], 512);", "make_barrier(&empty[i], 256);"),
+            ),
             expect=("refilled", "race"),
             line=PRODUCT,
             hint=3,
@@ -230,7 +236,10 @@ MISTAKES = (
         Mistake(
             "each block copies all pixels",
             (
-                ("copy_pixels_to(3, pair[i].x + first * 64,", "copy_pixels_to(1 << own, pair[i].x + first * 64,"),
+                (
+                    "copy_pixels_to(3, pair[i].x + first * 64,",
+                    "copy_pixels_to(1 << own, pair[i].x + first * 64,",
+                ),
                 (
                     "copy_box(pair[i].w, &w, (r * S + s) * C + c, k, &full[i]);",
                     "int other = m + 64 - 2 * first;\n                    copy_pixels_to(1 << own, pair[i].x + (64 - first) * 64, &x, c, other % Q * stride - pad, other / Q % P * stride - pad, other / (P * Q), s, r, &full[i]);\n                    copy_box(pair[i].w, &w, (r * S + s) * C + c, k, &full[i]);",
@@ -330,7 +339,7 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "bulk_bytes_per_flop",
-            1 / 60,
+            0.016,
             kernels=(CLUSTERED,),
             below=3 / 128,
             hint=3,

@@ -48,7 +48,7 @@ def tasks(puzzle: Puzzle) -> Iterator[str]:
     yield from (f"the stub does not say: {text}" for text in says if text not in said)
     for kernel in puzzle.kernels:
         if f"__global__ void {kernel.signature}" not in re.sub(
-            r"__launch_bounds__\([^()]*\) |__restrict__ ", "", flat(stub)
+            r"__(?:launch_bounds|cluster_dims)__\([^()]*\) |__restrict__ ", "", flat(stub)
         ):
             yield f"the stub does not declare __global__ void {kernel.signature}"
 
