@@ -277,7 +277,7 @@ PUZZLE = Puzzle(
         Case("small_images", size(9, 3, 2, 64, 5, 2, 2, pad=1), note="a tile has pixels of six images"),
         integers(size(2, 8, 8, 64, 64, 3, 3, pad=1), note="exact sums; whole tiles"),
         Case("filter_1x1", size(1, 9, 8, 320, 7, 1, 1, stride=2), note="a step is a slice of the channels"),
-        Case("stride_2", size(3, 9, 12, 128, 6, 3, 2, stride=2, pad=1), note="R unlike S, H < W"),
+        Case("stride_2", size(4, 9, 12, 128, 6, 3, 2, stride=2, pad=1), note="R unlike S, H < W"),
         Case("wide", size(1, 2, 20, 64, 4, 1, 7, stride=3, pad=2), note="padding of two, stride three"),
         Case(
             "nothing_divides",
