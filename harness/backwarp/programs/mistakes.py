@@ -158,6 +158,7 @@ _SENTENCES: dict[str, tuple[str, ...] | Callable[[Mapping], list[str]]] = {
         "The {later} here {does} {memory}, and the {earlier} at {before} {did} the same bytes: nothing orders the two.",
         "Put both in one stream, or record an event after the one and let the other's stream wait for it.",
     ),
+    "library": ("The library's {called} is given {memory}; it needs memory of the device.",),
     "leak": ("{memory} is never freed: {nbytes:,} bytes.",),
     "unset": ("{count:,} of the {total:,} bytes that this copies from {memory} were never written; the first is byte {first:,}.",),
     "full": ("The virtual GPU has {room:,} bytes of memory, of which {used:,} are in use: {wanted:,} more do not fit.",),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from .. import run_headers
 from ..course.checkout import read_source, require_no_link_out
@@ -82,8 +85,8 @@ def run_program(
             done.texts = gathered.host
             program = compiler.build(gathered.host, asked.file.name, asked.macros, tell)
             done.lines = Lines(program, gathered.host)
-            with _device(asked) as (device, shared):
-                _run(asked, device, shared, gathered, program, Path(folder), done, tell, output)
+            with _device(asked) as (device, shared, bytes_):
+                _run(asked, device, shared, bytes_, gathered, program, Path(folder), done, tell, output)
         except CompileError as error:
             done.error = error
     return done
@@ -99,7 +102,7 @@ def _device(asked: Asked):
         os.ftruncate(shared, size)
         with ConfinedGPU(asked.checks, process=process) as device:
             device.quick, device.time_limit = True, asked.launch_seconds
-            yield device, (shared, size)
+            yield device, (shared, size), np.frombuffer(mmap.mmap(shared, size), np.uint8)
     except OSError as error:
         raise DeviceError(f"the device's memory cannot be shared ({error})") from None
     finally:
@@ -108,7 +111,7 @@ def _device(asked: Asked):
 
 
 def _run(
-    asked: Asked, device, shared, gathered, program: bytes, folder: Path, done: Outcome, tell, output
+    asked: Asked, device, shared, bytes_, gathered, program: bytes, folder: Path, done: Outcome, tell, output
 ) -> None:
     def compile_(kernels: Sequence[str]):
         expressions = tuple(dict.fromkeys(filter(None, map(expression, kernels))))
@@ -127,7 +130,7 @@ def _run(
     executable = folder / "program"
     executable.write_bytes(program)
     executable.chmod(0o700)
-    session = Session(device, compile_, line, "\n".join(done.texts.values()))
+    session = Session(device, bytes_, compile_, line, "\n".join(done.texts.values()))
     tell("")
     flush()
     process = HostProcess(

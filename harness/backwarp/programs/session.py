@@ -7,6 +7,7 @@ in an Order, as for puzzle 44, and what the host touches too early is protected 
 from __future__ import annotations
 
 import signal
+import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from ..devices.nvrtc.symbols import demangle
 from ..devices.virtual.confined import ConfinedGPU, ConfinedKernel, ConfinedModule
 from ..errors import BackwarpError, DeviceError, KernelFault, LaunchError
 from ..streams.order import COMPUTE, IN, OUT, Access, Operation, Order, copied, filled
-from . import errors, memory, mistakes, verbs
+from . import errors, libraries, memory, mistakes, verbs
 from .memory import DEVICE, MANAGED, PINNED, VARIABLE, Allocation
 from .mistakes import Frames, Mistake
 
@@ -49,16 +50,18 @@ class Call:
 
 
 class Session:
-    """module: compiles kernels, given the names of those that the program registers. line: the text of the line of some frames."""
+    """bytes_: the device's memory. module: compiles kernels, given the names of those that the program registers. line: the text of the line of some frames."""
 
     def __init__(
         self,
         device: ConfinedGPU,
+        bytes_: np.ndarray,
         compile_: Callable[[list[str]], ConfinedModule],
         line: Callable,
         source: str,
     ):
-        self.device, self._compile, self._line, self._source = device, compile_, line, source
+        self.device, self.bytes, self._compile = device, bytes_, compile_
+        self._line, self._source = line, source
         self.memory = memory.Memory(device.memory)
         self.mistakes: list[Mistake] = []
         self.module: ConfinedModule | None = None
@@ -400,6 +403,37 @@ class Session:
                     return self._name("host-pointer", frames, fault, **facts)
         self._name("kernel", frames, fault)
         return None
+
+    def on_library(self, frames, words, extra) -> Answer:
+        """A function of cuBLAS or cuRAND: what it touches is known exactly."""
+        name, _, data = extra.partition(b"\0")
+        called = name.decode("utf-8", "replace")
+        if (number := self._stream_of(frames, words[0])) is None:
+            return (14,)
+
+        def find(piece: libraries.Piece) -> bool:
+            if not self.memory.is_device(piece.address):
+                self._name("library", frames, called=called.split()[0], memory=self._pointer(piece.address))
+                return False
+            return self._memory_of(frames, piece.address, piece.span, piece.stores) is not None
+
+        work = libraries.Work(find, self.bytes)
+        try:
+            libraries.run(called, struct.unpack(f"={len(data) // 8}Q", data[: len(data) // 8 * 8]), work)
+        except (libraries.Outside, KeyError, ValueError):
+            return (13,)
+        accesses = []
+        for p in work.pieces:
+            a = self.memory.find(p.address)
+            first = p.address - a.start
+            accesses.append(Access(a.start, first, first + p.span, p.stores))
+            if p.stores:
+                a.array.store(first, p.nbytes, p.pitch, p.rows)
+        took = filled(sum(p.nbytes * p.rows for p in work.pieces))
+        made = self._issue(COMPUTE, took, number, accesses, Call("kernel", called, frames))
+        if work.result and not self.memory.is_device(work.result_at):
+            self._wait([made.number], frames)
+        return 0, len(work.result), work.result_at, int.from_bytes(work.result, "little")
 
     def on_attribute(self, frames, words, extra) -> Answer:
         what, value = words[:2]

@@ -39,7 +39,9 @@ class Program:
         )
         device.empty = lambda n, dtype, name: Array(next(places), n * np.dtype(dtype).itemsize, name)
         self.session, self.line = (
-            Session(device, lambda _: None, lambda _: "cudaMalloc(&d, n);", "float *d;"),
+            Session(
+                device, np.zeros(0, np.uint8), lambda _: None, lambda _: "cudaMalloc(&d, n);", "float *d;"
+            ),
             0,
         )
 

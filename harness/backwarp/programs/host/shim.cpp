@@ -528,6 +528,15 @@ API backwarp_occupancy(int* grid, int* block, const void* f, size_t dynamic, int
     return failed(reply.code);
 }
 
+/// A function of cuBLAS or cuRAND. A result for the host comes with the answer.
+API backwarp_library(const char* name, const u64* words, int n, const void*, void* stream) {
+    std::string data = name + std::string(1, '\0');
+    data.append((const char*)words, n * 8);
+    Reply reply = ask(HERE, LIBRARY, {(u64)stream}, data.data(), data.size());
+    if (reply.words[0]) memcpy(real((void*)reply.words[1]), &reply.words[2], reply.words[0]);
+    return reply.code;
+}
+
 #define NOT_HERE(name) API name(...) { return refused(HERE, #name); }
 NOT_HERE(cudaMallocArray) NOT_HERE(cudaFreeArray) NOT_HERE(cudaMemcpyToArray) NOT_HERE(cudaMemcpy2DToArray) NOT_HERE(cudaMemcpy2DToArrayAsync)
 NOT_HERE(cudaMemcpyFromArray) NOT_HERE(cudaMemcpy2DFromArray) NOT_HERE(cudaMalloc3DArray) NOT_HERE(cudaMallocMipmappedArray) NOT_HERE(cudaMemcpy3DPeer)

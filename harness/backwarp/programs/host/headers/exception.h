@@ -1,0 +1,4 @@
+#pragma once
+#include <exception>
+#include <iostream>
+#include <stdexcept>

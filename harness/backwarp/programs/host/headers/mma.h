@@ -1,0 +1,2 @@
+// For kernels; the host needs nothing of it.
+#pragma once

@@ -1,0 +1,102 @@
+"""cuBLAS and cuRAND by NumPy: the arithmetic and its layout without a compiler, and a program that uses them with one."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from backwarp.programs import libraries
+
+from .test_pairs import PAIRS, found, needs_compiler, run
+
+RANDOM = np.random.default_rng(3)
+
+
+def bits(value: float) -> int:
+    return struct.unpack("q", struct.pack("d", value))[0]
+
+
+class Memory:
+    """The device's, with arrays one after the other."""
+
+    def __init__(self):
+        self.bytes, self.top = np.zeros(1 << 16, np.uint8), 256
+
+    def put(self, values: np.ndarray) -> int:
+        at, data = self.top, np.asfortranarray(values).tobytes("F")
+        self.bytes[at : at + len(data)] = np.frombuffer(data, np.uint8)
+        self.top += len(data) + 256
+        return at
+
+    def get(self, at: int, like: np.ndarray) -> np.ndarray:
+        return self.bytes[at : at + like.nbytes].view(like.dtype).reshape(like.shape, order="F")
+
+    def call(self, name: str, *words: int) -> libraries.Work:
+        work = libraries.Work(lambda piece: 0 < piece.address < self.top, self.bytes)
+        libraries.run(name, tuple(w % (1 << 64) for w in words), work)
+        return work
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("ta, tb", [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_products_of_matrices_stored_by_columns(dtype, ta, tb):
+    m, n, k, memory = 5, 4, 3, Memory()
+    a, b, c = (RANDOM.standard_normal(s).astype(dtype) for s in ((m, k), (k, n), (m, n)))
+    at = [memory.put(x) for x in (a.T if ta else a, b.T if tb else b, c)]
+    size = a.itemsize
+    given = (
+        ta,
+        tb,
+        m,
+        n,
+        k,
+        bits(2),
+        at[0],
+        k if ta else m,
+        size,
+        0,
+        at[1],
+        n if tb else k,
+        size,
+        0,
+        bits(0.5),
+    )
+    work = memory.call("gemm", *given, at[2], m, size, 0, 1)
+    expected = 2 * a.astype(float) @ b.astype(float) + 0.5 * c
+    assert np.allclose(
+        memory.get(at[2], c), expected, rtol=1e-2 if size == 2 else 1e-5, atol=1e-2 if size == 2 else 1e-6
+    )
+    assert [p.stores for p in work.pieces] == [False, False, True]
+
+
+def test_vectors_with_steps_in_both_directions():
+    memory, x, y = Memory(), np.arange(1.0, 7), np.ones(3)
+    at = memory.put(x), memory.put(y)
+    memory.call("axpy", 3, bits(2), at[0], 2, at[1], -1, 8)
+    assert memory.get(at[1], y).tolist() == [11, 7, 3]
+    assert struct.unpack("d", memory.call("dot", 3, at[0], 1, at[1], 1, 999, 8).result) == (
+        1 * 11 + 2 * 7 + 3 * 3,
+    )
+    assert memory.call("imax", 6, at[0], 1, 999, 8).result == np.int32(6).tobytes()
+
+
+def test_uniform_numbers_are_above_zero_and_go_on():
+    memory, like = Memory(), np.zeros(1000, np.float32)
+    at = memory.put(like)
+    memory.call("draw uniform", at, 1000, 4, 7, 0, 0, 0)
+    first = memory.get(at, like).copy()
+    memory.call("draw uniform", at, 1000, 4, 7, 1000, 0, 0)
+    assert 0 < first.min() and first.max() <= 1 and not (first == memory.get(at, like)).any()
+
+
+def test_memory_that_is_not_the_devices():
+    with pytest.raises(libraries.Outside):
+        Memory().call("scal", 3, bits(2), 1 << 40, 1, 4)
+
+
+@needs_compiler
+def test_a_program_with_libraries():
+    done = run(PAIRS / "libraries.cu")
+    assert found(done) == set() and done.status == 0
