@@ -60,6 +60,7 @@ _LIBRARY = (
     "-D_LIBCPP_ASSERTION_SEMANTIC_DEFAULT=_LIBCPP_ASSERTION_SEMANTIC_ENFORCE"
 ).split()
 _MESSAGE = re.compile(r"(.+?):(\d+):(\d+): (?:fatal )?(error|warning|note): (.*)")
+_APART = re.compile(r"(?<=[\w>])[ ]*<< +<|>> +>(?=\s*\()")
 _UNDEFINED = re.compile(r"undefined (?:symbol|reference)(?: to|:)? [`']?([^'\n]+)")
 _KEPT = {"shim": Store("host"), "program": Store("programs", 400 << 20)}
 
@@ -305,7 +306,9 @@ def _headers() -> dict[str, str]:
 
 
 def without_device_code(text: str) -> str:
-    """The text with the bodies of kernels and device functions blank; every line stays where it is."""
+    """The text with the bodies of kernels and device functions blank; every line stays where it is. nvcc takes `<< <` for the
+    beginning of a launch, too, and `>> >` for its end."""
+    text = _APART.sub(lambda found: found[0].replace(" ", "") + " " * found[0].count(" "), text)
     if not re.search(r"__(?:global|device)__", text):
         return text
     data = bytearray(text.encode())

@@ -93,7 +93,7 @@ class HostProcess:
         return None
 
     def more_time(self, seconds: float) -> None:
-        """What the virtual GPU takes is not the program's."""
+        """What compiling its kernels took is not the program's time."""
         self._end += seconds
 
     def receive(self) -> tuple[int, tuple[int, ...], tuple[int, ...], bytes]:

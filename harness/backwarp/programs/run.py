@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,9 +25,11 @@ from .lines import Lines, Place
 from .mistakes import Mistake
 from .process import Ended, HostProcess, flush
 from .session import Session
+from .verbs import VERBS
 
 MISTAKEN = 3  # exit status where a mistake was named
 TIMED_OUT = 124
+HELLO = VERBS.index("HELLO")
 _UNNAMED = "(anonymous namespace)"
 
 
@@ -125,7 +128,7 @@ def _run(
     def line(frames: Sequence[int]) -> str:
         place = done.lines.place(frames)
         lines = done.texts[place.file].split("\n") if place else []
-        return lines[place.line - 1] if place and place.line <= len(lines) else ""
+        return lines[place.line - 1][max(place.column - 1, 0) :] if place and place.line <= len(lines) else ""
 
     executable = folder / "program"
     executable.write_bytes(program)
@@ -139,7 +142,11 @@ def _run(
     try:
         while True:
             verb, *request = process.receive()
-            process.reply(*session.answer(verb, *request))
+            began = time.monotonic()
+            answer = session.answer(verb, *request)
+            if verb == HELLO:  # kernels were compiled
+                process.more_time(time.monotonic() - began)
+            process.reply(*answer)
     except Ended as end:
         done.ended = end.why
     except BaseException:

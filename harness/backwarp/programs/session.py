@@ -9,8 +9,8 @@ from __future__ import annotations
 import signal
 import struct
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -47,10 +47,11 @@ class Call:
     what: str  # "copy", "fill" or "kernel"
     name: str
     frames: tuple[int, ...]
+    atomic: set[Access] = field(default_factory=set)  # those of its accesses that are atomic
 
 
 class Session:
-    """bytes_: the device's memory. module: compiles kernels, given the names of those that the program registers. line: the text of the line of some frames."""
+    """bytes_: the device's memory. module: compiles kernels, given the names of those that the program registers. line: the text of a line, from the call of some frames on."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class Session:
         self._variables: dict[str, Allocation] = {}
         self._limits: dict[str, int] = {}
         self._said = b""  # what kernels have printed, until the host waits
-        self._sticky = 0
+        self._sticky, self._tracks = 0, False
         self.order = Order()
         self._streams: dict[int, int] = {0: 0, 1: 0, 2: 0}
         self._events: dict[int, tuple[int, int]] = {}  # number in the order, and when it was recorded
@@ -335,6 +336,8 @@ class Session:
         for size in kernel.params:
             arguments.append(data[at : at + size])
             at += size
+        if len(self._streams) > 3 or any(a.kind == MANAGED for a in self._reached(arguments)):
+            self._track()
         began = time.monotonic()
         try:
             done = kernel(
@@ -350,12 +353,28 @@ class Session:
         finally:
             self.seconds += time.monotonic() - began
             self.launches += 1
-        accesses = [Access(a.start, 0, a.nbytes, True) for a in self._reached(arguments) if a.on_host]
         took = int((time.monotonic() - began) * 1e9)
-        self._issue(
-            COMPUTE, took, number, accesses, Call("kernel", demangle(kernel.name), frames), races=False
-        )
+        what = Call("kernel", demangle(kernel.name), frames)
+        self._issue(COMPUTE, took, number, list(self._touched(arguments, what)), what)
         return (0,)
+
+    def _track(self) -> None:
+        """Launches are to tell what they touch: there are several streams, or memory that the host may touch too."""
+        if not self._tracks and self.module and self.device.checks == "full":
+            self._tracks = True
+            self.module.track()
+
+    def _touched(self, arguments: list[bytes], what: Call) -> Iterator[Access]:
+        """What a launch has touched; of memory for the host all, where it is not known."""
+        reached = [a for a in (*self._reached(arguments), *self._variables.values()) if a.freed is None]
+        tracked = self._tracks and reached
+        found = self.device.touched(a.array for a in reached) if tracked else [None] * len(reached)
+        for a, runs in zip(reached, found, strict=True):
+            for first, end, how in [(0, a.nbytes, 2)] * a.on_host if runs is None else runs:
+                access = Access(a.start, first, end, how > 1)
+                if how == 3:
+                    what.atomic.add(access)
+                yield access
 
     def _argument(self, data: bytes):
         if len(data) == 8:
@@ -463,14 +482,12 @@ class Session:
 
     # -- streams, events and waiting ----------------------------------------------------------------------
 
-    def _issue(
-        self, engine: str, took: int, stream: int, accesses: list[Access], what: Call, races: bool = True
-    ) -> Operation:
+    def _issue(self, engine: str, took: int, stream: int, accesses: list[Access], what: Call) -> Operation:
         made = self.order.issue(engine, took, stream, 0, accesses, what)
-        for other, theirs, own in self.order.races(made) if races else ():
-            if races and other.what.what != "kernel":
+        for other, theirs, own in self.order.races(made):
+            if own not in what.atomic or theirs not in other.what.atomic:
                 self._raced(made, other, own, theirs)
-        if len(self.order.operations) > _MOST and all(o.finish < 0 for o in self.order.operations[:1]):
+        if len(self.order.operations) > _MOST and self.order.operations[0].finish < 0:
             self._wait([self.order.operations[0].number], what.frames)
         return made
 

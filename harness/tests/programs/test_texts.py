@@ -58,10 +58,12 @@ def test_bodies_on_the_device_are_blank_and_lines_stay():
 __host__ __device__ int both() { return 1; }
 template <int N> __device__ int only() { return clock(); }
 int main() { k<<<1, 1>>>(nullptr); }
+void other() { k << <1, 1 >> > (nullptr); }
 """
     found = compiler.without_device_code(text)
     assert found.count("\n") == text.count("\n")
     assert "__device_only" not in found and "clock" not in found
+    assert "k<<<  1, 1 >>>  (nullptr)" in found and len(found) == len(text)
     assert "return 1" in found and "k<<<1, 1>>>(nullptr);" in found
 
 

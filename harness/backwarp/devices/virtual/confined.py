@@ -28,6 +28,7 @@ from .plan import LIMITS, check_launch
 from .run.arena import arena_sizes, slots_start
 from .run.record import MOST_BLOCKS
 from .run.workers import STEP_BUDGET, available_cores
+from .runtime.abi import GRANULE
 
 
 class ConfinedGPU:
@@ -108,6 +109,15 @@ class ConfinedGPU:
             raise self.process.nonsense()
         return [array.checked(each, array.dtype) for array, each in zip(arrays, found, strict=True)]
 
+    def touched(self, arrays: Iterable[ConfinedArray]) -> list[list[tuple[int, int, int]] | None]:
+        """What the last launch touched of each array, where its module is tracked: bytes from, to, and how (Arena.touched); None
+        where that is not known."""
+        arrays = list(arrays)
+        found = self.process.ask("touched", *(array.handle for array in arrays))
+        if not isinstance(found, list) or len(found) != len(arrays):
+            raise self.process.nonsense()
+        return [array.runs(each) for array, each in zip(arrays, found, strict=True)]
+
     tensor_map, tensor_map_im2col = tensor_map, tensor_map_im2col
 
     def bind_texture(self, array: ConfinedArray, fields: dict) -> int:
@@ -147,6 +157,17 @@ class ConfinedArray:
     def store(self, offset: int, nbytes: int, pitch: int = 0, rows: int = 1) -> None:
         """Bytes of it, in rows, have been written by another process that shares its memory."""
         self.device.process.post("store", self.handle, offset, nbytes, pitch, rows)
+
+    def runs(self, found: object) -> list[tuple[int, int, int]] | None:
+        if (
+            not isinstance(found, np.ndarray)
+            or found.dtype != np.int64
+            or found.ndim != 2
+            or found.shape[1] != 3
+        ):
+            raise self.device.process.nonsense()
+        rows = [(int(a) * GRANULE, min(int(b) * GRANULE, self.nbytes), int(how)) for a, b, how in found]
+        return None if rows and rows[0][0] < 0 else rows
 
     def unset(self, offset: int, nbytes: int) -> tuple[int, int]:
         """How many of these bytes were never written, and where the first is."""
@@ -220,6 +241,10 @@ class ConfinedModule(CompiledFile):
         made = ConfinedArray(self.device, shape, dtype, name)
         self.device.process.post("variable", made.handle, self.number(), name, dtype.str)
         return made
+
+    def track(self) -> None:
+        """From now on, `ConfinedGPU.touched` tells what launches of its kernels touch."""
+        self.device.process.post("track", self.number())
 
     def optimise(self) -> None:
         """See device.Module.optimise."""

@@ -36,7 +36,7 @@ class Handles:
     """One method per verb."""
 
     def __init__(self, channel: Channel, shared: int | None = None):
-        self.channel, self.shared = channel, shared
+        self.channel, self.shared, self.since = channel, shared, 0
         self.devices: dict[int, VirtualGPU] = Known()
         self.arrays: dict[int, Array] = Known()
         self.modules: dict[int, Module] = Known()
@@ -102,6 +102,17 @@ class Handles:
         written = array.device.arena.written(start - before, nbytes + before)[before:]
         return int((~written).sum()), int(written.argmin())
 
+    def track(self, module: int) -> None:
+        """Launches of this module's kernels leave behind, of each granule, whether they touched it."""
+        module = self.modules[module]
+        names = {kernel.name for kernel in module.lowered.kernels.values()}
+        module.unguarded |= names
+        module.doubted |= names
+
+    def touched(self, *handles: int) -> list:
+        """See `ConfinedGPU.touched`."""
+        return [self.arrays[h].device.arena.touched(self.arrays[h]._owner, self.since) for h in handles]
+
     def retire(self, handle: int) -> None:
         array = self.arrays[handle]
         array.device.arena.unmark(array.pointer, array.nbytes)
@@ -130,6 +141,7 @@ class Handles:
     def launch(self, module: int, name: str, grid, block, packed, shared_mem: int, settings: dict):
         """(whether the code is still a quick build's, the result)"""
         module, arguments = self._prepared(module, packed, settings)
+        self.since = module.device.events
         try:
             found = _kernel(module, name)(grid, block, arguments, shared_mem)
         except KernelFault as fault:
@@ -211,7 +223,7 @@ def _kernel(module: Module, name: str) -> Kernel:
 
 VERBS = (
     *("runtime", "open", "close", "array", "empty", "free", "pointer", "texture", "get", "set", "written"),
-    *("store", "unset", "retire"),
+    *("store", "unset", "retire", "track", "touched"),
     *("module", "constant", "variable", "optimise", "fit", "launch", "variants", "graph", "replay"),
 )
 
