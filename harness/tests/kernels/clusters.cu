@@ -169,6 +169,27 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) flags(const int* x, int* y)
     meet();
 }
 
+// y = x, and behind that what the neighbour in the cluster has stored there.
+extern "C" __global__ void __cluster_dims__(CLUSTER) handed(const int* x, int* y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, n = gridDim.x * blockDim.x;
+    y[i] = x[i];  // kept
+    meet();  // between
+    y[n + i] = y[i % blockDim.x + (blockIdx.x ^ 1) * blockDim.x];
+}
+
+// y = x of the thread 32 further on in the block 7 before, in the cluster: in 7 rounds.
+extern "C" __global__ void __cluster_dims__(CLUSTER) rounds(const int* x, int* y) {
+    __shared__ int box[2][64];
+    int value = x[blockIdx.x * 64 + threadIdx.x];
+    meet();
+    for (int i = 0; i < 7; i++) {
+        asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(mapped(&box[i % 2][threadIdx.x], (rank() + 1) % CLUSTER)), "r"(value) : "memory");  // put
+        meet();
+        value = box[i % 2][threadIdx.x ^ 32];  // taken
+    }
+    y[blockIdx.x * 64 + threadIdx.x] = value;
+}
+
 // y[block] = where it is.
 extern "C" __global__ void __cluster_dims__(2, 2) where(int* y) {
     cg::cluster_group c = cg::this_cluster();

@@ -119,6 +119,10 @@ class Plan:
                 f"{self.blocks} blocks synchronise as a grid; {resident} fit on the virtual GPU together",
                 "cudaErrorCooperativeLaunchTooLarge",
             )
+        if self.cluster > workers.slots:
+            raise LaunchError(
+                f"blocks of a cluster run together: {self.cluster} do not fit, but {workers.slots}"
+            )
         together = min(workers.slots, self.blocks) if info.resident else 1
         return max(together // self.cluster, 1) * self.cluster
 

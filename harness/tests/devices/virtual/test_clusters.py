@@ -58,6 +58,18 @@ KERNELS = {
         lambda x, n: np.array([(part.max(), part.size) for part in x.reshape(-1, 64 * n)]).reshape(-1),
     ),
     "halo": (64, lambda n: 64 * n, 100, _by_neighbours),
+    "handed": (
+        64,
+        lambda n: 64 * n,
+        100,
+        lambda x, n: np.concatenate([x, x.reshape(-1, 2, 64)[:, ::-1].reshape(-1)]),
+    ),
+    "rounds": (
+        64,
+        lambda n: 64 * n,
+        100,
+        lambda x, n: np.roll(np.roll(x.reshape(-1, n, 64), 7, 1), 32, 2).reshape(-1),
+    ),
     "flags": (32, lambda n: n, 100, lambda x, n: x.reshape(-1, n).cumsum(1).reshape(-1)),
 }
 
@@ -235,6 +247,21 @@ WRONG = {
         None,
     ),
     "no wait at the end": ("halo", [("    wait();  // halo ended\n", "")], "ended-block", "fetched"),
+    "handed before all have stored": (
+        "handed",
+        [("meet();  // between", "__syncthreads();")],
+        "race",
+        "kept",
+    ),
+    "one box": (
+        "rounds",
+        [
+            ("box[i % 2][threadIdx.x], (", "box[0][threadIdx.x], ("),
+            ("box[i % 2][threadIdx.x ^ 32]", "box[0][threadIdx.x ^ 32]"),
+        ],
+        "race",
+        "taken",
+    ),
     "a flag that releases nothing": (
         "flags",
         [("st.release.cluster", "st.relaxed.cluster")],

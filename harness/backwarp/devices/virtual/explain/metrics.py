@@ -219,7 +219,7 @@ def kinds(op: Op) -> dict[str, int]:
         found[f"{type_}_{op.counts}"] = width
     elif op.collective in _COLLECTIVES:
         found[_COLLECTIVES[op.collective]] = 1
-    elif op.memory == "copy":
+    elif op.memory == "copy" and op.base == "cp":
         found["bulk_copies" if op.bulk else "async_copies"] = 1
     elif op.texture or op.surface:
         found["texture_requests" if op.texture else "surface_requests"] = 1

@@ -305,6 +305,12 @@ class Told:
         extra = int(self.shown.record["extra"])
         return max(extra & 255, extra >> 32 & 255)
 
+    def _in_one_cluster(self) -> bool:
+        """Are both threads in blocks of one cluster, which can meet?"""
+        sizes = self.diagnosis.run.kernel.info.cluster
+        places = zip(self.shown.first.block, self.shown.last.block, sizes, strict=True)
+        return all(a // size == b // size for a, b, size in places)
+
     def _barrier(self) -> str:
         return "__syncwarp()" if self.shown.kind == "warp-race" else "__syncthreads()"
 
@@ -314,7 +320,7 @@ class Told:
         if self.handshake:
             return self.handshake
         if race.of_blocks:
-            if race.owner and race.owner.space == "shared" and not self._of_one_block():
+            if self._in_one_cluster() and not self._of_one_block():
                 return (
                     "nothing makes the blocks of the cluster meet in between: put a cluster.sync(), or barrier.cluster.arrive and"
                     " wait, between the two"

@@ -526,6 +526,7 @@ EXPORT int rt_bulk(Env* env, Thread* thread, u32 site, u64 how, u64 to, u64 from
     if (shared & align - 1) return wrong(env, thread, site, FAULT_MISALIGNED, shared, align | (load ? INFO_WRITE : 0));
     if (!tensor && kind != BULK_VALUE && (global & 15 || b.bytes & 15 || !b.bytes))
         return wrong(env, thread, site, FAULT_MISALIGNED, global, 16 | (load ? 0 : INFO_WRITE));
+    if (load && !is_of_cluster(env, to)) return outside(env, thread, site, to, 16 | INFO_WRITE);
     Env *own = load ? owner_of(env, to) : env, *first = leader_of(env);
     u32 blocks = launch_of(env)->cluster, several = (u32)how >> 16 & 1;
     if (several && (!mask || mask >> blocks)) return wrong(env, thread, site, FAULT_NO_RANK, 0, 1ull << 63 | mask);
