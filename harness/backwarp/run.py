@@ -127,9 +127,8 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
             _launch(asked, device, module, made, done, gathered.text, expectations)
             if done.fault:
 
-                def again(noted: str) -> None:
-                    module = device.compile(noted, **compiled)
-                    _start(asked, module, made, _placed(asked, device, module, made), done)
+                def again() -> Launch:
+                    return _start(asked, module, made, _placed(asked, device, module, made), done)
 
                 done.values = fault_values.behind(done.fault, source, device, done.grid, done.block, again)
             cpu = device.kind == "cpu"

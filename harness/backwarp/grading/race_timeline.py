@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,23 +51,22 @@ def recorded(
     ]
     only = dict(pair=tuple(pair)) if len(pair) == 2 else dict(first=pair[0] >> 10, blocks=1)
     handles = {p.name: place(setup.device, p, trial) for p in failed.kernel.passed}
-    done = kept(trial, setup, handles, **only)
+    done = kept(setup.device, partial(start, trial, setup, setup.schedules[0], handles), **only)
     return done if isinstance(done[0], KernelFault) else (None, None)
 
 
 def kept(
-    trial: Trial, setup: Setup, handles: dict, first: int = 0, blocks: int = MOST_BLOCKS, pair: tuple = ()
+    device, launch: Callable[[], object], first: int = 0, blocks: int = MOST_BLOCKS, pair: tuple = ()
 ) -> tuple[BackwarpError | None, Record | None]:
     """(what ended a launch, the record of its blocks from the first, or of a pair of threads)."""
-    device = setup.device
     device.keep_rows, device.rows_first, device.rows_blocks, device.rows_pair = ROWS, first, blocks, pair
     try:
-        error, launch = None, start(trial, setup, setup.schedules[0], handles)
+        error, done = None, launch()
     except BackwarpError as ended:
-        error, launch = ended, getattr(ended, "launch", None)
+        error, done = ended, getattr(ended, "launch", None)
     finally:
         device.keep_rows, device.rows_first, device.rows_blocks, device.rows_pair = 0, 0, MOST_BLOCKS, ()
-    record = getattr(launch, "record", None)
+    record = getattr(done, "record", None)
     return error, Record(record) if record else None
 
 

@@ -1,13 +1,13 @@
 """The values that led to a bad access: `row = 4, k = 5, K = 5`, the guards, and who called.
 
-The kernel runs once more with the accesses of that line rewritten so that the faulting thread records its
-variables first (`noting.py`). The record left when the thread stops holds the values of the access that
-faulted.
+The kernel runs once more, and what the faulting thread does is recorded: the record holds its variables when it came to the
+access. `noting.py` says which of them determine it.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,12 +24,16 @@ from ...cuda.text import CudaText, read
 from ...cuda.tree import LOOPS
 from ...cuda.values import tunables
 from ...devices.launching import triple
-from ...errors import BackwarpError, KernelFault
+from ...devices.virtual.replay.record import Record
+from ...devices.virtual.replay.replay import Replay
+from ...devices.virtual.replay.variables import Frame
+from ...errors import KernelFault
 from ..findings import Finding
 from ..kinds import ENDS
-from ..runs import Outcome, Pace, Setup, Trial, start_text
+from ..race_timeline import kept, linear
+from ..runs import Outcome, Pace, Setup, Trial, place, start
 from ..sentences import nth_line
-from .noting import Probe, access_of, element_of, noting, probe_of
+from .noting import Probe, access_of, probe_of
 from .outside_axis import axes_of, outside_of_axis, varies
 
 MOST_VALUES = 8  # shown
@@ -46,8 +50,9 @@ def explain(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: in
         return []
     trial.begin(puzzle, tunables(source), seed)
 
-    def launch(noted: str) -> None:
-        start_text(noted, puzzle, trial, setup)
+    def launch() -> object:
+        handles = {p.name: place(setup.device, p, trial) for p in failed.kernel.passed}
+        return start(trial, setup, setup.schedules[0], handles)
 
     shape = triple(trial.launch.grid, "grid"), triple(trial.launch.block, "block")
     fault = failed.error
@@ -66,14 +71,14 @@ def behind(
     device,
     grid,
     block,
-    launch: Callable[[str], object],
+    launch: Callable[[], object],
     sizes: Mapping[str, str] | None = None,
     called: str = "",
     elements: Mapping[str, int] | None = None,
 ) -> list[Finding]:
     """What to say about the values behind a fault; nothing if it does not reproduce or has no index.
 
-    launch(source): compiles this text in place of the file and runs it as before. sizes: the names of the sizes of the
+    launch: runs it as before. sizes: the names of the sizes of the
     array's axes, by letter. called: the array's name in the file, if it is another.
     elements: how many each parameter of the file has.
     """
@@ -83,15 +88,14 @@ def behind(
         return []
     file, mine = read(source), replace(fault, array=called or fault.array)
     if fault.kind == "race":
-        run = partial(_run, fault, source, device=device, launch=launch)
+        run = partial(_run, fault, device, launch, (grid, block))
         return _strays(file, fault, mine, run, (grid, block), sizes or {})
     probe = probe_of(file, fault.line, mine.array)
-    if probe and fault.kind not in ENDS:  # the thread goes on: which access was it?
-        probe = replace(probe, element=element_of(file, mine))
-        probe = probe if probe.element else None
-    if probe is None:
+    if probe is None or fault.kind not in ENDS and not access_of(file, mine):  # which access was it?
         return []
-    values, call = _run(fault, source, fault, probe, device=device, launch=launch)
+    known, call = _run(fault, device, launch, (grid, block))
+    values = {name: known[name] for name in probe.names if name in known}
+    call = call if probe.calls else 0
     if not values and not call:
         return []
     values |= _built_in(fault, grid, block)
@@ -116,20 +120,39 @@ def behind(
 
 
 def _run(
-    fault: KernelFault, source: str, side: KernelFault, probe: Probe, *, device, launch: Callable
+    fault: KernelFault, device, launch: Callable[[], object], shape: tuple, side: KernelFault | None = None
 ) -> tuple[dict[str, int], int]:
-    """(the variables' values, the line of the call); nothing if the fault does not reproduce. side: of a
-    race, else the fault."""
-    notes = device.array(np.zeros(2 + len(probe.names), np.int64), name="notes")
-    try:
-        launch(noting(source, probe, notes.pointer, side))
-    except KernelFault as again:
-        if _same(again, fault):
-            seen, call, *values = map(int, notes.get())
-            return (dict(zip(probe.names, values, strict=True)) if seen else {}), call
-    except BackwarpError:  # no values can be recorded there, as in a constant expression
-        pass
-    return {}, 0
+    """(the integer variables, the line of the call) of a thread when it comes to the access; nothing if the fault does not
+    happen again. side: of a race."""
+    side = side or fault
+    who = linear(side.thread, shape[1]) | linear(side.block, shape[0]) << 10
+    again, record = kept(device, launch, pair=(who, who ^ 1))
+    if not record or not isinstance(again, KernelFault) or not _same(again, fault):
+        return {}, 0
+    a = record.accesses
+    mine = a[(a["who"] == who) & (a["line"] == fault.line)]
+    if fault.kind not in ENDS:  # the thread goes on
+        array, offset = _element(fault, record)
+        here = (mine["offset"] <= offset) & (offset < mine["offset"] + mine["nbytes"])
+        mine = mine[(mine["array"] == array) & here][:1]
+    if not len(mine):
+        return {}, 0
+    row, replay = int(mine["row"][-1]), Replay(record, lockstep=False)
+    step = replay.step_at(who, int(replay.time[row]))
+    place = int(np.searchsorted(record.threads[who], row))
+    known = Frame(replay, who, replace(step, end=place)).variables()
+    lines = [record.points[point][1] for point in step.key[:-1]] or [line for _, line in step.frames[:-1]]
+    return {n: int(v) for n, v in known.items() if isinstance(v, int)}, lines[-1] if lines else 0
+
+
+def _element(fault: KernelFault, record: Record) -> tuple[int, int]:
+    """(the number of its array, bytes from its start) of the element of a fault."""
+    at, shape = ([int(n) for n in re.findall(r"\d+", text)] for text in (fault.index, fault.shape))
+    known = [n for n, held in enumerate(record.arrays) if held.name == fault.array]
+    if len(known) != 1 or not at or len(shape or at[:1]) != len(at):
+        return -2, 0
+    flat = sum(n * math.prod(shape[i + 1 :]) for i, n in enumerate(at))
+    return known[0], flat * (fault.size or record.arrays[known[0]].dtype.itemsize)
 
 
 def _strays(
@@ -150,9 +173,8 @@ def _strays(
     for at in (fault.other, fault):
         side = replace(fault, thread=at.thread, block=at.block)
         probe = probe_of(file, fault.line, mine.array)
-        element = probe and element_of(file, mine)
-        values = element and run(side, replace(probe, element=element))[0]
-        if values:
+        found = run(side)[0] if probe and access_of(file, mine) else {}
+        if values := {name: found[name] for name in probe.names if name in found} if probe else {}:
             values |= _built_in(side, *shape)
             known.append(values)
             outside, names = outside_of_axis(file, probe, values, fault, sizes)

@@ -1,20 +1,14 @@
-"""Which variables determine an access of a kernel, and the kernel's text with code that records their values
-before it.
-
-`A[row * K + k]` becomes `A[(at[1] = row, at[2] = K, at[3] = k, row * K + k)]`, for one thread only.
-"""
+"""Which variables determine an access of a kernel."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from math import prod
 
 from ...cuda.follow import begins_in, guards, is_set, names_in, pointer_values, value_of
-from ...cuda.parts import all_indices, index_of, named, outermost
+from ...cuda.parts import index_of, named
 from ...cuda.pieces import Function, Piece
-from ...cuda.text import CudaText, edited
+from ...cuda.text import CudaText
 from ...cuda.tree import LOOPS
 from ...errors import KernelFault
 
@@ -23,7 +17,7 @@ MOST_NOTES = 32
 
 @dataclass(frozen=True)
 class Probe:
-    """What is recorded where. indices: the pieces of the line that are instrumented. own: the integer
+    """What is looked at. indices: those of the line. own: the integer
     variables of the index; behind: those that they were computed from; others: those of enclosing loops and
     guards. calls: of the function, if it is not a kernel."""
 
@@ -34,7 +28,6 @@ class Probe:
     others: list[str]
     guards: list[Piece]
     calls: list[Piece]
-    element: str = ""  # a condition: that the access is of this element
 
     @property
     def names(self) -> list[str]:
@@ -78,25 +71,6 @@ def macro_accesses(file: CudaText, function: Function, line: int) -> Iterator[Pi
     )
 
 
-def element_of(file: CudaText, fault: KernelFault) -> str:
-    """The condition that an access is to the element of a fault; "" if it cannot be written."""
-    access, at = access_of(file, fault), re.findall(r"\d+", fault.index)
-    shape = [int(n) for n in re.findall(r"\d+", fault.shape)]
-    flat = (
-        [str(sum(int(n) * prod(shape[i + 1 :]) for i, n in enumerate(at)))] if len(shape) == len(at) else []
-    )
-    if not access or not at:
-        return ""
-    indices = all_indices(access)
-    if access.indexed.code != fault.array:
-        return f"&{access.code} == &{fault.array}[{flat[0]}]" if flat and not _changes(access) else ""
-    if len(indices) == 1 < len(at):  # of a multidimensional array, in memory
-        at = flat
-    if len(indices) != len(at) or not all(indices) or any(_changes(index) for index in indices):
-        return ""
-    return " && ".join(f"({i.code}) == {n}" for i, n in zip(indices, at, strict=True))
-
-
 def access_of(file: CudaText, fault: KernelFault) -> Piece | None:
     """The only access on its line that a fault can be about: to the array, or through a pointer into a
     parameter."""
@@ -112,32 +86,5 @@ def access_of(file: CudaText, fault: KernelFault) -> Piece | None:
     return found[0] if len(found) == 1 and not is_set(function.body, fault.array) else None
 
 
-def _changes(index: Piece) -> bool:
-    return any(index.all("update_expression", "assignment_expression", "call_expression"))
-
-
 def _unique(found: Iterable[Iterable[str]]) -> list[str]:
     return list(dict.fromkeys(name for names in found for name in names))
-
-
-def noting(source: str, probe: Probe, address: int, fault: KernelFault) -> str:
-    """The instrumented source. address: of an array of 64-bit integers: whether anything was recorded, the
-    line of the call, the values."""
-    here = " && ".join(
-        f"{builtin}.{axis} == {at}"
-        for builtin, point in (("threadIdx", fault.thread), ("blockIdx", fault.block))
-        for axis, at in zip("xyz", point, strict=True)
-    )
-    at = f"((volatile long long*){address}ull)"
-    if probe.element:
-        here = f"{at}[0] == 0 && {here}"  # the first time
-
-    def note(values: Iterable[tuple[int, str]]) -> str:
-        return (
-            f"(({here}) ? (void)({', '.join(f'{at}[{i}] = (long long)({v})' for i, v in values)}) : (void)0)"
-        )
-
-    seen = note([*((2 + i, name) for i, name in enumerate(probe.names)), (0, probe.element or "1")])
-    edits = [(index, f"({seen}, ({index.code}))") for index in outermost(probe.indices)]
-    edits += [(call, f"({note([(1, str(call.line))])}, {call.code})") for call in outermost(probe.calls)]
-    return edited(source, edits)

@@ -8,6 +8,7 @@ all others to 0: the output shows what becomes of the share of the thread that r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from ...devices.launching import triple
 from ..compare import either, right_outputs
 from ..findings import Finding
 from ..race_timeline import kept
-from ..runs import Setup, Trial, place
+from ..runs import Setup, Trial, place, start
 from ..sentences import is_barrier
 from .budget import Budget
 from .summed import Arrays, Run, launches
@@ -53,7 +54,8 @@ def adds_together(kernel: Kernel, source: str) -> bool:
 def shares_of(array: Array, trial: Trial, setup: Setup) -> dict[int, list[int]]:
     """The elements that one thread reads, in block 0 and perhaps in others, by thread; {} if unknown."""
     kernel, device = trial.outcome.kernel, setup.device
-    record = kept(trial, setup, {p.name: place(device, p, trial) for p in kernel.passed})[1]
+    handles = {p.name: place(device, p, trial) for p in kernel.passed}
+    record = kept(device, partial(start, trial, setup, setup.schedules[0], handles))[1]
     if not record or record.full:
         return {}
     a = record.accesses

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -364,7 +365,7 @@ def work(trial: Trial, setup: Setup) -> int:
     """How many accesses a launch makes to what it may write to, as far as they can be recorded."""
     kernel = trial.outcome.kernel
     handles = {p.name: place(setup.device, p, trial) for p in kernel.passed}
-    record = kept(trial, setup, handles)[1]
+    record = kept(setup.device, partial(start, trial, setup, setup.schedules[0], handles))[1]
     if not record:
         return 0
     a, given = record.accesses, {p.name for p in kernel.passed if p.role == "in"}

@@ -212,7 +212,7 @@ def test_two_threads_that_come_to_one_element_behind_a_pointer(said):
 
 def test_two_threads_that_differ_only_in_what_the_index_leaves_out(said):
     lines = said("31", ("class_h + row * stride_h", "row * stride_h"), ("class_w + column", "column"))
-    says = "The two threads differ only in blockIdx.y, and the index in line 67 adds nothing that is computed from it."
+    says = "The two threads differ only in blockIdx.y, and the index in line 68 adds nothing that is computed from it."
     assert says in lines
 
 
