@@ -131,7 +131,7 @@ class Record:
             if inside >= abi.LOCAL_START:
                 return -1, address
             space, address = "shared", inside
-        best, least = (-1, address), _NEAR
+        best, least = (-1, address - (address >> 63 << 64)), _NEAR  # as it fits in an int64
         for n, held in enumerate(self.arrays):
             offset = address - held.start
             away = max(0, -offset, offset - held.nbytes + 1)
