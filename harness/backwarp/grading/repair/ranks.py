@@ -86,10 +86,10 @@ class Ranks:
 
     def _fitting(self, code: str) -> Collection[str]:
         """What an operation is likely to insert."""
-        own = self.pool.partners.get(self.piece.code, ())
-        return {"a - 1 - e": own, "e % a": self._extents, "max(e, a)": ("0",), "min(e, a)": own}.get(
-            code, self._factors if code == "e * a" else ()
-        )
+        own = self.pool.partners.get(self.piece.code, set())
+        ends = {self.pool[i].text for i in self.sizes_here} if self._declares else own
+        fitting = {"a - 1 - e": own, "e % a": self._extents, "max(e, a)": {"0"}, "min(e, a)": ends}
+        return fitting.get(code, self._factors if code == "e * a" else ())
 
     @cached_property
     def _factors(self) -> set[str]:
@@ -100,11 +100,15 @@ class Ranks:
         return alike | known.get(code, set())
 
     @cached_property
+    def _declares(self) -> str:
+        """The variable whose first value it is."""
+        outer = self.piece.outer
+        return outer.part("declarator").code if outer is not None and outer.kind == "init_declarator" else ""
+
+    @cached_property
     def _extents(self) -> set[str]:
         """For the value of a variable: the extents that bound the variable."""
-        outer = self.piece.outer
-        declared = outer is not None and outer.kind == "init_declarator"
-        return self.pool.partners.get(outer.part("declarator").code, set()) if declared else set()
+        return self.pool.partners.get(self._declares, set()) if self._declares else set()
 
     @cached_property
     def _multiplied(self) -> Ranked:
