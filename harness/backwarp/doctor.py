@@ -282,12 +282,14 @@ def _host_compiler() -> Item:
     from .programs import compiler
 
     try:
-        found = compiler.find()
-    except BackwarpError:
-        return Item("host compiler", "missing", "none", f"for backwarp exec: {install('programs')}")
-    if find_spec("elftools") is None:
-        return Item("host compiler", "missing", f"{found.name}, without pyelftools", install("programs"))
-    return Item("host compiler", "ok", f"{found.name}, for backwarp exec")
+        return Item("host compiler", "ok", f"{compiler.find().name}, for backwarp exec")
+    except BackwarpError as error:
+        return Item(
+            "host compiler",
+            "missing",
+            str(error).partition(":")[0],
+            f"for backwarp exec: {install('programs')}",
+        )
 
 
 def _sanitizer() -> Item:

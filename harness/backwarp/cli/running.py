@@ -185,6 +185,9 @@ def run(context, device, folder, as_json, **asked) -> None:
 @click.option(
     "--include", "folders", multiple=True, type=click.Path(path_type=Path), help="Where headers may be."
 )
+@click.option(
+    "--host-memory", "guard", is_flag=True, help="Notice what the host writes past the end of malloc and new."
+)
 @click.option("--json", "path", metavar="PATH", help="Also write what was found as JSON.")
 @click.pass_context
 def execute(context, path, **asked) -> None:

@@ -41,7 +41,7 @@ _OPTIONS = (
     "-O1 -gline-tables-only -gdwarf-4 -std=c++17 -fPIE -fno-omit-frame-pointer -fno-optimize-sibling-calls -w "
     "-ferror-limit=4 -fno-caret-diagnostics -fno-color-diagnostics -fno-diagnostics-show-option -pthread "
     # what is undefined in C++ and would not stop by itself
-    "-fsanitize=null,bounds,vla-bound,return,unreachable,integer-divide-by-zero,nonnull-attribute "
+    "-fsanitize=null,array-bounds,vla-bound,return,unreachable,integer-divide-by-zero,nonnull-attribute "
     "-fsanitize-trap=all"
 ).split()
 _CUDA = (
@@ -80,7 +80,10 @@ class Compiler:
 @cache
 def find() -> Compiler:
     """The compiler of this machine. Errors: DeviceError, which says what to install."""
-    if found := _system() or _bundled():
+    found = _system() or _bundled()
+    if found and importlib.util.find_spec("elftools") is None:
+        raise DeviceError(f"pyelftools is missing, which finds the lines of host code: {install('programs')}")
+    if found:
         return found
     raise DeviceError(
         f"there is no compiler for host code: {install('programs')} (400 MB), or a clang++ from version {OLDEST} on"

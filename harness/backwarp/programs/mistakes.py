@@ -16,20 +16,16 @@ _DIRECTIONS = {
 }
 _NAMES = {0: "HostToHost", 1: "HostToDevice", 2: "DeviceToHost", 3: "DeviceToDevice"}
 #: kinds that are no mistakes: what one should know
-NOTES = {"leak", "unset", "unasked-sticky", "full", "no-device"}
-#: what an undefined operation was, by the number that the compiler's trap carries (clang's SanitizerHandler, from 0)
+NOTES = {"leak", "unset", "full", "no-device", "slow"}
+#: what an undefined operation was, by the number that the compiler's trap carries (SanitizerHandler in clang's CodeGen)
 TRAPS = {
-    0: "adds a number to a null pointer or an unaligned one",
-    3: "divides by zero",
-    6: "overflows a signed integer",
-    7: "leaves a function that has to return a value without one",
-    10: "passes a null pointer where none may be",
-    14: "uses an index outside a local array",
-    16: "shifts by too many bits",
-    19: "overflows a signed integer",
-    21: "overflows a signed integer",
+    1: "reaches what was declared unreachable",
+    3: "divides an integer by zero",
+    11: "leaves a function that has to return a value without one",
+    16: "passes a null pointer where none may be",
+    18: "uses an index outside a local array",
     22: "uses a null pointer",
-    23: "reaches what was declared unreachable",
+    24: "makes an array whose length is not positive",
 }
 
 
@@ -152,6 +148,9 @@ _SENTENCES: dict[str, tuple[str, ...] | Callable[[Mapping], list[str]]] = {
     "stopped": _stopped,
     "index": ("{said}.",),
     "symbol": ("This is no __device__ or __constant__ variable: pass the variable itself, not its name or a pointer to it.",),
+    "overrun": (
+        "The host writes byte {past:,} of the {size:,} bytes allocated here, which have the numbers from 0; it was noticed at {freed}.",
+    ),
     "handle": ("This {what} was never created, or is destroyed.",),
     "event": ("cudaEventElapsedTime needs two recorded events: {why}.",),
     "race": (
@@ -162,6 +161,10 @@ _SENTENCES: dict[str, tuple[str, ...] | Callable[[Mapping], list[str]]] = {
     "leak": ("{memory} is never freed: {nbytes:,} bytes.",),
     "unset": ("{count:,} of the {total:,} bytes that this copies from {memory} were never written; the first is byte {first:,}.",),
     "full": ("The virtual GPU has {room:,} bytes of memory, of which {used:,} are in use: {wanted:,} more do not fit.",),
+    "slow": (
+        "{kernel}, launched here, was ended after {seconds:g} s, in line {line}: it has an endless loop, or much to do. Smaller sizes, or"
+        " --checks memory, take less.",
+    ),
     "no-device": ("There is one device here, number 0: {wanted} is none.",),
     "refused": ("{name} is not supported here: it returns cudaErrorNotSupported.",),
 }  # fmt: skip

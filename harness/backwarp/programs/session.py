@@ -406,6 +406,9 @@ class Session:
 
     def _faulted(self, frames, kernel: ConfinedKernel, arguments: list[bytes], fault: KernelFault) -> None:
         self._sticky = STICKY.get(fault.kind, 0)
+        if fault.kind == "timeout" and not fault.endless:  # perhaps only much work
+            seconds = self.device.time_limit
+            return self._name("slow", frames, kernel=demangle(kernel.name), seconds=seconds, line=fault.line)
         freed = [a for a in self._reached(arguments) if a.freed is not None]
         if fault.kind in ("out-of-bounds", "invalid-address"):
             for a in freed:
@@ -589,6 +592,11 @@ class Session:
             self._name("event", frames, why="one of these was never recorded")
             return 400, 0
         return self._sticky, max(found[1][1] - found[0][1], 1000)
+
+    def on_overrun(self, frames, words, extra) -> Answer:
+        size, past, *made = words[:6]
+        self._name("overrun", tuple(made), size=size, past=size + past, freed=frames)
+        return (0,)
 
     def on_no_device(self, frames, words, extra) -> Answer:
         self._name("no-device", frames, wanted=words[0])

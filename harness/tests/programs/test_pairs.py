@@ -34,9 +34,9 @@ def marks(path: Path, which: str = "") -> set[tuple[int, str]]:
     return found
 
 
-def run(path: Path, *arguments: str, macros: tuple[str, ...] = ()):
+def run(path: Path, *arguments: str, macros: tuple[str, ...] = (), **how):
     with open(os.devnull, "w") as nowhere:
-        return run_program(Asked(path, arguments, macros=macros), output=(nowhere.fileno(),) * 2)
+        return run_program(Asked(path, arguments, macros=macros, **how), output=(nowhere.fileno(),) * 2)
 
 
 def found(done) -> set[tuple[int, str]]:
@@ -67,3 +67,11 @@ def test_what_stops_a_program(which):
     assert found(run(path, str(which))) == set()
     wrong = run(path, str(which), macros=("WRONG",))
     assert {f for f in found(wrong) if f[1] != "leak"} == marks(path, str(which))
+
+
+@needs_compiler
+@pytest.mark.parametrize("which", ["0", "1"])
+def test_what_the_host_writes_past_the_end_of_its_memory(which):
+    path = PAIRS / "heap.cu"
+    assert found(run(path, which, guard=True)) == set()
+    assert found(run(path, which, macros=("WRONG",), guard=True)) == marks(path, which)

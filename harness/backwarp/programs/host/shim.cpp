@@ -549,4 +549,53 @@ NOT_HERE(cudaIpcGetMemHandle) NOT_HERE(cudaIpcOpenMemHandle) NOT_HERE(cudaIpcClo
 NOT_HERE(cudaDeviceGetDefaultMemPool) NOT_HERE(cudaMemPoolSetAttribute) NOT_HERE(cudaMemPoolCreate) NOT_HERE(cudaMemPoolDestroy) NOT_HERE(cudaDeviceGetMemPool)
 NOT_HERE(cudaOccupancyAvailableDynamicSMemPerBlock) NOT_HERE(cudaOccupancyMaxActiveClusters) NOT_HERE(cudaMemcpyBatchAsync)
 
-extern "C" void backwarp_guard(int) {}
+// ---- memory of the host with guard pages (--host-memory) ------------------------------------------------
+
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+void __libc_free(void*);
+}
+static bool guarded;
+enum : u64 { MARK = 0x6261636b77617270, PAGE = 4096, FILLED = 0xa5 };
+/// At the beginning of an allocation's own page; the allocation ends where a page begins that nobody may touch.
+struct Guarded { u64 mark, size, pages, freed, frames[FRAMES]; };
+
+static Guarded* guard_of(void* p) {
+    Guarded* g = (Guarded*)(((u64)p & ~(PAGE - 1)) - PAGE);
+    return g->mark == MARK ? g : 0;
+}
+static void* guarded_malloc(size_t n, const u64* frame) {
+    u64 room = (n + 15) / 16 * 16, pages = (room + PAGE - 1) / PAGE + (room == 0);
+    char* at = (char*)mmap(0, (pages + 2) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) { errno = ENOMEM; return 0; }
+    mprotect(at + (pages + 1) * PAGE, PAGE, PROT_NONE);
+    char* p = at + (pages + 1) * PAGE - room;
+    Guarded* g = (Guarded*)(((u64)p & ~(PAGE - 1)) - PAGE);  // the page before that of its first byte
+    g->mark = MARK; g->size = n; g->pages = pages; g->freed = 0;
+    walk(frame, g->frames);
+    memset(p + n, FILLED, room - n);
+    return p;
+}
+static void guarded_free(void* p, const u64* frame) {
+    Guarded* g = guard_of(p);
+    if (!g) return __libc_free(p);
+    for (u64 i = g->size; i < (g->size + 15) / 16 * 16; i++)
+        if (((unsigned char*)p)[i] != FILLED) { ask(frame, OVERRUN, {g->size, i - g->size, g->frames[0], g->frames[1], g->frames[2], g->frames[3]}); break; }
+    munmap(g, (g->pages + 2) * PAGE);
+}
+extern "C" {
+void* malloc(size_t n) { return guarded ? guarded_malloc(n, HERE) : __libc_malloc(n); }
+void free(void* p) { if (!p) return; if (guarded) guarded_free(p, HERE); else __libc_free(p); }
+void* calloc(size_t n, size_t m) { return guarded ? (m && n > ~0ull / m ? 0 : guarded_malloc(n * m, HERE)) : __libc_calloc(n, m); }
+void* realloc(void* p, size_t n) {
+    Guarded* g = guarded && p ? guard_of(p) : 0;
+    if (!guarded || p && !g) return __libc_realloc(p, n);
+    void* made = guarded_malloc(n, HERE);
+    if (g && made) { memcpy(made, p, g->size < n ? g->size : n); guarded_free(p, HERE); }
+    return made;
+}
+}
+extern "C" void backwarp_guard(int level) { guarded = level; }
