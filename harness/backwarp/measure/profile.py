@@ -112,7 +112,8 @@ def _targets(puzzle: Puzzle, outcomes: list[Outcome], t: Tunables) -> list[Measu
 
 
 def _kernels(puzzle: Puzzle, setup: Setup, outcomes: list[Outcome], t) -> tuple[list[KernelProfile], str]:
-    needs, problem = ptxas.resources(setup.module.compiled.text)
+    arch = ptxas.target(setup.module.compiled.text)
+    needs, problem = ptxas.resources(setup.module.compiled.text, arch)
     found = []
     for outcome in outcomes:
         if not outcome.counters:
@@ -127,7 +128,7 @@ def _kernels(puzzle: Puzzle, setup: Setup, outcomes: list[Outcome], t) -> tuple[
             for n in block:
                 threads *= n
             profile.resources = profile_needs
-            profile.occupancy = ptxas.occupancy(profile_needs, threads, launch.shared_mem)
+            profile.occupancy = ptxas.occupancy(profile_needs, threads, launch.shared_mem, arch)
         found.append(profile)
     return found, problem
 
@@ -150,9 +151,7 @@ def document(profile: Profile) -> dict:
             "counters": k.counters,
             "nsight_compute": {m.ncu: k.counters[name] for name, m in metrics.METRICS.items() if m.ncu},
             "resources": asdict(k.resources) if k.resources else None,
-            "occupancy": asdict(k.occupancy) | {"share": k.occupancy.share, "arch": ptxas.ARCH}
-            if k.occupancy
-            else None,
+            "occupancy": asdict(k.occupancy) | {"share": k.occupancy.share} if k.occupancy else None,
         }
         kernels.append(entry)
     v = profile.verdict

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from ..devices.virtual.explain import metrics as c
 from ..measure.figures import RIGHT, WRONG, BenchResult, Measured, bound, chained, intensities, least_times
-from .profile import percent, scaled, wrap
+from .profile import bulk, percent, scaled, wrap
 from .terminal import terminal_width
 from .text import show_verdict
 
@@ -92,9 +92,11 @@ def counts(m: Measured) -> list[tuple[str, str]]:
         (
             "global",
             f"{scaled(c.global_sectors(n))} sectors ({', '.join(kinds)}), "
-            f"{scaled(c.global_bytes(n), 'B')} moved",
+            f"{scaled(c.SECTOR * c.global_sectors(n), 'B')} moved",
         )
     )
+    if n["bulk_copies"]:
+        rows.append(("TMA", bulk(n)))
     waves = n["shared_load_wavefronts"] + n["shared_store_wavefronts"]
     if waves:
         rows.append(

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..devices.nvrtc import ptxas
 from ..devices.virtual.explain import metrics as c
 from ..grading.gates import Measure, per_cent, sentence
 from ..measure.profile import KernelProfile, Profile
@@ -246,8 +245,12 @@ def totals(kernel: KernelProfile) -> list[tuple[str, str]]:
             for k in ("load", "store")
             if counts[f"global_{k}_requests"]
         ]
-        amounts = f"threads asked for {nbytes(asked) or '0 B'}, {nbytes(c.global_bytes(counts))} moved"
+        amounts = (
+            f"threads asked for {nbytes(asked) or '0 B'}, {nbytes(c.SECTOR * c.global_sectors(counts))} moved"
+        )
         found.append(("global", f"{', '.join(parts)}; {amounts}"))
+    if counts["bulk_copies"]:
+        found.append(("TMA", bulk(counts)))
     if counts["shared_load_requests"] or counts["shared_store_requests"]:
         parts = [
             f"{c.conflicts_per_request(counts, k):.1f} conflicts per {k}"
@@ -283,12 +286,20 @@ def totals(kernel: KernelProfile) -> list[tuple[str, str]]:
     return found
 
 
+def bulk(counts: dict) -> str:
+    """What copies by TMA moved, and for how much of the arithmetic of tensor cores one was on its way."""
+    text = f"{number(counts['bulk_copies'])} copies, {nbytes(counts['bulk_bytes'])} moved"
+    if n := counts["flops_tensor"]:
+        text += f"; one was on its way for {percent(counts['flops_tensor_overlapped'] / n) or '0%'} of the tensor FLOP"
+    return text
+
+
 def hardware(kernel: KernelProfile) -> list[tuple[str, str]]:
     needs, fits = kernel.resources, kernel.occupancy
     limit = f", limited by {fits.limit}" if fits.limit else ""
     spills = needs.spill_stores + needs.spill_loads
     spilled = f", {spills} bytes spilled" if spills else ""
-    warps = f"{fits.warps} of {fits.of} warps ({100 * fits.share:.0f}%) on {ptxas.ARCH}{limit}"
+    warps = f"{fits.warps} of {fits.of} warps ({100 * fits.share:.0f}%) on {fits.arch}{limit}"
     return [("registers", f"{needs.registers} per thread{spilled}"), ("occupancy", warps)]
 
 

@@ -15,13 +15,15 @@ from backwarp.course.checkout import load_puzzle, open_course, read_source
 from backwarp.course.declare import Array
 from backwarp.cuda.values import tunables
 from backwarp.devices.gpu.device import GPU
+from backwarp.devices.nvrtc import ptxas
+from backwarp.devices.virtual.explain import metrics
 from backwarp.devices.virtual.run.workers import spread_order
 from backwarp.errors import CourseError
 from backwarp.measure import baseline, bench, figures, peaks, shapes
 from backwarp.measure.bench import BenchOptions
 from backwarp.measure.figures import RIGHT, WRONG
 from backwarp.process import guarded
-from backwarp.report.bench import document, lines
+from backwarp.report.bench import bulk, document, lines
 from tests.devices.virtual import launches as virtual
 
 HERE = Path(__file__).parents[1] / "fakes"
@@ -425,3 +427,16 @@ def test_peaks():
     assert h200.limit(1.0) == 4.8 and h200.limit(1e3) == 66.9 and round(h200.ridge(), 1) == 13.9
     with pytest.raises(CourseError, match="known: H200"):
         peaks.named("H201")
+
+
+def test_copies_by_tma_are_bytes_that_move():
+    """Puzzle 36's second kernel in the case `counted`, and what it is assembled for."""
+    counts = {name: 0 for name in metrics.METRICS}
+    counts |= dict(global_store_sectors=4096, bulk_copies=144, bulk_bytes=1_179_648)
+    counts |= dict(flops_tensor=37_748_736, flops_tensor_overlapped=35_651_584)
+    assert metrics.global_bytes(counts) == 32 * 4096 + 1_179_648
+    assert round(metrics.arithmetic_intensity(counts), 1) == 28.8
+    assert bulk(counts) == "144 copies, 1.18 MB moved; one was on its way for 94% of the tensor FLOP"
+    assert ptxas.target(".version 9.5\n.target sm_90a\n") == "sm_90a"
+    assert ptxas.target(".version 9.0\n.target sm_80, debug\n") == "sm_80"
+    assert ptxas.occupancy(ptxas.Resources(168, 64, 0, 0, 0), 384, 0, "sm_90a").arch == "sm_90"

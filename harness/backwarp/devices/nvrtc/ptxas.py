@@ -56,6 +56,7 @@ class Occupancy:
     warps: int
     of: int
     limit: str
+    arch: str = ARCH
 
     @property
     def share(self) -> float:
@@ -69,6 +70,11 @@ def find() -> str | None:
         found += Path(folder or ".").glob("nvidia/*/bin/ptxas")
     found = [str(path) for path in found if os.access(path, os.X_OK)]
     return max(found, default=None) or shutil.which("ptxas")
+
+
+def target(ptx: str) -> str:
+    """The architecture that a file is assembled for: ARCH, if it asks for no later one."""
+    return max(ARCH, *re.findall(r"^\.target (sm_\w+)", ptx, re.MULTILINE))
 
 
 def resources(ptx: str, arch: str = ARCH) -> tuple[dict[str, Resources], str]:
@@ -110,6 +116,7 @@ def parse(log: str) -> dict[str, Resources]:
 
 def occupancy(needs: Resources, threads: int, dynamic_shared: int = 0, arch: str = ARCH) -> Occupancy:
     """The occupancy of a multiprocessor with blocks of `threads` threads. dynamic_shared: bytes per block."""
+    arch = arch.rstrip("a")
     has = ARCHITECTURES[arch]
     warps = -(-threads // 32)
     per_warp = max(256, -(-needs.registers * 32 // 256) * 256)  # registers are allocated in units of 256
@@ -125,4 +132,4 @@ def occupancy(needs: Resources, threads: int, dynamic_shared: int = 0, arch: str
     limit = next(name for name in ("registers", "shared memory", *by) if by[name] == blocks)
     if blocks * warps == has.warps:
         limit = ""
-    return Occupancy(blocks, blocks * warps, has.warps, limit)
+    return Occupancy(blocks, blocks * warps, has.warps, limit, arch)

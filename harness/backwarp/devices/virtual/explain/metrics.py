@@ -326,8 +326,8 @@ def global_sectors(counters: dict) -> int:
 
 
 def global_bytes(counters: dict) -> int:
-    """Bytes moved between the SMs' L1 caches and global memory if every request missed: 32 per sector."""
-    return SECTOR * global_sectors(counters)
+    """Bytes moved between the SMs' L1 caches and global memory if every request missed, 32 per sector; and by TMA."""
+    return SECTOR * global_sectors(counters) + counters.get("bulk_bytes", 0)
 
 
 def sectors_per_request(counters: dict, kind: str = "load") -> float:
