@@ -130,7 +130,8 @@ def _run(
         lines = done.texts[place.file].split("\n") if place else []
         return lines[place.line - 1][max(place.column - 1, 0) :] if place and place.line <= len(lines) else ""
 
-    executable = folder / "program"
+    executable = folder / "program" / asked.file.stem  # what the program says it is called
+    executable.parent.mkdir()
     executable.write_bytes(program)
     executable.chmod(0o700)
     session = Session(device, bytes_, compile_, line, "\n".join(done.texts.values()))
