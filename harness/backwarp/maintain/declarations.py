@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..course.declare import Case, Mistake
 from ..course.parameters import require
@@ -65,15 +65,30 @@ def hiding(text: str, name: str) -> Iterator[Edit]:
 
 
 def hidden_cases(written: ast.expr, namespace: dict, place: Places) -> Iterator[Edit]:
-    """The hidden cases in `(Case(...), *some_cases(), ...)`."""
-    cases, at = namespace["PUZZLE"].cases, 0
-    for element in getattr(written, "elts", ()):
-        count = 1
-        if isinstance(element, ast.Starred):
-            count = len([*eval(compile(ast.Expression(element.value), "cases", "eval"), namespace)])
-        if count and all(map(is_hidden, cases[at : at + count])):
+    """The hidden cases in `(Case(...), *some_cases(), *these_kernels(..., Case(...)), ...)`."""
+    yield from _hidden(getattr(written, "elts", []), namespace["PUZZLE"].cases, namespace, place)
+
+
+def _hidden(elements: list[ast.expr], cases: Sequence[Case], namespace: dict, place: Places):
+    """cases: what the elements are, in this order."""
+    at = 0
+    for element in elements:
+        found = cases[at : at + _count(element, namespace)]
+        if found and all(map(is_hidden, found)):
             yield place.element(element)
-        at += count
+        elif any(map(is_hidden, found)) and isinstance(getattr(element, "value", None), ast.Call):
+            given = [x for x in element.value.args if _count(x, namespace)]
+            if sum(_count(x, namespace) for x in given) == len(found):
+                yield from _hidden(given, found, namespace, place)
+        at += len(found)
+
+
+def _count(element: ast.expr, namespace: dict) -> int:
+    """How many cases an element of a tuple is."""
+    plain = element.value if isinstance(element, ast.Starred) else element
+    value = eval(compile(ast.Expression(plain), "cases", "eval"), namespace)
+    found = [*value] if isinstance(element, ast.Starred) else [value]
+    return sum(isinstance(x, Case) for x in found)
 
 
 # ---- what only that needed -------------------------------------------------------------------------------

@@ -118,6 +118,16 @@ def test_on_one_line():
     assert 'Case("small", {"N": SIZE}),   # and this\n' in text
 
 
+def test_in_a_call_that_returns_its_cases():
+    wrapped = '*tuple((Case("a", {"N": 2}), *large("rows"), Case("b", {"N": 4}, hidden=True))),'
+    with pytest.raises(CourseError):
+        for_students(changed(('*large("rows", "columns"),', wrapped)), "p")
+    own = "def these(n, *cases):\n    return cases\n\n\nPUZZLE = "
+    wrapped = '*these(1, Case("a", {"N": 2}), *large("rows"), Case("b", {"N": 4}, hidden=True)),'
+    text = for_students(changed(("PUZZLE = ", own), ('*large("rows", "columns"),', wrapped)), "p")
+    assert '*these(1, Case("a", {"N": 2}),  ),' in text and "large" not in text
+
+
 def test_what_cannot_be_taken_out_is_refused():
     text = changed(('*large("rows", "columns"),', '*(*large("rows"), Case("a", {"N": 2})),'))
     with pytest.raises(
