@@ -21,6 +21,7 @@ from ..streams.order import COMPUTE, IN, OUT, Access, Operation, Order, copied, 
 from . import errors, libraries, memory, mistakes, verbs
 from .memory import DEVICE, MANAGED, PINNED, VARIABLE, Allocation
 from .mistakes import Frames, Mistake
+from .process import Ended
 
 TO_DEVICE, TO_HOST, WITHIN, ANY = 1, 2, 3, 4
 #: what a kernel's fault is to the runtime; other kinds leave the device as it was
@@ -37,6 +38,11 @@ _NONE, _READ, _BOTH = 0, 1, 3  # protections of pages
 _MOST = 2048  # operations that nobody waited for, of which the first is then taken to have ended
 _KINDS = {DEVICE: "device", MANAGED: "managed", PINNED: "pinned", VARIABLE: "device"}
 MOST_MISTAKES = 20
+INVALID_PITCH = 12
+NONSENSE = (
+    "what it asks of CUDA's runtime makes no sense ({asked}: {error}): it has written into the runtime's memory, "
+    "or this is a defect of backwarp"
+)
 Answer = tuple
 
 
@@ -84,7 +90,10 @@ class Session:
     def answer(self, verb: int, frames: tuple, words: tuple, extra: bytes) -> tuple[int, tuple, bytes, list]:
         """(code, words, text, changes of protection) for one request."""
         name = verbs.VERBS[verb].lower()
-        code, *rest = getattr(self, f"on_{name}")(Frames(frames), words, extra)
+        try:
+            code, *rest = getattr(self, f"on_{name}")(Frames(frames), words, extra)
+        except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as error:
+            raise Ended(NONSENSE.format(asked=name, error=type(error).__name__)) from error
         text = b""
         if name == "hello":
             rest, text = (), rest[0]
@@ -199,6 +208,8 @@ class Session:
 
     def on_copy(self, frames, words, extra) -> Answer:
         to, to_pitch, from_, from_pitch, width, height, kind, stream, later = words[:9]
+        if height > 1 and min(to_pitch, from_pitch) < width:
+            return (INVALID_PITCH,)
         if (number := self._stream_of(frames, stream)) is None:
             return (400,)
         for which, address in (("destination", to), ("source", from_)):
@@ -268,6 +279,8 @@ class Session:
 
     def on_fill(self, frames, words, extra) -> Answer:
         to, pitch, width, height, _, stream, later = words[:7]
+        if height > 1 and pitch < width:
+            return (INVALID_PITCH,)
         if (number := self._stream_of(frames, stream)) is None:
             return (400,)
         if not self.memory.is_device(to):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from backwarp.programs import mistakes, verbs
+from backwarp.programs.process import Ended
 from backwarp.programs.session import Session
 
 H, MIB = 0x7F00_0000_0000, 1 << 20
@@ -158,3 +159,17 @@ def test_what_was_freed_is_used_again_only_when_room_is_needed():
     assert (
         p.session.memory.holding(d).freed and p.session.memory.drop() and p.session.memory.holding(d) is None
     )
+
+
+def test_rows_do_not_overlap():
+    p = Program()
+    d = p.malloc_()
+    assert p.copy(d, 0, H, 0, 100, 1 << 60, ANY) == p.fill(d, 0, 100, 1 << 60) == 12 and not p.found
+    assert p.copy(d, 0, H, 0, 100, 1, ANY) == 0
+
+
+def test_requests_that_no_runtime_makes_end_the_program():
+    p = Program()
+    p.malloc_(kind=77)
+    with pytest.raises(Ended, match="bye: KeyError"):
+        p.bye()
