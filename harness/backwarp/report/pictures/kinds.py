@@ -104,6 +104,7 @@ KINDS = {
             ("36",),
             first=True,
         ),
+        Kind("roles", "what each role does while copies and products are under way", "roles:draw", ("36",)),
         Kind(
             "units",
             "how long the units of a multiprocessor are busy",

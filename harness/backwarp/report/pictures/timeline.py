@@ -29,6 +29,20 @@ STATEMENTS = (
 )
 WIDTHS = {"start": 1, "wait": 0.8, "barrier": 0.8, "multiply": 2.5}  # in the drawing; a commit takes no room
 EDGE, TOP, ROW, PANEL = 84, 92, 30, 40  # pixels: left; above panel 1; row height; between panels
+UNDER_WAY, USE, WAITS, UNUSED = COLOURS["read"], COLOURS["write"], "#eeeeee", "#ffffff"
+
+
+@dataclass(frozen=True)
+class Span:
+    """What is drawn in a row: left and right in units of its picture."""
+
+    left: float
+    right: float
+    colour: str
+    text: str = ""
+
+
+Row = tuple[str, list[Span]]  # with its name
 
 
 @dataclass(frozen=True)
@@ -75,25 +89,24 @@ def bars(found: list[Event]) -> list[Bar]:
     return result
 
 
-def timeline_picture(title: str, note: str, runs: dict[int, list[Event]]) -> Figure:
-    """One panel for each number of buffers: a row for the thread, and one for each pair of tiles."""
-    bottom = TOP + sum((stages + 1) * ROW + PANEL for stages in runs)
+def timeline_picture(title: str, note: str, panels: dict[str, list[Row]], legend: dict[str, str]) -> Figure:
+    """A panel for each run. All are as wide: units differ. legend: text -> colour."""
+    bottom = TOP + sum(len(rows) * ROW + PANEL for rows in panels.values())
     pen = Pen(bottom + 10, ROW)
     pen.text(20, 24, title, "title")
     pen.text(20, 50, note, "label", FAINT)
-    longest = max(places(found)[-1] for found in runs.values())
-    unit = (WIDTH - EDGE - 12) / longest
     y = float(TOP)
-    for stages, found in runs.items():
-        pen.text(20, y - 14, f"STAGES = {stages}", "label")
-        draw_panel(pen, found, stages, y, unit)
-        y += (stages + 1) * ROW + PANEL
+    for heading, rows in panels.items():
+        pen.text(20, y - 14, heading, "label")
+        unit = (WIDTH - EDGE - 12) / max(s.right for _, spans in rows for s in spans)
+        for name, spans in rows:
+            pen.text(EDGE - 8, y + 0.5 * ROW, name, "axis", FAINT, "right")
+            for s in spans:
+                bar(pen, EDGE + unit * s.left, EDGE + unit * s.right, y, s.colour, s.text)
+            y += ROW
+        y += PANEL
     x = 20.0
-    for colour, says in (
-        (COLOURS["read"], "copies under way"),
-        (COLOURS["write"], "tiles multiplied"),
-        ("#ffffff", "not in use"),
-    ):
+    for says, colour in legend.items():
         pen.cell(x, bottom - 22, colour, side=16)
         pen.text(x + 22, bottom - 14, says, "label")
         x += 22 + LETTER * len(says) + 24
@@ -108,22 +121,20 @@ def places(found: list[Event]) -> list[float]:
     return result
 
 
-def draw_panel(pen: Pen, found: list[Event], stages: int, y: float, unit: float) -> None:
-    at = [EDGE + unit * place for place in places(found)]
+def panel(found: list[Event], stages: int) -> list[Row]:
+    """A row for the thread, and one for each pair of tiles."""
+    at = places(found)
     names = {"start": "c{}", "wait": "w", "barrier": "b", "multiply": "{}"}
-    for row in range(stages + 1):
-        name = f"pair {row - 1}" if row else "thread"
-        pen.text(EDGE - 8, y + (row + 0.5) * ROW, name, "axis", FAINT, "right")
-        if row:
-            bar(pen, at[0], at[-1], y + row * ROW, "#ffffff")
-    for i, event in enumerate(found):
-        if event.kind in names:
-            colour = COLOURS["write"] if event.kind == "multiply" else "#eeeeee"
-            bar(pen, at[i], at[i + 1], y, colour, names[event.kind].format(event.number))
+    thread = [
+        Span(at[i], at[i + 1], WAITS if e.kind != "multiply" else USE, names[e.kind].format(e.number))
+        for i, e in enumerate(found)
+        if e.kind in names
+    ]
+    pairs = [[Span(0, at[-1], UNUSED)] for _ in range(stages)]
     for drawn in bars(found):
-        row = y + (1 + drawn.step % stages) * ROW
-        colour = COLOURS["read" if drawn.what == "way" else "write"]
-        bar(pen, at[drawn.first], at[drawn.last + 1], row, colour, f"{drawn.step}")
+        colour = UNDER_WAY if drawn.what == "way" else USE
+        pairs[drawn.step % stages].append(Span(at[drawn.first], at[drawn.last + 1], colour, f"{drawn.step}"))
+    return [("thread", thread), *((f"pair {i}", spans) for i, spans in enumerate(pairs))]
 
 
 def bar(pen: Pen, left: float, right: float, y: float, colour: str, text: str = "") -> None:
@@ -141,7 +152,11 @@ def draw(puzzle: Puzzle, source: str = "") -> Figure:
     with confined_device("cpu", checks="memory") as device:
         device.quick = True
         sources = {n: small_tiles(source, n, "STAGES") for n in BUFFERS}
-        runs = {n: events(device, puzzle, case, text) for n, text in sources.items()}
+        panels = {
+            f"STAGES = {n}": panel(events(device, puzzle, case, text), n) for n, text in sources.items()
+        }
     says = f"tiles of {TILE} x {TILE}; numbers: the step. w: wait, b: barrier, c3: start the copies of step 3"
     note = of_case(case.name, says, ", ")
-    return timeline_picture(f"{puzzle.kernels[0].name}: what a thread does, and its tiles", note, runs)
+    title = f"{puzzle.kernels[0].name}: what a thread does, and its tiles"
+    legend = {"copies under way": UNDER_WAY, "tiles multiplied": USE, "not in use": UNUSED}
+    return timeline_picture(title, note, panels, legend)

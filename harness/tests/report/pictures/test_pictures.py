@@ -27,7 +27,6 @@ from backwarp.report.pictures.canvas import (
 )
 from backwarp.report.pictures.counted import counted_run
 from backwarp.report.pictures.probe import Access, count
-from backwarp.report.pictures.timeline import timeline_picture
 
 COURSE = open_course(Path(__file__).resolve().parent)
 
@@ -235,13 +234,11 @@ def test_an_impulse_is_one_element():
 
 
 def test_a_time_line_is_that_of_the_run(monkeypatch):
-    runs = {}
+    runs, panel = [], timeline.panel
     monkeypatch.setattr(timeline, "BUFFERS", (3,))
-    monkeypatch.setattr(
-        timeline, "timeline_picture", lambda *args: runs.update(args[2]) or timeline_picture(*args)
-    )
+    monkeypatch.setattr(timeline, "panel", lambda *args: runs.append(args[0]) or panel(*args))
     picture = timeline.draw(COURSE.load("34"))
-    found = {(s.what, s.step): s for s in timeline.bars(runs[3])}
+    found = {(s.what, s.step): s for s in timeline.bars(runs[0])}
     assert found.keys() == {(what, step) for what in ("way", "use") for step in range(5)}
     for step in range(3):  # two steps ahead
         ahead, used = found["way", step + 2], found["use", step]
