@@ -116,7 +116,7 @@ def test_threads_that_run_keep_their_files(tmp_path, monkeypatch):
 def test_an_architecture_without_a_table_has_no_filter(machine, monkeypatch):
     monkeypatch.setattr(confine.platform, "machine", lambda: machine)
     with pytest.raises(OSError, match="no filter"):
-        confine._confine_calls(Libc("", None), False)
+        confine._confine_calls(Libc("", None), False, False)
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSYS, "not implemented"), ValueError("not allowed")])

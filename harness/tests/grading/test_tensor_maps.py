@@ -29,7 +29,7 @@ def test_a_pointer_in_place_of_a_map_is_a_wrong_signature(tmp_path):
 
 
 def test_a_wrong_sum_is_looked_at_by_stepping_as_a_trace_does_not_follow_tensor_cores(tmp_path):
-    wrong = next(m for m in PUZZLE.mistakes if m.name == "stride of another swizzle")
+    wrong = next(m for m in PUZZLE.mistakes if m.name == "windows begin in the image")
     file = tmp_path / "kernel.cu"
     file.write_text(wrong.apply(PUZZLE.solution_path.read_text(encoding="utf-8")))
     verdict = grade_file(PUZZLE, file, Options("cpu", unnamed=False, patience=0, foresee=lambda *_: None))

@@ -114,9 +114,6 @@ REFUSED = {
     "Blackwell's tcgen05": f"""{K}k() {{
       asm volatile("tcgen05.fence::before_thread_sync;");  // HERE
     }}""",
-    "thread block clusters": f"""{K}k(int* out) {{
-      asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(out[0]));  // HERE
-    }}""",
     "a barrier or warp collective inside the recursive function": f"""
     __device__ __noinline__ int f(int n, int* p) {{
       __syncthreads();
