@@ -18,7 +18,7 @@ from ..devices.launching import triple
 from ..devices.virtual.replay.record import ATOMIC, COPY, KIND, LANDS, STORE, Record
 from ..devices.virtual.run.record import MOST_BLOCKS
 from ..errors import BackwarpError, KernelFault
-from .runs import Outcome, Pace, Setup, Trial, place, start
+from .runs import Outcome, Pace, Setup, Trial, start_again
 from .sentences import nth_line
 
 ROWS = 1 << 20  # of a record: 16 MB; all threads of all small cases have fewer
@@ -50,8 +50,7 @@ def recorded(
         linear(side.thread, block) | linear(side.block, grid) << 10 for side in (fault, fault.other) if side
     ]
     only = dict(pair=tuple(pair)) if len(pair) == 2 else dict(first=pair[0] >> 10, blocks=1)
-    handles = {p.name: place(setup.device, p, trial) for p in failed.kernel.passed}
-    done = kept(setup.device, partial(start, trial, setup, setup.schedules[0], handles), **only)
+    done = kept(setup.device, partial(start_again, trial, setup), **only)
     return done if isinstance(done[0], KernelFault) else (None, None)
 
 

@@ -277,20 +277,10 @@ def is_brief(setup: Setup) -> bool:
     return getattr(setup.module, "quick", False) and not getattr(setup.device, "keep_rows", 0)
 
 
-def start_text(text: str, puzzle: Puzzle, trial: Trial, setup: Setup):
-    """The same launch with another text of the file, on fresh memory. Errors: those of compiling and of
-    `start`."""
-    kernel = trial.outcome.kernel
-    own = prepared(text, puzzle, kernel, setup)
-    return start(trial, own, own.schedules[0], {p.name: place(own.device, p, trial) for p in kernel.passed})
-
-
-def prepared(text: str, puzzle: Puzzle, kernel: Kernel, setup: Setup) -> Setup:
-    """A setup on the same device with another text of the file. Errors: those of compiling."""
-    own = Setup(setup.device, setup.schedules)
-    own.module = own.device.compile(text, name=setup.module.name, include_dirs=puzzle.include_dirs)
-    own.kernels[kernel.name] = own.module.get_function(kernel.name)
-    return own
+def start_again(trial: Trial, setup: Setup):
+    """The first launch once more, on fresh memory. Errors: those of `start`."""
+    handles = {p.name: place(setup.device, p, trial) for p in trial.outcome.kernel.passed}
+    return start(trial, setup, setup.schedules[0], handles)
 
 
 def keep_output(outcome: Outcome, done: object) -> None:

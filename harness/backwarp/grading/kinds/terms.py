@@ -156,7 +156,7 @@ def _not_finite(
 ) -> str:
     word = "nan" if value != value else f"{value:g}"
     made = f" {_operation(**operation)}" if operation else ""
-    return f"{word} arises first in line {line}{f' for {at}' * bool(at)}: {code}, where {', '.join(operands)}.{made}"
+    return f"{word} arises first in line {line}{f' for {at}' * bool(at)}: {code}{', where ' * bool(operands)}{', '.join(operands)}.{made}"
 
 
 def _operation(step: str, name: str, operands: Sequence[float]) -> str:

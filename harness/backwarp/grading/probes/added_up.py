@@ -14,7 +14,7 @@ from ...cuda.values import Tunables, tunables
 from ...devices.launching import triple
 from ...errors import KernelFault
 from ..findings import Finding
-from ..runs import Outcome, Pace, Setup, Trial, start_text
+from ..runs import Outcome, Pace, Setup, Trial, start_again
 from . import dependences, formulas, not_finite, shares, summed
 from .budget import Budget, Spent
 
@@ -36,7 +36,7 @@ def added_up(
     kernel, t = shown.kernel, tunables(source)
     begin = partial(begun, puzzle, kernel=kernel, t=t, seed=seed)
     if shown.mismatches and not math.isfinite(shown.mismatches[0].first.got):
-        again = partial(start_text, puzzle=puzzle, trial=begin(shown.case), setup=setup)
+        again = partial(start_again, begin(shown.case), setup)
         if what := not_finite.explain(source, kernel.name, setup.device, again):
             return replace(what, where="In this case")
     out = {o.case.name: o for o in outcomes if o.kernel is kernel and o.kind not in ("wrong", "unwritten")}

@@ -31,7 +31,7 @@ from ...errors import KernelFault
 from ..findings import Finding
 from ..kinds import ENDS
 from ..race_timeline import kept, linear
-from ..runs import Outcome, Pace, Setup, Trial, place, start
+from ..runs import Outcome, Pace, Setup, Trial, start_again
 from ..sentences import nth_line
 from .noting import Probe, access_of, probe_of
 from .outside_axis import axes_of, outside_of_axis, varies
@@ -49,11 +49,7 @@ def explain(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: in
     if failed.case.stress:
         return []
     trial.begin(puzzle, tunables(source), seed)
-
-    def launch() -> object:
-        handles = {p.name: place(setup.device, p, trial) for p in failed.kernel.passed}
-        return start(trial, setup, setup.schedules[0], handles)
-
+    launch = partial(start_again, trial, setup)
     shape = triple(trial.launch.grid, "grid"), triple(trial.launch.block, "block")
     fault = failed.error
     axes = next((a.axes for a in failed.kernel.arrays if a.name == fault.array), ())

@@ -1,51 +1,48 @@
 """Where a NaN or an infinity first appears, by which operation, and from which values.
 
-The kernel runs again with every assignment of a float followed by a test: which is the first thread that has a result that
-is not a number, or too large for one, while nothing that it was computed from is? Then once more: that thread notes the line,
-these values, and those of the operation that made it.
+The kernel runs once more, and what its threads do is recorded: which is the first thread that has a result that is not a number,
+or too large for one, while nothing that it was computed from is? The record holds these values; those of the operations within
+the statement are computed from them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
 from ...cuda.follow import names_in
 from ...cuda.parts import index_of, reached, shown, sign_of
 from ...cuda.pieces import Piece
-from ...cuda.text import edited, read
+from ...cuda.text import read
 from ...cuda.types import FLOAT, kind_of
-from ...errors import BackwarpError
+from ...devices.virtual.replay.expressions import Expression
+from ...devices.virtual.replay.record import LOAD, Record, number
+from ...devices.virtual.replay.replay import Replay
+from ...devices.virtual.replay.session import WRONG
+from ...devices.virtual.replay.variables import Frame
 from ..findings import Finding
+from ..race_timeline import kept
 
-MOST = 6  # values that are recorded
-MOST_PLACES = 3  # index integers recorded with them
-NOBODY = np.iinfo(np.uint64).max
-PLACES = (
-    "compound_statement",
-    "for_statement",
-    "while_statement",
-    "if_statement",
-    "else_clause",
-    "do_statement",
-)
-
-
-SIGNS = ("+", "-", "*", "/")
-FUNCTIONS = {
-    **dict.fromkeys(("logf", "log", "__logf", "log2f", "log10f", "log1pf"), "the logarithm of"),
-    **dict.fromkeys(("expf", "exp", "__expf", "exp2f", "exp10f"), "the exponential of"),
-    **dict.fromkeys(("sqrtf", "sqrt", "__fsqrt_rn"), "the square root of"),
-    **dict.fromkeys(("rsqrtf", "rsqrt"), "1 over the square root of"),
-    **dict.fromkeys(("powf", "pow", "__powf"), "the power of"),
-    **dict.fromkeys(("__fdividef", "fdividef"), "the quotient of"),
-}
-THREAD = (  # its number in the launch
-    "((unsigned long long)((blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x) * "
-    "(blockDim.x * blockDim.y * blockDim.z) + (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x)"
-)
+MOST = 6  # values that are shown
+MOST_PLACES = 3  # index integers shown with them
+TRIED, TRIED_OF_ONE = 256, 64  # values, of all threads and of one
+#: PTX type -> the bits of its exponent, all of which are set unless a number is finite
+EXPONENTS = {"f16": 0x7C00, "f32": 0x7F800000, "f64": 0x7FF << 52}
+SIGNS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
+_SAID = {"the logarithm of": (np.log, np.log2, np.log10, np.log1p), "the exponential of": (np.exp, np.exp2)}
+FUNCTIONS = {f.__name__: (says, f) for says, of in _SAID.items() for f in of}
+FUNCTIONS |= {"sqrt": ("the square root of", np.sqrt), "pow": ("the power of", np.power)}
+FUNCTIONS |= {"rsqrt": ("1 over the square root of", lambda x: 1 / np.sqrt(x))}
+FUNCTIONS |= {"fdivide": ("the quotient of", np.divide)}
+FUNCTIONS |= {f"{name}f": both for name, both in FUNCTIONS.items()}
+FUNCTIONS |= {f"__{name}": FUNCTIONS[name] for name in ("logf", "expf", "powf", "fdividef")}
+FUNCTIONS["__fsqrt_rn"] = FUNCTIONS["sqrt"]
+INSIDE = ("subscript_expression", "subscript_argument_list", "call_expression", "field_expression")
 
 
 @dataclass(frozen=True)
@@ -55,80 +52,133 @@ class Result:
 
     statement: Piece
     name: Piece
-    value: Piece
     operands: list[Piece]
     places: list[str]
     steps: list[Step]
-    declares: bool
 
 
 @dataclass(frozen=True)
 class Step:
-    """One operation. text: of its result; sign: the operator or the function's name; from_: texts of its
-    operands."""
+    """One operation. whole: it, or the value of a compound assignment that it is; text: of its result; sign: the operator or the
+    function's name; of: its operands."""
 
+    whole: Piece
     text: str
     sign: str
-    from_: tuple[str, ...]
+    of: tuple[Piece, ...]
 
 
-def explain(source: str, kernel: str, device, launch: Callable[[str], object]) -> Finding | None:
-    """None if nothing of the kind happens. launch(source): runs this text in place of the
-    file."""
-    file = read(source)
-    results = [
-        r for function in reached(file, kernel) for r in results_of(function.body) if r.operands
-    ]  # not of `float best = -INFINITY`
-    if not results:
+def explain(source: str, kernel: str, device, launch: Callable[[], object]) -> Finding | None:
+    """None if nothing of the kind happens. launch: runs the file."""
+    results = [r for function in reached(read(source), kernel) for r in results_of(function.body)]
+    record = kept(device, launch)[1] if results else None
+    if record is None:
         return None
-    steps = max(len(r.steps) for r in results)
-    notes = device.array(np.full(4 + MOST + MOST_PLACES + 3 * steps, NOBODY), name="notes")
-    try:
-        for seek in (True, False):
-            edits = [(r.statement, noting(r, i + 1, notes.pointer, seek)) for i, r in enumerate(results)]
-            launch(edited(source, edits))
-            if notes.get()[0] == NOBODY:
-                return None
-    except BackwarpError:  # the instrumented text may not compile if a value has an unusual type
-        return None
-    number, *values = notes.get()[1:]
-    known = np.array(values, np.uint64).view(np.float64).tolist()
-    return described(results[number - 1], *known) if number != NOBODY else None
+    for at in islice(moments(record), TRIED):
+        for r in results:
+            if r.statement.line <= at.line <= r.statement.last_line and at.variable in ("", r.name.code):
+                if found := described(r, at):
+                    return found
+    return None
+
+
+def moments(record: Record) -> Iterator[Moment]:
+    """Where a variable gets, or a store is given, what is not finite; the first thread's first."""
+    types = [p[-1] if p[0] in ("var", "given") else "" for p in record.points]
+    bits = np.array([EXPONENTS.get(t, 0) for t in types], np.uint64)[record.point]
+    bad = (bits > 0) & (record.rows["value"] & bits == bits)
+    for who in np.unique(record.rows["who"][bad]).tolist():
+        rows = record.threads[who]
+        replay = Replay(record.of_thread(who), lockstep=False)
+        yield from (Moment(replay, who, row) for row in np.flatnonzero(bad[rows])[:TRIED_OF_ONE].tolist())
+
+
+class Moment:
+    """A thread just before it has a value: that of a row. replay: of this thread alone. variable: what gets it; "": memory."""
+
+    def __init__(self, replay: Replay, who: int, row: int):
+        self.replay, self.record, self.who, self.row = replay, replay.record, who, row
+        kind, self.line, _, _, of, *_ = point = self.record.of(row)
+        known = self.record.scopes.variables
+        self.variable = "" if kind == "given" else known[of].name if of >= 0 else "?"
+        self.now = float(number(int(self.record.rows["value"][row]), point[-1]))
+        self.step = replay.step_at(who, int(replay.time[row]))
+
+    @cached_property
+    def names(self) -> dict[str, object]:
+        frame = Frame(self.replay, self.who, replace(self.step, end=self.row))
+        return self.replay.built_in(self.who) | frame.variables()
+
+    @cached_property
+    def reads(self) -> np.ndarray:
+        """ACCESS[]: the loads of this line so far."""
+        a = self.record.accesses
+        return a[(a["how"] == LOAD) & (self.step.first <= a["row"]) & (a["row"] < self.row)]
+
+    def element(self, array: str, index: list[int]) -> float:
+        """What the thread has just read. Errors: LookupError."""
+        n = self.record.number(array)
+        held = self.record.arrays[n]
+        flat = int(np.ravel_multi_index(index, held.shape)) if len(index) > 1 else index[0]
+        for a in self.reads[self.reads["array"] == n][::-1]:
+            values, at = self.record.values(a), flat - int(a["offset"]) // held.dtype.itemsize
+            if 0 <= at < len(values):
+                return float(values[at])
+        raise LookupError(array)
+
+    def value(self, e: Piece) -> float | None:
+        """Of an expression, in single precision; None if it is not known."""
+        while e.kind == "parenthesized_expression":
+            e = e.parts[0]
+        sign, of = operation(e)
+        if of and kind_of(e) == FLOAT:
+            return self.computed(sign, of)
+        return self.known(e.code)
+
+    def known(self, text: str) -> int | float | None:
+        try:
+            found = Expression(text).value(self.names, self.element)
+        except WRONG:
+            return None
+        return found if isinstance(found, int | float) else None
+
+    def comes_to(self, e: Piece, statement: Piece) -> bool:
+        """Whether the conditions between the statement and a part of it lead there; not if they are not known."""
+        while e != statement:
+            inner, e = e, e.outer
+            if e.kind == "conditional_expression" and inner != e.part("condition"):
+                held = self.known(e.part("condition").code)
+                if held is None or bool(held) != (inner == e.part("consequence")):
+                    return False
+        return True
+
+    def computed(self, sign: str, of: tuple[Piece, ...]) -> float | None:
+        values = [self.value(e) for e in of]
+        if None in values:
+            return None
+        function = SIGNS.get(sign) or FUNCTIONS[sign][1]
+        with np.errstate(all="ignore"):
+            return float(function(*map(np.float32, values)))
+
+
+def operation(e: Piece) -> tuple[str, tuple[Piece, ...]]:
+    """(the operator or the function's name, its operands) of an expression; no operands if it is none that is known."""
+    if e.kind == "call_expression":
+        name, of = e.part("function").code, tuple(e.part("arguments").parts)
+        return name, of if name in FUNCTIONS and 0 < len(of) < 3 else ()
+    sign = sign_of(e)
+    return sign, (e.part("left"), e.part("right")) if sign in SIGNS else ()
 
 
 def results_of(body: Piece) -> Iterator[Result]:
-    for e in body.all("assignment_expression"):
-        statement, name, value = e.outer, e.part("left"), e.part("right")
-        if (
-            statement.kind == "expression_statement"
-            and statement.outer.kind in PLACES
-            and plain(e, name, value)
-        ):
-            changes = e.part("operator").code != "="
-            own = [name] * changes + operands(value)
-            yield Result(statement, name, value, own, places(statement), steps(e, value), False)
-    for e in body.all("init_declarator"):
-        statement, name, value = e.outer, e.part("declarator"), e.part("value")
-        one = statement.kind == "declaration" and statement.outer.kind == "compound_statement"
-        if one and len(list(statement.all("init_declarator"))) == 1 and name.kind == "identifier" and value:
-            known = e.file.variable_at(name.code, statement.end)
-            local = (
-                known and known.type in ("float", "const float") and not known.pointer and not known.extents
-            )
-            if local and not {"__shared__", "static"} & set(known.words) and plain(e, value):
-                yield Result(
-                    statement, name, value, operands(value), places(statement), steps(e, value), True
-                )
-
-
-def plain(e: Piece, *sides: Piece) -> bool:
-    """Whether a value is of floats and can be computed twice without side effects."""
-    changing = [
-        p
-        for side in sides
-        for p in side.all("update_expression", "assignment_expression", "lambda_expression")
-    ]
-    return not changing and (e.kind == "init_declarator" or kind_of(sides[0]) == FLOAT or is_member(sides[0]))
+    for e in body.all("assignment_expression", "init_declarator"):
+        compound = e.kind == "assignment_expression" and e.part("operator").code != "="
+        name = e.part("left" if e.kind == "assignment_expression" else "declarator")
+        value = e.part("right" if e.kind == "assignment_expression" else "value")
+        if value and (FLOAT in (kind_of(name), kind_of(value)) or is_member(name)):
+            statement = e.outer if e.outer.kind in ("expression_statement", "declaration") else e
+            own = [name] * compound + operands(value)
+            yield Result(statement, name, own, places(statement), steps(e, name, value))
 
 
 def is_member(e: Piece) -> bool:
@@ -143,23 +193,15 @@ def is_member(e: Piece) -> bool:
 
 
 def operands(value: Piece) -> list[Piece]:
-    """The float variables and elements in an expression, each once; no element that may not exist."""
-    kinds = (
-        ("identifier", "field_expression")
-        if any(value.all("conditional_expression"))
-        else ("identifier", "subscript_expression", "field_expression")
-    )
+    """The float variables and elements in an expression, each once."""
+    kinds = ("identifier", "subscript_expression", "field_expression")
     found: dict[str, Piece] = {}
     for p in (value, *value.all(*kinds)):
-        outer = p.outer
-        inside = outer.kind in (
-            "subscript_expression",
-            "subscript_argument_list",
-            "call_expression",
-            "field_expression",
-        )
-        float_ = kind_of(p) == FLOAT or is_member(p)
-        if p.kind in kinds and float_ and not (inside and p != value):
+        if (
+            p.kind in kinds
+            and (kind_of(p) == FLOAT or is_member(p))
+            and (p == value or p.outer.kind not in INSIDE)
+        ):
             found.setdefault(shown(p), p)
     return list(found.values())[:MOST]
 
@@ -171,63 +213,43 @@ def places(statement: Piece) -> list[str]:
     return list(dict.fromkeys(names))[:MOST_PLACES]
 
 
-def steps(e: Piece, value: Piece) -> list[Step]:
-    """The operations of a value, and of the compound assignment around it; none if the value has a
-    conditional, as one of its sides may not be computable."""
-    if any(value.all("conditional_expression", "lambda_expression")):
-        return []
-    found = []
+def steps(e: Piece, name: Piece, value: Piece) -> list[Step]:
+    """The operations of a value, inner ones first, and that of a compound assignment."""
+    found = {}
     for p in (value, *value.all("binary_expression", "call_expression")):
-        called = p.part("function") if p.kind == "call_expression" else None
-        sides = (
-            p.part("arguments").parts if called else [p.part("left"), p.part("right")] if sign_of(p) else []
-        )
-        known = sign_of(p) in SIGNS or called and called.code in FUNCTIONS
-        if known and 0 < len(sides) < 3 and kind_of(p) == FLOAT:
-            step = Step(shown(p), called.code if called else sign_of(p), tuple(side.code for side in sides))
-            found.append((p.end - p.start, step))
-    found = [
-        step for _, step in sorted(dict.fromkeys(found), key=lambda f: f[0])
-    ]  # inner operations are shorter
-    if e.kind == "assignment_expression" and (sign := e.part("operator").code.rstrip("=")) in SIGNS:
-        name = e.part("left")
-        found.append(Step(f"{shown(name)} {sign} {shown(value)}", sign, (name.code, value.code)))
-    return found
+        sign, of = operation(p)
+        if of and kind_of(p) == FLOAT:
+            found[p.start, p.end] = Step(p, shown(p), sign, of)
+    inner = sorted(found, key=lambda at: at[1] - at[0])  # they are shorter
+    sign = e.part("operator").code.rstrip("=") if e.kind == "assignment_expression" else ""
+    whole = [Step(value, f"{shown(name)} {sign} {shown(value)}", sign, (name, value))] * (sign in SIGNS)
+    return [*(found[at] for at in inner), *whole]
 
 
-def noting(r: Result, number: int, address: int, seek: bool) -> str:
-    """The statement followed by the test. At the address: the first thread found; then that thread's result
-    number, value, places, operands, and two operands and a result for each step. seek: the thread."""
-    at, word = f"((volatile double*){address}ull)", f"((unsigned long long*){address}ull)"
-    before = [f"double was_{i} = ({p.code});" for i, p in enumerate(r.operands)]
-    known = "".join(f" && was_{i} == was_{i}" for i in range(len(r.operands)))
-    finite = "".join(f" && was_{i} - was_{i} == 0" for i in range(len(r.operands)))
-    if seek:
-        note = f"atomicMin({word}, {THREAD});"
-    else:
-        values = [*r.places, *(f"was_{i}" for i in range(len(r.operands)))]
-        for i, step in enumerate(r.steps):
-            for name, text in zip("abc", (step.from_[0], step.from_[-1], step.text), strict=True):
-                before.append(f"double {name}_{i} = ({text});")
-                values.append(f"{name}_{i}")
-        stores = "".join(f" {at}[{3 + i}] = {value};" for i, value in enumerate(values))
-        note = f"if ({word}[0] == {THREAD} && {word}[1] == ~0ull) {{ {word}[1] = {number}; {at}[2] = now;{stores} }}"
-    test = f"{{ double now = ({r.name.code}); if ((now != now{known}) || (now == now && now - now != 0{finite})) {{ {note} }} }}"
-    if r.declares:
-        return f"{r.statement.code} {{ {' '.join(before)} {test} }}"
-    return f"{{ {' '.join(before)} {r.statement.code} {test} }}"
+def described(r: Result, at: Moment) -> Finding | None:
+    """None if the value comes from others that are no better."""
+    values = {shown(e): x for e in r.operands if (x := at.value(e)) is not None}
+    read = [float(x) for a in at.reads for x in at.record.values(a)]
+    worse = math.isnan if math.isnan(at.now) else lambda x: not math.isfinite(x)
+    if any(worse(x) for x in (*values.values(), *read)):
+        return None
+    made = next(operations(r, at), None)
+    if not values and (not made or math.isinf(at.now)):  # as `float best = -1.0f / 0.0f`
+        return None
+    known = ((name, at.known(name)) for name in r.places)
+    where = ", ".join(f"{name} = {x:g}" for name, x in known if isinstance(x, int))
+    named = [f"{name} = {x:.5g}" for name, x in values.items()]
+    facts = dict(value=at.now, at=where, code=shown(r.statement).rstrip(";"), operands=named)
+    return Finding.of("not_finite", r.statement.line, operation=made, **facts)
 
 
-def described(r: Result, now: float, *values: float) -> Finding:
-    at, own = values[: len(r.places)], values[len(r.places) :]
-    where = ", ".join(f"{name} = {x:g}" for name, x in zip(r.places, at, strict=True))
-    named = [f"{shown(p)} = {x:.5g}" for p, x in zip(r.operands, own, strict=False)]
-    facts = dict(value=now, at=where, code=shown(r.statement).rstrip(";"), operands=named)
-    for i, step in enumerate(r.steps):
-        a, b, c = own[len(r.operands) + 3 * i : len(r.operands) + 3 * i + 3]
-        made = c != c and now != now or np.isinf([c, now]).all() and np.isfinite([a, b]).all()
-        if made and a == a and b == b:
-            name, two = FUNCTIONS.get(step.sign, ""), len(step.from_) == 2
-            operation = dict(step=step.text, name=name or step.sign, operands=[a, b] if two else [a])
-            return Finding.of("not_finite", r.statement.line, operation=operation, **facts)
-    return Finding.of("not_finite", r.statement.line, operation=None, **facts)
+def operations(r: Result, at: Moment) -> Iterator[dict]:
+    """Those whose result is not finite, or no number, though their operands are."""
+    for step in r.steps:
+        values, c = [at.value(e) for e in step.of], at.computed(step.sign, step.of)
+        if c is None or any(map(math.isnan, values)) or not at.comes_to(step.whole, r.statement):
+            continue
+        both = math.isnan(c) and math.isnan(at.now)
+        if both or math.isinf(c) and math.isinf(at.now) and all(map(math.isfinite, values)):
+            name = step.sign if step.sign in SIGNS else FUNCTIONS[step.sign][0]
+            yield dict(step=step.text, name=name, operands=values)

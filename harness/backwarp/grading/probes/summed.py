@@ -20,7 +20,7 @@ from ...course.parameters import Array, Scalar
 from ...errors import BackwarpError, KernelFault
 from ..compare import right_outputs
 from ..race_timeline import kept
-from ..runs import Setup, Trial, place, start
+from ..runs import Setup, Trial, place, start, start_again
 from .budget import ACCESSES, FAILED, LAUNCH, RIGHT, Budget, Spent
 
 MOST = 240  # launches
@@ -364,8 +364,7 @@ def least_cost(trial: Trial, run: Run) -> int:
 def work(trial: Trial, setup: Setup) -> int:
     """How many accesses a launch makes to what it may write to, as far as they can be recorded."""
     kernel = trial.outcome.kernel
-    handles = {p.name: place(setup.device, p, trial) for p in kernel.passed}
-    record = kept(setup.device, partial(start, trial, setup, setup.schedules[0], handles))[1]
+    record = kept(setup.device, partial(start_again, trial, setup))[1]
     if not record:
         return 0
     a, given = record.accesses, {p.name for p in kernel.passed if p.role == "in"}

@@ -52,6 +52,16 @@ extern "C" __global__ void cancels(const float* x, float* y) {
     y[0] = 1;
     y[0] = big - big * 2;
 }
+extern "C" __global__ void chooses(const float* x, float* y) {
+    int n = 0;
+    float none = 0, some = n == 1 ? none / none : n == 0 ? sqrtf(n - x[0]) : logf(n - x[1]), more = none / none;
+    y[0] = some + more;
+}
+extern "C" __global__ void array(const float* x, float* y) {
+    float part[2] = {x[1], 0.0f};
+    for (int i = 0; i < 2; i++) part[i] *= part[i] * 1e38f;
+    y[0] = part[0] + part[1];
+}
 """
 
 
@@ -96,13 +106,24 @@ def device():
             "cancels",
             "nan arises first in line 43: y[0] = big - big * 2, where big = inf. big - big * 2 is inf - inf.",
         ),
+        (
+            "chooses",
+            "nan arises first in line 47: float none = 0, some = n == 1 ? none / none : n == 0 ? sqrtf(n - x[0]) : "
+            "logf(n - x[1]), more = none / none, where none = 0, x[0] = 1. "
+            "sqrtf(n - x[0]) is the square root of -1, a negative number.",
+        ),
+        (
+            "array",
+            "inf arises first in line 52 for i = 0: part[i] *= part[i] * 1e38f, where part[i] = 2. "
+            "part[i] * part[i] * 1e38f is 2 * 2e+38.",
+        ),
     ],
 )
 def test_the_first_is_told_with_what_it_is_computed_from(device, kernel, says):
-    def launch(text):
+    def launch():
         x = device.array(np.array([1, 2, 300], np.float32), name="x")
         y = device.empty((1,), np.float32, name="y")
-        device.compile(text, name="kernel.cu").get_function(kernel)(1, 1, (x, y))
+        return device.compile(SOURCE, name="kernel.cu").get_function(kernel)(1, 1, (x, y))
 
     assert str(explain(SOURCE, kernel, device, launch) or "") == says
 
@@ -110,11 +131,11 @@ def test_the_first_is_told_with_what_it_is_computed_from(device, kernel, says):
 def test_the_first_thread_is_told_whichever_comes_first(device):
     """Blocks run side by side: what is told is the same each time."""
 
-    def launch(text):
+    def launch():
         x = device.array(np.zeros(4096, np.float32), name="x")
         y = device.empty((4096,), np.float32, name="y")
-        kernel = device.compile(text, name="kernel.cu").get_function("all")
-        kernel(64, 64, (x, y))
+        kernel = device.compile(source, name="kernel.cu").get_function("all")
+        return kernel(64, 64, (x, y))
 
     source = """
     extern "C" __global__ void all(const float* x, float* y) {

@@ -7,7 +7,12 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 
-_TO_PYTHON = ((r"&&", " and "), (r"\|\|", " or "), (r"!(?!=)", " not "), (r"\b(\d[\d.]*)[fFuUlL]+\b", r"\1"))
+_TO_PYTHON = (
+    (r"&&", " and "),
+    (r"\|\|", " or "),
+    (r"!(?!=)", " not "),
+    (r"\b(\d[\d.]*(?:[eE][+-]?\d+)?)[fFuUlL]+\b", r"\1"),
+)
 _COMPARISONS = {
     **{ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le},
     **{ast.Gt: operator.gt, ast.GtE: operator.ge},

@@ -229,6 +229,12 @@ class Record:
 
     # -- threads ------------------------------------------------------------------------------------
 
+    def of_thread(self, who: int) -> Record:
+        """What a thread does, alone."""
+        own = Record({**self.taken, "rows": self.rows[self.threads[who]], "printed": []})
+        own.scopes, own.arrays = self.scopes, self.arrays
+        return own
+
     def places(self, who: int) -> dict[int, np.ndarray]:
         """Point -> where it is in the thread's rows."""
         if who not in self._places:

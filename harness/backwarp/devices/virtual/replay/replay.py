@@ -149,18 +149,16 @@ class Replay(Moments):
         """See memory.held."""
         return memory.held(self, array, t, block)
 
+    def built_in(self, who: int) -> dict[str, dict[str, int]]:
+        """A thread's threadIdx, blockIdx, blockDim and gridDim."""
+        dims = (*self.record.thread_of(who), self.record.block, self.record.grid)
+        names = ("threadIdx", "blockIdx", "blockDim", "gridDim")
+        return {name: dict(zip("xyz", of, strict=True)) for name, of in zip(names, dims, strict=True)}
+
     def evaluate(
         self, expression: Expression, who: int, t: int, variables: Mapping[str, object] | None = None
     ) -> object:
         """variables: those of the thread at that moment, if not of the function that it is in. Errors: as Expression's."""
-        thread, block = self.record.thread_of(who)
-        dims = {
-            "threadIdx": thread,
-            "blockIdx": block,
-            "blockDim": self.record.block,
-            "gridDim": self.record.grid,
-        }
-        built_in = {name: dict(zip("xyz", values, strict=True)) for name, values in dims.items()}
 
         def variable(name: str) -> object:
             return (self._variables(who, t, name) if variables is None else variables)[name]
@@ -177,7 +175,7 @@ class Replay(Moments):
                 raise LookupError(f"{array}{index} is unset")
             return value
 
-        return expression.value(_Names(built_in, variable), element)
+        return expression.value(_Names(self.built_in(who), variable), element)
 
     def flat(self, text: str, who: int, t: int) -> tuple[str, int]:
         """`tile[1,2]`, `tile[37]`, `tile[ty][tx + 1]`, `input[b=0,c=1,h=0,w=2]`, `row[3]` of a pointer -> (array, flat index).
