@@ -31,6 +31,7 @@ from ..race_timeline import kept
 MOST = 6  # values that are shown
 MOST_PLACES = 3  # index integers shown with them
 TRIED, TRIED_OF_ONE = 256, 64  # values, of all threads and of one
+PARTS = 16  # of a long launch
 #: PTX type -> the bits of its exponent, all of which are set unless a number is finite
 EXPONENTS = {"f16": 0x7C00, "f32": 0x7F800000, "f64": 0x7FF << 52}
 SIGNS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
@@ -71,15 +72,24 @@ class Step:
 def explain(source: str, kernel: str, device, launch: Callable[[], object]) -> Finding | None:
     """None if nothing of the kind happens. launch: runs the file."""
     results = [r for function in reached(read(source), kernel) for r in results_of(function.body)]
-    record = kept(device, launch)[1] if results else None
-    if record is None:
-        return None
-    for at in islice(moments(record), TRIED):
+    every = (at for record in records(device, launch) for at in islice(moments(record), TRIED))
+    for at in every if results else ():
         for r in results:
             if r.statement.line <= at.line <= r.statement.last_line and at.variable in ("", r.name.code):
                 if found := described(r, at):
                     return found
     return None
+
+
+def records(device, launch: Callable[[], object]) -> Iterator[Record]:
+    """That of a launch; of a long one, those of its blocks, as many at a time as there is room for."""
+    record = kept(device, launch)[1]
+    if record and record.full:
+        blocks, some = math.prod(record.grid), max(1, len(np.unique(record.rows["who"] >> 10)) - 1)
+        parts = (kept(device, launch, n, some)[1] for n in range(0, blocks, some)[:PARTS])
+        yield from filter(None, parts)
+    elif record:
+        yield record
 
 
 def moments(record: Record) -> Iterator[Moment]:
