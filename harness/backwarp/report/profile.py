@@ -249,8 +249,7 @@ def totals(kernel: KernelProfile) -> list[tuple[str, str]]:
             f"threads asked for {nbytes(asked) or '0 B'}, {nbytes(c.SECTOR * c.global_sectors(counts))} moved"
         )
         found.append(("global", f"{', '.join(parts)}; {amounts}"))
-    if counts["bulk_copies"]:
-        found.append(("TMA", bulk(counts)))
+    found += asynchronous(counts)
     if counts["shared_load_requests"] or counts["shared_store_requests"]:
         parts = [
             f"{c.conflicts_per_request(counts, k):.1f} conflicts per {k}"
@@ -286,9 +285,19 @@ def totals(kernel: KernelProfile) -> list[tuple[str, str]]:
     return found
 
 
+def asynchronous(counts: dict) -> list[tuple[str, str]]:
+    """The lines of copies by TMA and of waits at mbarriers, if there are any."""
+    found = [("TMA", bulk(counts))] if counts["bulk_copies"] else []
+    if n := counts["phase_waits"]:
+        complete = number(counts["phase_waits_complete"]) or "none"
+        found.append(("mbarriers", f"{number(n)} waits of threads, {complete} found the phase complete"))
+    return found
+
+
 def bulk(counts: dict) -> str:
     """What copies by TMA moved, and for how much of the arithmetic of tensor cores one was on its way."""
-    text = f"{number(counts['bulk_copies'])} copies, {nbytes(counts['bulk_bytes'])} moved"
+    boxes = f" ({number(n)} of boxes)" if 0 < (n := counts["bulk_boxes"]) < counts["bulk_copies"] else ""
+    text = f"{number(counts['bulk_copies'])} copies{boxes}, {nbytes(counts['bulk_bytes'])} moved"
     if n := counts["flops_tensor"]:
         text += f"; one was on its way for {percent(counts['flops_tensor_overlapped'] / n) or '0%'} of the tensor FLOP"
     return text

@@ -437,6 +437,7 @@ def test_copies_by_tma_are_bytes_that_move():
     assert metrics.global_bytes(counts) == 32 * 4096 + 1_179_648
     assert round(metrics.arithmetic_intensity(counts), 1) == 28.8
     assert bulk(counts) == "144 copies, 1.18 MB moved; one was on its way for 94% of the tensor FLOP"
+    assert bulk(counts | dict(bulk_boxes=100)).startswith("144 copies (100 of boxes), ")
     assert ptxas.target(".version 9.5\n.target sm_90a\n") == "sm_90a"
     assert ptxas.target(".version 9.0\n.target sm_80, debug\n") == "sm_80"
     assert ptxas.occupancy(ptxas.Resources(168, 64, 0, 0, 0), 384, 0, "sm_90a").arch == "sm_90"

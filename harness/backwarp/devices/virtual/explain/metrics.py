@@ -134,6 +134,11 @@ _OTHERS = {
     "flops_tensor_overlapped": Metric(
         "FLOP", "of products of four warps that are not complete while such a copy is on its way to the block"
     ),
+    "bulk_boxes": Metric("thread operations", "of these copies, those of boxes of tensors"),
+    "phase_waits": Metric("thread operations", "waits at mbarriers: test_wait and try_wait"),
+    "phase_waits_complete": Metric(
+        "thread operations", "such waits that found the phase complete; copies land when they are waited for"
+    ),
     "flops_overlapped": Metric("FLOP", "in threads that have copies by cp.async under way"),
     "integer_divisions": Metric(
         "thread instructions", "div and rem of integers, dozens of instructions each on a GPU"
@@ -162,7 +167,13 @@ def _of_floats() -> dict[str, Metric]:
 #: name -> what it counts, in display order
 METRICS = _of_memory() | _OTHERS | _of_floats()
 #: metrics that are not attributed to lines
-OF_NO_LINE = {"global_requests_busiest", "async_copies_idle", "bulk_bytes", "flops_tensor_overlapped"}
+OF_NO_LINE = {
+    "global_requests_busiest",
+    "async_copies_idle",
+    "bulk_bytes",
+    "flops_tensor_overlapped",
+    "phase_waits_complete",
+}
 
 
 @dataclass
@@ -221,6 +232,10 @@ def kinds(op: Op) -> dict[str, int]:
         found[_COLLECTIVES[op.collective]] = 1
     elif op.memory == "copy" and op.base == "cp":
         found["bulk_copies" if op.bulk else "async_copies"] = 1
+        if op.rank:
+            found["bulk_boxes"] = 1
+    elif op.is_mbarrier and op.waits:
+        found["phase_waits"] = 1
     elif op.texture or op.surface:
         found["texture_requests" if op.texture else "surface_requests"] = 1
     return found

@@ -26,6 +26,7 @@ _WHOLE = {
     "async_copies_idle": "idle_copies",
     "bulk_bytes": "bulk_bytes",
     "flops_tensor_overlapped": "overlapped",
+    "phase_waits_complete": "complete",
 }
 
 

@@ -341,6 +341,7 @@ EXPORT u64 rt_mbarrier(Env* env, Thread* thread, u32 site, u64 what, u64* barrie
         *barrier = mb_word(argument & MB_COUNT, argument & MB_COUNT, 0, 0);
     } else if ((what & ~MB_LOOK) == MBARRIER_TEST || (what & ~MB_LOOK) == MBARRIER_PARITY) {
         u32 which = (u32)what & ~MB_LOOK;
+        if (env->counting && is_over(old, which, argument)) ((Counting*)env->counting)->complete++;
         if (!(what & MB_LOOK) && !is_over(old, which, argument)) land_for(env, barrier);
         if (!is_over(*barrier, which, argument)) return 0;
         if (Phase* p = env->cells ? find_phase(env, (u64)barrier) : 0) wait_for_phase(env, thread, p);

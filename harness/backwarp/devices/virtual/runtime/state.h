@@ -442,6 +442,7 @@ struct Counting {
     u64 split;        // entries that had to be added up before every lane had passed them
     u64 idle_copies;  // waited for by threads that had computed nothing since they started them
     u64 bulk_bytes;   // that bulk copies move
+    u64 complete;     // waits at mbarriers that found the phase complete
     u64 overlapped;   // FLOP of products of warpgroups that began while a load was under way
     u64 busiest;      // summed over blocks: requests to global memory by the warp of the block that makes most
     u64 kept, kept_end;  // host addresses: where the next Request goes, if there is room

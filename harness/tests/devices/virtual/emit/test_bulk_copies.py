@@ -463,3 +463,42 @@ def test_so_it_is_for_pixels(shape, arguments, says):
     dev = device("memory")
     with pytest.raises(LaunchError, match=says):
         dev.tensor_map_im2col(dev.array(np.zeros(shape, np.float32), "x"), **arguments)
+
+
+def test_boxes_are_counted_apart_from_plain_copies_and_waits_by_what_they_find():
+    source = (
+        _HEAD
+        + r"""
+extern "C" __global__ void k(const __grid_constant__ CUtensorMap map, const float* x, float* y, int again) {
+    __shared__ alignas(128) float box[32], plain[32];
+    __shared__ u64 full, other;
+    if (threadIdx.x == 0) {
+        init(&full, 1);
+        init(&other, 1);
+        fence_init();
+        expect(&full, 256);
+        asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%3];"  // BOX
+                     :: "r"(in_shared(box)), "l"(&map), "r"(0), "r"(in_shared(&full)) : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%2];"  // PLAIN
+                     :: "r"(in_shared(plain)), "l"(x), "r"(in_shared(&full)) : "memory");
+    }
+    __syncthreads();
+    wait(&full, 0);  // not before both have landed
+    for (int i = 0; i < again; i++) wait(&full, 0);
+    if (threadIdx.x < 5) wait(&other, 1);  // before the first phase is over
+    if (threadIdx.x < 32) y[threadIdx.x] = box[threadIdx.x] + plain[threadIdx.x];
+}"""
+    )
+    for blocks, threads, again in ((1, 32, 0), (2, 96, 1), (3, 64, 3)):
+        gpu = device("count")
+        x = gpu.array(np.arange(32, dtype=np.float32))
+        y = gpu.empty(32, np.float32)
+        kernel = gpu.compile(source).get_function("k")
+        counts = kernel(blocks, threads, (gpu.tensor_map(x, (32,)), x, y, np.int32(again))).counters
+        assert (y.get() == 2 * np.arange(32)).all()
+        assert (counts["bulk_copies"], counts["bulk_boxes"]) == (2 * blocks, blocks)
+        assert counts["lines"][line_of(source, "BOX")]["bulk_boxes"] == blocks
+        assert "bulk_boxes" not in counts["lines"][line_of(source, "PLAIN")]
+        waits = blocks * (threads * (1 + again) + 5)
+        assert counts["phase_waits"] == counts["lines"][line_of(source, "WAITED")]["phase_waits"] == waits
+        assert counts["phase_waits_complete"] == waits - blocks * threads
