@@ -48,11 +48,13 @@ INSIDE = ("subscript_expression", "subscript_argument_list", "call_expression", 
 
 @dataclass(frozen=True)
 class Result:
-    """A statement that assigns a variable or element. operands: what the value is computed from; places: the
-    integers of its indices; steps: its operations, inner ones first."""
+    """A statement that assigns a variable or element. sign: of a compound assignment, else "". operands: what the value is computed
+    from; places: the integers of its indices; steps: its operations, inner ones first."""
 
     statement: Piece
     name: Piece
+    sign: str
+    value: Piece
     operands: list[Piece]
     places: list[str]
     steps: list[Step]
@@ -74,10 +76,12 @@ def explain(source: str, kernel: str, device, launch: Callable[[], object]) -> F
     results = [r for function in reached(read(source), kernel) for r in results_of(function.body)]
     every = (at for record in records(device, launch) for at in islice(moments(record), TRIED))
     for at in every if results else ():
-        for r in results:
-            if r.statement.line <= at.line <= r.statement.last_line and at.variable in ("", r.name.code):
-                if found := described(r, at):
-                    return found
+        here = [r for r in results if r.statement.line <= at.line <= r.statement.last_line]
+        here = [r for r in here if at.variable in ("", r.name.code)]
+        for r in here:
+            gives = at.gives(r) if len(here) > 1 else None  # which of several statements is it?
+            if (gives is None or not math.isfinite(gives)) and (found := described(r, at)):
+                return found
     return None
 
 
@@ -140,10 +144,17 @@ class Moment:
         """Of an expression, in single precision; None if it is not known."""
         while e.kind == "parenthesized_expression":
             e = e.parts[0]
+        if e.kind == "conditional_expression":
+            held = self.known(e.part("condition").code)
+            return None if held is None else self.value(e.part("consequence" if held else "alternative"))
         sign, of = operation(e)
         if of and kind_of(e) == FLOAT:
             return self.computed(sign, of)
         return self.known(e.code)
+
+    def gives(self, r: Result) -> float | None:
+        """What a statement assigns here."""
+        return self.computed(r.sign, (r.name, r.value)) if r.sign in SIGNS else self.value(r.value)
 
     def known(self, text: str) -> int | float | None:
         try:
@@ -182,13 +193,13 @@ def operation(e: Piece) -> tuple[str, tuple[Piece, ...]]:
 
 def results_of(body: Piece) -> Iterator[Result]:
     for e in body.all("assignment_expression", "init_declarator"):
-        compound = e.kind == "assignment_expression" and e.part("operator").code != "="
+        sign = e.part("operator").code[:-1] if e.kind == "assignment_expression" else ""
         name = e.part("left" if e.kind == "assignment_expression" else "declarator")
         value = e.part("right" if e.kind == "assignment_expression" else "value")
         if value and (FLOAT in (kind_of(name), kind_of(value)) or is_member(name)):
             statement = e.outer if e.outer.kind in ("expression_statement", "declaration") else e
-            own = [name] * compound + operands(value)
-            yield Result(statement, name, own, places(statement), steps(e, name, value))
+            own = [name] * bool(sign) + operands(value)
+            yield Result(statement, name, sign, value, own, places(statement), steps(sign, name, value))
 
 
 def is_member(e: Piece) -> bool:
@@ -223,15 +234,14 @@ def places(statement: Piece) -> list[str]:
     return list(dict.fromkeys(names))[:MOST_PLACES]
 
 
-def steps(e: Piece, name: Piece, value: Piece) -> list[Step]:
+def steps(sign: str, name: Piece, value: Piece) -> list[Step]:
     """The operations of a value, inner ones first, and that of a compound assignment."""
     found = {}
     for p in (value, *value.all("binary_expression", "call_expression")):
-        sign, of = operation(p)
+        own, of = operation(p)
         if of and kind_of(p) == FLOAT:
-            found[p.start, p.end] = Step(p, shown(p), sign, of)
+            found[p.start, p.end] = Step(p, shown(p), own, of)
     inner = sorted(found, key=lambda at: at[1] - at[0])  # they are shorter
-    sign = e.part("operator").code.rstrip("=") if e.kind == "assignment_expression" else ""
     whole = [Step(value, f"{shown(name)} {sign} {shown(value)}", sign, (name, value))] * (sign in SIGNS)
     return [*(found[at] for at in inner), *whole]
 
@@ -239,7 +249,7 @@ def steps(e: Piece, name: Piece, value: Piece) -> list[Step]:
 def described(r: Result, at: Moment) -> Finding | None:
     """None if the value comes from others that are no better."""
     values = {shown(e): x for e in r.operands if (x := at.value(e)) is not None}
-    read = [float(x) for a in at.reads for x in at.record.values(a)]
+    read = [float(x) for a in at.reads[at.reads["array"] >= 0] for x in at.record.values(a)]
     worse = math.isnan if math.isnan(at.now) else lambda x: not math.isfinite(x)
     if any(worse(x) for x in (*values.values(), *read)):
         return None
