@@ -98,8 +98,8 @@ def descriptor(d: Diagnosis, record) -> dict:
     fields = dict(headline="A descriptor that does not fit its tile")
     if why == 0:
         said = (
-            f"The tile of {operand} begins {given} bytes past a multiple of {8 * row:,}, the bytes after which its swizzle,"
-            f" {_SWIZZLES[wanted]}, repeats: align it to {8 * row:,} bytes, and begin at a multiple of 8 rows."
+            f"The tile of {operand}, which threads have stored, begins {given} bytes past a multiple of {8 * row:,}, the bytes after which"
+            f" its swizzle, {_SWIZZLES[wanted]}, repeats: align it to {8 * row:,} bytes, and begin at a multiple of 8 rows."
         )
     elif why == 1:
         said = (

@@ -61,8 +61,8 @@ static __device__ void touch(Env* env, Thread* t, u32 n, u32 site, u64 address, 
 }
 
 // Of reads of granules next to one another. place, stamp, lanes: a store that has been found to be there for all. swizzle: how what
-// is there has to lie, in bits and plus 1; 0: anyhow. operand: 0 or 1, of a product.
-struct Reads { u32 place, stamp, lanes, swizzle, operand; };
+// is there has to lie, in bits and plus 1; 0: anyhow. operand: 0 or 1, of a product. off: bytes of its tile past the pattern's begin.
+struct Reads { u32 place, stamp, lanes, swizzle, operand, off; };
 
 enum { DESCRIPTOR_START, DESCRIPTOR_STRIDE, DESCRIPTOR_SWIZZLE };
 static __device__ u64 misfit(u32 why, u32 operand, u32 given, u32 wanted) { return why | operand << 2 | (u64)given << 8 | (u64)wanted << 32; }
@@ -91,6 +91,10 @@ static __device__ void read_as(Env* env, Thread* t, u32 n, u32 agent, u32 site, 
     }
     if (good->swizzle && swizzle && copied > stored && swizzle != good->swizzle)
         record(env, t, site, FAULT_DESCRIPTOR, address, misfit(DESCRIPTOR_SWIZZLE, good->operand, good->swizzle - 1, swizzle - 1), copy, 0, env->block);
+    if (good->off && (!swizzle || copied <= stored)) {
+        record(env, t, site, FAULT_DESCRIPTOR, address, misfit(DESCRIPTOR_START, good->operand, good->off, good->swizzle - 1), 0, 0, env->block);
+        good->off = 0;
+    }
     for (Record* r = first_of(c); r; r = next_record(env, c, address, r, RESTLESS | CALM)) {
         if (!r->lanes || !(r->key & KEY_WRITE)) continue;
         if (!r->lanes2 && r->place == good->place && r->stamp == good->stamp && r->lanes == good->lanes) continue;

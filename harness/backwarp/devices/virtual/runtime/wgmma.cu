@@ -158,14 +158,14 @@ static __device__ void write_accumulators(Group* g, u64 how) {
 
 static __device__ __forceinline__ u32 swizzle_of(u64 d) { return (u32)(d >> 62) ? 4 - (u32)(d >> 62) : 0; }  // in bits
 
-// A descriptor that cannot be meant: its tile begins within the pattern that the swizzle repeats, or its groups of 8 rows overlap.
+// A descriptor that cannot be meant: its groups of 8 rows overlap, or its tile begins within the pattern that the swizzle repeats; what
+// a tensor copy brings lies as addresses say, wherever it begins, so read_as() looks whether one has brought it.
 static __device__ void check_descriptor(Env* env, Thread* t, u64 d, u32 operand, u32 rows, int transposed, Seen* seen) {
     u32 bits = swizzle_of(d), row = 16u << bits, off = (u32)(d & 0x3fff) << 4 & 8 * row - 1 & ~(row - 1), sbo = (u32)(d >> 32 & 0x3fff) << 4;
     seen->good.swizzle = bits + 1; seen->good.operand = operand;
     if (!bits) return;
-    if (off && (off >> 7 & 7) != (d >> 49 & 7))
-        record(env, t, t->site, FAULT_DESCRIPTOR, 0, misfit(DESCRIPTOR_START, operand, off, bits), 0, 0, env->block);
-    else if (!transposed && rows > 8 && sbo && sbo < 8 * row)
+    seen->good.off = (off >> 7 & 7) != (d >> 49 & 7) ? off : 0;
+    if (!transposed && rows > 8 && sbo && sbo < 8 * row)
         record(env, t, t->site, FAULT_DESCRIPTOR, 0, misfit(DESCRIPTOR_STRIDE, operand, sbo, bits), 0, 0, env->block);
 }
 

@@ -139,6 +139,9 @@ _FULL, _WAIT, _NEXT = (f"{code}  // {mark}" for code, mark in (
 ))  # fmt: skip
 
 
+_FENCE = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
+
+
 def _multiplied(*changes: tuple[str, str]) -> tuple[list, str]:
     source = _PRODUCT
     for old, new in changes:
@@ -168,6 +171,8 @@ def _multiplied(*changes: tuple[str, str]) -> tuple[list, str]:
             ),
         ),
         ((_FULL, "if (t % 32 == 0) wait_for_phase(&full, step % 2); __syncwarp();"),),
+        # copies swizzle by the address, as products do, so the tile may begin within the pattern
+        (("Pair pair;", "char room[128 + sizeof(Pair)];\nPair& pair = *(Pair*)(room + 128);"),),
     ],
 )
 def test_products_of_tiles_that_are_there(changes):
@@ -184,7 +189,13 @@ def _descriptor(mode: int, stride: int) -> str:
         ((("tile_at(pair.x, 1024)", "tile_at(pair.x, 512)"),), ("of A", "512 bytes", "1,024 bytes")),
         ((("tile_at(pair.w, 1024)", _descriptor(2, 512)),), ("of B", "64 bytes", "128 bytes")),
         ((("tile_at(pair.w, 1024)", _descriptor(0, 256)),), ("of B", "none", "128 bytes")),
-        ((("tile_at(pair.w, 1024)", "tile_at(pair.w + 64, 1024)"),), ("of B", "128 bytes past", "1,024")),
+        (
+            (
+                (_FULL, f"{_FULL}\npair.w[64 + t] = 1;\n{_FENCE}\n__syncthreads();"),
+                ("tile_at(pair.w, 1024)", "tile_at(pair.w + 64, 1024)"),
+            ),
+            ("of B", "128 bytes past", "1,024"),
+        ),
     ],
 )
 def test_a_descriptor_fits_the_tile_that_was_copied(changes, values):
