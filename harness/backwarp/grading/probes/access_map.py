@@ -40,7 +40,7 @@ class Access:
     line: of the access; array: that of the elements found and right; output: what the thread computes; filled: the line of the
     store into the tile that is read; register: its name. variable, axis: what the index has along an axis where it is wrong, set in
     lines set_in; or else, by how much a step of the variable moves the index, and by how much it should. 0 or "": not known.
-    warps: all warps read the same places there, which are right for one of them.
+    warps: all warps read the same places there, of a tile, which are right for one of them, as the tile is.
     """
 
     kind: str
