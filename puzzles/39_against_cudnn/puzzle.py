@@ -232,8 +232,8 @@ def classes(d):
 
 
 def back_grid(d, t):
-    strides = {n: d[f"stride_{side}"] for n, _, side in SIDES}
-    elements = d["batch"] * prod(ceil_div(d[n], stride) for n, stride in strides.items())  # of the first class
+    strides = {n: d[f"stride_{side}"] for n, _, side in SIDES}  # no class has more than the first
+    elements = d["batch"] * prod(ceil_div(d[n], stride) for n, stride in strides.items())
     strides = prod(strides.values())
     return Launch(
         (ceil_div(d["C_in"], t["BM"]) * ceil_div(elements, t["BN"]), strides), t["BM"] // 8 * (t["BN"] // 8)
