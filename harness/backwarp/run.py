@@ -122,7 +122,7 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
                 source, gathered.text, done.kernel, module.get_function(done.kernel).params
             )
             constants = run_arguments.constants(asked.constants, gathered.text, module.variables)
-            made = Given(wanted.arguments(asked.arguments), constants)
+            made = Given(_arguments(asked, wanted, done.source), constants)
             expectations = _expectations(asked, module, made)
             _launch(asked, device, module, made, done, gathered.text, expectations)
             if done.fault:
@@ -286,6 +286,13 @@ def _whole(file: Path, source: str) -> list[str]:
     """A note on a whole program."""
     main = read(source).function("main")
     return [f"This file has a main: `backwarp exec {file}` runs it."] if main else []
+
+
+def _arguments(asked: Asked, wanted: run_arguments.Wanted, source: str) -> dict[str, object]:
+    """Errors: CourseError."""
+    if not asked.arguments and wanted.names and (whole := _whole(asked.file, source)):
+        raise CourseError(f"{whole[0]} To run its kernel alone, give the arguments with --arg.")
+    return wanted.arguments(asked.arguments)
 
 
 def _only(kernels: tuple[str, ...], source: str, notes: Sequence[str] = ()) -> str:

@@ -52,6 +52,8 @@ def test_a_kernel_runs_and_is_counted(file):
         f"This file has a main: `backwarp exec {file}` runs it.",
         "Host code in lines 1 and 12 is left out: only kernels and what they call run here.",
     ]
+    with pytest.raises(CourseError, match="This file has a main: `backwarp exec .*` runs it."):
+        run_file(Asked(file, "saxpy", (3,), (32,)), "cpu")
 
 
 def test_a_fault_names_element_and_line(file):
