@@ -208,8 +208,6 @@ class Session:
 
     def on_copy(self, frames, words, extra) -> Answer:
         to, to_pitch, from_, from_pitch, width, height, kind, stream, later = words[:9]
-        if height > 1 and min(to_pitch, from_pitch) < width:
-            return (INVALID_PITCH,)
         if (number := self._stream_of(frames, stream)) is None:
             return (400,)
         for which, address in (("destination", to), ("source", from_)):
@@ -246,6 +244,8 @@ class Session:
             if i and a is None:
                 return (1,)
             sides.append((a, address, span))
+        if height > 1 and min(to_pitch, from_pitch) < width:
+            return (INVALID_PITCH,)
         (target, _, _), (source, _, span) = sides
         if source and kinds[1] in (DEVICE, VARIABLE) and (target is None or kinds[0] != DEVICE):
             self._note_unset(frames, source, from_, from_pitch, width, height)
@@ -279,8 +279,6 @@ class Session:
 
     def on_fill(self, frames, words, extra) -> Answer:
         to, pitch, width, height, _, stream, later = words[:7]
-        if height > 1 and pitch < width:
-            return (INVALID_PITCH,)
         if (number := self._stream_of(frames, stream)) is None:
             return (400,)
         if not self.memory.is_device(to):
@@ -297,6 +295,8 @@ class Session:
         span = pitch * (height - 1) + width
         if (a := self._memory_of(frames, to, span, True)) is None:
             return (1,)
+        if height > 1 and pitch < width:
+            return (INVALID_PITCH,)
         a.array.store(to - a.start, width, pitch, height)
         access = Access(a.start, to - a.start, to - a.start + span, True)
         self._issue(COMPUTE, filled(width * height), number, [access], Call("fill", "", frames))
@@ -670,30 +670,12 @@ class Session:
                 return (0,)
             elif a:
                 self._name("on-device", frames, memory=self._memory(a), past=address - a.start, does=does)
-            else:
-                self._name(
-                    "stopped",
-                    frames,
-                    signal=sign,
-                    address=address,
-                    writes=writes,
-                    trap="",
-                    deep=deep,
-                    code=code,
-                )
-            return (1,)
-        said = mistakes.TRAPS.get(trap - 1, "does what C++ leaves undefined") if trap else ""
+            if a:
+                return (1,)
         if sign != "ABRT":
-            self._name(
-                "stopped",
-                frames,
-                signal=sign,
-                address=address,
-                writes=writes,
-                trap=said,
-                deep=deep,
-                code=code,
-            )
+            said = mistakes.TRAPS.get(trap - 1, "does what C++ leaves undefined") if trap else ""
+            facts = dict(signal=sign, address=address, writes=writes, trap=said, deep=deep, code=code)
+            self._name("stopped", frames, **facts)
         return (1,)
 
     def on_said(self, frames, words, extra) -> Answer:
