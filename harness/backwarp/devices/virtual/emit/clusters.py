@@ -29,8 +29,7 @@ def emit(e, ins) -> None:
 def distance(e, operand, type_: str, generic: bool) -> str:
     """How far an address is from the block's own shared memory: an i64."""
     if isinstance(operand, Symbol):
-        value = e.variables.symbol(operand.name, True, operand.offset)
-        return value
+        return e.variables.symbol(operand.name, True, operand.offset)
     value = e.value(operand, type_)
     if llvm_type(type_) == "i32":
         value = e.cast("sext", "i32", value, "i64")

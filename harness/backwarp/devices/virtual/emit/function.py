@@ -32,8 +32,8 @@ from .packs import Packs
 from .text import memory_name
 from .unit import Unit
 
-#: a large frame is touched page by page, so that it cannot reach over the guard page of the host's stack
 _REGISTERS, _MOST = 1 << 16, 256  # of a multiprocessor; of a thread
+#: a large frame is touched page by page, so that it cannot reach over the guard page of the host's stack
 _PROBED = 'nounwind "probe-stack"="inline-asm"'
 _CORO = (
     "token @llvm.coro.id(i32, ptr, ptr, ptr)",
@@ -157,11 +157,8 @@ def _shows_in_epochs(f: Function, unit: Unit) -> bool:
 
 def _registers(f: Function) -> int:
     """How many registers a thread begins with, where setmaxnreg may change that: only with both bounds."""
-    return (
-        min(_REGISTERS // (f.max_threads * f.min_blocks), _MOST) // 8 * 8
-        if f.max_threads * f.min_blocks
-        else 0
-    )
+    threads = f.max_threads * f.min_blocks
+    return min(_REGISTERS // threads, _MOST) // 8 * 8 if threads else 0
 
 
 def _is_asynchronous(f: Function, unit: Unit) -> bool:
