@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from . import mistakes
+
 DEVICE, MANAGED, PINNED, VARIABLE = range(4)
 CALLED = {
     DEVICE: "cudaMalloc",
@@ -15,6 +17,7 @@ CALLED = {
     PINNED: "cudaMallocHost",
     VARIABLE: "a variable",
 }
+_KINDS = {DEVICE: "device", MANAGED: "managed", PINNED: "pinned", VARIABLE: "device"}
 KEPT = 256 << 20  # bytes of freed memory whose addresses are not used again
 _TARGET = re.compile(
     r"\(\s*(?:\(\s*void\s*\*\s*\*\s*\)|reinterpret_cast<[^>]*>\s*\()?\s*&?\s*([A-Za-z_]\w*(?:(?:\.|->)\w+|\[\w+\])*)"
@@ -63,6 +66,10 @@ class Allocation:
         """Whether the host may use it, too."""
         return self.kind in (MANAGED, PINNED)
 
+    @property
+    def described(self) -> mistakes.Memory:
+        return mistakes.Memory(_KINDS[self.kind], self.name, mistakes.Frames(self.made))
+
 
 @dataclass
 class Memory:
@@ -89,6 +96,14 @@ class Memory:
 
     def is_device(self, address: int) -> bool:
         return 4096 <= address < self.size
+
+    def described(self, address: int) -> mistakes.Memory:
+        if not address:
+            return mistakes.Memory("null")
+        if not self.is_device(address):
+            return mistakes.Memory("host")
+        a = self.holding(address)
+        return a.described if a else mistakes.Memory("device")
 
     def retire(self, freed: Allocation, frames: tuple[int, ...]) -> None:
         """It has been freed; after a while its place is used again."""

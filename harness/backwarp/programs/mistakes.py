@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import KernelFault
@@ -17,6 +17,7 @@ _DIRECTIONS = {
 _NAMES = {0: "HostToHost", 1: "HostToDevice", 2: "DeviceToHost", 3: "DeviceToDevice"}
 #: kinds that are no mistakes: what one should know
 NOTES = {"leak", "unset", "full", "no-device", "slow"}
+MOST = 20  # of a program
 #: what an undefined operation was, by the number that the compiler's trap carries (SanitizerHandler in clang's CodeGen)
 TRAPS = {
     1: "reaches what was declared unreachable",
@@ -41,6 +42,15 @@ class Mistake:
     @property
     def is_note(self) -> bool:
         return self.kind in NOTES
+
+
+class Mistakes(list):
+    """What was found, each kind once at a place."""
+
+    def name(self, kind: str, frames: Sequence[int], fault: KernelFault | None = None, **facts) -> None:
+        same = [m for m in self if m.kind == kind and m.frames[:1] == frames[:1]]
+        if not same and len(self) < MOST:
+            self.append(Mistake(kind, tuple(frames), facts, fault))
 
 
 class Frames(tuple):

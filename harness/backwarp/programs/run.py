@@ -157,7 +157,8 @@ def _run(
         if done.ended:
             process.kill()
         done.status = process.finish()
-        done.mistakes, done.launches, done.seconds = session.mistakes, session.launches, session.seconds
+        done.mistakes = session.mistakes
+        done.launches, done.seconds = session.kernels.launches, session.kernels.seconds
         if process.flooded:
             done.ended = "flood"
     if done.ended == "time":
