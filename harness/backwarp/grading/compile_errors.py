@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ..cuda.values import tunables
 from ..errors import CompileError, Diagnostic
 from .compile_braces import braces_left_open
 from .compile_remedies import is_syntax, remedy
@@ -65,10 +66,16 @@ def decimal(message: str) -> str:
 
 def with_warnings(lines: list[str], warnings: Sequence, source: str, faulted: bool = False) -> list[str]:
     """The explanation of a failure, with the compiler's warnings inserted after what happened: its first line, and with a
-    fault the sentence after that."""
-    found = list(
-        {(w.line, w.message): w for w in reversed(warnings) if w.severity == "warning" and w.line}.values()
-    )[::-1]
+    fault the sentence after that. The launch may use a constant that the file does not."""
+    own = {f'"{name}"' for name in tunables(source)}
+    shown = (
+        w
+        for w in reversed(warnings)
+        if w.severity == "warning"
+        and w.line
+        and not ("never referenced" in w.message and own & {*w.message.split()})
+    )
+    found = list({(w.line, w.message): w for w in shown}.values())[::-1]
     found.sort(key=lambda w: not any(cause in w.message for cause in CAUSES))
     more = []
     for w in found[:MOST_WARNINGS]:

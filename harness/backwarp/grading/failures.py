@@ -51,8 +51,8 @@ def explained(
             asked = replace(asked, added=added, noted=noted)
         verdict.lines = explain(asked, verdict)
     if again and access_map.may_tell(verdict):
-        wrong = [o.case for o in failed if o.kernel is shown.kernel and not o.case.stress]
-        given = puzzle, shown.kernel, source, wrong, setup
+        wrong = [o.case for o in failed if o.kernel is shown.kernel and not o.case.stress and o is not shown]
+        given = puzzle, shown.kernel, source, [shown.case, *wrong], setup
         found = access_map.wrong_accesses(*given, raced=verdict.diagnosis == "race")
         known = {verdict.fault["line"]} if verdict.fault else set()
         found = [f for f in found if f.all_lines - known]

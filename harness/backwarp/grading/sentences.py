@@ -35,7 +35,7 @@ WORDS = {  # for kinds of faults
 
 
 def source_line(number: int, text: str, column: int = 0) -> list[str]:
-    """`    17 | code` and a caret under `column` (from 1; 0: under the first character)."""
+    """`    17 | code` and a caret under `column` (from 1; 0: under the first character). Of a long line, what is around it."""
     code = text.rstrip("\r\n").expandtabs(4)
     if not code.strip():
         return []
@@ -46,7 +46,9 @@ def source_line(number: int, text: str, column: int = 0) -> list[str]:
     cut = 100
     if len(code) > cut:
         start = max(0, min(column - cut // 2, len(code) - cut))
-        code, column = code[start : start + cut], column - start
+        before, after = "..." * (start > 0), "..." * (start + cut < len(code))
+        code = before + code[start + len(before) : start + cut - len(after)] + after
+        column -= start
     prefix = f"    {number} | "
     return [prefix + code, " " * (len(prefix) - 2) + "| " + " " * column + "^"]
 

@@ -120,7 +120,7 @@ def words(text: str) -> set[str]:
 def repair_lines(verdict: Verdict, width: int, above: Iterable[Line] = ()) -> list[Line]:
     """Where the change is, and the lines of the file there, unless they are shown above."""
     numbers = {number_of("".join(text for text, _ in line)) for line in above}
-    code = [source_line(n, text)[:1] for n, text in code_at(verdict).items() if n not in numbers]
+    code = [source_line(n, *at)[:1] for n, at in code_at(verdict).items() if n not in numbers]
     return [line for text in (summary(verdict), *chain(*code)) for line in body_lines(text, width)]
 
 

@@ -276,6 +276,18 @@ def test_a_warning_takes_no_place_from_what_a_fault_says():
     assert told[3] == fault[3] and told[4].startswith("The compiler warns")
 
 
+def test_a_constant_that_only_the_launch_uses_is_no_news():
+    line = "constexpr int TM = 4; int y = 1;"
+    unused = [
+        Diagnostic(
+            "warning", f'variable "{name}" was declared but never referenced', "kernel.cu", 1, 15, line
+        )
+        for name in ("TM", "y")
+    ]
+    told = "".join(with_warnings(["c[0] = 1"], unused, line))
+    assert '"y"' in told and '"TM"' not in told
+
+
 def test_a_warning_comes_once_and_with_its_remedy():
     line = "    y = x[b, c, d];"
     warning = Diagnostic("warning", "expression has no effect", "kernel.cu", 1, 11, line)

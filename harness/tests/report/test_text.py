@@ -165,6 +165,8 @@ def test_source_lines_keep_their_columns():
 def test_a_long_source_line_is_cut_around_the_caret():
     code, caret = source_line(7, "x" * 400 + "HERE" + "y" * 400, 401)
     assert len(code) < 120 and code[caret.index("^")] == "H"
+    assert code.startswith("    7 | ...x") and code.endswith("y...")
+    assert source_line(7, "x" * 101)[0] == f"    7 | {'x' * 97}..."
 
 
 def test_three_compiler_errors_are_shown_and_the_rest_counted():

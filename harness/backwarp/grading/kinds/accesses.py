@@ -24,7 +24,7 @@ def _wrong_access(*lines: int, line: int, **facts: Any) -> str:
         if facts["kind"] != "twice" and facts["filled"] not in (0, line)
         else ""
     )
-    text = text.format(**facts, line=line, through=through)
+    text = in_case(facts["case"], text.format(**facts, line=line, through=through))
     places = list(dict.fromkeys(str(n) for n in facts["set_in"] if n != line))
     where = f" (line{'s' * (len(places) > 1)} {either(places, 'and')})" if places else ""
     if facts["step"] != facts["right_step"]:
@@ -36,10 +36,16 @@ def _wrong_access(*lines: int, line: int, **facts: Any) -> str:
     return f"{text}: its {facts['axis']} comes from {facts['variable']}{where}." if where else f"{text}."
 
 
-def _overwritten(store: int, own: int, read: int, given: Mapping[str, int]) -> str:
+def in_case(name: str, text: str) -> str:
+    """name: of another case than the one that is shown, else ""."""
+    return f"In case {name}, {text[0].lower()}{text[1:]}" if name else text
+
+
+def _overwritten(store: int, own: int, read: int, given: Mapping[str, int], case: str) -> str:
     values = f", with {either([f'{n} = {v}' for n, v in given.items()], 'and')}," * bool(given)
     over = f"what line {own} keeps" if own == read else f"what line {own} has stored for line {read}"
-    return f"Line {store} stores in shared memory{values} over {over} there: the place is beyond its own part of the array."
+    text = f"Line {store} stores in shared memory{values} over {over} there: the place is beyond its own part of the array."
+    return in_case(case, text)
 
 
 ACCESSES = {"wrong_access": Kind(_wrong_access), "overwritten": Kind(_overwritten)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -41,6 +41,7 @@ class Access:
     store into the tile that is read; register: its name. variable, axis: what the index has along an axis where it is wrong, set in
     lines set_in; or else, by how much a step of the variable moves the index, and by how much it should. 0 or "": not known.
     warps: all warps read the same places there, of a tile, which are right for one of them, as the tile is.
+    case: the name of the one in which it is seen.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class Access:
     step: int = 0
     right_step: int = 0
     warps: bool = False
+    case: str = ""
 
     @property
     def finding(self) -> Finding:
@@ -71,11 +73,12 @@ class Overwrite:
 
     lines: tuple[int, int, int]
     given: dict[str, int]
+    case: str = ""
     kind = "overwritten"
 
     @property
     def finding(self) -> Finding:
-        return Finding(self.kind, self.lines, {"given": self.given})
+        return Finding(self.kind, self.lines, {"given": self.given, "case": self.case})
 
 
 def may_tell(verdict: Verdict) -> bool:
@@ -88,14 +91,15 @@ def may_tell(verdict: Verdict) -> bool:
 def wrong_accesses(
     puzzle: Puzzle, kernel: Kernel, source: str, cases: Sequence[Case], setup: Setup, raced: bool
 ) -> list[Finding]:
-    """The first that is found. cases: that go wrong. setup: of the file as it is. raced: threads race, so that nothing but what they
+    """The first that is found. cases: that go wrong, first the one that is shown. setup: of the file as it is. raced: threads race, so that nothing but what they
     store is sure. Errors: DeviceError."""
     if not hasattr(setup.module, "compiled"):  # a device that does not run code
         return []
     with type(setup.device)(notes.BUILD) as device, suppress(CompileError):
         options = dict(name=setup.module.name, include_dirs=puzzle.include_dirs)
         module = device.compile(source + notes.DECLARATION, **options)
-        return [found.finding for found in of_module(puzzle, kernel, cases, module, raced)]
+        found = of_module(puzzle, kernel, cases, module, raced)
+        return [replace(f, case=f.case if f.case != cases[0].name else "").finding for f in found]
     return []
 
 
@@ -112,6 +116,7 @@ def of_module(
             found = (
                 stored if sure else [] if raced else overwrites(launch) or fragments(launch) or strays(launch)
             )
+            stored, found = ([replace(x, case=case.name) for x in some] for some in (stored, found))
             if found and found[0].kind not in ("missing", "twice"):
                 return found
             others = others or ([] if raced else stored or found)

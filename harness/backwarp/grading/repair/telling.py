@@ -62,9 +62,13 @@ def summary(verdict: Verdict) -> str:
     return f"{says[0].upper()}{says[1:]} makes {effect}.{slow * still_slow}"
 
 
-def code_at(verdict: Verdict, most: int = MOST_CODE) -> dict[int, str]:
-    """The first lines of the file that it names, by number."""
-    lines = {code["line"]: code["text"] for repair in in_order(verdict.repair) for code in repair["code"]}
+def code_at(verdict: Verdict, most: int = MOST_CODE) -> dict[int, tuple[str, int]]:
+    """The first lines of the file that it names, by number: each with the column of what changes in it, 0 if nothing does."""
+    repairs = in_order(verdict.repair)
+    columns = {
+        edit["line"]: edit["column"] for r in reversed(repairs) for edit in reversed(r.get("edits", ()))
+    }
+    lines = {n["line"]: (n["text"], columns.get(n["line"], 0)) for r in repairs for n in r["code"]}
     return dict(sorted([*lines.items()][:most]))
 
 
